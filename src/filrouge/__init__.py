@@ -1,7 +1,7 @@
 """Filrouge: a persistent, local-first memory layer for LLM agents.
 
-The names below are the public API. They are resolved when first used (PEP 562), because the hook imports this
-package hundreds of times a day and needs none of them.
+The names in `__all__`, plus `AnthropicMemoryTool`, are the public API. They are imported on first use (PEP 562),
+because the hook imports this package hundreds of times a day and needs none of them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    # Needs the extra `llm`, so no star import asks for it.
+    # Requires the extra `llm`, so it is not in `__all__` and a star import does not load it.
     "AnthropicMemoryTool": "filrouge.server.anthropic_memory",
     "BlockingMemory": "filrouge.sdk.blocking",
     "Embedder": "filrouge.core.protocols",
@@ -76,7 +76,7 @@ _HOMES = {
     "hybrid_fusion": "filrouge.runtime.library",
     "opened": "filrouge.runtime.library",
 }
-#: The SDK has the name that the value bears in its own module.
+#: Public name to the name in its module, where the two differ: the SDK's class is called `Memory` as well.
 _NAMED_ELSEWHERE = {"MemoryItem": "Memory"}
 
 

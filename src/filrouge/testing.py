@@ -1,8 +1,10 @@
-"""Public fakes: what a test of Filrouge, or of something built on it, puts in the place of the real parts.
+"""Public fakes for tests of Filrouge and of programs built on it.
 
-They are small and honest: the clock stands still until told, the database is the real SQLite in memory, the
-embedder is the real one that needs no model, the language model says what the test wrote. A whole Filrouge on a
-throw-away home is `running`; what a program sees of it is `memory` and, without an event loop, `blocking_memory`.
+The clock moves only when the test moves it. The database is a real in-memory SQLite database. The embedder is the
+real hash embedder, which needs no model. The language model returns answers that the test supplies.
+
+`running` starts all of Filrouge in this process. `memory` opens the SDK client on a temporary home, and
+`blocking_memory` does the same without an event loop.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ __all__ = [
 ]
 
 _WAIT_SECONDS = 120.0
-#: Nothing of the tester's own environment: no model, no daemon elsewhere.
+#: The only variables passed on. The tester's own environment is ignored: no model, no remote daemon.
 _ALONE = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
 
 
@@ -61,16 +63,20 @@ class ManualClock:
         self._at = at or datetime(2026, 1, 1, tzinfo=UTC)
 
     def now(self) -> datetime:
-        """The moment it stands at."""
+        """Return the current time of this clock."""
         return self._at
 
     def move(self, **by: float) -> None:
-        """Move it, as `timedelta` counts: `move(days=3)`."""
+        """Advance the clock. The arguments are those of `timedelta`: `move(days=3)`."""
         self._at += timedelta(**by)
 
 
 def memory_database(clock: Clock | None = None) -> Database:
-    """The real schema in a SQLite database in memory."""
+    """Return an in-memory SQLite database with the real schema.
+
+    Args:
+        clock: dates the migrations. Without one, a cached empty database is copied, which is faster.
+    """
     database = Database(":memory:")
     if clock is None:
         database.bare.deserialize("main", _empty())
@@ -81,19 +87,19 @@ def memory_database(clock: Clock | None = None) -> Database:
 
 @cache
 def _empty() -> bytes:
-    """The file of a database that holds nothing yet: most tests begin with one, and its schema takes 30 ms to make."""
+    """Return the bytes of an empty database file. Cached, because creating the schema takes 30 ms."""
     database = Database(":memory:")
     database.migrate(ManualClock())
     return bytes(database.bare.serialize("main"))
 
 
 class AnotherHash:
-    """The stable hash embedder in a space of its own, slow or failing where a test wants it.
+    """The stable hash embedder in a separate embedding space. It can be made slow or made to fail.
 
     Attributes:
-        seconds: how long every text takes.
-        failing: raise `EmbedderUnavailable` from now on.
-        asked: how many texts it was given.
+        seconds: delay for each text, in seconds.
+        failing: if true, every call raises `EmbedderUnavailable`.
+        asked: number of texts embedded so far.
     """
 
     def __init__(self, model: str, *, seconds: float = 0.0) -> None:
@@ -105,11 +111,11 @@ class AnotherHash:
 
     @property
     def space(self) -> EmbeddingSpace:
-        """A space that shares nothing with another model's but its dimension."""
+        """The embedding space of this model. Only the dimension equals that of other models."""
         return replace(self._hash.space, id=f"{self._model}/1/384/sum/none", model=self._model)
 
     def query(self, text: str) -> Vector:
-        """The vector of a text: that of the stable hash, turned by the model's name."""
+        """Return the vector of a text: the stable hash vector, rolled by an offset derived from the model's name."""
         self.asked += 1
         time.sleep(self.seconds)
         if self.failing:
@@ -117,17 +123,17 @@ class AnotherHash:
         return np.roll(self._hash.query(text), 1 + sum(self._model.encode()) % 383)
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts, in their order."""
+        """Return one vector for each text, in the same order."""
         return np.stack([self.query(text) for text in texts]) if texts else self._hash.passages([])
 
 
 class ScriptedModel:
-    """A language model that says what a test wrote, and costs a token for every four characters.
+    """A language model with scripted answers. It counts one token for every four characters.
 
     Attributes:
-        asked: every question, in the order in which they came.
-        healthy: False makes `check` fail.
-        closed: whether it was closed.
+        asked: every request, in order of arrival.
+        healthy: set to False to make `check` fail.
+        closed: whether `close` was called.
     """
 
     def __init__(
@@ -138,7 +144,12 @@ class ScriptedModel:
         model: str = "scripted",
         decides: bool = True,
     ) -> None:
-        """Take the answers, the last of which stands for all that follow, or a function that writes them."""
+        """Create the model.
+
+        Args:
+            answers: answers in order, the last of which is repeated, or a function that returns the answer to a
+                request. An answer that is a `ModelUnavailable` is raised.
+        """
         self.asked: list[Ask] = []
         self.healthy = True
         self.closed = False
@@ -148,7 +159,7 @@ class ScriptedModel:
         self._decides = decides
 
     async def complete(self, ask: Ask) -> Completion:
-        """The next answer, raised if it is an error."""
+        """Return the next answer, or raise it if it is an error."""
         self.asked.append(ask)
         answers = self._answers
         said = answers(ask) if callable(answers) else answers[min(len(self.asked), len(answers)) - 1]
@@ -159,14 +170,18 @@ class ScriptedModel:
         return Completion(text=said, provider=self.provider, model=self.model, spent=spent, decides=self._decides)
 
     async def check(self) -> None:
-        """Answer for its health."""
+        """Check the model.
+
+        Raises:
+            ModelUnavailable: `healthy` is False.
+        """
         if not self.healthy:
             told = f"{self.model} fails because a test asked for it."
             failed = Failure(provider=self.provider, model=self.model, kind="connection", detail=told)
             raise ModelUnavailable(told, failures=(failed,))
 
     async def close(self) -> None:
-        """Note that it was closed."""
+        """Set `closed`."""
         self.closed = True
 
 
@@ -180,13 +195,14 @@ def running(
     panel: BuildPanel | None = None,
     pace: Pace | None = None,
 ) -> Generator[Parts]:
-    """A whole Filrouge in this process on `home`, with the embedder that needs no model; stopped at the end.
+    """Run all of Filrouge in this process on `home`, and stop it at the end.
 
     Args:
-        embedding: the name of the embedder; empty = what the home's own settings say.
-        makers: embedders by name, in the place of the registered ones.
-        panel: builds the models of the settings, in the place of the real ones.
-        pace: when models are asked.
+        embedding: name of the embedder; the default needs no model. Empty = the one in the home's settings.
+        environ: more environment variables.
+        makers: embedder factories by name, instead of the registered ones.
+        panel: builds the language models of the settings, instead of the real factory.
+        pace: when language models are called.
     """
     chosen = {"FILROUGE_EMBEDDING_MODEL": embedding} if embedding else {}
     _begin(home)
@@ -200,7 +216,7 @@ def running(
 
 
 def _begin(home: str) -> None:
-    """Put an empty database into a home that has none."""
+    """Create the home, and an empty database in it unless it has one."""
     make_private(home)
     with (
         suppress(FileExistsError),
@@ -210,10 +226,10 @@ def _begin(home: str) -> None:
 
 
 def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
-    """Have what waits begun at once, and wait until everything captured is understood.
+    """Start the waiting jobs now, and wait until everything captured is processed.
 
     Raises:
-        TimeoutError: it takes longer than `seconds`.
+        TimeoutError: this takes longer than `seconds`.
     """
     deadline = time.monotonic() + seconds
     parts.work_waiting.set()
@@ -228,10 +244,10 @@ def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
 
 @asynccontextmanager
 async def memory(home: str | None = None) -> AsyncGenerator[Memory]:
-    """A real memory, embedded, with the embedder that needs no model, on a home that is thrown away.
+    """Open a real embedded memory with the hash embedder on a temporary home, which is deleted at the end.
 
     Args:
-        home: keep it there instead.
+        home: use this directory instead, and keep it.
     """
     with TemporaryDirectory(prefix="filrouge-") as thrown_away:
         async with Memory.embedded(home or thrown_away, environ=_ALONE) as opened:
@@ -240,7 +256,7 @@ async def memory(home: str | None = None) -> AsyncGenerator[Memory]:
 
 @contextmanager
 def blocking_memory(home: str | None = None) -> Generator[BlockingMemory]:
-    """What `memory` is, for a test without an event loop."""
+    """Like `memory`, for tests without an event loop."""
     with (
         TemporaryDirectory(prefix="filrouge-") as thrown_away,
         BlockingMemory.embedded(home or thrown_away, environ=_ALONE) as opened,
@@ -249,10 +265,10 @@ def blocking_memory(home: str | None = None) -> Generator[BlockingMemory]:
 
 
 async def understood(memory: Memory, seconds: float = _WAIT_SECONDS) -> None:
-    """Wait until everything that `memory` observed is understood.
+    """Wait until everything that `memory` observed is processed.
 
     Raises:
-        TimeoutError: it takes longer than `seconds`.
+        TimeoutError: this takes longer than `seconds`.
     """
     async with asyncio.timeout(seconds):
         while not _rests(await memory.status()):

@@ -1,1 +1,10 @@
-"""From what a host hands over to what may be kept: spool, transcripts, redaction and guard."""
+"""Capture: from what a host reports to stored events and turns.
+
+Input is events from hooks, the spool and programs, transcript lines, and imported messages. Output is rows of `events`
+and `turns`, and the queued jobs that process them. Invariants: every text is redacted and cleaned of injected memory
+before it is stored, and a message is stored once, however often it arrives.
+
+Open `service` for storing events and reading spool and transcripts, `intake` for the turns of an event, `repository`
+for the tables, `redact` and `redact_complete` for secrets, `guard` for injected blocks, `inbox` for the spool, `losses`
+for events that could not be kept, and `programs` for conversations that programs deliver.
+"""

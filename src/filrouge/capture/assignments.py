@@ -1,16 +1,16 @@
 """Secrets that a keyword names: `DB_PASSWORD=…`, `--token …`, `le mot de passe du serveur est …`.
 
-A scan over the keywords, each tried against the forms in which English, French, Spanish, code and configuration give
-a value: a sign (`=`, `:`, `→`), a verb ("is", "est", "was changed to"), a flag, markup, a block of YAML, or the value
-before the keyword ("… is the password for", "use … as the password"). A word that can hardly be anything but a secret
-(`Sun926!`, letters of both cases in no order) goes wherever it stands in the sentence of a keyword.
-Finding the keyword is cheap and says little; most of this module says what is not a secret.
-Passwords may be any text, so a value is hidden where the form leaves
-no doubt (`NAME=value`, quotes) or where it looks like a password (a digit or a sign among letters). Keys and tokens
-are made by machines, so a value without a digit is no token. Placeholders (`changeme`, `<your-token>`) and references
-(`$TOKEN`, `settings.api_key`) stay.
+A scan finds keywords. At each one it tries the forms in which English, French, Spanish, code and configuration give a
+value: a sign (`=`, `:`, `→`), a verb ("is", "est", "was changed to"), a flag, markup, a YAML block, or the value before
+the keyword ("… is the password for", "use … as the password"). A word that can hardly be anything but a secret
+(`Sun926!`, an irregular mix of cases) is cut anywhere in the sentence of a keyword.
 
-Everything is matched from a fixed place with bounded repetitions, so the time is linear in the text.
+Finding a keyword proves little; most of this module recognises values that are not secrets. A password may be any text,
+so a value is cut if the form leaves no doubt (`NAME=value`, quotes) or if it looks like a password (a digit or a sign
+among letters). Keys and tokens are made by machines, so a value without a digit is not a token. Placeholders
+(`changeme`, `<your-token>`) and references (`$TOKEN`, `settings.api_key`) stay.
+
+Every match starts at a fixed position with bounded repetition, so the time is linear in the text.
 
 Pure: no database, no file.
 """
@@ -28,7 +28,7 @@ Family = Literal["password", "made", "code", "login"]
 
 # --- keywords, in folded text -----------------------------------------------------------------------------------------
 
-# Each begins with a letter, so that the engine skips to those; what must stand before and after is asked afterwards.
+# Each alternative begins with a letter, so that the engine can skip to it; its surroundings are checked afterwards.
 _TYPED_KEYWORDS: Final = (
     r"pass(?:word|wd|phrase|code|(?![a-z]))|pass?w(?:or|ro|r|o)d(?![a-z])|pswd?(?![a-z])|pwd?(?![a-z])|psk(?![a-z])"
     r"|mots?[ _-]?de[ _-]?passe?(?![a-z])|mdps?(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|passe(?=\s{0,2}[:=])"
@@ -51,7 +51,8 @@ _LOGIN: Final = (
     r"|utilisateur"
 )
 _KEYWORD: Final = rf"(?P<password>{_TYPED_KEYWORDS})|(?P<code>{_CODE_WORDS})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
-#: One of these is in every text that holds a keyword; what is hidden of a login or a code has a digit or mixed case.
+#: Every text with a password or token keyword contains one of these. A login or code keyword also needs a digit or
+#: mixed case in the text.
 HINTS: Final = (
     "pass", "pw", "psk", "phrase", "frase", "identified", "mdp", "secr", "contrase", "clave", "token", "credential",
     "key", "clé", "cle", "llave", "jeton", "_auth", "shared", "wifi", "wi-fi", "la contra", "pasw", "psw", "motde",
@@ -60,9 +61,9 @@ _HINTS_OF_DIGITS: Final = (
     "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "accès", "conect",
     "conéct", "get in", "entra", "account", "compte", "cuenta", "user", "usuario", "utilisateur",
 )  # fmt: skip
-#: A part of longer words: nothing stands before them but a sign.
+#: Short keywords that are often part of a longer word; no letter may stand before them.
 _ALONE: Final = frozenset({"pw", "psw", "pswd", "psk", "passe", "clave", "_auth", "pin", "identified by"})
-#: What a key is of, and a code, before it or after it.
+#: What must stand before `key`, before `code`, or after `code`, to make it a keyword.
 _KEY_OF: Final = (
     r"(?:api|account|shared[_-]?access|access|private|encryption|signing|master|auth|service|licen[sc]e|deploy"
     r"|subscription"
@@ -85,7 +86,7 @@ _OF_CODE: Final = (
     r"|candado|tel[eé]fono|m[oó]vil|tarjeta|taquilla|ascensor|casillero|oficina|respaldo|seguridad"
     r"|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))(?![a-zà-ÿ])"
 )
-#: Before a bare `pass` that is the end of a longer word: `dbpass`, but not `compass`.
+#: Word starts that make a trailing `pass` a keyword: `dbpass`, but not `compass`.
 _HOLDERS: Final = (
     r"(?:^|[^a-z])(?:db|usr|user|my|mysql|pg|root|admin|smtp|ftp|mail|require|store|key|sudo|login|bind|master"
     r"|redis|proxy)$"
@@ -93,19 +94,19 @@ _HOLDERS: Final = (
 
 # --- what stands between a keyword and its value ----------------------------------------------------------------------
 
-#: The rest of the name, and the quotes and brackets that close it.
+#: The rest of the name, and closing quotes and brackets.
 _REST: Final = r"[A-Za-z0-9_.-]{0,40}(?:\\{0,3}[\"'`*]){0,3}[\])]?"
 _SIGN: Final = (
     r"[ \t]{0,40}(=>|:=|={1,3}|:(?![:)])|→|-{1,2}>|⇒)[ \t]{0,8}(?:(?:\r?\n|\\n)[ \t]{0,12})?\*{0,2}[ \t]{0,2}"
 )
 #: `- name: DB_PASSWORD\n  value: …`, `"name": "X", "value": "…"`, `<add key="ApiKey" value="…"/>`.
 _NAMED_VALUE: Final = r"(?:,\s{0,12}|\s{1,24})\\{0,3}[\"']?value\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}"
-#: `define('DB_PASSWORD', '…')`, `setToken("…")`, `variable "db_password" { default = "…" }`: a quoted value follows.
+#: `define('DB_PASSWORD', '…')`, `setToken("…")`, `variable "db_password" { default = "…" }`; the value is quoted.
 _ARGUMENT: Final = r"\s{0,2}(?:[,(]\s{0,4}|\{[^{}]{0,200}?default\s{0,8}=\s{0,8})(?=[\"'\\])"
 #: `<password>…</password>`, `<entry key="password">…</entry>`, `<key>Token</key><string>…</string>`.
 _ELEMENT: Final = r"(?:[^<>\n]{0,60}>|</key>)\s{0,8}(?:<string>\s{0,8})?([^<>\s][^<>\n]{2,400})</"
 _BLOCK: Final = r"[ \t]{0,4}:[ \t]{1,4}[|>][0-9+-]{0,2}[ \t]{0,4}(\r?\n|\\n)([ \t]{1,40})"
-#: `password: str = "…"`: the type is passed over.
+#: `password: str = "…"`: the type is skipped.
 _TYPED: Final = r"[A-Za-z_][\w.\[\]|? ]{0,40}=[ ]{0,4}(?=[\"'])"
 _WORD: Final = r"(?:\([^()\n]{1,40}\)|(?:[^\s:=.,;!?(){}\[\]<>|\"→\\]|[.,:](?=[^\s\"'])){1,40})"
 _LINKS: Final = (
@@ -120,14 +121,14 @@ _FILLERS: Final = (
     r"|bien|changée?|remplacée?|renouvelée?|devenue?|passée?|mise?|été|en|par|à|ahora|siempre|todavía|siendo"
     r"|ser|a|cambiado|por"
 )
-#: `… of the shared box is`, `… (prod) :`, `…, c'est`: the words, and what ends them.
+#: `… of the shared box is`, `… (prod) :`, `…, c'est`: some words, and the link that ends them.
 _SAID: Final = (
     rf"((?:[ ]{{1,3}}{_WORD}){{0,8}}?)(?:[ ]{{0,3}}(?P<sign>:(?!:)|=|→|-{{1,2}}>|⇒)"
     rf"|,?[ ]{{1,3}}(?:{_LINKS})(?:[ ]{{1,2}}(?:{_FILLERS})){{0,4}})(?=[ ]|:)[ ]{{0,2}}:?[ ]{{0,3}}"
 )
 #: `… of the box to`, after a word of change.
 _MOVED: Final = rf"((?:[ ]{{1,3}}{_WORD}){{0,6}}?)[ ]{{1,3}}(?:{_MOVES})[ ]{{1,3}}"
-#: `mdp redis …`: a word or two, and the value at the end of the clause.
+#: `mdp redis …`: one or two words, and the value at the end of the clause.
 _CLAUSE: Final = r"(?:[ ]{1,2}[^\W\d_][\w-]{0,20}){1,2}[ ]{1,2}(?=([^\s,;]{8,100})(?:[.,;]?(?:\s|$)))"
 #: "… and the one for prod is", "… et celui de la prod est", "… y la de producción es".
 _SECOND: Final = (
@@ -143,7 +144,7 @@ _PAIR: Final = (
     r"|luego|using)"
     r"(?:[ ]{1,2}(?:then|puis|luego|with|avec|con|ensuite|después))?[ ]{1,2}))(?!/)"
 )
-#: Nouns of which a user and a password are said: after another login word, a loose pair needs a stronger value.
+#: Nouns for a user with a password; after any other login word, a loose pair needs a stronger value.
 _CREDENTIALS: Final = r"identifiants?|creds|credenciales|credentials?|login|acc[eè]so?s?$"
 _CHANGES: Final = (
     r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon"
@@ -183,13 +184,13 @@ _QUOTED: Final = (
     r"|'((?:[^'\\\n]|\\.){1,400})'"
     r"|`([^`\n]{1,400})`|«\s?([^»\n]{1,400}?)\s?»|“([^”\n]{1,400})”"
 )
-#: A bare value of configuration: to the blank, less what begins another setting.
+#: A bare value of configuration: up to the next blank, without the start of another setting.
 _SETTING: Final = r"(?:[^\s\"'`\\;&]{1,100}|;(?!\s|$|[\w ]{1,40}=)|&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\u])){1,8}"
 _BARE: Final = r"[^\s\"'`,;<>(){}|&\\]{3,400}"
-#: A bare value in a sentence: to the blank.
+#: A bare value in a sentence: up to the next blank.
 _SPOKEN_VALUE: Final = r"[^\s\"`]{3,200}"
 
-#: A sentence that says this of a keyword tells about it, and its value is no secret.
+#: Words that make a sentence describe the keyword instead of giving a value.
 _TOPIC: Final = (
     r"(?i)\b(?:algorithms?|algo|hash(?:ed|er|ing|es)?|types?|formats?|encod\w+|encrypt\w+|polic\w+|rules?|lengths?"
     r"|size|fingerprint"
@@ -206,11 +207,11 @@ _COMMON: Final = (
     r"|[\w-]+\.\w+\(.*|\w+\(.*|#\S*|\S*\]\(\S*)$"
 )
 _UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
-#: A short word and a digit or two: `step2`, `user12`. A password may be so, an identifier of code often is.
+#: A short word with one or two digits: `step2`, `user12`. It may be a password, but is often an identifier.
 _NUMBERED: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
 #: `user_12`, `user:12`: an identifier.
 _COUNTED: Final = r"[a-z]{2,12}[:_]\d{1,4}$"
-#: Endings of a name that is about a secret without holding it.
+#: Endings of names that describe a secret without holding it.
 _ABOUT: Final = (
     r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field"
     r"|class|stdin"
@@ -219,7 +220,7 @@ _ABOUT: Final = (
     r"|reset|manager|store|provider|protected|size|rounds|salt|text|list|error|message|placeholder|ref|mgmt|owner"
     r"|window)$"
 )
-#: Values that stand for one, or for none. `changeme` and its kin are what documentation writes.
+#: Values that stand for a secret or for no value, such as the `changeme` of documentation.
 _PLAIN: Final = (
     r"(?i)[<\[(*]*(?:true|false|yes|no|on|off|null|none|nil|aucune?|ningun[oa]|undefined|optional|required|str|string|text|bytes"
     r"|int|any|todo|tbd|unknown"
@@ -235,7 +236,7 @@ _PLAIN: Final = (
     r"|manquante?|expirée?"
     r"|obligatori[oa]|inv[aá]lid[oa]|incorrect[oa]|requerid[oa]|caducad[oa]))[>\])*]*$"
 )
-#: A reference, or the begin of an expression.
+#: A reference, or the start of an expression.
 _REFERENCES: Final = (
     "[redacted:",
     "$",
@@ -259,7 +260,7 @@ _PATH: Final = r"(?:~|\.{1,2})?/[\w.@~-]*(?:/[\w.@~-]*)*$"
 _SLASHED: Final = r"[\w.-]*(?:/[\w.-]*){1,9}$"
 #: `color.brand.500`
 _DOTTED: Final = r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]{1,20})+$"
-#: Words of a label or a message; a pass phrase has none of them.
+#: Words of a label or a message, which no pass phrase contains.
 _SENTENCE: Final = (
     r"(?i)\b(?:is|are|was|be|must|should|your|you|the|an?(?= \w\w)|of|for|min|max|minimum|maximum|characters?"
     r"|caract[eè]res|caracteres|chars|digits|to|with|and|or|not|no|at|least|in|on|this|that|enter|forgot|please|new"
@@ -271,14 +272,14 @@ _SHAPED: Final = r"[A-Za-z0-9+/=_.:~!@#%^*-]{8,}$"
 _DIGITS: Final = r"\d{4,10}$|(?=[A-Z\d-]*\d)[A-Z\d]{3,8}(?:-[A-Z\d]{3,8}){1,7}$|(?=\w*\d)[A-Za-z\d#*]{4,8}$"
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _LONGEST_NAME: Final = 40
-#: Characters of a value in a sentence; longer keys have a form of their own.
+#: Longest value in a sentence; longer keys have a form of their own.
 _LONGEST_TOKEN: Final = 160
 
 
-#: A word of a sentence that may be a secret; what is stripped of its end.
+#: A word of a sentence that may be a secret; trailing `.`, `-` and `_` are removed later.
 _CANDIDATE: Final = r"[A-Za-z0-9][A-Za-z0-9!@#$%^&*?+~_.-]{5,59}"
 _SIGNS: Final = frozenset("!@#$%^&*?~")
-#: Versions of packages, tickets, users of hosts, units, keys pressed together, percent encoding, algorithms.
+#: Package versions, tickets, users of hosts, units, key combinations, percent encoding, algorithms.
 _SIGNED: Final = (
     r"(?i)(?:[\w./-]+@[\^~]?v?\d[\w.+-]*|[a-z][\w.-]*@[a-z][\w.-]*|[a-z_-]+#\d+|\d[\d.]*[a-z]*[!?+%*]*|.*%[\da-f]{2}.*"
     r"|[a-z]*\d{0,2}[!?+*~]+|[a-z+]{1,2}\d{1,4}[!?]*)$"
@@ -288,18 +289,18 @@ _ALGORITHM: Final = (
 )
 _SEGMENT: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 _CONSONANTS: Final = r"(?i)[b-df-hj-np-tv-xz]{4}"
-#: Next to one of these a word is a part of something longer.
+#: A word next to one of these is part of something longer.
 _JOINED: Final = tuple("/\\=:<>{}[]")
-#: How far from its keyword a value may stand, in characters.
+#: Most characters between a keyword and a value after it, and before it.
 _AHEAD: Final = 110
 _BEHIND: Final = 80
-#: Between a keyword and a value: the value identifies something else.
+#: Words between a keyword and a value that make the value identify something else.
 _OTHER_VALUE: Final = (
     r"(?i)\b(?:hash\w*|digest|ids?|fingerprint|checksum|commit|versions?|class|types? (?:is|of|was)"
     r"|algorithm\w*|function|method|called"
     r"|named|using|uses|file|branch|package|librar\w+|calls?)\b"
 )
-#: What a sentence says of a password without giving it: participles and adjectives by their endings, then others.
+#: Words that describe a password without giving it: participles and adjectives by their endings, then others.
 _PREDICATE: Final = (
     r"(?:.*(?:ed|ing|able|ible|ful|less|ive|ous|ory|ary|ent|ant|ical|ional|ically|ally|ably|ibly|ently|antly"
     r"|ively|ously|edly|ully|ised|ized|proof"
@@ -326,7 +327,7 @@ _PREDICATE: Final = (
 #: A word at the end of its clause.
 _CLAUSE_END: Final = r"([a-zñ]{6,24})(?=[ ]{0,2}(?:[,;]|[.!](?:\s|$)|\n|\r|$))"
 _STRONG_WORDS: Final = r"pass?w|passphrase|mdp|mot|phrase|contrase|frase"
-#: A link of `_SAID` after which one word is a value, or none.
+#: A link of `_SAID` after which a single word may be the value.
 _COPULA: Final = (
     r"(?:is|was|remains|est|était|c['’]est|reste|es|era|siendo|sigue siendo|still|toujours)[ ]{0,2}:?[ ]{0,3}$"
 )
@@ -334,7 +335,7 @@ _CONTRACTED: Final = rf"['’]s(?:[ ]{{1,2}}(?:{_FILLERS})){{0,3}}[ ]{{1,2}}"
 
 
 class Assigned(NamedTuple):
-    """Where an assigned secret stands in a text, and of which kind it is."""
+    """The position and kind of an assigned secret in a text."""
 
     start: int
     end: int
@@ -355,7 +356,7 @@ class _Value(NamedTuple):
 
 
 def redact(text: str, mark: Callable[[str], str]) -> str:
-    """The text with every assigned secret replaced by `mark(kind)`."""
+    """Return the text with every assigned secret replaced by `mark(kind)`."""
     folded = fold(text)
     if not _may_hold(text, folded):
         return text
@@ -368,7 +369,7 @@ def redact(text: str, mark: Callable[[str], str]) -> str:
 
 
 def find(text: str, folded: str) -> Iterator[Assigned]:
-    """Every assigned secret in `text`, in order; `folded` is `fold(text)`."""
+    """Yield every assigned secret in `text`, in order; `folded` is `fold(text)`."""
     keyword, done = _compiled(_KEYWORD), 0
     candidates: list[tuple[int, int]] | None = None
     found = keyword.search(folded)
@@ -396,7 +397,7 @@ def _may_hold(text: str, folded: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """The text in lower case, character for character."""
+    """Return the text in lower case, with the same length."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
@@ -404,12 +405,12 @@ def fold(text: str) -> str:
 
 
 def kind_of(name: str) -> str:
-    """The kind of secret that a field of that name holds."""
+    """Return the kind of secret that a field with this name holds."""
     return "password" if _compiled(_TYPED_KEYWORDS).search(fold(name)) else "secret"
 
 
 def is_secret_field(name: str, value: str) -> bool:
-    """True where a field of that name (a key of JSON, a flag) gives `value` away."""
+    """Return True if a field with this name (a JSON key, a flag) makes `value` a secret."""
     folded = fold(name)
     if not _may_hold(value, folded):
         return False
@@ -424,28 +425,28 @@ def is_secret_field(name: str, value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """True for what stands in the place of a secret: a reference, a mask, a word of documentation."""
+    """Return True for a placeholder: a reference, a mask, an example value from documentation."""
     return value.startswith(_REFERENCES) or _compiled(_PLAIN).match(value) is not None
 
 
 def is_identifier(value: str) -> bool:
-    """True for a UUID."""
+    """Return True for a UUID."""
     return _compiled(_UUID).match(value) is not None
 
 
 def names_algorithm(value: str) -> bool:
-    """True for a name such as `PBKDF2WithHmacSHA256`."""
+    """Return True for a name such as `PBKDF2WithHmacSHA256`."""
     return _compiled(_ALGORITHM).search(value) is not None and value.isalnum() and len(value) <= 40
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compiled at first use: most of what a hook sees holds no keyword at all."""
+    """Compile a pattern at first use; most texts in a hook contain no keyword."""
     return re.compile(pattern)
 
 
 def _keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
-    """The keyword with what qualifies it; None where it is another word."""
+    """Return the keyword with its qualifier; None if the match is another word."""
     start, end, word = found.start(), found.end(), found[0]
     before = folded[start - 1 : start]
     if found.lastgroup == "password":
@@ -465,7 +466,7 @@ def _keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
 
 
 def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
-    """True where the keyword is a piece of another word (`tokenizer`), or of a name that holds no secret."""
+    """Return True if the keyword is part of another word (`tokenizer`), or of a name that holds no secret."""
     end = keyword.end
     after = text[end : end + 1]
     if after.isalpha() and not (after.isupper() and text[end - 1].islower()):
@@ -481,7 +482,7 @@ def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
 
 
 def _assigned(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
-    """The secrets that this keyword gives away."""
+    """Yield the secrets that this keyword gives away."""
     family = keyword.family
     rest = _compiled(_REST).match(text, keyword.end)
     if rest is None:
@@ -509,7 +510,7 @@ def _assigned(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
 
 
 def _bound(text: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
-    """The value that a sign, a flag, markup or a block binds to the name at once."""
+    """Return the value that a sign, a flag, markup or a block binds directly to the name."""
     sign = _compiled(_SIGN).match(text, place)
     if sign is not None:
         start = _name_start(text, keyword.start)
@@ -530,7 +531,7 @@ def _bound(text: str, keyword: _Keyword, family: Family, place: int) -> _Value |
 
 
 def _marked_up(text: str, family: Family, place: int) -> _Value | None:
-    """The value that another field, an argument or an element gives to the name."""
+    """Return the value that another field, an argument or an element gives to the name."""
     character = text[place : place + 1]
     if character in ("\n", "\r", ",", " ", "\t"):
         named = _compiled(_NAMED_VALUE).match(text, place)
@@ -549,7 +550,7 @@ def _marked_up(text: str, family: Family, place: int) -> _Value | None:
 
 
 def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, start: int) -> _Value | None:
-    """A bare value after a sign: `NAME=value` is trusted more than `name: value`, which a sentence may be."""
+    """Return a bare value after a sign; `NAME=value` is trusted more than `name: value`, which may be prose."""
     is_tight = sign[1] in ("=", ":=") and sign[0] == sign[1]
     leads = _compiled(
         r"(?:^|[\n;?&'\"]|\\n|\b(?:export|env|set|ARG|ENV|-e|--env|Environment=\"?|--[\w-]+)[ =])[ \t-]*$"
@@ -581,7 +582,7 @@ def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, 
 
 
 def _default(text: str, place: int, family: Family) -> _Value | None:
-    """The default in `${NAME:-value}`; the reference itself holds nothing."""
+    """Return the default in `${NAME:-value}`; the reference itself holds no secret."""
     value = _compiled(r":?[-=]([^}\s]{3,200})\}").match(text, place)
     if value is None or not _is_telling(value[1], family):
         return None
@@ -589,7 +590,7 @@ def _default(text: str, place: int, family: Family) -> _Value | None:
 
 
 def _block(text: str, place: int, start: int) -> _Value | None:
-    """The lines of a block scalar of YAML: all that are indented further than their key."""
+    """Return the lines of a YAML block scalar: all that are indented further than their key."""
     block = _compiled(_BLOCK).match(text, place)
     if block is None:
         return None
@@ -615,7 +616,7 @@ def _block(text: str, place: int, start: int) -> _Value | None:
 
 
 def _beside(text: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
-    """The value after a blank: `--token …`, `PASSWORD '…'`, `ENV NAME …`, `login ana password …`."""
+    """Return the value after a blank: `--token …`, `PASSWORD '…'`, `ENV NAME …`, `login ana password …`."""
     blank = _compiled(r"[ \t]{1,20}(?:(?:=|:)[ \t])?").match(text, place)
     if blank is None:
         return None
@@ -644,7 +645,7 @@ def _beside(text: str, keyword: _Keyword, family: Family, place: int) -> _Value 
 
 
 def _said(text: str, folded: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
-    """The value that a sentence gives: "the password for the staging box is …", "mdp prod : …"."""
+    """Return the value in a sentence: "the password for the staging box is …", "mdp prod : …"."""
     said = _compiled(_SAID).match(folded, place)
     if said is not None and not _compiled(_TOPIC).search(said[1]):
         bare = said["sign"] and keyword.word == "pass" and not said[1]
@@ -670,7 +671,7 @@ def _said(text: str, folded: str, keyword: _Keyword, family: Family, place: int)
 
 
 def _plain_word(text: str, said: re.Match[str]) -> _Value | None:
-    """The word of small letters in "the password is swordfish", where no adjective or participle stands there."""
+    """Return the lower-case word in "the password is swordfish", unless it is an adjective or a participle."""
     if _compiled(_COPULA).search(said[0]) is None:
         return None
     word = _compiled(_CLAUSE_END).match(text, said.end())
@@ -680,7 +681,7 @@ def _plain_word(text: str, said: re.Match[str]) -> _Value | None:
 
 
 def _paired(text: str, keyword: _Keyword, place: int) -> _Value | None:
-    """The password of "log in with ana / …"."""
+    """Return the password in "log in with ana / …"."""
     pair = _compiled(_PAIR).match(text, place)
     if pair is None:
         return None
@@ -695,7 +696,7 @@ def _paired(text: str, keyword: _Keyword, place: int) -> _Value | None:
 
 
 def _before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value | None:
-    """The value before its keyword: "… is the password for the nas", "use … as the password"."""
+    """Return the value before its keyword: "… is the password for the nas", "use … as the password"."""
     start = keyword.start
     window = folded[max(0, start - 60) : start]
     if family == "code" or not window.endswith(" ") or not any(one in window for one in _INVERTERS):
@@ -721,7 +722,7 @@ def _before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value
 
 
 def _inverts(found: re.Match[str], folded: str, keyword: _Keyword) -> bool:
-    """True where the sentence goes on as one that names its subject last."""
+    """Return True if the rest of the sentence fits a value that comes before its keyword."""
     if found["link"] in ("en", "de"):
         return (
             _compiled(r"\b(?:use|usa|utilise|mets?|mettre|pon|puse|tape)\b").search(
@@ -735,7 +736,7 @@ def _inverts(found: re.Match[str], folded: str, keyword: _Keyword) -> bool:
 
 
 def _stands_alone(text: str, folded: str, keyword: _Keyword) -> bool:
-    """True for a keyword that is a word of a sentence, and no part of a name or of a path."""
+    """Return True if the keyword is a word of a sentence, not part of a name or a path."""
     before, after = text[keyword.start - 1 : keyword.start], text[keyword.end : keyword.end + 2]
     if before and (before.isalnum() or before in "_-./$@"):
         return False
@@ -747,7 +748,7 @@ def _stands_alone(text: str, folded: str, keyword: _Keyword) -> bool:
 
 
 def _candidates(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text stand that look like a secret wherever they are."""
+    """Return the positions of words that look like a secret in any context."""
     found: list[tuple[int, int]] = []
     for one in _compiled(_CANDIDATE).finditer(text):
         start, end = one.span()
@@ -767,7 +768,7 @@ def _candidates(text: str) -> list[tuple[int, int]]:
 
 
 def _near(text: str, keyword: _Keyword, done: int, candidates: list[tuple[int, int]]) -> Iterator[Assigned]:
-    """The words of the keyword's sentence that look like a secret: those after it, or else the last before it."""
+    """Yield the secret-like words of the keyword's sentence: those after it, or else the last one before it."""
     kind = "password" if keyword.family in ("password", "login") else "code" if keyword.family == "code" else "secret"
     first = bisect_left(candidates, (keyword.end, 0))
     has_value = done > keyword.start
@@ -791,7 +792,7 @@ def _near(text: str, keyword: _Keyword, done: int, candidates: list[tuple[int, i
 
 
 def _is_broken(between: str) -> bool:
-    """True where a sentence or a line ends."""
+    """Return True if a sentence or a line ends in this text."""
     return "\n" in between or _compiled(r"[^.\s][.!] ").search(between) is not None
 
 
@@ -799,13 +800,13 @@ def _is_broken(between: str) -> bool:
 
 
 def _quoted(text: str, place: int) -> _Value | None:
-    """The quoted value at a place, without its quotes."""
+    """Return the quoted value at a position, without its quotes."""
     found = _compiled(_QUOTED).match(text, place)
     return _Value(*found.span(found.lastindex or 0), quoted=True) if found else None
 
 
 def _bare(text: str, place: int, pattern: str) -> _Value | None:
-    """The bare value at a place, without the punctuation of the sentence that it ends."""
+    """Return the bare value at a position, without the punctuation that ends the sentence."""
     found = _compiled(pattern).match(text, place)
     if found is None:
         return None
@@ -826,7 +827,7 @@ def _bare(text: str, place: int, pattern: str) -> _Value | None:
 
 
 def _spoken(text: str, place: int, family: Family) -> _Value | None:
-    """The value that a sentence gives at a place, if it can be nothing else."""
+    """Return the value in a sentence at a position, if it can be nothing else."""
     value = _quoted(text, place)
     if value is not None:
         word = text[value.start : value.end]
@@ -844,7 +845,7 @@ def _checked(text: str, value: _Value | None, family: Family) -> _Value | None:
 
 
 def _is_hidden(value: str, family: Family, *, quoted: bool) -> bool:
-    """True for a value that its form binds to a name."""
+    """Return True if a value that its form binds to a name must be cut."""
     if len(value) < 3 or is_placeholder(value):
         return False
     if _compiled(_PATH).match(value) and not any(map(str.isdigit, value)):
@@ -862,7 +863,7 @@ def _is_hidden(value: str, family: Family, *, quoted: bool) -> bool:
 
 
 def _is_token(value: str, *, strict: bool) -> bool:
-    """True for a value that a machine may have made."""
+    """Return True if a machine may have made the value."""
     if not is_placeholder(value) and _stands_out(value):
         return True
     digits = any(map(str.isdigit, value))
@@ -881,7 +882,7 @@ def _is_token(value: str, *, strict: bool) -> bool:
 
 
 def _is_telling(value: str, family: Family) -> bool:
-    """True for a value that looks like a secret by itself."""
+    """Return True if the value looks like a secret by itself."""
     if is_placeholder(value) or value.startswith("%"):
         return False
     if len(value) <= _LONGEST_TOKEN and _stands_out(value):
@@ -910,7 +911,7 @@ def _is_telling(value: str, family: Family) -> bool:
 
 
 def _stands_out(value: str) -> bool:
-    """True for a word that is hardly anything but a secret: letters, digits and signs, or letters in no order."""
+    """Return True for a word that is almost certainly a secret: letters, digits and signs, or irregular letters."""
     if not 6 <= len(value) <= 60 or _compiled(_CANDIDATE).fullmatch(value) is None:
         return False
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
@@ -923,7 +924,7 @@ def _stands_out(value: str) -> bool:
 
 
 def _is_irregular(value: str, letters: int, digits: int) -> bool:
-    """True for letters of both cases (and digits) that follow each other as in no name."""
+    """Return True if mixed-case letters (and digits) follow each other as in no name."""
     if value.islower() or value.isupper() or not letters or len(value) < (10 if digits else 8):
         return False
     if _compiled(_ALGORITHM).search(value):
@@ -935,19 +936,19 @@ def _is_irregular(value: str, letters: int, digits: int) -> bool:
 
 
 def _is_common(value: str) -> bool:
-    """True for what mixes letters and digits and is no secret: numbers, paths, addresses, calls."""
+    """Return True for mixed letters and digits that are no secret: numbers, paths, addresses, calls."""
     if _compiled(_SLASHED).match(value):
         return not (len(value) >= 16 and value.count("/") < 4 and _mixes(value))
     return is_identifier(value) or (_compiled(_COMMON).match(value) or _compiled(_CALL).match(value)) is not None
 
 
 def _mixes(value: str) -> bool:
-    """True for capitals, small letters and digits in one word."""
+    """Return True for a word with upper case, lower case and digits."""
     return any(map(str.isupper, value)) and any(map(str.islower, value)) and any(map(str.isdigit, value))
 
 
 def _is_strong(value: str) -> bool:
-    """True for a value that is a secret in any sentence that speaks of one."""
+    """Return True for a value that is a secret in any sentence with a password keyword."""
     digits = any(map(str.isdigit, value))
     marks = any(one in "!@#$%^&*+=~" for one in value)
     return (
@@ -959,17 +960,17 @@ def _is_strong(value: str) -> bool:
 
 
 def _changes(value: str) -> int:
-    """How often letters and digits take turns."""
+    """Return how often letters and digits alternate."""
     return sum(one.isdigit() != other.isdigit() for one, other in pairwise(value))
 
 
 def _is_random(value: str) -> bool:
-    """True for a value that can only have been made by a machine: long, of letters and digits that mix."""
+    """Return True for a value that only a machine can have made: long, with letters and digits mixed."""
     return len(value) >= 16 and _changes(value) >= 3 and _is_telling(value, "made")
 
 
 def _is_phrase(value: str, family: Family) -> bool:
-    """True for a pass phrase: some words that make no sentence; or one quoted word that is no placeholder."""
+    """Return True for a pass phrase: three to ten words that form no sentence."""
     if family != "password" or is_placeholder(value) or not 3 <= len(value) <= 120:
         return False
     words = value.split()
@@ -977,12 +978,12 @@ def _is_phrase(value: str, family: Family) -> bool:
 
 
 def _is_word(value: str) -> bool:
-    """True for a word that may be a password where nothing else stands in its line."""
+    """Return True for a lower-case word that may be a password if nothing else is on its line."""
     return len(value) >= 6 and value.islower() and value.isalpha() and not _compiled(_KEYWORD).search(value)
 
 
 def _name_start(text: str, place: int) -> int:
-    """Where the name that a keyword belongs to starts."""
+    """Return where the name that contains a keyword starts."""
     least = max(0, place - _LONGEST_NAME)
     while place > least and text[place - 1] in _NAME_CHARACTERS:
         place -= 1

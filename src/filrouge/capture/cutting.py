@@ -1,7 +1,7 @@
-"""How much of one event is kept: the same limits in the hook and in the daemon.
+"""Size limits of one event, shared by the hook and the daemon.
 
-Nothing learns from the third megabyte of a build log, and no writer should wait for it. What is over a limit is cut,
-and a mark in its place says how much went. The beginning is kept to the letter. This module is on the hook's path:
+Nothing is learnt from the third megabyte of a build log, and no writer should wait for it. Anything over a limit is cut
+and replaced by a mark with the size of what was cut. The beginning is kept exactly. The hook imports this module:
 standard library only.
 
 Pure: no database, no file.
@@ -14,25 +14,25 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 LONGEST_TEXT: Final = 200_000
-#: All texts of one event together: dense with keywords, they still leave half of the hook's 900 ms.
+#: All texts of one event together; at this size redaction takes at most half of the hook's 900 ms.
 LARGEST_EVENT: Final = 600_000
-#: Read beyond a cut, so that a secret that lies across it is still seen whole.
+#: Characters read beyond a cut, so that a secret across the cut is seen whole.
 MARGIN: Final = 4_096
-#: Texts, numbers and containers of one event: each costs its share whatever its length.
+#: Texts, numbers and containers of one event; each has a cost regardless of its length.
 MOST_VALUES: Final = 3_000
 DEEPEST: Final = 40
 LONGEST_NAME: Final = 200
-#: What was cut once has a mark at its end, and is not to be cut for that.
+#: Tolerance for the mark at the end of a text that was already cut.
 SLACK: Final = 200
 
 _MARKED: Final = re.compile(r"\n?\[filrouge: (\d+) characters cut\]\Z")
 
 
 class Pruner:
-    """Cuts what is too much or too deep out of one event, and leaves a mark in its place.
+    """Cuts excess items, fields and depth of one event, and leaves marks.
 
     Attributes:
-        cut: how many items and fields went.
+        cut: number of items and fields that were cut.
     """
 
     def __init__(self, most: int = MOST_VALUES) -> None:
@@ -40,7 +40,7 @@ class Pruner:
         self.cut = 0
 
     def pruned(self, value: Any, depth: int = 0) -> Any:
-        """The value with as many of its parts as are still allowed, in order."""
+        """Return the value with as many of its parts as the remaining budget allows, in order."""
         self._left -= 1
         if isinstance(value, (list, dict)) and depth >= DEEPEST:
             self.cut += 1
@@ -64,7 +64,7 @@ class Pruner:
     def _object(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
         kept: dict[str, Any] = {}
         for done, (name, item) in enumerate(fields.items()):
-            if self._left <= 0 and depth > 2:  # a call keeps its own few fields
+            if self._left <= 0 and depth > 2:  # a tool call keeps its few top-level fields
                 self.cut += len(fields) - done
                 kept["filrouge"] = f"[filrouge: {len(fields) - done} fields cut]"
                 break
@@ -73,10 +73,10 @@ class Pruner:
 
 
 class TextCutter:
-    """Cuts the texts of one event, which share what may be kept.
+    """Cuts the texts of one event, which share one budget.
 
     Attributes:
-        cut: how many characters went.
+        cut: number of characters that were cut.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class TextCutter:
         self.cut = 0
 
     def cleaned(self, text: str, clean: Callable[[str], str]) -> str:
-        """The beginning of a text, cleaned; whole where it is not too long."""
+        """Return the cleaned text, cut to the limit if it is too long."""
         limit = min(LONGEST_TEXT, self._left)
         if len(text) <= limit + SLACK:
             self._left = max(0, self._left - len(text))
@@ -101,5 +101,5 @@ class TextCutter:
 
 
 def cut_mark(characters: int) -> str:
-    """What stands in the place of so many characters."""
+    """Return the mark that replaces a number of characters."""
     return f"[filrouge: {characters} characters cut]"

@@ -1,16 +1,16 @@
-"""An event: what a host handed over, in Filrouge's own words.
+"""An event: what a host reported, in Filrouge's own format.
 
-The hook process turns a host's JSON into one `Event` and hands it to the daemon, or to the spool. It is
-the only thing that crosses that border, so its JSON form is versioned. This module is on the hook's path:
-a NamedTuple, because importing `dataclasses` costs 9 ms there.
+The hook process turns a host's JSON into one `Event` and sends it to the daemon or writes it to the spool. Nothing else
+crosses that boundary, so the JSON form is versioned. The hook imports this module: `Event` is a NamedTuple, because
+importing `dataclasses` costs 9 ms there.
 
-What `data` holds, by `kind`:
+The content of `data`, by `kind`:
 
-    session_start  source: startup | resume | clear | compact | fork; briefed?: the hook itself gave it the brief
+    session_start  source: startup | resume | clear | compact | fork; briefed?: the hook itself injected the brief
     prompt         text; source?: who typed it, when the host says so
     reply          text: the assistant's last message
     tools          calls: [{name, id, input, output, failed}]
-    subagent       text, agent_type: what a helper agent answered
+    subagent       text, agent_type: the answer of a helper agent
     pre_compact    trigger
     summary        text: the host's own summary of a compacted conversation
     session_end    reason
@@ -26,14 +26,14 @@ EventKind = Literal[
 ]
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(EventKind)
 VERSION: Final = 1
-#: Of a start's `data`: no daemon ran, and the hook put the project's brief in front of the session.
+#: Field of a session start's `data`: no daemon ran, and the hook itself injected the project's brief.
 BRIEFED: Final = "briefed"
-#: The variable in the environment of a process that Filrouge started: hooks inside it do nothing.
+#: Environment variable of processes that Filrouge starts; hooks inside them do nothing.
 INTERNAL: Final = "FILROUGE_INTERNAL"
 
 
 class Event(NamedTuple):
-    """One thing that happened in an agent's session."""
+    """One event in an agent's session."""
 
     id: str
     """Made by the hook: 26 characters, unique, the same when the spool is read twice."""
@@ -59,15 +59,15 @@ class Event(NamedTuple):
     """The git branch that was checked out, or the beginning of a commit; empty where there is none."""
 
     def to_json(self) -> dict[str, Any]:
-        """The form that travels and is stored."""
+        """Return the form that is sent and stored."""
         return {"v": VERSION, **self._asdict()}
 
 
 def event_from_json(raw: dict[str, Any]) -> Event:
-    """Read what `to_json` wrote; unknown fields are ignored.
+    """Parse what `to_json` wrote; ignore unknown fields.
 
     Raises:
-        ValueError: naming the first field that is missing or of the wrong kind.
+        ValueError: names the first field that is missing or of the wrong type.
     """
     if raw.get("kind") not in EVENT_KINDS:
         raise ValueError(f"event kind {raw.get('kind')!r} is not one of {', '.join(EVENT_KINDS)}")

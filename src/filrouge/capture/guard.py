@@ -1,9 +1,9 @@
-"""Filrouge never captures itself.
+"""Guard against capturing Filrouge's own output.
 
-What it injects stands between `<filrouge-memory nonce="HEX">` and `</filrouge-memory HEX>`. A host may
-write that block back to us inside a transcript, a tool's output or a prompt: wrapped, escaped for JSON or
-HTML, or cut off. All of it goes, because memory that feeds on itself turns one planted sentence into a
-trusted one. And a child that Filrouge starts carries a variable that turns its hooks off.
+Injected memory stands between `<filrouge-memory nonce="HEX">` and `</filrouge-memory HEX>`. A host may write that block
+back inside a transcript, a tool's output or a prompt: wrapped, escaped for JSON or HTML, or cut off. All of it is
+removed, because memory that captures itself turns one planted sentence into a trusted one. A child process that
+Filrouge starts has an environment variable that turns its hooks off.
 
 Pure: no database, no file.
 """
@@ -29,10 +29,10 @@ _MARKER = (
 
 
 def strip_own(text: str) -> str:
-    """The text without any block that Filrouge injected.
+    """Return the text without any block that Filrouge injected.
 
-    Only the tag with the block's own nonce closes it, so that a stored text cannot end the block early. One
-    that is never closed goes to the end if its nonce is one of ours; else somebody only wrote the tag.
+    Only a closing tag with the block's own nonce closes it, so that a stored text cannot end the block early. An
+    unclosed block is removed to the end of the text if its nonce has our length; otherwise only the tag is removed.
     """
     if TAG not in text:
         return text
@@ -59,10 +59,10 @@ def strip_own(text: str) -> str:
 
 
 def internal(environ: Mapping[str, str]) -> bool:
-    """True inside a process that Filrouge itself started."""
+    """Return True inside a process that Filrouge started."""
     return bool(environ.get(INTERNAL))
 
 
 def disabled(environ: Mapping[str, str]) -> bool:
-    """True where the user turned every hook off."""
+    """Return True if the user turned every hook off."""
     return environ.get(DISABLED, "").strip().lower() in ("1", "true", "yes", "on")

@@ -1,12 +1,12 @@
-"""The spool: where a hook leaves an event when no daemon takes it.
+"""The spool: files in which a hook leaves events when no daemon answers.
 
-One file holds one record, written under a name that readers pass over and renamed when it is whole and
-synced, so that a reader never meets half a file. A record is a header (magic, length, CRC-32 of the body)
-and the event as JSON in ASCII, which carries any text, lone surrogates included. The checksum is zlib's
-CRC-32: the standard library has no CRC-32C, and against a torn write both serve alike.
+One file holds one record. It is written under a temporary name and renamed once it is complete and synced, so a reader
+never sees a partial file. A record is a header (magic, length, CRC-32 of the body) and the event as ASCII JSON, which
+can carry any text, including lone surrogates. The checksum is zlib's CRC-32: the standard library has no CRC-32C, and
+both detect a torn write equally well.
 
-A disk may still hold less than it promised: what cannot be read is counted and passed over, and every
-whole record before and after it is kept.
+A disk may still lose data that it reported as written. An unreadable record is counted and skipped; complete records
+before and after it are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WHOLE, PART, ASIDE = ".log", ".part", ".aside"
 
 
 class SpoolFile(NamedTuple):
-    """What one file of the spool holds."""
+    """The content of one spool file."""
 
     events: list[dict[str, Any]]
     torn: bool
@@ -38,10 +38,10 @@ class SpoolFile(NamedTuple):
 
 
 def append(spool: str, event: dict[str, Any]) -> str:
-    """Put one event on disk for good and return its file.
+    """Write one event durably and return the path of its file.
 
     Raises:
-        OSError: the directory cannot be written, or the disk is full; nothing of the event stays then.
+        OSError: the directory cannot be written, or the disk is full; nothing of the event is left.
     """
     if os.path.islink(spool):
         raise OSError("the spool is a symbolic link")
@@ -65,10 +65,10 @@ def append(spool: str, event: dict[str, Any]) -> str:
 
 
 def read(path: str) -> SpoolFile:
-    """The events in a spool file; a file that is not there holds none.
+    """Return the events in a spool file; none if the file is missing.
 
     Raises:
-        OSError: the file is there and cannot be read, or is a symbolic link.
+        OSError: the file exists but cannot be read, or is a symbolic link.
     """
     try:
         with open(open_own(path, os.O_RDONLY), "rb") as file:
@@ -79,7 +79,7 @@ def read(path: str) -> SpoolFile:
 
 
 def decode(raw: bytes) -> SpoolFile:
-    """The events in the bytes of a spool file. A damaged record is passed over up to the next magic."""
+    """Return the events in the bytes of a spool file; skip a damaged record up to the next magic."""
     events: list[dict[str, Any]] = []
     place, bad = 0, 0
     while place < len(raw):
@@ -97,25 +97,25 @@ def decode(raw: bytes) -> SpoolFile:
 
 
 def waiting(spool: str, *, abandoned_before: float = 0.0) -> list[str]:
-    """The spool's files, oldest first.
+    """Return the spool's files, oldest first.
 
     Args:
-        spool: the directory; none waits where it does not exist.
-        abandoned_before: files that a hook began and never finished count too, once last written
-            before this time (seconds since 1970): the hook is long gone and may have got to the end.
+        spool: the directory; it may be missing.
+        abandoned_before: also return unfinished files last written before this time (seconds since 1970). Their hook
+            has ended, and may have written the whole record.
     """
     found = [(_age(name), os.path.join(spool, name)) for name in _names(spool, abandoned_before)]
     return [path for _, path in sorted(found)]
 
 
 def remove(path: str) -> None:
-    """Delete a spool file; it may be gone already."""
+    """Delete a spool file, if it exists."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def set_aside(path: str) -> None:
-    """Put a spool file that nobody can take in out of the readers' way, and keep it."""
+    """Rename a spool file that cannot be processed, so that readers skip it."""
     with suppress(OSError):
         os.replace(path, path + ASIDE)
 
@@ -127,7 +127,7 @@ def _write(file: int, data: bytes) -> None:
 
 
 def _sync_directory(directory: str) -> None:
-    """A new name is on disk only when its directory is."""
+    """Sync a directory, so that a new name in it is durable."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -136,7 +136,7 @@ def _sync_directory(directory: str) -> None:
 
 
 def _body(raw: bytes, place: int) -> bytes | None:
-    """The record's body at `place`, or None where it is cut off or its header is damaged."""
+    """Return the body of the record at `place`; None if it is incomplete or its header is damaged."""
     if len(raw) - place < HEADER.size:
         return None
     magic, length, _ = HEADER.unpack_from(raw, place)
@@ -145,7 +145,7 @@ def _body(raw: bytes, place: int) -> bytes | None:
 
 
 def _event(raw: bytes, place: int, body: bytes) -> dict[str, Any] | None:
-    """The event in a body, or None where its bytes are damaged."""
+    """Return the event in a body; None if its bytes are damaged."""
     if HEADER.unpack_from(raw, place)[2] != zlib.crc32(body):
         return None
     try:
@@ -173,6 +173,6 @@ def _left(entry: os.DirEntry[str], before: float) -> bool:
 
 
 def _age(name: str) -> tuple[int, str]:
-    """The nanosecond in a file's name; a name of another making comes last."""
+    """Return a sort key: the nanoseconds in the file's name; an unknown form of name sorts last."""
     number = name.partition("-")[2].partition(".")[0]
     return (int(number) if number.isdecimal() else 1 << 63, name)

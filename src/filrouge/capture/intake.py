@@ -1,4 +1,9 @@
-"""Intake: from one event to the turns it holds, and which of them are not worth analysing (CAP-5).
+"""Intake: cleaning an event, splitting it into turns, and filtering turns that are not worth analysing (CAP-5).
+
+Every event is cleaned again in the daemon (complete redaction, injected blocks removed, size limits), because events
+also come from programs that do not use the hook. A filtered turn is still stored verbatim and can be found; it only
+skips extraction and threads. A short turn is kept if it says something: "The port is 9443 now" is 20 characters and
+worth more than most pages.
 
 Pure: no database, no file.
 """
@@ -34,16 +39,11 @@ from filrouge.extraction.reading import values
 from filrouge.extraction.tool_output import answer_of, told
 from filrouge.extraction.vocabulary import fold
 
-# Which turns are not worth analysing, and why (CAP-5).
-#
-# A filtered turn is still stored verbatim and can be found; it only skips extraction and threads. Short turns are
-# kept when they say something after all: "The port is 9443 now" is 20 characters and worth more than most pages.
-
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
 SHORTEST: Final = 50
-#: Only people and agents are polite; a tool that prints "done" is merely short.
+#: Sources checked for small talk; a tool that prints "done" is merely short.
 _CONVERSATION: Final = frozenset({"prompt", "reply"})
 _LONGEST_SMALL_TALK: Final = 90
 
@@ -63,7 +63,7 @@ _TOOL_NOISE: Final = re.compile(
     re.DOTALL,
 )
 _WORDS: Final = re.compile(r"[^\W_]")
-#: What makes a short turn worth reading (RULINGS 23): rules, corrections, decisions, names, preferences, facts.
+#: Words that make a short turn worth reading (RULINGS 23): rules, corrections, decisions, names, preferences, facts.
 _SAYS_SOMETHING: Final = re.compile(
     r"\b(?:always|never|must|don't|do not|only|prefer|avoid|rule|remember|forget|from now on|instead|not|no longer|any ?more|actually|correction|moved|switched|renamed|replaced|dropped|migrated|decided|chose|picked|went with|going with|use|uses|settled|agreed|back to"
     r"|my name|call me|i'm|i am|i prefer|i like|i hate|answer|reply|because|caused|fixed|owns|maintains|no \w+ (?:in|without)"
@@ -73,7 +73,7 @@ _SAYS_SOMETHING: Final = re.compile(
 
 
 def skip_reason(text: str, source: SourceType) -> str:
-    """Why extraction passes a turn over; empty when the turn is to be analysed."""
+    """Return why extraction skips a turn; empty if the turn is to be analysed."""
     if not _WORDS.search(text):
         return "punctuation only" if text.strip() else "empty"
     if written_by_host(text):
@@ -89,7 +89,7 @@ def skip_reason(text: str, source: SourceType) -> str:
 
 
 def _small_talk(plain: str) -> bool:
-    """True when nothing but acknowledgements and courtesies is said."""
+    """Return True if the text contains only acknowledgements and courtesies."""
     said = plain.strip(" .!?:;,-()'\"")
     return _SMALL_TALK.fullmatch(said) is not None or (
         _CHAT.search(plain) is not None and not _SAYS_SOMETHING.search(plain)
@@ -97,27 +97,24 @@ def _small_talk(plain: str) -> bool:
 
 
 def _says_something(text: str, plain: str) -> bool:
-    """True for a short turn that holds a value, or words of ruling, choosing, correcting or naming."""
+    """Return True for a short turn with a value, or with words of ruling, choosing, correcting or naming."""
     return _SAYS_SOMETHING.search(plain) is not None or bool(values(text) or statements_of(text))
 
 
-# Intake: from one event to the turns it holds.
-#
-# The daemon's side of capture. Whatever came in is cleaned once more (a complete redaction, our own injected blocks
-# taken out), because events also come from programs that never ran our hook, and only then stored.
+# From one event to its turns.
 
-#: Characters without a space that are an encoded image rather than text.
+#: A longer word without a space is an encoded image, not text.
 _LONGEST_WORD: Final = 2000
 
 
 @dataclass(slots=True)
 class Cut:
-    """How much of events was cut at the door, summed up.
+    """Counts of what was cut from events.
 
     Attributes:
-        events: of which anything was cut.
-        characters: of their texts.
-        values: items of lists and fields of objects.
+        events: events of which anything was cut.
+        characters: characters cut from their texts.
+        values: list items and object fields that were cut.
     """
 
     events: int = 0
@@ -126,12 +123,12 @@ class Cut:
 
 
 def cleaned(event: Event, redact: Redactor, cut: Cut | None = None) -> Event:
-    """The event without secrets and without our own injected blocks, cut to what a hook would hand over.
+    """Return the event without secrets and injected blocks, cut to the size limits of the hook.
 
     Args:
-        cut: is told what was cut.
+        cut: updated with the counts of what was cut.
     """
-    # A little more than the hook allows: its own marks are not to be cut.
+    # Slightly more than the hook allows, so that the hook's own marks are not cut.
     pruner = Pruner(MOST_VALUES + SLACK)
     texts = TextCutter()
     pruned = cast("dict[str, Any]", pruner.pruned(event.data))
@@ -142,7 +139,7 @@ def cleaned(event: Event, redact: Redactor, cut: Cut | None = None) -> Event:
 
 
 def turns_of(event: Event, project: str) -> list[Turn]:
-    """The messages that an event holds, in order; none for events that only mark a moment."""
+    """Return the messages of an event, in order; none for events that only mark a moment."""
     match event.kind:
         case "prompt":
             return _one(event, project, role="user", source="prompt", trust=TRUST_PROMPT)
@@ -161,7 +158,7 @@ def turns_of(event: Event, project: str) -> list[Turn]:
 
 
 def scope_of(event: Event, project: str) -> Scope:
-    """Where the event happened."""
+    """Return the scope in which the event happened."""
     return Scope(
         user=event.user or LOCAL_USER,
         project=project or None,
@@ -218,7 +215,7 @@ def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
 
 
 def _output(value: object, source: SourceType) -> str:
-    """What a person would read of a tool's output; of a helper agent's the answer that its JSON wraps."""
+    """Return the readable text of a tool's output; for a helper agent, the answer inside its JSON."""
     answer = "" if source != "task" else told(value) if isinstance(value, str) else answer_of(value)
     if answer:
         return answer
@@ -228,14 +225,14 @@ def _output(value: object, source: SourceType) -> str:
 
 
 def _blocks(value: object) -> bool:
-    """Whether it is a list of content blocks, as MCP's tools answer: `[{"type": "text", "text": …}]`."""
+    """Return True for a list of content blocks, as MCP tools answer: `[{"type": "text", "text": …}]`."""
     if not isinstance(value, list):
         return False
     return all(isinstance(one, dict) and "type" in one for one in cast("list[object]", value))
 
 
 def _texts(value: object, name: str = "") -> Iterator[str]:
-    """The texts in what a tool answered, however deep; no type names and no encoded images."""
+    """Yield the texts in a tool's answer at any depth, without type names and encoded images."""
     if isinstance(value, str):
         if value.strip() and name != "type" and not (len(value) > _LONGEST_WORD and len(value.split()) == 1):
             yield value
@@ -248,7 +245,7 @@ def _texts(value: object, name: str = "") -> Iterator[str]:
 
 
 def _flat(value: object) -> str:
-    """What a person would read of a tool's input, or of an output without names for its parts."""
+    """Return the readable text of a tool's input, or of an output without named parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

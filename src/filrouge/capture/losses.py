@@ -1,9 +1,9 @@
-"""The count of events that a hook could neither hand over nor write to the spool.
+"""The count of events that a hook could neither deliver nor write to the spool.
 
 The home holds one record of fixed length: how many events were lost, and when and why the last one was. Nothing of the
-event itself is written. The daemon writes the record while the disk has room, and a hook overwrites it in place, so
-that counting works on a full disk (where the file system overwrites in place: ext4, XFS, APFS, tmpfs). The hook
-imports this module, so it uses the standard library only.
+event itself is written. The daemon writes the record while the disk has room. A hook overwrites it in place, so
+counting works on a full disk (if the file system overwrites in place: ext4, XFS, APFS, tmpfs). The hook imports this
+module, so it uses the standard library only.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Reason = Literal["cannot be written", "input incomplete", "input too large", "ou
 
 MOST: Final = 999_999
 _BYTES: Final = 64
-#: Seconds to wait for another hook that is counting; after that the record is written all the same.
+#: Seconds to wait for another hook that is counting; after that the record is written without the lock.
 _WAIT: Final = 0.1
 
 
 class Losses(NamedTuple):
-    """How many events were lost, and when and why the last one was; 0 and empty texts where none was.
+    """How many events were lost, and when and why the last one was; 0 and empty strings if none was.
 
     Attributes:
-        at_least: more may have been lost: the count is at its end, or two hooks counted at the same moment.
+        at_least: more may have been lost: the counter is at its maximum, or two hooks counted at the same moment.
     """
 
     events: int = 0
@@ -37,14 +37,14 @@ class Losses(NamedTuple):
     at_least: bool = False
 
     def sentence(self) -> str:
-        """What to tell the user."""
+        """Return the losses as a sentence for the user."""
         number = f"at least {self.events}" if self.at_least else f"{self.events}"
         noun = "event" if self.events == 1 else "events"
         return f"hooks could not keep {number} {noun}, the last at {self.last_at}: {self.reason}"
 
 
 def reserve(directory: str) -> None:
-    """Write the record, with a count of 0, where there is none and the disk has room for it."""
+    """Write a record with a count of 0, if there is none and the disk has room."""
     with suppress(OSError):
         file = open_own(inside(directory, LOSSES), os.O_RDWR | os.O_CREAT)
         try:
@@ -74,7 +74,7 @@ def add(directory: str, reason: Reason, number: int = 1) -> None:
 
 
 def read(directory: str) -> Losses:
-    """The losses of that home."""
+    """Return the losses of that home."""
     try:
         file = open_own(inside(directory, LOSSES), os.O_RDONLY)
     except OSError:
@@ -86,7 +86,7 @@ def read(directory: str) -> Losses:
 
 
 def clear(directory: str) -> None:
-    """Start counting again from 0. The record stays, for a disk that is full the next time."""
+    """Reset the count to 0. The record stays, for the next time the disk is full."""
     with suppress(FileNotFoundError):
         file = open_own(inside(directory, LOSSES), os.O_WRONLY)
         try:
@@ -96,7 +96,7 @@ def clear(directory: str) -> None:
 
 
 def _locked(file: int) -> bool:
-    """Wait a moment to be the only one who counts; whether this process is. Closing the file ends it."""
+    """Try for a moment to lock the record; return whether it is locked. Closing the file unlocks it."""
     deadline = time.monotonic() + _WAIT
     while True:
         try:
@@ -115,7 +115,7 @@ def _write(file: int, losses: Losses) -> None:
 
 
 def _parsed(raw: bytes) -> Losses:
-    """What the record says; nothing of one that is empty, cut short or damaged."""
+    """Parse a record; an empty, incomplete or damaged one counts as no losses."""
     number, _, rest = raw.decode("ascii", "replace").partition(" ")
     at, _, reason = rest.strip().partition(" ")
     if not number[:-1].isdigit() or number == f"{0:06d}=":

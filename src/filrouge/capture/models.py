@@ -1,4 +1,4 @@
-"""What was captured: turns of a conversation, records of a host's transcript, and messages read in from elsewhere."""
+"""Captured values: turns, transcript records, and imported messages and statements."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from typing import Any, Final, Literal, NamedTuple
 
 from filrouge.core.scope import Scope
 
-# A turn: one message of a conversation, verbatim, as read from an event or a transcript.
-#
-# Turns are the raw truth. Facts are derived from them and cite them by id and character span, so a turn's text never
-# changes after it is stored.
+# Turns.
 
 Role = Literal["user", "assistant", "tool"]
 SourceType = Literal["prompt", "reply", "file_read", "file_write", "task", "fetch", "command", "summary"]
 
-#: Trust follows origin and never rises by being merged: the user's own hand, the user's prompt,
-#: the agent's words, and everything that came through a tool or from elsewhere.
+#: Trust follows origin and never rises by merging: typed to Filrouge by the user, the user's prompt, the agent's words,
+#: and everything that came through a tool or from elsewhere.
 TRUST_TYPED, TRUST_PROMPT, TRUST_AGENT, TRUST_TOOL = 3, 2, 1, 0
 
-#: What hosts call their tools; capitals and underlines aside.
+#: Names that hosts give their tools, in lower case without underscores.
 _FILE_READS = frozenset({"read", "notebookread", "view", "readfile", "readmanyfiles"})
 _FILE_WRITES = frozenset(
     {
@@ -31,8 +28,8 @@ _FILE_WRITES = frozenset(
 )  # fmt: skip
 _TASKS = frozenset({"task", "agent", "runsubagent", "sessionsspawn"})
 _FETCHES = frozenset({"webfetch", "websearch", "googlewebsearch", "fetchwebpage", "fetch"})
-#: Filrouge's own tools, as an agent names those of an MCP server: what they answer is memory already. Hosts put the
-#: server's name in front in many ways; one that leaves it out has an `MCP:` there.
+#: Filrouge's own tools, as an agent names the tools of an MCP server; their answers are memory already. Hosts prefix
+#: the server's name in many ways; a host that omits it writes `MCP:`.
 _OWN_TOOL = re.compile(
     r"(?i)(?:mcp_+)?[\w-]*filrouge[\w-]*[_-]memory_[a-z]+|mcp:memory_(?:search|get|add|update|forget|context)"
 )
@@ -40,7 +37,11 @@ _OWN_TOOL = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """One message. `key` makes it unique within its session, however often it is read."""
+    """One message of a conversation, verbatim, from an event or a transcript.
+
+    Memories are derived from turns and cite them by id and character span, so a turn's text never changes after it is
+    stored. `key` makes a turn unique within its session, however often it is read.
+    """
 
     id: str
     key: str
@@ -57,7 +58,7 @@ class Turn:
 
 
 def source_of_tool(tool: str) -> SourceType:
-    """The source type of a tool's result; a tool nobody knows counts as a command."""
+    """Return the source type of a tool's result; an unknown tool counts as a command."""
     name = tool.replace("_", "").lower()
     if name in _FILE_READS:
         return "file_read"
@@ -71,19 +72,19 @@ def source_of_tool(tool: str) -> SourceType:
 
 
 def is_own_tool(tool: str) -> bool:
-    """Whether a tool is one that Filrouge itself offers, so that its results are not captured."""
+    """Return True for a tool that Filrouge itself offers; its results are not captured."""
     return bool(_OWN_TOOL.fullmatch(tool))
 
 
-# A transcript record: one message as a host's own file tells it.
-#
-# Hooks give the words as they are said; the transcript is read later and fills what the hooks missed. Both tell of
-# the same message, so a record carries every name by which it can be recognised. Records are plain values without any
-# I/O; `hosts.transcripts` makes them.
+# Transcript records.
 
 
 class TranscriptRecord(NamedTuple):
-    """One message of a transcript, already freed of what the host injected."""
+    """One message from a host's own transcript, without what the host injected.
+
+    Hooks report messages as they are said; the transcript is read later and fills what the hooks missed. A record
+    carries every id by which the same message can be recognised. `hosts.transcripts` makes records.
+    """
 
     key: str
     """The host's own id of the record, the same at every reading: a uuid, or a place in the file."""
@@ -102,14 +103,11 @@ class TranscriptRecord(NamedTuple):
     """The git branch that was checked out there, where the file tells."""
 
 
-# What is read in from elsewhere: a message or a statement, as the reader of its format tells it.
-#
-# Readers turn a file into these and know nothing of the store; the daemon takes them in and knows nothing of formats.
-# They are plain values that travel as JSON.
+# Imported data. Readers of file formats return these values, which are sent as JSON; the daemon stores them.
 
-#: Characters of one text that are read in; what is longer is a paste or a picture, and is cut.
+#: Most characters of one imported text; a longer one is a paste or a picture, and is cut.
 LONGEST: Final = 1_000_000
-#: Messages that are handed over at once.
+#: Most messages delivered at once.
 TOGETHER: Final = 500
 ImportedKind = Literal["fact", "decision", "preference", "intent", "constraint", "note", "rule"]
 
@@ -131,7 +129,7 @@ class ImportedTurn(NamedTuple):
     """The names of its project, strongest first."""
 
     def to_json(self) -> dict[str, Any]:
-        """The form that travels."""
+        """Return the form that is sent."""
         return self._asdict() | {"project": list(self.project)}
 
 
@@ -149,12 +147,12 @@ class ImportedMemory(NamedTuple):
     project: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The form that travels."""
+        """Return the form that is sent."""
         return self._asdict() | {"project": list(self.project)}
 
 
 class Trouble(NamedTuple):
-    """Something of a file that could not be read; the rest goes on."""
+    """A part of a file that could not be read; the rest is imported."""
 
     place: str
     problem: str

@@ -1,4 +1,11 @@
-"""Conversations that a program with a loop of its own hands over, and what the user stated in them (API-9)."""
+"""Conversations that a program with its own agent loop delivers, and what the user stated in them (API-9).
+
+Each message becomes the event that a hook would have reported: a prompt, a reply, a tool call. From there on it is
+handled like captured events: the same redaction, tombstones and capture switches, processed in the background.
+
+A repeated message is recognised by the id that its program gave it, else by its text, role and time. If it has no time,
+its position among equal messages of the same delivery takes the place of the time.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +36,7 @@ from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
 
-# A history: messages that a program hands over by itself, and what the user stated in them.
-#
-# Where it is known whose they are, they are stored like captured ones, each once, and what the user states in them is
-# decided and stored at once. Where it is not, nothing can be kept for anybody: that is counted and logged.
+# Histories: past messages that a program delivers at once.
 
 _LOG = logging.getLogger(__name__)
 History = Sequence[Mapping[str, Any]]
@@ -46,10 +50,10 @@ _PERSONAL: Final = frozenset({"preference", "intent", "constraint", "rule"})
 
 
 def read_history(parts: Parts, session: Session, history: History) -> list[Turn]:
-    """The messages as turns that are not stored; empty ones are left out.
+    """Return the messages as turns that are not stored yet; empty ones are left out.
 
     Raises:
-        BadInput: a message has no such role, or its content is no text.
+        BadInput: a message has an unknown role, or its content is not text.
     """
     seen = Counter[str]()
     turns: list[Turn] = []
@@ -86,10 +90,13 @@ def read_history(parts: Parts, session: Session, history: History) -> list[Turn]
 
 
 def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id: str | None) -> tuple[bool, Scope]:
-    """Store the turns of a history and what the user states in them; each once, however often it is handed over.
+    """Store the turns of a history and what the user states in them; a repeated delivery stores nothing new.
+
+    If the user is known, the messages are stored like captured ones, and what the user states in them is decided and
+    stored at once. If not, nothing is stored; the lost preferences are counted and logged.
 
     Returns:
-        Whether they were stored, and where the session takes place.
+        Whether they were stored, and the scope of the session.
     """
     captured = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
     place = captured[-1].scope if captured else Scope(channel=session.host, session=session.id)
@@ -130,27 +137,20 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
     return True, scope
 
 
-# Told by a program: the messages of a conversation that a program with a loop of its own hands over (API-9).
-#
-# Each message becomes what a hook would have reported of it: a prompt, a reply, a call of a tool. From there on
-# nothing tells it from what was captured: the same redaction, the same gate, the same switches, understood in the
-# background.
-#
-# A message is recognised when it comes again: by the id that its program gave it, else by its words, its role and its
-# time, and where it has no time, by how many equal ones stand before it among those that are handed over together.
+# Messages of a running conversation, as they are said.
 
 _TOLD_KINDS: Mapping[str, EventKind] = {"user": "prompt", "assistant": "reply"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """One message, as a program tells it.
+    """One message, as a program delivers it.
 
     Attributes:
-        tool_results: what tools gave back in it, each with `output` and perhaps `name`, `id`, `input`.
-        file_path: the file that it is about, or that a tool read.
-        at: when it was said; None = now.
-        id: the program's own, unique in its session; empty = none.
+        tool_results: results of tools, each with `output` and optionally `name`, `id`, `input`.
+        file_path: the file that the message is about, or that a tool read.
+        at: when it was said; None means now.
+        id: the program's own id, unique in its session; empty if it has none.
     """
 
     role: Role
@@ -163,12 +163,12 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """Where messages were said.
+    """The scope of the messages.
 
     Attributes:
-        user: whose they are; empty = the user whose daemon this is.
-        agent: a helper agent of the program; empty for its main one.
-        project: the names of its project, strongest first; a single plain one is made a project if there is none.
+        user: the owner of the messages; empty for the daemon's own user.
+        agent: a helper agent of the program; empty for its main agent.
+        project: names of the project, strongest first; a single plain name creates a project if there is none.
     """
 
     channel: str
@@ -180,7 +180,7 @@ class Conversation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
-    """What became of messages: those that are new, and those that were known."""
+    """How many messages were new, and how many were already known."""
 
     accepted: int
     duplicates: int
@@ -188,32 +188,32 @@ class Told:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Telling:
-    """The events of messages, and of each event which message it is of."""
+    """The events of some messages, and for each event the index of its message."""
 
     events: list[Event] = field(default_factory=list[Event])
     owners: list[int] = field(default_factory=list[int])
 
     def outcome(self, receipt: Receipt) -> Told:
-        """What became of the messages whose events these are; what is not captured counts as neither."""
+        """Return the counts of new and known messages; a message that is not captured counts as neither."""
         new = {owner for owner, is_new in zip(self.owners, receipt.new, strict=True) if is_new}
         seen = {owner for owner, place in zip(self.owners, receipt.projects, strict=True) if place is not None}
         return Told(accepted=len(new), duplicates=len(seen - new))
 
 
 def tell(parts: Parts, where: Conversation, messages: Sequence[Message]) -> tuple[Telling, Future[Receipt]]:
-    """Hand messages over, oldest first; the future ends when they are on disk, long before they are understood."""
+    """Deliver messages, oldest first; the future completes once they are on disk, before they are processed."""
     telling = telling_of(parts, where, messages)
     return telling, observe(parts, telling.events)
 
 
 def telling_of(parts: Parts, where: Conversation, messages: Sequence[Message]) -> Telling:
-    """The events that a hook would have reported of these messages."""
+    """Return the events that a hook would have reported for these messages."""
     names = parts.readers.here(lambda tx: place_of(tx, where.project)[0])
     return events_of(where, messages, names, parts.clock.now())
 
 
 def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str, ...], now: datetime) -> Telling:
-    """The events of messages that are told now, of the project of these names."""
+    """Return the events of messages delivered now, under a project with these names."""
     telling, seen = Telling(), Counter[str]()
     first = now - timedelta(microseconds=len(messages))
     for place, message in enumerate(messages):
@@ -241,7 +241,7 @@ def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str
 
 
 def place_of(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
-    """The names to store something of a program under, and the project's id; a plain name that is new names one."""
+    """Return the names to store a program's data under, and the project's id; a new plain name becomes a project."""
     try:
         known = project_id(tx, names)
     except NotFound:
@@ -250,7 +250,7 @@ def place_of(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]
 
 
 def _data(message: Message) -> list[tuple[EventKind, dict[str, Any]]]:
-    """What its events hold: tools had given their results before something was said of them."""
+    """Return the kinds and data of a message's events; tool results come before the text about them."""
     calls = [_call(result, message.file_path) for result in message.tool_results]
     if message.role == "tool" and message.content.strip():
         calls.append(_call({"output": message.content}, message.file_path))
@@ -262,7 +262,7 @@ def _data(message: Message) -> list[tuple[EventKind, dict[str, Any]]]:
 
 
 def _call(result: Mapping[str, Any], file_path: str) -> dict[str, Any]:
-    """A call of a tool; one without a name that is about a file has read it."""
+    """Return a tool call; a call without a name that is about a file counts as reading it."""
     given = result.get("input")
     if given is None and file_path:
         given = {"file_path": file_path}
@@ -276,7 +276,7 @@ def _call(result: Mapping[str, Any], file_path: str) -> dict[str, Any]:
 
 
 def _key(message: Message, seen: Counter[str]) -> str:
-    """What the message is recognised by within its session."""
+    """Return the key that identifies the message within its session."""
     if message.id:
         return f"told:{message.id}"
     said = [message.role, message.content, [dict(one) for one in message.tool_results], message.file_path]

@@ -1,12 +1,12 @@
-"""Secrets and private passages are cut out of text before it is sent or written anywhere.
+"""Redaction of secrets and private passages, before text is sent or written anywhere.
 
-Three things go: what stands between `<private>` and `</private>` (to the end where it is never closed),
-secrets that have a shape (`secret_rules`), and values that a keyword in English, French or Spanish
-assigns (`DB_PASSWORD=…`, `mot de passe : …`). Each becomes `[redacted:KIND]`. A keyword alone is not
-enough: prose about passwords, code that names a variable, hashes and paths stay.
+Three things are cut: text between `<private>` and `</private>` (to the end if it is never closed), secrets with a
+recognisable shape (`secret_rules`), and values that a keyword in English, French or Spanish assigns (`DB_PASSWORD=…`,
+`mot de passe : …`). Each becomes `[redacted:KIND]`. A keyword alone is not enough: prose about passwords, code that
+names a variable, hashes and paths stay.
 
-The hook runs this with the standard library's engine; the daemon runs `redact_complete` afterwards.
-Whatever comes in, text comes out and nothing is raised.
+The hook runs this with the standard library's regex engine; the daemon runs `redact_complete` afterwards. Any text is
+accepted; nothing is raised.
 
 Pure: no database, no file.
 """
@@ -22,12 +22,12 @@ from filrouge.capture import assignments, spoken_secrets
 from filrouge.capture.secret_rules import RULES, Rule
 
 MARK = "[redacted:"
-#: One cut can bring two others together; a few rounds settle it.
+#: One cut can join text that forms another match; a few rounds settle it.
 ROUNDS = 4
 
 _PRIVATE = r"(?i)<\s{0,4}(/?)\s{0,4}private\s{0,4}>"
 _PEM = r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-#: A manifest of Kubernetes whose values are all secret, whatever their names; and where they stand.
+#: A Kubernetes manifest whose values are all secret, whatever their names; and where its values stand.
 _MANIFEST = r"\bkind: {1,4}[\"']?Secret\b"
 _DATA = r"(?m)^([ \t]{0,40})(?:data|stringData):[ \t]{0,8}\r?\n((?:\1[ \t]+[^\n]*(?:\n|$))+)"
 _ENTRY = r"(?m)^([ \t]+(?:[\w.-]+:[ \t]*)?)([^\s:][^\n]*)$"
@@ -37,7 +37,7 @@ _PEM_TAIL = r"[A-Za-z0-9+/=]{0,64}"
 
 
 class Found(Protocol):
-    """What both engines' matches offer."""
+    """The interface that the matches of both engines share."""
 
     @property
     def string(self) -> str: ...  # noqa: D102 (as in `re.Match`)
@@ -45,17 +45,17 @@ class Found(Protocol):
 
 
 def redact(text: str) -> str:
-    """The text without its secrets and private passages."""
+    """Return the text without secrets and private passages."""
     return settled(text, _once)
 
 
 def redact_value(value: Any) -> Any:
-    """The JSON value with every text in it redacted, and all of a text whose key names a secret."""
+    """Return the JSON value with every text redacted; a text whose key names a secret goes entirely."""
     return mapped(value, redact)
 
 
 def settled(text: str, once: Callable[[str], str]) -> str:
-    """The text after as many rounds of `once` as change something."""
+    """Apply `once` until the text no longer changes, at most `ROUNDS` times."""
     for _ in range(ROUNDS):
         after = once(text)
         if after == text:
@@ -65,7 +65,7 @@ def settled(text: str, once: Callable[[str], str]) -> str:
 
 
 def mapped(value: Any, clean: Callable[[str], str]) -> Any:
-    """The JSON value with `clean` applied to every text in it."""
+    """Return the JSON value with `clean` applied to every text, and texts under a secret's key cut entirely."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -78,13 +78,13 @@ def mapped(value: Any, clean: Callable[[str], str]) -> Any:
     return value
 
 
-#: `{"name": "DB_PASSWORD", "value": "…"}`, as lists of variables and headers have it.
+#: `{"name": "DB_PASSWORD", "value": "…"}`, as in lists of variables and headers.
 _NAMES: Final = ("name", "Name", "key", "Key", "variable", "header")
 _VALUES: Final = ("value", "Value")
 
 
 def _after(before: Any, item: Any, clean: Callable[[str], str]) -> Any:
-    """An item of a list: the argument of the flag before it, or what it is by itself."""
+    """Clean a list item: as the argument of the flag before it, or as an ordinary value."""
     if isinstance(before, str) and before.startswith("-") and "=" not in before:
         return _under(before.lstrip("-"), item, clean)
     return mapped(item, clean)
@@ -97,12 +97,12 @@ def _under(key: str, value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def mark(kind: str) -> str:
-    """What stands in the place of a secret of that kind."""
+    """Return the mark that replaces a secret of that kind."""
     return f"{MARK}{kind}]"
 
 
 def without_blocks(text: str) -> str:
-    """The text without private passages, private keys, and the data of Kubernetes secrets."""
+    """Return the text without private passages, private keys, and the data of Kubernetes secrets."""
     if "private" in text.lower():
         text = _without_private(text)
         if "-----BEGIN" in text:
@@ -111,13 +111,13 @@ def without_blocks(text: str) -> str:
 
 
 def applies(rule: Rule, text: str, lowered: str) -> bool:
-    """False where the rule cannot match."""
+    """Return False if the rule cannot match."""
     where = lowered if rule.folded else text
     return any(hint in where for hint in rule.hint.split("|"))
 
 
 def cutter(rule: Rule) -> Callable[[Found], str]:
-    """The substitution of a rule: the marked group goes, the rest of the match stays."""
+    """Return the substitution of a rule: the group is cut, the rest of the match stays."""
 
     def cut(found: Found) -> str:
         start, end = found.span()
@@ -150,7 +150,7 @@ def _once(text: str) -> str:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compiled at first use: compiling every rule would cost the hook more than all its other work."""
+    """Compile a pattern at first use; compiling every rule would cost the hook more than all its other work."""
     return re.compile(pattern)
 
 
@@ -170,7 +170,7 @@ def _without_private(text: str) -> str:
 
 
 def _without_keys(text: str) -> str:
-    """A key goes to its END line; one that is never closed goes as far as it looks like a key."""
+    """Cut each private key up to its END line; one without an END line goes as far as it looks like a key."""
     kept: list[str] = []
     start, opened = 0, -1
 
@@ -194,7 +194,7 @@ def _without_keys(text: str) -> str:
 
 
 def _without_data(text: str) -> str:
-    """Cut the values of the manifests of secrets; a text may hold other manifests too."""
+    """Cut the values of secret manifests; a text may also contain other manifests."""
 
     def entry(found: re.Match[str]) -> str:
         is_kept = found[2].startswith(("|", ">")) or assignments.is_placeholder(found[2])

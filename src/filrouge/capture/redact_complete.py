@@ -1,8 +1,8 @@
-"""The complete redaction, in the daemon, before anything becomes canonical.
+"""Complete redaction in the daemon, before anything is stored.
 
-The same rules and the same marks as in the hook, on RE2, whose time is linear whatever the text; and one
-that would be too slow there: long random-looking words close to a keyword. Randomness alone proves nothing
-(hashes and ids are random too), so the keyword is required.
+It applies the rules and marks of the hook on RE2, which runs in linear time on any text. It adds one rule that would be
+too slow in the hook: long random-looking words close to a keyword. Randomness alone proves nothing (hashes and ids are
+random too), so the keyword is required.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _NEAR: Final = (
     r"(?i)\b(?:key|token|secret|credentials?|auth|password|passwd|passphrase|signature|cl[ée]|jeton"
     r"|mot de passe|contraseña|clave)\b[^\n]{0,24}?[ \t:=\"'`(]([A-Za-z0-9+/_=-]{20,200})"
 )
-#: Bits a character; English prose stays below 3, random base64 of twenty characters above 3.8.
+#: Bits per character; English prose stays below 3, random base64 of twenty characters is above 3.8.
 _RANDOM = 3.6
 
 
 def redact_completely(text: str) -> str:
-    """The text without its secrets and private passages: all that `redact` cuts, and more."""
+    """Return the text without secrets and private passages: everything that `redact` cuts, and more."""
     return settled(text, _once)
 
 
 def redact_value_completely(value: Any) -> Any:
-    """The JSON value with every text in it redacted; keys stay."""
+    """Return the JSON value with every text redacted; keys stay."""
     return mapped(value, redact_completely)
 
 
@@ -48,7 +48,7 @@ def _compile(pattern: str) -> _Pattern:
 
 
 def _quiet() -> Any:
-    """RE2 tells stderr when a text exhausts its cache, and goes on more slowly; nobody needs to know."""
+    """Return RE2 options without its stderr message when a text exhausts the cache; RE2 just continues more slowly."""
     options: Any = re2.Options()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     options.log_errors = False
     options.max_mem = 32 << 20
@@ -56,7 +56,7 @@ def _quiet() -> Any:
 
 
 _OPTIONS: Final = _quiet()
-#: Of each rule: whether it ignores case, one of which texts must be there, what it finds, what it makes of it.
+#: Per rule: whether it ignores case, its hints, its pattern, and its substitution.
 _COMPILED: Final = tuple((rule.folded, rule.hint.split("|"), _compile(rule.pattern), cutter(rule)) for rule in RULES)
 _NEARBY: Final = _compile(_NEAR)
 
@@ -84,7 +84,7 @@ def _cut_random(found: Found) -> str:
 
 
 def looks_random(word: str) -> bool:
-    """True for a word of mixed case with digits and high entropy; hashes, ids and paths are none."""
+    """Return True for a word of mixed case with digits and high entropy; hashes, ids and paths are not random."""
     if assignments.names_algorithm(word):
         return False
     mixed = any(map(str.isupper, word)) and any(map(str.islower, word)) and any(map(str.isdigit, word))

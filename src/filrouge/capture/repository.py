@@ -1,8 +1,11 @@
-"""Turns: the verbatim messages, each stored once however it arrived.
+"""Events, projects and turns in the database.
 
-The same message reaches Filrouge twice: from the hook as it happens, and from the host's transcript later.
-The hook's copy has the host's prompt id, the transcript's has its own record id, and neither has the other's.
-So a copy is recognised by its session, role and text, and the two ids are joined on one row.
+An event is stored as received, after redaction. Its key makes it unique in its session, so a hook that sends twice or a
+spool that is read twice changes nothing.
+
+A turn is one verbatim message, stored once. The same message arrives twice: from the hook as it happens, and later from
+the host's transcript. The hook's copy has the host's prompt id, the transcript's copy has a record id, and neither has
+the other's. So a copy is recognised by session, role and text, and both ids are stored on one row.
 """
 
 from __future__ import annotations
@@ -22,14 +25,9 @@ from filrouge.projects.folder_names import FolderNames, split
 from filrouge.runtime import journal
 from filrouge.search.word_repository import Words
 
-# Events and projects: what was handed over, once, under the project it belongs to.
-#
-# An event is stored as received, after redaction. Its key makes it unique in its session, so a hook that sends twice,
-# or a spool that is read twice, changes nothing.
-
 
 def event_key(event: Event) -> str:
-    """The host's own id for the event, else a hash that the same delivery always has."""
+    """Return the host's own id of the event, else a hash that is the same for repeated deliveries."""
     if event.key:
         return event.key
     body = json.dumps([event.kind, event.agent, event.data], sort_keys=True, ensure_ascii=True, default=str)
@@ -37,13 +35,13 @@ def event_key(event: Event) -> str:
 
 
 class Events:
-    """The events of one database."""
+    """The table of events."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def add(self, event: Event, *, received_at: datetime) -> str | None:
-        """Store an event; returns its project's id (or ''), or None if it was stored before."""
+        """Store an event; return its project's id (or ''), or None if it was already stored."""
         project = Projects(self._tx).resolve(event.project, at=received_at) or ""
         payload = event.to_json()
         sealed = journal.seal(payload)
@@ -66,50 +64,50 @@ class Events:
         return project if added else None
 
     def add_forgotten(self, event: Event, *, received_at: datetime) -> str | None:
-        """Count an event that was forgotten before it came (again), without its content; as `add`."""
+        """Store an event that was forgotten before it arrived (again), without its content; same result as `add`."""
         project = self.add(event._replace(data={}), received_at=received_at)
         if project is not None:
             self._tx.run("events.erase", {"ids": json.dumps([event.id])})
         return project
 
     def get(self, event_id: str) -> tuple[Event, str] | None:
-        """An event and its project's id (or '')."""
+        """Return an event and its project's id (or ''), or None."""
         row = self._tx.one("events.get", {"id": event_id})
         return (event_from_json(json.loads(row["payload"])), row["project_id"] or "") if row else None
 
     def settle(self, event_id: str, state: str, reason: str = "") -> None:
-        """Say how the event ended: done, skipped (with the reason) or dead."""
+        """Set the final state of an event: done, skipped (with the reason) or dead."""
         self._tx.run("events.settle", {"id": event_id, "state": state, "reason": reason})
 
     def ledger(self) -> dict[str, int]:
-        """received = queued + done + skipped + dead + forgotten, by state."""
+        """Return the number of events by state: received = queued + done + skipped + dead + forgotten."""
         counts = {row["state"]: int(row["n"]) for row in self._tx.all("events.ledger")}
         return {state: counts.get(state, 0) for state in ("queued", "done", "skipped", "dead", "forgotten")}
 
     def received(self) -> int:
-        """How many events were ever numbered; the ledger's sum, unless rows are gone that nobody may take."""
+        """Return the highest event number; it equals the ledger's sum unless rows were lost."""
         row = self._tx.one("events.received")
         return int(row["n"]) if row else 0
 
     def abandoned(self) -> int:
-        """How many wait to be understood while no job is left that would do it."""
+        """Return how many events are queued without a job that would process them."""
         row = self._tx.one("events.abandoned")
         return int(row["n"]) if row else 0
 
 
 class Projects:
-    """Which project a list of names stands for.
+    """Resolves a list of names to a project.
 
-    A name that a `.filrouge.toml` chose is open to the folder that had it first, and to those that the user agreed
-    to; any other folder keeps the project that its own names stand for. Folders are known by their own names, in the
-    table `project_folders`, and compared as those of projects are.
+    A name chosen in a `.filrouge.toml` is open to the first folder that had it, and to folders that the user agreed to.
+    Any other folder keeps the project of its own names. Folders are known by their own names, in the table
+    `project_folders`, and compared in the same way as projects.
     """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def resolve(self, names: tuple[str, ...], *, at: datetime) -> str | None:
-        """The project's id; a project or a name seen for the first time is remembered."""
+        """Return the project's id; store a project or name that is new."""
         admitted = self.admitted(names)
         if not admitted:
             return None
@@ -128,20 +126,20 @@ class Projects:
         return choice.id
 
     def find(self, names: tuple[str, ...]) -> str | None:
-        """The project's id if it is known; nothing is written."""
+        """Return the project's id if it is known; write nothing."""
         admitted = self.admitted(names)
         choice = choose_project(admitted, self._known(admitted))
         return choice.id if choice and any(r["id"] == choice.id for r in self.all()) else None
 
     def admitted(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The names that count: the chosen one is left out for a folder that it is not open to."""
+        """Return the names to use, without a chosen name that is not open to the folder."""
         folder = split(names)
         if not folder.chosen:
             return folder.own
         return (folder.chosen, *folder.own) if self._is_open(folder) else folder.own
 
     def is_refused(self, names: Sequence[str]) -> bool:
-        """Whether the folder's file chose a name that is not open to it."""
+        """Return True if the folder's file chose a name that is not open to it."""
         folder = split(names)
         return bool(folder.chosen) and not self._is_open(folder)
 
@@ -151,29 +149,29 @@ class Projects:
         self._remember(folder.chosen, folder.holder, "agreed", at)
 
     def waiting_folders(self) -> list[tuple[str, str]]:
-        """Chosen names that were left out, each with the path of the folder whose file chose it."""
+        """Return chosen names that were refused, each with the path of the folder whose file chose it."""
         rows = self._tx.all("projects.waiting_folders")
         return [(row["name"], row["alias"].removeprefix("path:")) for row in rows]
 
     def agreed_folders(self, chosen: str) -> list[str]:
-        """The names of the folders that a chosen name is open to."""
+        """Return the names of the folders that a chosen name is open to."""
         return [row["alias"] for row in self._tx.all("projects.agreed_folders", {"name": chosen})]
 
     def all(self) -> list[dict[str, Any]]:
-        """Every project with its short name."""
+        """Return every project with its short name."""
         return self._tx.all("projects.all")
 
     def aliases(self, project_id: str) -> list[str]:
-        """Every name the project is known by."""
+        """Return every name of the project."""
         return [row["alias"] for row in self._tx.all("projects.aliases", {"project_id": project_id})]
 
     def _is_open(self, folder: FolderNames) -> bool:
         agreed = dict.fromkeys(self.agreed_folders(folder.chosen), folder.chosen)
         known = self._known((folder.chosen, *folder.holder))
         if not agreed and folder.chosen not in known:
-            return True  # nobody has the name yet
+            return True  # the name is not taken yet
         if folder.chosen in known and _stands_for(folder.holder, known) == known[folder.chosen]:
-            return True  # the folder belongs to that project without the file
+            return True  # the folder belongs to that project even without the file
         return _stands_for(folder.holder, agreed) == folder.chosen
 
     def _remember(self, chosen: str, aliases: Sequence[str], state: str, at: datetime) -> None:
@@ -181,48 +179,48 @@ class Projects:
             self._tx.run("projects.folder", {"name": chosen, "alias": alias, "state": state, "at": to_text(at)})
 
     def _known(self, names: tuple[str, ...]) -> dict[str, str]:
-        """The owners of these names, with every other name of those owners."""
+        """Return the projects of these names, keyed by every alias of those projects."""
         rows = self._tx.all("projects.known", {"names": json.dumps(names)})
         return {row["alias"]: row["project_id"] for row in rows}
 
 
 def _stands_for(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
-    """The owner of a folder's names, or None where it has none that counts."""
+    """Return the project of a folder's names, or None."""
     choice = choose_project(holder, known)
     return choice.id if choice and choice.id in known.values() else None
 
 
 def event_intact(row: dict[str, Any]) -> bool:
-    """True if the row's seal holds."""
+    """Return True if the row's seal is valid."""
     try:
         return journal.holds(row["row_key"], row["row_hash"], json.loads(row["payload"]))
     except ValueError:
         return False
 
 
-#: Two hosts may run the same hook for one prompt (an editor that executes another agent's hooks).
+#: Time window for equal prompts of two hosts: an editor may run another agent's hooks for the same prompt.
 SAME_PROMPT_SECONDS = 10.0
 
 
 def text_hash(text: str) -> str:
-    """SHA-256 of the text with its outer white space removed."""
+    """Return the SHA-256 of the text without outer white space."""
     return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Turns:
-    """The turns of one database."""
+    """The table of turns."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._analyser = analyser
 
     def add(self, turn: Turn, tokens: str | None = None) -> bool:
-        """Store a turn that a hook reported; False if it is there already, from wherever.
+        """Store a turn that a hook reported; return False if it is already stored, from any source.
 
-        What a user typed for us to keep is kept as often as it is typed: no two hosts report it.
+        A statement that the user made to Filrouge itself is stored every time, because no second host reports it.
 
         Args:
-            tokens: what the analyser made of its text, where that was done before.
+            tokens: the analyser's tokens of the text, if already computed.
         """
         digest = text_hash(turn.text)
         if self._tx.run("turns.claim_from_transcript", _names(turn) | {"text_hash": digest}):
@@ -232,7 +230,7 @@ class Turns:
         return self._insert(turn, digest, transcript_key=None, tokens=tokens)
 
     def add_from_transcript(self, turn: Turn) -> bool:
-        """Store a turn that a transcript holds, `turn.key` being the record's id; False if it is there already."""
+        """Store a turn from a transcript, with the record's id as `turn.key`; return False if it is already stored."""
         digest = text_hash(turn.text)
         names = _names(turn)
         if self._tx.one("turns.by_transcript_key", names):
@@ -244,44 +242,44 @@ class Turns:
         return self._insert(turn, digest, transcript_key=turn.key)
 
     def vouch(self, turn: Turn) -> str | None:
-        """Trust a turn that was read in before as far as this one is; its id, or None where it was so already."""
+        """Raise the trust of an imported turn to that of this one; return its id, or None if nothing changed."""
         rows = self._tx.all("turns.vouch", _names(turn) | {"trust": turn.trust})
         return str(rows[0]["id"]) if rows else None
 
     def restore(self, turn: Turn, transcript_key: str | None) -> bool:
-        """Store a turn as it was stored elsewhere, twice if it was said twice; False if it is there already."""
+        """Store a turn from an export, even if an equal one exists; return False if this one is already stored."""
         return self._insert(turn, text_hash(turn.text), transcript_key=transcript_key)
 
     def get(self, ids: Sequence[str]) -> list[Turn]:
-        """The turns with these ids, in the order given."""
+        """Return the turns with these ids, in the given order."""
         return [turn_from_row(row) for row in self._tx.all("turns.get", {"ids": json.dumps(list(ids))})]
 
     def proving_nothing(self, ids: Sequence[str]) -> frozenset[str]:
-        """Those of these turns that no memory rests on, whatever became of it, and that no job is about to read."""
+        """Return those of these turns that no memory of any state cites and that no job is about to read."""
         return frozenset(row["id"] for row in self._tx.all("turns.proving_nothing", {"ids": json.dumps(list(ids))}))
 
     def skip(self, turn_id: str, reason: str) -> None:
-        """Record why extraction passed the turn over."""
+        """Record why extraction skipped the turn."""
         self._tx.run("turns.skip", {"id": turn_id, "reason": reason})
 
     def answered(self, turn: Turn) -> Turn | None:
-        """The agent's message that a prompt of its session comes right after; None where it comes after none."""
+        """Return the agent's message right before this turn in its session, or None."""
         names = {"host": turn.host, "session_id": turn.scope.session, "at": to_text(turn.at)}
         row = self._tx.one("turns.before", names)
         return turn_from_row(row) if row is not None and row["role"] == "assistant" else None
 
     def last_user_texts(self, host: str, session: str, limit: int = 5) -> list[str]:
-        """The session's most recent prompts, newest first."""
+        """Return the session's most recent prompts, newest first."""
         rows = self._tx.all("turns.last_user_texts", {"host": host, "session_id": session, "limit": limit})
         return [row["text"] for row in rows]
 
     def last_user_texts_of_project(self, project: str | None, limit: int = 5) -> list[str]:
-        """The project's most recent prompts, newest first."""
+        """Return the project's most recent prompts, newest first."""
         rows = self._tx.all("turns.last_user_texts_of_project", {"project_id": project, "limit": limit})
         return [row["text"] for row in rows]
 
     def recent(self, channel: str, session: str | None, limit: int, *, user: str | None = None) -> list[dict[str, Any]]:
-        """The last messages of a channel, newest first; of all its sessions and users unless one is named."""
+        """Return the latest messages of a channel, newest first, optionally of one session or user."""
         asked = {"channel": channel, "session_id": session, "user_id": user, "limit": limit}
         return self._tx.all("turns.recent", asked)
 
@@ -328,7 +326,7 @@ class Turns:
 
 
 def turn_from_row(row: dict[str, Any]) -> Turn:
-    """The value a row stands for."""
+    """Build a turn from its row."""
     return Turn(
         id=row["id"],
         key=row["key"],
@@ -366,6 +364,6 @@ def _content(id_: str, role: str, text: str, at: datetime) -> dict[str, object]:
 
 
 def turn_intact(row: dict[str, Any]) -> bool:
-    """True if the row's seal holds."""
+    """Return True if the row's seal is valid."""
     content = _content(row["id"], row["role"], row["text"], from_text(row["at"]))
     return journal.holds(row["row_key"], row["row_hash"], content)

@@ -1,11 +1,12 @@
-"""The rules for secrets that have a shape: a prefix, an alphabet, a length.
+"""Rules for secrets with a recognisable shape: a prefix, an alphabet, a length.
 
-Each pattern belongs to the syntax that the standard library and RE2 share (no look-around, no back-
-reference), so that the hook and the daemon run the same table. Every repetition is bounded or is the last
-thing matched, which keeps the standard library's engine linear. `hint` is a text that must be there for
-the rule to be worth compiling: compiling sixty patterns would cost the hook more than all its other work.
-Where a pattern has a group, only the group is the secret. `checked` asks for a digit, which tells a token
-from dashed words.
+Patterns use only the syntax that the standard library and RE2 share (no look-around, no back-reference), so the hook
+and the daemon run the same table. Every repetition is bounded or is the last thing matched, which keeps the standard
+library's engine linear.
+
+`hint` is a text that must be present before the rule is compiled: compiling sixty patterns would cost the hook more
+than all its other work. If a pattern has a group, only the group is the secret. `checked` requires a digit, which
+distinguishes a token from dashed words.
 
 Pure: no database, no file.
 """
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 
 
 class Rule(NamedTuple):
-    """One kind of secret. `hint` is compared without regard to case where `folded` is true."""
+    """One kind of secret. `hint` is compared without regard to case if `folded` is true."""
 
     kind: str
     hint: str
@@ -25,7 +26,7 @@ class Rule(NamedTuple):
     folded: bool = False
 
 
-#: A value on a command line, and what stands between a program and its flag.
+#: A value on a command line, and the text between a program and its flag.
 _ARGUMENT: Final = r"[\"']?([^\s\"'|;]{3,200})"
 _TO_FLAG: Final = r"\b[^\n|;]{0,120}?\s"
 

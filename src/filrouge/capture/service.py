@@ -1,6 +1,8 @@
-"""Capture: events are stored, acknowledged, and followed by the jobs that understand them.
+"""Capture in the daemon: storing events and queueing the jobs that process them.
 
-Also what was left while the daemon was away, what a transcript holds beyond the hooks, and what was read in.
+Events come from hooks, from the spool that hooks fill while no daemon answers, and from a host's transcript. An event
+is acknowledged once it is on disk and processed afterwards by jobs. Every source may deliver the same message again;
+repeated deliveries are recognised. Imported messages are processed a few at a time, behind all other work.
 """
 
 from __future__ import annotations
@@ -36,18 +38,14 @@ from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
 from filrouge.threads.synthesis_service import FULL, queue_synthesis
 
-# The new lines of a host's transcript since the last look.
-#
-# A transcript only grows, so a byte offset is all that needs to be kept. A last line without its newline is still
-# being written and waits for the next look. A line can be longer than anything worth reading (a screenshot, a pasted
-# file): it is passed over and counted. A file that became shorter was replaced and is read from its start.
+# Reading transcript files.
 
 LONGEST_LINE: Final = 10 * 1024 * 1024
 _STEP: Final = 1024 * 1024
 
 
 class Chunk(NamedTuple):
-    """Whole lines, and where to go on reading."""
+    """Complete lines, the offset at which to continue, and the number of overlong lines skipped."""
 
     lines: list[bytes]
     offset: int
@@ -55,7 +53,12 @@ class Chunk(NamedTuple):
 
 
 def read_from(path: str, offset: int, max_bytes: int = 8 * 1024 * 1024, *, longest: int = LONGEST_LINE) -> Chunk:
-    """The whole lines from `offset` on, about `max_bytes` of them; a missing or unreadable file has none."""
+    """Return about `max_bytes` of complete lines from `offset` on; none if the file is missing or unreadable.
+
+    A transcript only grows, so a byte offset is enough state. A last line without a newline is still being written and
+    waits for the next read. An overlong line (a screenshot, a pasted file) is skipped and counted. A file that became
+    shorter was replaced and is read from its start.
+    """
     try:
         facts = os.stat(path)
         if not stat.S_ISREG(facts.st_mode):
@@ -69,7 +72,7 @@ def read_from(path: str, offset: int, max_bytes: int = 8 * 1024 * 1024, *, longe
 
 
 def lines_of(file: BinaryIO, start: int, stop: int, *, longest: int = LONGEST_LINE) -> Chunk:
-    """The whole lines of an open file that stands at `start`, until `stop` is passed."""
+    """Return the complete lines of an open file positioned at `start`, until `stop` is passed."""
     lines: list[bytes] = []
     place, skipped = start, 0
     while place < stop:
@@ -92,12 +95,11 @@ def _finds_line_end(file: BinaryIO) -> bool:
     return False
 
 
-# What follows from a new turn, from wherever it came: analysis of the user's words, vectors for all, a place in a
-# thread, and a reading of the conversation by a model where there is one.
+# Jobs that follow from a new turn: analysis of the user's words, vectors, thread assignment, and reading by a model.
 
 
 def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
-    """Queue what follows from new turns; True if any of them is to be analysed."""
+    """Queue the jobs that follow from new turns; return True if any of them is to be analysed."""
     stating = [turn for turn in turns if to_be_analysed(turn) or _may_agree(parts, tx, turn)]
     _follow(parts, tx, turns, stating)
     queue_reading(parts, tx, turns)
@@ -105,8 +107,10 @@ def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
 
 
 def follow_import(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
-    """The same for turns that were read in from elsewhere: whoever may be trusted with it, they are looked through for
-    what they state, and no model is asked."""
+    """Queue the jobs that follow from imported turns.
+
+    User turns are analysed regardless of their trust, and no model is called.
+    """
     _follow(parts, tx, turns, [turn for turn in turns if turn.role == "user" and not turn.skipped])
 
 
@@ -122,16 +126,16 @@ def _follow(parts: Parts, tx: Tx, turns: Sequence[Turn], stating: Sequence[Turn]
 
 
 def to_be_analysed(turn: Turn) -> bool:
-    """Only the user's own words become memories, and only where they say something."""
+    """Return True if memories may be extracted from a turn: the user's own words, not filtered as noise."""
     return turn.role == "user" and turn.trust >= TRUST_PROMPT and not turn.skipped
 
 
 def _may_agree(parts: Parts, tx: Tx, turn: Turn) -> bool:
-    """True for a prompt that says nothing by itself, but may say yes to what the agent said before it."""
+    """Return True for a prompt without content of its own that may agree with the agent's message before it."""
     return bool(turn.skipped) and reader.may_agree(turn) and parts.turns(tx).answered(turn) is not None
 
 
-# Observe: take events in. They are acknowledged once they are on disk, and understood afterwards.
+# Storing events. They are acknowledged once they are on disk, and processed afterwards.
 
 #: Hosts write their transcript a moment after they run the hook.
 _TRANSCRIPT_LAG_SECONDS = 2.0
@@ -139,11 +143,11 @@ _TRANSCRIPT_LAG_SECONDS = 2.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
-    """What became of a delivery.
+    """The result of a delivery.
 
     Attributes:
-        projects: each event's project id, in their order; '' for no project, None where capture is off.
-        new: whether each event was stored now, in their order.
+        projects: project id of each event, in order; '' for no project, None if capture is off.
+        new: whether each event was stored now, in order.
     """
 
     accepted: int
@@ -153,9 +157,9 @@ class Receipt:
 
 
 def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
-    """Store events; the future ends when they are on disk. Where capture is switched off nothing is stored.
+    """Store events; the future completes once they are on disk. If capture is off, nothing is stored.
 
-    A hook obeys its switches by itself, but it reads a mirror of them, and not every program has our hook.
+    A hook checks the capture switches itself, but it reads a copy of them, and not every program uses the hook.
     """
     parts.captured = monotonic()
     directories = {event.cwd for event in events}
@@ -188,12 +192,12 @@ def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset
 
 
 def _disabled(tx: Tx, event: Event, disabled: frozenset[str]) -> bool:
-    """True where the user switched capture off for the event's project, by whatever name."""
+    """Return True if the user switched capture off for any name of the event's project."""
     return is_off(tx, event.project, disabled)
 
 
 def is_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:
-    """True where one of the names that the user switched off is one of this project."""
+    """Return True if one of the switched-off names belongs to this project."""
     if not disabled or not names:
         return False
     project = Projects(tx).find(names)
@@ -202,7 +206,7 @@ def is_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:
 
 
 def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
-    """Store one event with the jobs that follow from it; its project's id, or None if it was stored before."""
+    """Store an event and queue its jobs; return its project's id, or None if it was already stored."""
     now, jobs = parts.clock.now(), Jobs(tx)
     passed = parts.gate.passed(tx, event)
     if passed is None:
@@ -221,51 +225,51 @@ def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
             "cwd": event.cwd,
             "branch": event.branch,
         }
-        # One waiting look serves all events before it; the last ones of a conversation get their own, because a
-        # look that is running just then may have read too early.
+        # One waiting read serves all events before it. The last events of a conversation get their own read, because a
+        # read that is running at that moment may have started too early.
         own = f":{event.id}" if event.kind in ("pre_compact", "session_end") else ""
         name = f"reconcile:{event.transcript}{own}"
         jobs.enqueue("reconcile", place, dedupe=name, at=now, delay=_TRANSCRIPT_LAG_SECONDS)
     return project
 
 
-# Backlog: what was left for the daemon while it was away.
-#
-# Hooks that found no daemon wrote to the spool. Files are taken oldest first, and a file is removed only after its
-# events are on disk in the database; read twice, they are recognised.
+# The spool: events that hooks wrote while no daemon answered.
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
-#: A hook lives for a second at the most; a file it began longer ago than this stays as it is.
+#: A hook runs for one second at most; after this time its unfinished file will not change.
 _ABANDONED_SECONDS = 60.0
-#: Spool files that are taken in while somebody waits: a few milliseconds each.
+#: Most spool files taken in while a caller waits; each takes a few milliseconds.
 _FEW = 32
 
 
 def drain_spool(parts: Parts) -> int:
-    """Take in every waiting spool file; returns how many events were new."""
+    """Take in every waiting spool file, oldest first; return how many events were new.
+
+    A file is removed only after its events are in the database. If it is read twice, its events are recognised.
+    """
     accepted = 0
     long_ago = parts.clock.now().timestamp() - _ABANDONED_SECONDS
     for path in inbox.waiting(inside(parts.home, SPOOL), abandoned_before=long_ago):
         try:
             accepted += _take_in(parts, path)
         except (CannotWrite, Corrupt, Busy):
-            raise  # the database's trouble, not the file's: every file stays
+            raise  # a fault of the database, not of the file: every file stays
         except OSError as error:
             _LOG.warning("spool file %s cannot be read: %s", os.path.basename(path), error)
-        except Exception:  # one file that nobody can take in must not hold up those behind it
+        except Exception:  # one bad file must not block those behind it
             _LOG.exception("spool file %s is set aside", os.path.basename(path))
             inbox.set_aside(path)
     return accepted
 
 
 def take_in_few(parts: Parts) -> None:
-    """Take in what hooks left a moment ago, while somebody waits for an answer; too many files are left lying."""
+    """Take in a few spool files while a caller waits; do nothing if there are too many."""
     waiting = inbox.waiting(inside(parts.home, SPOOL))
     try:
         for path in waiting if len(waiting) <= _FEW else ():
             _take_in(parts, path)
-    except Exception:  # whoever drains the spool meets it again, and knows what to do with it
+    except Exception:  # the next `drain_spool` meets it again and handles it
         _LOG.info("the spool was not taken in before a session's start", exc_info=True)
 
 
@@ -280,7 +284,7 @@ def _take_in(parts: Parts, path: str) -> int:
 
 
 def spool_watch(parts: Parts) -> Every:
-    """Looks for spool files once a second: a hook that gave up on a busy daemon leaves one behind."""
+    """Return a task that drains the spool every second; a hook that gives up on a busy daemon leaves a file."""
     failed = "the spool could not be drained; its files are kept"
     return Every(_LOOK_SECONDS, lambda: drain_spool(parts), name="spool", failed=failed)
 
@@ -293,19 +297,19 @@ def _event(raw: dict[str, object]) -> Event | None:
         return None
 
 
-# Reconcile: read what a host's transcript holds beyond what its hooks reported.
-#
-# Hooks race with the transcript and can be missed; the transcript is complete but late. The file is read from the
-# last byte offset, offset and turns are written in one transaction, and a message that a hook reported is recognised
-# and only learns the record's id.
+# Reconciling a host's transcript with what its hooks reported.
 
 _TRUST = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
-#: A record id of this length or more is the host's own unique one; shorter ones are places in the file.
+#: A record id of this length or more is unique everywhere; a shorter one is a position in the file.
 UNIQUE_KEY_LENGTH = 32
 
 
 def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """Read a transcript's new lines and store what is new in them."""
+    """Job: read a transcript's new lines and store the turns that are new.
+
+    Hooks race with the transcript and can be missed; the transcript is complete but late. Offset and turns are written
+    in one transaction. A message that a hook reported is recognised, and only gets the record's id added.
+    """
     path, host = str(payload["path"]), str(payload["host"])
     state = parts.readers.here(lambda tx: tx.one("transcripts.get", {"path": path}))
     start = int(state["byte_offset"]) if state else 0
@@ -335,7 +339,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
             },
         )
         if chunk.offset > start:
-            # There may be more: a chunk is a few megabytes at the most.
+            # There may be more: one read returns a few megabytes at most.
             Jobs(tx).enqueue(
                 "reconcile", payload, dedupe=f"reconcile:{path}:{chunk.offset}", at=parts.clock.now(), delay=0.1
             )
@@ -344,13 +348,13 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
 
 
 def add_told(store: Turns, turn: Turn) -> bool:
-    """Store a turn that a transcript tells; False if it is there already, from wherever."""
-    # A tool result has the same id in the hook's payload and in the transcript, so its key decides alone.
+    """Store a turn from a transcript; return False if it is already stored, from any source."""
+    # A tool result has the same id in the hook's payload and in the transcript, so its key is enough.
     return store.add(turn) if turn.role == "tool" else store.add_from_transcript(turn)
 
 
 def _elsewhere(cwd: str, payload: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The names of another project that the agent worked in, or None where it is the one the hook reported."""
+    """Return the names of another project that the agent worked in; None if it is the reported one."""
     reported = str(payload.get("cwd") or "")
     if not cwd or not reported or cwd == reported:
         return None
@@ -361,10 +365,10 @@ def _elsewhere(cwd: str, payload: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _branch(payload: Mapping[str, Any], record: TranscriptRecord) -> str:
-    """What the transcript says, else what the hook saw, unless the agent was in another directory by then."""
+    """Return the record's branch, else the hook's branch, unless the agent was in another directory by then."""
     elsewhere = record.cwd and record.cwd != payload.get("cwd")
     told = record.branch or ("" if elsewhere else str(payload.get("branch") or ""))
-    return told[:LONGEST_BRANCH].encode("utf-8", "replace").decode()  # half of a pair is no text for a database
+    return told[:LONGEST_BRANCH].encode("utf-8", "replace").decode()  # a lone surrogate cannot be stored
 
 
 def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, project: str | None) -> Turn:
@@ -386,26 +390,27 @@ def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, pr
     )
 
 
-# Backfill: what follows from messages that were read in from elsewhere, a few at a time behind all other work.
-#
-# A history of ten thousand messages would keep a prompt that is typed now waiting for minutes, if its messages were
-# queued like others. So one job a page holds their ids, in the last place of all, and lets in a few of them whenever
-# nothing else is due. A model is not asked about the past by itself: that would cost its reader days and money.
+# Processing imported messages in the background.
 
 BACKFILL: Final = "backfill"
-#: Messages whose work may stand before that of a prompt that comes in just then.
+#: Most messages whose jobs may run before those of a prompt that arrives now.
 AT_ONCE: Final = 8
 
 
 def queue_backfill(parts: Parts, tx: Tx, turn_ids: Sequence[str]) -> None:
-    """Have what follows from these turns done, once nothing else is to be done."""
+    """Queue the processing of these turns behind all other work."""
     if turn_ids:
         work = {"turns": list(turn_ids)}
         Jobs(tx).enqueue(BACKFILL, work, dedupe=f"{BACKFILL}:{turn_ids[0]}", at=parts.clock.now())
 
 
 def backfill(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """The job: queue what follows from the next few; what was erased meanwhile has nothing to follow from it."""
+    """Job: queue the processing of the next few turns; turns erased meanwhile are skipped.
+
+    If ten thousand imported messages were queued like others, a prompt typed now would wait for minutes. So one job per
+    page holds their ids, in last place, and queues a few whenever nothing else is due. No model reads imported history,
+    because that would cost days and money.
+    """
     ids: list[str] = list(payload["turns"])
 
     def write(tx: Tx) -> None:

@@ -1,11 +1,11 @@
 # ruff: noqa: E501, S105 (a pattern is read best on one line, and names no password)
-"""Secrets that a sentence gives away, whatever its grammar: "when it prompts, answer fishstick_09".
+"""Secrets in free sentences of any grammar: "when it prompts, answer fishstick_09".
 
-`assignments` knows the forms in which a value is bound to a keyword. People have more forms than any list, so this pass
-reads a sentence as a whole and adds up two scores: what the sentence speaks of (a password, a login, a code), and how
-much a word looks like something that somebody chose or a machine made as a secret (letters, digits and signs mixed).
-A word goes when the sum reaches `ENOUGH`. Words that mix letters and digits for other reasons (versions, files, hosts,
-identifiers, units) score nothing. Standard library only; every pattern has a bounded repetition, so the time is linear.
+`assignments` covers the forms that bind a value to a keyword. People use more forms than any list, so this pass scores
+whole sentences. It adds what the sentence is about (a password, a login, a code) and how much a word looks like a
+secret that someone chose or a machine made (letters, digits and signs mixed). A word is cut if the sum reaches
+`ENOUGH`. Words that mix letters and digits for other reasons (versions, files, hosts, identifiers, units) score 0.
+Standard library only; every pattern has bounded repetition, so the time is linear.
 
 Pure: no database, no file.
 """
@@ -20,15 +20,14 @@ from typing import Final, NamedTuple
 
 from filrouge.capture import assignments
 
-#: The sum of cue and shape from which on a word is a secret.
+#: A word is a secret if the sum of its cue and shape scores reaches this.
 ENOUGH: Final = 5.0
-#: Characters of a sentence that are read; what is longer without an end is no speech.
+#: Longest sentence that is read; a longer run without an end is not prose.
 _LONGEST: Final = 600
 _LONGEST_WORD: Final = 64
 _ENDS: Final = r"(?:[.!?](?=\s+[A-ZÀ-Ý¿¡])|\n[ \t]*\n(?!\S{5,80}[ \t]*(?:\n|$)))"
 
-#: What a sentence speaks of, and what that is worth. The first group is about a chosen or made secret itself, the
-#: second about a place where one is typed.
+#: Cues: what a sentence is about. The first group names a secret itself, the second a place where one is typed.
 _SECRET: Final = (
     r"pass ?(?:word|phrase|code|wd)s?|passw\w{2,4}|pw(?:d|s)?\b|mots? de passe?|mdp|phrases? (?:secr[eè]tes?|de passe)"
     r"|c?ontrase(?:ñ|n|ny)as?|ctrase(?:ñ|n)a|clave(?!s? (?:for[aá]nea|primaria))|frase (?:de (?:paso|luks)|secreta)|contra (?:del?|es)\b|creds?\b|credentials?"
@@ -41,38 +40,39 @@ _PLACE: Final = (
     r"|wifi|wi-fi|vpn|ftp|ssh|vnc|rdp|vault|coffre|caja fuerte|candado|padlock|keypad|clavier|teclado|router|pfsense|proxmox|kibana|grafana|mysql|postgres"
     r"|redis|mongo\w*|jenkins|gitlab|gitea|nextcloud|wordpress|synology|phpmyadmin|adminer|portainer|elastic|rabbitmq|ldap|samba|smb|imap|smtp|sftp|wireguard|openvpn|cpanel|plesk|firewall|nas\b|idrac|ilo|ipmi|bios|zabbix|sonarqube|nexus|artifactory|keycloak|minio|odoo|tomcat|connect\w*|conect\w*|entr(?:ar|ando|a)\b|panel|cam[eé]ra|c[aá]mara|cl[eé]\b|key\b|digicode|protect|decrypt|d[eé]chiffr|descifr|auth\w*|l[aâ]chera|ouvre|abre|bota|sesi[oó]n"
 )
-#: A code of digits needs a word that says what it opens or confirms.
+#: Cues for a code of digits: words for what it opens or confirms.
 _CODE: Final = (
     r"pin\b|puk\b|pass ?codes?|one[- ]time|2fa|mfa\b|otp\b|totp|digicode|(?:door|gate|alarm|access|entry|keypad|meeting|security|verification|recovery|backup|unlock|zoom|safe|lock|garage) codes?"
     r"|codes?|c[oó]digos?|combinaci[oó]n|combination|combinaison|candado|padlock|cadenas|keypad|clavier|teclado|caja fuerte|coffre|safe\b|digicode|cl[eé] (?:web|wep)|patr[oó]n|port[oó]n"
     r"|(?:ouvre|opens?|unlocks?|abre|entra|d[eé]verrouille|desbloquea) (?:with|avec|con|by)\b|d[ií]gitos|digits|chiffres|contrase(?:ñ|n)a|password|mot de passe|mdp|clave"
 )
-#: Codes that are no secret, by what stands around the word.
+#: Codes that are no secret, recognised by the words around them.
 _OTHER_CODE: Final = (
     r"(?:error|status|exit|return|response|http|https|zip|post(?:al|code)?|country|area|dial\w*|source|product|bar|qr|colou?r|discount|promo|coupon|hex|sku|order|customer|article|item|invoice|region|currency|language|airport|iata|naf|ape|insee|naics|cups|cpt|icd|estado|error|salida|retour|erreur|sortie|statut|produit|postal|pays|pa[ií]s|producto|postal|barras?|descuento|promo|client|commande|pedido|cliente)"
     r"[ -]?(?:codes?|c[oó]digos?)|(?:codes?|c[oó]digos?)[ -]?(?:(?:de|d['’]|of|du) ?)?(?:error|erreur|status|estado|statut|retour|sortie|salida|postal|produit|producto|barras?|pays|pa[ií]s|promo\w*|r[eé]duction|descuento|commande|pedido|client\w*|article|civil|p[eé]nal|laboral|review|base|source|fuente|coverage|http|exit|region|NAF|APE|INSEE|QR|couleur|color|vestimentaire|travail|route|la route|conduct|conducta|bloqu\w+|block|line|lines|generat\w+)"
 )
-#: Right before the word, these bind it to what was spoken of.
+#: Words right before a candidate that bind it to the cue.
 _BINDS: Final = (
     r"(?:[:=→]|=>|->|–|—|\bis|\bwas|'s|\bare|\bto|\bfrom|\bdesde|\bde|\bvaut|\bvale|\bc['’]est|\best|\bet (?:le|la) \w+|\bes|\bson|\bera|\ba|\bà|\ben|\bpar|\bpor|\bwith|\bavec|\bcon|\buse|\buses?d?|\banswer|\btype|\benter"
     r"|\bsend|\bput|\btapes?|\bcon|\bmets?|\bmetes?|\bescribe|\bteclea|\br[eé]ponds?|\benvoie|\bmanda|\bentre|\bpuse|\bpassword|\bpw|\bpwd|\bpass|\bmdp|\bpasse|\bcontrase(?:ñ|n)a|\bclave|\bpin|\bcode|\bc[oó]digo|\bpuk|\bpassphrase|\bcode[:,]?)[ \t]*(?:bien|just|always|toujours|siempre|actually|en fait|sólo|only|still)?[ \t]*[\"'`«“(*]{0,3}$"
 )
-#: Right before the word: it is what is to be typed.
+#: Words right before a candidate that say to type it.
 _ANSWERS: Final = r"\b(?:answers?|types?|type in|enter|send|tu tapes|tapes?|r[eé]ponds?|envoie|mets|metes?|escribe|teclea|manda|responde)[ \t]*[\"'`«“(*]{0,3}$"
-#: Right before the word, a user's name: "root / …", "admin puis …".
+#: A user name right before a candidate: "root / …", "admin puis …".
 _SECOND: Final = r"(?:\b[\w.@-]{2,40},?[ ]{1,2}(?:/|·|\||\+|or|ou|o|(?:(?:and|et|y)[ ])?(?:then|puis|ensuite|luego|despu[eé]s)|and|et|y|with|avec|con)|\b(?:uso|usa|utilise|admin|root))[ ]{1,2}[\"'`«“(*]{0,3}$"
 _PASSWORDS: Final = r"pass ?word|pw\b|pwd|mot de passe|mdp|contrase(?:ñ|n)a|clave|passphrase|password|secret"
-#: The word is spoken of as the secret afterwards: "X is still the root password", "ce X … c'est le vrai mot de passe".
+#: The sentence calls the candidate the secret afterwards: "X is still the root password", "ce X … c'est le vrai mot de
+#: passe".
 _NAMED_AFTER: Final = (
     r"^[\"'`»”)*]{0,3}[ ,]{1,3}(?:[\w'’ ]{0,40}?\b(?:is|was|est|es|era|as|comme|como|c['’]est)[ ]{1,2}|(?:la|le|the)[ ]{1,2})(?:[\w'’]{1,14}[ ]{1,2}){0,4}"
     rf"(?:{_PASSWORDS})"
 )
-#: The same with nothing between, for words that have no digit or sign.
+#: The same without words between, for candidates without a digit or sign.
 _IS_NAMED: Final = (
     r"^[\"'`»”)*]{0,3}[ ]{1,2}(?:is|was|est|es|era)?(?:[ ]{0,2}(?:still|toujours|bien|really|actually))?[ ]{0,2}(?:the|le|la|my|notre|nuestra|our)[ ]{1,2}(?:[\w'’]{1,10}[ ]{1,2}){0,2}"
     rf"(?:{_PASSWORDS})"
 )
-#: Close before a word: it identifies something else.
+#: Words shortly before a candidate that make it identify something else.
 _IDENTIFIES: Final = r"(?:\b(?:commit|hash|sha\d*|checksum|digest|id|ids|uuid|trace|span|build|version|v|ticket|issue|pr|mr|ref|rev|order|commande|pedido|tracking|suivi|seguimiento|invoice|facture|factura|siret|serial|s[eé]rie|sku|isbn|iban|model|mod[eè]le|modelo|branch|branche|rama|tag|file|fichier|archivo|fichero|host|server|serveur|servidor|user|username|utilisateur|usuario|login|ssid|port|puerto|line|ligne|l[ií]nea|row|room|salle|sala|error|erreur|status|function|fonction|funci[oó]n|class|method|variable|table|tabla|column|package|paquet|paquete|image|container|algorithm|algo\w*|cipher|regex|pattern|format|called|named|nomm[eé]e?|llamad[oa]|vs)|#|@)[ \t]*[\"'`«“(]?$"
 #: Keys that are no secret.
 _PUBLIC: Final = r"(?:public|cache|primary|foreign|sort|partition|idempotency|ssh)[- ](?:key|rsa|ed25519)[^\n]{0,30}$"
@@ -85,7 +85,7 @@ _ORDINARY: Final = (
 )
 _WORDS_ONLY: Final = r"(?i)[a-zà-ÿñ]+(?:['’_./+=-][a-zà-ÿñ]+)*['’]?$"
 _CONSTANT: Final = r"[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+$|[A-Z]{2,6}-?\d{1,6}$"
-#: Words joined by a sign: no secret, unless the sentence says that they are.
+#: Words joined by a sign; a secret only if the sentence says so.
 _JOINED_WORDS: Final = r"[a-zA-Zà-ÿ]{3,20}(?:[-_.][a-zA-Zà-ÿ]{2,20}){1,3}(?<!-ce)(?<!-moi)(?<!-toi)(?<!-vous)(?<!-nous)(?<!-elle)(?<!-les)(?<!-lui)$"
 _APP_PASSWORD: Final = r"(?:[a-z]{4}[- ]){3}[a-z]{4}$"
 #: `color.brand.500`, `InputType27`.
@@ -96,7 +96,7 @@ _NUMBERED_WORDS: Final = r"[A-Za-z]{3,16}(?:[-_.][A-Za-z]{2,16}){1,4}[-_.]?\d{1,
 _HEX: Final = r"[0-9a-f]{16,128}$"
 _UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
 _SIGNS: Final = frozenset("!@#$^&*+=~?%")
-#: What mixes with letters in a secret; and what names one that is made of letters alone.
+#: Characters that mix with letters in a secret, and words that introduce one made of letters only.
 _MARKS: Final = tuple("0123456789@#$^&*+=~%")
 _NAMES: Final = ("pass", "mdp", "contrase", "clave", "phrase", "frase", "pw", "secret")
 
@@ -105,7 +105,7 @@ _PHRASE_CUE: Final = r"(?:pass ?phrase|phrase (?:secr[eè]te|de passe)|frase (?:
 
 
 class Cue(NamedTuple):
-    """What a sentence speaks of at a place."""
+    """The position of a cue in a sentence, and its score."""
 
     start: int
     end: int
@@ -113,7 +113,7 @@ class Cue(NamedTuple):
 
 
 def redact(text: str, mark: Callable[[str], str]) -> str:
-    """The text without the secrets that its sentences give away."""
+    """Return the text without the secrets in its sentences."""
     kept, done = list[str](), 0
     for start, end, kind in find(text):
         if start >= done:
@@ -123,7 +123,7 @@ def redact(text: str, mark: Callable[[str], str]) -> str:
 
 
 def find(text: str) -> Iterator[tuple[int, int, str]]:
-    """Where secrets stand, in order, with the kind of their mark."""
+    """Yield start, end and mark kind of each secret, in order."""
     folded = assignments.fold(text)
     if not _may_hold(folded) or not _compiled(_ANY).search(folded):
         return
@@ -132,12 +132,15 @@ def find(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _may_hold(folded: str) -> bool:
-    """False for most texts, before any pattern is compiled: that takes a hook longer than everything else here."""
+    """Return False for most texts before any pattern is compiled.
+
+    Compiling would cost the hook more than the rest of this pass.
+    """
     return any(map(folded.__contains__, _MARKS)) or any(map(folded.__contains__, _NAMES))
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Sentences; a cue and its value may stand on two lines, or in two short sentences that follow each other."""
+    """Yield sentences; a cue and its value may be on two lines, or in two consecutive short sentences."""
     place = 0
     for found in _compiled(_ENDS).finditer(text):
         if found.start() - place > 24 or "\n" in found[0]:
@@ -179,13 +182,13 @@ def _cues(folded: str, start: int, end: int) -> list[Cue]:
 
 
 def _reach(cue: Cue, first: int, last: int) -> float:
-    """What a cue is worth for a word: less from far away."""
+    """Return the score of a cue for a word; it is lower at a distance."""
     distance = max(first - cue.end, cue.start - last, 0)
     return cue.worth if distance <= 90 else cue.worth - 1.0 if distance <= 200 else 0.0
 
 
 def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """Candidates: words without the quotes and marks around them; of `user:value` the value."""
+    """Yield candidates: words without surrounding quotes and marks; of `user:value` only the value."""
     for found in _compiled(_TOKEN).finditer(text, start, end):
         first, last = found.span()
         while first < last and text[first] in "\"'`«“(*¿¡":
@@ -202,7 +205,7 @@ def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _shape(word: str) -> float:
-    """How much a word looks like a chosen or made secret; 0 for what is something else."""
+    """Return how much a word looks like a secret; 0 for ordinary words, files, addresses and identifiers."""
     if assignments.is_placeholder(word) or word.startswith("[redacted"):
         return 0.0
     if _compiled(_APP_PASSWORD).match(word):
@@ -244,7 +247,7 @@ def _is_joined(word: str) -> bool:
 
 
 def _codes(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """Codes of digits, close after a word for a code, or close before it."""
+    """Yield codes of digits that stand close to a cue for a code."""
     cues = [one for one in _compiled(_CODE_CUE).finditer(folded, start, end) if not _is_other_code(folded, one)]
     if not cues:
         return
@@ -268,7 +271,7 @@ def _is_other_code(folded: str, cue: re.Match[str]) -> bool:
 
 
 def _phrases(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """Pass phrases: four to seven words of small letters, none of which a sentence is built with."""
+    """Yield pass phrases: four to seven lower-case words without function words."""
     for cue in _compiled(_PHRASE_FORM).finditer(folded, start, end):
         first = cue.start(cue.lastindex or 0)
         last, words = first, 0
@@ -288,7 +291,7 @@ _TOKEN: Final = r"[^\s,;]{5,170}"
 _PAIR: Final = r"[a-z][a-z0-9._-]{1,30}:(?=[^\s/:=]{6,})"
 _ADDRESS: Final = r"(?i)[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*$"
 _YEAR: Final = r"(?:19[5-9]\d|20[0-4]\d)$"
-#: Between a code's word and a number: the clause is another, or the number counts or names something.
+#: Words between a cue and a number that start another clause, or say that the number counts or names something.
 _BREAK: Final = r"[;\n]|\b(?:port|line|ligne|l[ií]nea|error|status|http|year|version|id|ticket|issue|order|room|returns?|renvoie|devuelve|in|limit|after|every|max|min|than|step|art[ií]c(?:ulo|le)s?|art)\b"
 _PHRASE_FORM: Final = (
     rf"(?:{_PHRASE_CUE}|{_PASSWORDS})(?:,|(?: [\w'’]{{1,14}}){{0,5}}?(?::| (?:is|was|be|c['’]est|est|es|=)))[ ]{{1,2}}[\"'`«]?(?=([a-zà-ÿñ ]{{12,100}}))"
@@ -305,5 +308,5 @@ _FUNCTION: Final = frozenset(
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compiled at first use, as everywhere on the way of a hook."""
+    """Compile a pattern at first use, because this module is on the hook's path."""
     return re.compile(pattern)

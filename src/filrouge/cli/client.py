@@ -1,4 +1,7 @@
-"""Talking to the daemon from a command: start it where it is away, and turn its problems into errors."""
+"""Requests from commands to the daemon.
+
+The daemon is started if it does not run, and its error answers are raised as exceptions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from filrouge.hosts.project import branch
 from filrouge.hosts.project import names as project_names
 
 TIMEOUT_SECONDS = 10.0
-#: For questions that the daemon answers at once or not at all.
+#: For requests that a healthy daemon answers immediately.
 SHORT_SECONDS = 5.0
 
 
@@ -29,11 +32,15 @@ def ask(
     start: bool = True,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Any:
-    """One request to the daemon, which is started first if need be.
+    """Send one request to the daemon and return the answer. The local daemon is started if it does not run.
+
+    Args:
+        start: start the daemon if needed, and replace an older version.
 
     Raises:
-        DaemonUnavailable: it is there and does not answer within `timeout` seconds, or cannot be started.
-        FilrougeError: what the daemon answered, as the same error it was there.
+        DaemonUnavailable: the daemon does not answer within `timeout` seconds, cannot be started, or is remote and
+            unreachable.
+        FilrougeError: the error that the daemon returned, as the same class.
     """
     directory = home()
     target = f"{path}?{urlencode(query, doseq=True)}" if query else path
@@ -58,7 +65,7 @@ def ask(
 
 
 def poll(done: Callable[[], bool], seconds: float) -> bool:
-    """Ask again every 50 ms until `done`; False if it is not within `seconds`."""
+    """Call `done` every 50 ms until it returns True. Returns False if `seconds` pass first."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
@@ -68,20 +75,20 @@ def poll(done: Callable[[], bool], seconds: float) -> bool:
 
 
 def idle() -> bool:
-    """True if everything captured is understood."""
+    """Return True if everything captured is processed: no job waits or runs, and the spool is empty."""
     found = ask("GET", "/daemon/status")
     return found["queue"]["waiting"] + found["queue"]["running"] + found["spooled"] == 0
 
 
 def here(project: str | None) -> list[str]:
-    """The names of the project a command is about: the one given, else the one it is run in."""
+    """Return the names of a command's project: the given name or directory, otherwise the current directory."""
     if project and os.path.isdir(project):
         return list(project_names(os.path.abspath(project), os.environ))
     return [project] if project else list(project_names(os.getcwd(), os.environ))
 
 
 def branch_here(project: str | None) -> str:
-    """The git branch of the directory that `here` names; empty for a project that is named otherwise."""
+    """Return the git branch of the project's directory; empty if the project is not given as a directory."""
     if project and not os.path.isdir(project):
         return ""
     return branch(os.path.abspath(project or os.getcwd()))

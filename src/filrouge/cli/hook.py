@@ -1,18 +1,15 @@
-"""The hook: what an agent runs at each of its events, and the only code that may never fail.
+"""The hook process: an agent runs it at each of its events.
 
-It reads the event on stdin, takes secrets out, hands it to the daemon or leaves it in the spool, and prints the
-context to inject where the daemon gave one. Whatever happens it ends with 0, writes nothing on stderr, and prints
-nothing or one whole line of JSON: anything else would block the user's prompt.
+It reads the event on stdin, redacts secrets, sends the event to the daemon or writes it to the spool, and prints the
+context that the daemon returned. It always exits with 0, writes nothing to stderr, and prints either nothing or one
+complete JSON line, because anything else would block the user's prompt.
 
-A hook that only captures waits 150 ms for the daemon, and any hook waits 600 ms at most for the first byte of an
-answer. A daemon that works on a prompt's context sends that byte at once; from then on the hook waits as long as the
-setting `hook_wait_ms` says. An alarm at 900 ms ends a wait, never the work between reading the event and writing it.
+Timeouts: 150 ms for a hook that only captures; at most 600 ms for the first byte of an answer. A daemon that builds
+context sends that byte at once, and the hook then waits as long as the setting `hook_wait_ms` allows. An alarm at
+900 ms ends a wait, but never interrupts the work between reading an event and storing it. If the process itself
+started late, the event is spooled first. Events that cannot be stored are counted (`capture.losses`).
 
-On a machine where processes get little time (the hook itself began late), the event goes to the spool before anything
-else; a hook that only captures then leaves the daemon alone. An event that cannot be written is counted
-(`capture.losses`), on a full disk too.
-
-Importing is most of its time, so only the standard library's light modules and the hook's own are imported here.
+Imports dominate the run time, so this module imports only light standard-library modules and what the hook uses.
 """
 
 from __future__ import annotations
@@ -38,19 +35,17 @@ from filrouge.hosts import Host, project
 from filrouge.hosts.reading import as_list, as_object, text_field, whole_text
 from filrouge.projects.folder_names import brief_keys
 
-# From a hook's stdin to an event that may leave the process: whole, tame, and without secrets.
-#
-# Input is anything: empty, broken, in another encoding, a hundred megabytes of build log. Tool output is cut, because
-# nothing learns from its third megabyte and the hook has no time for it; a mark tells how much is gone.
+# Parsing and cleaning of the input, which may be empty, broken, in another encoding or 100 MB of build log. Long tool
+# output is cut, because the hook has no time for it; a marker says how many characters were cut.
 
-#: A keyword, a sign and a value: nothing shorter can be redacted.
+#: A secret is a keyword, a sign and a value. Shorter texts are not searched for secrets.
 SHORTEST_SECRET: Final = 7
-#: After this many seconds what is left of an event is cut unread.
+#: Seconds of cleaning for one event. After that the remaining texts are replaced by a marker.
 PATIENCE: Final = 0.25
 
 
 def payload_of(raw: bytes) -> dict[str, Any]:
-    """The JSON object in a hook's input, or an empty one."""
+    """Return the JSON object in a hook's input; empty if the input is not a JSON object."""
     try:
         return as_object(json.loads(raw.decode("utf-8-sig", "replace"))) if raw.strip() else {}
     except (ValueError, RecursionError):
@@ -58,7 +53,7 @@ def payload_of(raw: bytes) -> dict[str, Any]:
 
 
 def cleaned(event: Event) -> Event | None:
-    """The event without secrets and without our own words; None where its text was nothing else."""
+    """Remove secrets and injected Filrouge blocks from an event; None if its text is empty after that."""
     try:
         data = _cleaned(event.data)
     except (ValueError, RecursionError):
@@ -84,14 +79,14 @@ def _cleaned(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_output(data: dict[str, Any]) -> dict[str, Any]:
-    """The calls of a tool event by their names alone."""
+    """Return a tool event's calls without their input and output."""
     calls = [as_object(call) for call in as_list(data.get("calls"))[: MOST_VALUES // 8]]
     cut = {"input": None, "output": "[filrouge: output cut]"}
     return {"calls": [{**call, **cut} for call in calls]}
 
 
 class _Cleaner:
-    """Cleans the texts of one event, which share what may be kept and the time there is."""
+    """Cleans the texts of one event. All texts share one size limit and one time limit."""
 
     def __init__(self) -> None:
         self._left = LARGEST_EVENT
@@ -112,18 +107,16 @@ class _Cleaner:
         return safe
 
 
-# What a hook is told by its home, and what it prints.
-#
-# The daemon mirrors the settings that a hook needs into one small file, and keeps a brief beside it for each project:
-# the rules and the last synthesis, for a session that starts before the daemon is up.
+# What a hook reads from the home, and what it prints. The daemon writes the settings for hooks to one small file, and
+# one brief per project (its rules and last synthesis) for sessions that start before the daemon is up.
 
-#: Both big hosts cut at 10,000: one counts characters, the other bytes.
+#: Bytes. Both large hosts cut the context at 10,000: one counts characters, the other bytes.
 LARGEST_CONTEXT: Final = 9_500
 _LARGEST_FILE: Final = 1_000_000
 
 
 class HookSettings(NamedTuple):
-    """The settings that concern a hook."""
+    """The settings that a hook uses."""
 
     auto_capture: bool = True
     auto_retrieve: bool = True
@@ -133,7 +126,7 @@ class HookSettings(NamedTuple):
 
 
 def settings_of(directory: str) -> HookSettings:
-    """The settings in that home; the default of each that is missing or of the wrong kind."""
+    """Read the hook settings of a home. A setting that is missing or has the wrong type gets its default."""
     try:
         raw: dict[str, Any] = as_object(json.loads(_content(paths.inside(directory, paths.HOOK_SETTINGS)) or "{}"))
     except (ValueError, RecursionError):
@@ -149,13 +142,13 @@ def settings_of(directory: str) -> HookSettings:
 
 
 def is_disabled(settings: HookSettings, names: tuple[str, ...]) -> bool:
-    """True where the user turned off a project of that name: the whole of it, or the part a person would write."""
+    """Return True if the user disabled a project under one of these names, in full or in short form."""
     given = settings.disabled_projects
     return bool(given) and any(name in given or _short(name) in given for name in names)
 
 
 def _short(name: str) -> str:
-    """`shop` for `path:/home/ana/shop` and `origin:forge.example/ana/shop`, the name itself for `name:shop`."""
+    """Return a name's short form: `shop` for `path:/home/ana/shop`, `origin:forge.example/ana/shop`, `name:shop`."""
     kind, _, rest = name.partition(":")
     if kind == "name":
         return rest
@@ -163,16 +156,17 @@ def _short(name: str) -> str:
 
 
 def brief(directory: str, names: tuple[str, ...]) -> str:
-    """The brief of the first of a project's names that has one, or empty; its delimiter is this session's own.
+    """Return the first brief found for a project's names, or an empty text. The delimiter gets a fresh random nonce.
 
-    The brief of a name that a file chose is kept for the folders that the user agreed to, and read by them alone.
+    The brief of a name that was set by a file is stored per folder, for the folders that the user agreed to. Only
+    those folders read it.
     """
     found = (_content(paths.brief_path(directory, key)).strip() for key in brief_keys(names))
     return next((text for text in found if text), "").replace(paths.UNSET_NONCE, os.urandom(8).hex())
 
 
 def line(host: Host, kind: str, context: str) -> bytes:
-    """The line by which that host puts `context` in front of its model at that event, or nothing to print."""
+    """Return the output line with which the host injects `context` at this event; empty if there is none to inject."""
     text = context.encode("utf-8", "replace")[: LARGEST_CONTEXT - 1].decode("utf-8", "ignore")
     if not text.strip() or kind not in host.INJECTS:
         return b""
@@ -181,12 +175,12 @@ def line(host: Host, kind: str, context: str) -> bytes:
 
 
 def refused_line(host: Host, directory: str, kind: str) -> bytes:
-    """The line that tells the user, once, that a daemon elsewhere does not take the key; then nothing to print."""
+    """Return a line that says that the remote daemon rejects the API key; empty if the user was already told."""
     if not host.NOTICES or kind not in host.INJECTS:
         return b""
     try:
         os.close(os.open(paths.inside(directory, paths.REFUSED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError:  # it was said before
+    except OSError:  # the user was told before
         return b""
     said = (
         "Filrouge: the daemon at FILROUGE_URL does not take the key in FILROUGE_API_KEY. What is said is kept on this"
@@ -196,7 +190,7 @@ def refused_line(host: Host, directory: str, kind: str) -> bytes:
 
 
 def let_in(directory: str) -> None:
-    """The key was taken: the next refusal is told again."""
+    """Record that the daemon accepted the key, so that the next rejection is reported again."""
     try:
         os.unlink(paths.inside(directory, paths.REFUSED))
     except OSError:
@@ -214,31 +208,31 @@ def _content(path: str) -> str:
 LARGEST_INPUT: Final = 64 * 1024 * 1024
 HARD_STOP: Final = 0.9
 CAPTURE_SECONDS: Final = 0.15
-#: Seconds for the first byte of an answer, and for a daemon that is just starting.
+#: Seconds to wait for the first byte of an answer, and for a daemon that is starting.
 LONGEST_WAIT: Final = 0.6
-#: Seconds before the alarm that nothing more is begun.
+#: No new work starts in the last seconds before the alarm.
 RESERVE: Final = 0.1
-#: Age of the process in seconds at which it spools first; an idle machine needs 0.06 to get here.
+#: Age of the process in seconds from which it spools first. On an idle machine the age here is 0.06 s.
 SLOW_START: Final = 0.3
-#: Age at which a hook that only captures does not speak to the daemon any more.
+#: Age in seconds from which a hook that only captures does not contact the daemon.
 VERY_SLOW_START: Final = 0.6
-#: Seconds of processor time after which a hook gives up: its input is out of all proportion.
+#: Seconds of CPU time after which a hook gives up: its input is abnormally large.
 MOST_CPU: Final = 5.0
-#: A wrong key, and a daemon that is busy: the same file may be welcome later.
+#: Status codes for a rejected key or a busy daemon. The file itself is fine and is sent again later.
 NOT_THE_FILES_FAULT: Final = (401, 403, 408, 429)
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 class _Refused(DaemonUnavailable):
-    """A daemon elsewhere does not take this key."""
+    """The remote daemon rejects this API key."""
 
 
 class _TimeIsUp(DaemonUnavailable):
-    """The alarm rang during a wait."""
+    """The alarm ended a wait."""
 
 
 class _Alarm:
-    """Ends a wait for the daemon. Rung at any other time, it only keeps the next wait from beginning."""
+    """Ends a wait for the daemon. If the signal arrives outside a wait, it only prevents the next wait."""
 
     def __init__(self) -> None:
         self.rang = False
@@ -254,32 +248,32 @@ class _Alarm:
         self._waiting = False
 
     def ring(self, _number: int, _frame: FrameType | None) -> None:
-        """The signal handler."""
+        """Handle SIGALRM."""
         self.rang = True
         if self._waiting:
             self._waiting = False
             raise _TimeIsUp
 
     def arm(self, seconds: float) -> None:
-        """Ring after that time. Called once, by the process's own main function."""
+        """Set the timer. Only `main` calls this, once."""
         self._armed = True
         signal.signal(signal.SIGALRM, self.ring)
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def put_off(self, seconds: float) -> None:
-        """Ring after that time instead, also where it rang already; without effect on one that is not armed."""
+        """Restart the timer, even if it has already fired. Does nothing if the alarm was not armed."""
         if self._armed:
             self.rang = False
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 class _Context(NamedTuple):
-    """What the daemon answered.
+    """The daemon's answer.
 
     Attributes:
-        text: the block to print; empty where there is none.
-        recall: the id under which the daemon logged it; empty where it wants no word of its delivery.
-        taken: the daemon has the events.
+        text: the block to print; may be empty.
+        recall: id under which the daemon logged the block; empty if no delivery notice is wanted.
+        taken: the daemon accepted the events.
     """
 
     text: str = ""
@@ -291,7 +285,7 @@ _alarm = _Alarm()
 
 
 def main(argv: Sequence[str]) -> None:
-    """Serve one event as a process of its own; does not return."""
+    """Serve one event and exit the process; does not return."""
     _alarm.arm(HARD_STOP)
     signal.signal(signal.SIGPROF, _give_up)
     signal.setitimer(signal.ITIMER_PROF, MOST_CPU)
@@ -300,7 +294,7 @@ def main(argv: Sequence[str]) -> None:
         os.dup2(null, 2)
         run(argv, _read_stdin, _write_stdout, os.environ, age=process_age())
     finally:
-        os._exit(0)  # nothing is buffered, and taking the interpreter down would cost milliseconds
+        os._exit(0)  # nothing is buffered, and a normal interpreter shutdown would cost milliseconds
 
 
 def run(
@@ -314,9 +308,9 @@ def run(
     """Serve one event.
 
     Args:
-        argv: `--host NAME` says which host is speaking, where its shape would not tell.
-        read: gives all of stdin.
-        write: takes the one line to print, whole.
+        argv: the arguments. `--host NAME` names the host if the shape of the input does not identify it.
+        read: returns all of stdin.
+        write: receives the complete line to print.
         environ: the environment.
         age: seconds since the process was started.
 
@@ -335,24 +329,24 @@ def run(
             _send_spooled(paths.home(environ), environ, began + HARD_STOP - RESERVE)
     except _Lost as lost:
         _count(environ, lost.reason, lost.number)
-    except Exception:  # a hook that fails must not be heard: the agent would stop
+    except Exception:  # a hook must not report a failure: the agent would stop
         _count(environ, "failed")
     return 0
 
 
 def process_age() -> float:
-    """Seconds since this process was started, to 10 ms; 0 where the system does not tell."""
+    """Return the seconds since this process was started, to 10 ms; 0 if the system does not report it."""
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return 0.0
-    return age if 0 <= age < 600 else 0.0  # a clock of another namespace
+    return age if 0 <= age < 600 else 0.0  # implausible: the clock of another namespace
 
 
 class _Lost(Exception):
-    """Events that could not be kept."""
+    """Events could not be stored."""
 
     def __init__(self, reason: losses.Reason, number: int = 1) -> None:
         super().__init__(reason)
@@ -361,7 +355,7 @@ class _Lost(Exception):
 
 
 def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: float) -> tuple[bytes, _Context]:
-    """What to print for that input, and what the daemon said."""
+    """Serve one input. Returns the line to print and the daemon's answer."""
     if guard.internal(environ) or guard.disabled(environ):
         return b"", _Context()
     payload = payload_of(raw)
@@ -389,11 +383,11 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: flo
 def _deliver(
     directory: str, environ: Mapping[str, str], events: Sequence[Event], wanted: bool, wait: float, age: float
 ) -> _Context:
-    """Hand the events over, or leave them in the spool; what the daemon said.
+    """Send the events to the daemon, or write them to the spool. Returns the daemon's answer.
 
     Raises:
-        _Refused: a daemon elsewhere does not take this key; the events are in the spool.
-        _Lost: nobody took them, and they could not be spooled.
+        _Refused: the remote daemon rejects this API key; the events are in the spool.
+        _Lost: the events could be neither sent nor spooled.
     """
     began = time.monotonic()
     first = min(LONGEST_WAIT, wait) if wanted else CAPTURE_SECONDS
@@ -428,7 +422,7 @@ def _without_daemon(
     deadline: float,
     spooled: Sequence[str],
 ) -> _Context:
-    """Start a daemon where none runs. A session's start waits for it until the deadline, and else has the brief."""
+    """Start a daemon if none runs. A session start waits for it until the deadline, then falls back to the brief."""
     started = client.is_absent(directory)
     if started:
         client.start(directory)
@@ -447,13 +441,13 @@ def _without_daemon(
 
 
 def _say_briefed(directory: str, start: Event, spooled: Sequence[str]) -> None:
-    """Spool a start again with the word that its session was given the brief: resumed, it needs no second block."""
+    """Replace a spooled session start by one marked as briefed, so that a resumed session gets no second block."""
     if _spool(directory, [start._replace(data=start.data | {BRIEFED: True})]):
         _remove(spooled)
 
 
 def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:
-    """The spool files of these events, or None where they cannot be written."""
+    """Write events to the spool. Returns their files, or None if they cannot be written."""
     written: list[str] = []
     try:
         for event in events:
@@ -466,22 +460,22 @@ def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:
 
 def _remove(spooled: Sequence[str]) -> None:
     for path in spooled:
-        with suppress(OSError):  # the daemon recognises an event that it reads twice
+        with suppress(OSError):  # harmless: the daemon discards an event that it reads twice
             inbox.remove(path)
 
 
 def _told(
     directory: str, environ: Mapping[str, str], events: Sequence[Event], *, wanted: bool, first: float, wait: float
 ) -> _Context:
-    """Tell the daemon. An older daemon keeps what it took and is asked to make room.
+    """Send events to the daemon. An older local daemon is then asked to hand over to this version.
 
     Args:
-        first: seconds for the first byte of the answer.
-        wait: seconds for all of it, where a context is wanted.
+        first: seconds to wait for the first byte of the answer.
+        wait: seconds to wait for the complete answer, if a context is wanted.
 
     Raises:
-        DaemonUnavailable: it did not take the event.
-        _Refused: it does not take the key either.
+        DaemonUnavailable: the daemon did not accept the events.
+        _Refused: the remote daemon rejects the API key.
     """
     began = time.monotonic()
     body: dict[str, Any] = {"events": [one.to_json() for one in events], "context": wanted}
@@ -493,7 +487,7 @@ def _told(
         _alarm.put_off(max(0.0, left) + RESERVE)
         return left
 
-    if wanted:  # a prompt waits for its context, however late the machine let this process begin
+    if wanted:  # a prompt gets the full wait for its context, even if this process started late
         _alarm.put_off(first + RESERVE)
     with _alarm:
         reply = client.send(directory, environ, "POST", "/hooks/events", body, first, answering=answering)
@@ -510,7 +504,7 @@ def _told(
 
 
 def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
-    """Tell the daemon that the host has the context of that recall."""
+    """Notify the daemon that the context of this recall was printed."""
     body = {"recall": recall}
     with suppress(DaemonUnavailable), _alarm:
         if client.is_elsewhere(environ):
@@ -520,19 +514,19 @@ def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
 
 
 def _count(environ: Mapping[str, str], reason: losses.Reason, number: int = 1) -> None:
-    with suppress(Exception):  # the home cannot be written either: nobody is left to tell
+    with suppress(Exception):  # the home cannot be written either, so the loss cannot be recorded
         losses.add(paths.home(environ), reason, number)
 
 
 def _make_room(directory: str, reply: client.Reply) -> None:
-    with suppress(OSError):  # the older daemon serves on
+    with suppress(OSError):  # the older daemon continues to serve
         client.succeed(directory, reply)
 
 
 def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -> None:
-    """Bring a few spooled files along: a daemon elsewhere does not read this machine's spool.
+    """Send up to five spooled files to a remote daemon, which cannot read this machine's spool.
 
-    A file that nobody can take in is set aside, so that those behind it get through.
+    A file that is unreadable or rejected is set aside, so that it does not block the files after it.
     """
     for path in inbox.waiting(paths.inside(directory, paths.SPOOL))[:5]:
         left = min(CAPTURE_SECONDS, deadline - time.monotonic())
@@ -568,21 +562,21 @@ def _host(argv: Sequence[str]) -> str:
 
 
 def _new_id(at: float) -> str:
-    """A ULID, as `clock.new_id` makes it; `secrets` would cost 15 ms here."""
+    """Return a ULID, like `clock.new_id`. Importing `secrets` would cost 15 ms here."""
     number = (int(at * 1000) << 80) | int.from_bytes(os.urandom(10), "big")
     return "".join(ALPHABET[(number >> shift) & 31] for shift in range(125, -5, -5))
 
 
 def _read_stdin() -> bytes:
-    """All of stdin, which a host writes at once and closes.
+    """Read all of stdin. A host writes it at once and closes it.
 
     Raises:
-        _Lost: it is too large, or did not end in time.
+        _Lost: the input is too large, or does not end in time.
     """
     pieces: list[bytes] = []
     size = 0
     while True:
-        # What is there is read, however late it is; after the alarm nothing is waited for.
+        # Data that is available is read even after the alarm; the loop just stops waiting for more.
         if _alarm.rang and not select.select([0], [], [], 0)[0]:
             if not size:
                 return b""
@@ -599,7 +593,7 @@ def _read_stdin() -> bytes:
 
 
 def _write_stdout(line: bytes) -> None:
-    """While it is written the alarm is off: the line must come out whole."""
+    """Write the complete line. The alarm is off during the write, so the line is never cut."""
     left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
     rest = memoryview(line)
     while rest:

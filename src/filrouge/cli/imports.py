@@ -1,4 +1,12 @@
-"""Importing from the command line: what was found, pages of it, pieces of large ones, and progress."""
+"""Imports from the command line: find the source, send it to the daemon in parts, show progress.
+
+An export of Filrouge is sent in pieces, and the counts of the pieces are added up. Markdown pages are read from a
+folder. An agent's transcripts and exports of other programs are sent in pages of turns and memories.
+
+A transcript is read in complete lines from the stored offset. The last page of a chunk carries the new offset, so an
+interrupted import reads those lines again and the daemon recognises them. An unfinished last line waits for the next
+run.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +39,9 @@ from filrouge.notes import pages as markdown
 from filrouge.transfer.exports import Lines
 from filrouge.transfer.importers import FORMATS
 
-# Pieces of an import: what is too large for one request is handed over in several, and their answers are one.
+# Exports of Filrouge, sent in pieces.
 
-#: Characters of rows that are handed over at once: an export of any size comes in.
+#: Characters of rows in one request. An export is split at this size, so its total size is not limited.
 _PIECE: Final = 4 * 1024 * 1024
 _IN_A_DOCUMENT: Final = ("messages", "memories")
 _MOST_PROBLEMS: Final = 100
@@ -41,8 +49,14 @@ Piece = dict[str, Any]
 
 
 def of_document(given: Mapping[str, Any]) -> Iterator[Piece]:
-    """A document in pieces that can be handed over one by one: messages before what cites them, then what was replaced
-    once more, by when its successors are there."""
+    """Split a JSON export into pieces that can be sent in order.
+
+    Messages come before the memories that cite them. If there are several pieces, superseded memories are sent again
+    at the end, when the memories that replace them exist.
+
+    Raises:
+        BadInput: messages or memories are not a list.
+    """
     head = {name: value for name, value in given.items() if name not in (*_IN_A_DOCUMENT, "threads")}
     small = True
     for table in _IN_A_DOCUMENT:
@@ -61,7 +75,7 @@ def of_document(given: Mapping[str, Any]) -> Iterator[Piece]:
 
 
 def hand_over(lines: Lines, send: Callable[[Piece], Mapping[str, Any]]) -> dict[str, Any]:
-    """Hand a whole export over as it is read, and say of each problem in which line it is."""
+    """Send a line-based export while reading it. Returns the summed answers; each problem has its line number."""
     found: dict[str, Any] = {}
     for piece, numbers in _of_lines(lines):
         part = dict(send(piece))
@@ -73,10 +87,10 @@ def hand_over(lines: Lines, send: Callable[[Piece], Mapping[str, Any]]) -> dict[
 
 
 def together(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of several pieces."""
+    """Add the answer for one piece to the answer so far."""
     if not found:
         return dict(part)
-    for table in ("messages", "memories"):  # each piece of a document has its projects again
+    for table in ("messages", "memories"):  # not projects: every piece of a document repeats them
         found[table] = _sum(found[table], part[table])
     found["beside"] = {table: _sum(found["beside"][table], part["beside"][table]) for table in found["beside"]}
     found["problems"] = [*found["problems"], *part["problems"]]
@@ -84,7 +98,7 @@ def together(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_lines(lines: Lines) -> Iterator[tuple[Piece, dict[str, list[int]]]]:
-    """Pieces of a whole export, with the line of each row; the projects come first and alone."""
+    """Yield pieces of a line-based export with the line number of each row. Projects get the first piece alone."""
     piece, numbers, size = dict(lines.head), dict[str, list[int]](), 0
     for number, table, row in lines.rows():
         if size > _PIECE or (table != "projects" and "projects" in numbers):
@@ -118,18 +132,19 @@ def _sum(found: Mapping[str, int], part: Mapping[str, int]) -> dict[str, int]:
     return dict(counted)
 
 
-# Pages of memories as files of a folder: written for a person to read, and read in again.
+# Markdown pages of memories in a folder.
 
 _HEAD = 4096
 
 
 def write(folder: str, document: Mapping[str, Any]) -> list[str]:
-    """Write an export's memories as pages; the names of those that changed or are new.
+    """Write an export's memories as Markdown pages. Returns the names of the pages that are new or changed.
 
-    A page that was written here before is replaced, any other file is left alone.
+    A page of Filrouge with the same name is replaced. Other files are not touched.
 
     Raises:
-        CannotWrite: it cannot be written there, or a file of another's bears the name of a page.
+        CannotWrite: the disk is full or read-only, or a file that is not a page of Filrouge has the name of a page.
+        BadInput: the folder cannot be created or written for another reason.
     """
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -143,10 +158,10 @@ def write(folder: str, document: Mapping[str, Any]) -> list[str]:
 
 
 def read(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The pages of a folder as one document under this head, and what is wrong with lines of them.
+    """Read the pages of a folder as one document with this head. Returns the document and the problems by line.
 
     Raises:
-        BadInput: there is no page in it, or it cannot be read.
+        BadInput: the folder contains no page of Filrouge, or cannot be read.
     """
     found: list[tuple[str, markdown.Page]] = []
     try:
@@ -170,7 +185,7 @@ def read(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dic
 
 
 def _once(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in the order of their birth, each once, and each behind what it replaces."""
+    """Remove duplicate rows and sort by id, which is the order of creation. A row follows the row it supersedes."""
     by_id = {str(row["id"]): row for row in rows}
     done: dict[str, dict[str, Any]] = {}
     for id_ in sorted(by_id):
@@ -183,14 +198,18 @@ def _once(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _text(path: str) -> str:
-    """A file that may be a page; what is no text is none."""
+    """Read a file. Only its first characters are returned if it cannot be a page, because it lacks a front matter."""
     with open(path, encoding="utf-8", errors="replace", newline="") as file:
         start = file.read(_HEAD)
         return start + file.read() if start.removeprefix("\ufeff").startswith("---") else start
 
 
 def _written(path: str, text: str) -> bool:
-    """Put a page in its place, unless it is there already."""
+    """Write a page atomically. Returns False if the file already has this content.
+
+    Raises:
+        CannotWrite: the existing file is a link, not a regular file, or not a page of Filrouge.
+    """
     if os.path.lexists(path):
         if os.path.islink(path) or not os.path.isfile(path):
             raise CannotWrite(f"{path} is no plain file.", remedy="Export to another folder.")
@@ -206,15 +225,10 @@ def _written(path: str, text: str) -> bool:
     return True
 
 
-# The pages that an import is handed over in, with how far each brings it: what a transcript or another format tells,
-# cut so that no page is large.
-#
-# A transcript is read by whole lines from where it was read last, and its page of the last of them carries the new
-# place; a process that ends in between reads those lines again, and they are recognised. A last line that is still
-# being written waits for the next run.
+# Transcripts and exports of other programs, sent in pages.
 
-#: Bytes of a transcript that are read at once, and characters that are handed over at once: escaped, they are six
-#: megabytes at the most, and a daemon takes ten.
+#: `_CHUNK`: bytes of a transcript per read. `_PAGE`: characters of text per request; escaped in JSON they are at most
+#: 6 MB, and the daemon accepts 10 MB.
 _CHUNK: Final = 4 * 1024 * 1024
 _PAGE: Final = LONGEST
 
@@ -223,10 +237,11 @@ _STEP: Final = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What of it is to be read in.
+    """The filters of an import.
 
     Attributes:
-        project: names of which one must be the project's; empty = all of them.
+        since: earliest time; None = no limit.
+        project: a record is imported if its project has one of these names; empty = all projects.
     """
 
     since: datetime | None = None
@@ -234,27 +249,27 @@ class Wanted:
 
     @property
     def is_everything(self) -> bool:
-        """True where nothing is left out, so that a file may count as read."""
+        """True if nothing is filtered out, so that a file may be marked as read."""
         return self.since is None and not self.project
 
     def has_time(self, at: float) -> bool:
-        """True for what was said late enough; what has no time is."""
+        """Return True if this time is not before `since`. A record without a time (0) passes."""
         return self.since is None or not at or at >= self.since.timestamp()
 
     def has_project(self, known_as: tuple[str, ...]) -> bool:
-        """True for a project of one of the names."""
+        """Return True if the project with these names is wanted."""
         return not self.project or bool(self.project & {*known_as, display_name(known_as) if known_as else ""})
 
 
 @dataclass(kw_only=True)
 class Passed:
-    """What was passed over on this side, and what was wrong."""
+    """Counts of the records that the client skipped or cut, and the first problems with the input."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
     problems: list[Trouble] = field(default_factory=list[Trouble])
 
     def trouble(self, place: str, problem: str) -> None:
-        """Note what cannot be read."""
+        """Record something that cannot be read."""
         self.counts["bad"] += 1
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(Trouble(place, problem))
@@ -262,7 +277,12 @@ class Passed:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What is handed over at once, and how much of what is to be read is done with it."""
+    """The content of one request.
+
+    Attributes:
+        mark: how far the file is read after this page; None if that is not to be stored.
+        done: progress that this page makes, in the unit of `Found.total`.
+    """
 
     turns: list[ImportedTurn] = field(default_factory=list[ImportedTurn])
     memories: list[ImportedMemory] = field(default_factory=list[ImportedMemory])
@@ -270,15 +290,15 @@ class Page:
     done: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The form that travels."""
+        """Return the request body, without source and trust."""
         rows = {"turns": [one.to_json() for one in self.turns], "memories": [one.to_json() for one in self.memories]}
         return rows | ({"mark": dict(self.mark)} if self.mark else {})
 
 
 def pages_of_history(agent: str, history: History, offset: int, wanted: Wanted, passed: Passed) -> Iterator[Page]:
-    """What a transcript holds from `offset` on."""
+    """Yield the pages of a transcript, starting at byte `offset`."""
     teller = _Teller(agent, history, wanted, passed)
-    place = offset if offset <= history.size else 0  # a file that became shorter was replaced
+    place = offset if offset <= history.size else 0  # a file that is shorter now was replaced
     while True:
         chunk = read_from(history.path, place, _CHUNK)
         if chunk.offset == place:
@@ -288,10 +308,10 @@ def pages_of_history(agent: str, history: History, offset: int, wanted: Wanted, 
 
 
 def pages_of_packed(agent: str, history: History, offset: int, wanted: Wanted, passed: Passed) -> Iterator[Page]:
-    """What a compressed transcript holds from `offset` of its plain bytes on.
+    """Yield the pages of a compressed transcript, starting at `offset` of its uncompressed bytes.
 
-    How far it is read is kept under the name that it had before, so that what was read then is not read again; that it
-    was read to its end, under its own name.
+    The offset is stored under the name of the uncompressed file, so that lines read before the compression are not
+    read again. When the end is reached, the compressed size is stored under the name of the compressed file.
     """
     teller, taken = _Teller(agent, history, wanted, passed), 0
     try:
@@ -301,7 +321,7 @@ def pages_of_packed(agent: str, history: History, offset: int, wanted: Wanted, p
         return
     with raw, io.BufferedReader(raw) as file:
         place = _skipped(file, offset)
-        if place < offset and not raw.trouble:  # a file that became shorter was replaced
+        if place < offset and not raw.trouble:  # the content is shorter than before: the file was replaced
             yield from pages_of_packed(agent, history, 0, wanted, passed)
             return
         while (chunk := lines_of(file, place, place + _CHUNK)).offset != place:
@@ -314,7 +334,7 @@ def pages_of_packed(agent: str, history: History, offset: int, wanted: Wanted, p
 
 
 def _skipped(file: BinaryIO, offset: int) -> int:
-    """How far a stream is that was to pass over so many bytes."""
+    """Skip up to `offset` bytes of a stream. Returns the number of bytes skipped."""
     place = 0
     while place < offset and (step := file.read(min(_STEP, offset - place))):
         place += len(step)
@@ -322,18 +342,18 @@ def _skipped(file: BinaryIO, offset: int) -> int:
 
 
 class _Teller:
-    """Tells chunks of one transcript as pages; the directory that a line names holds for those behind it."""
+    """Turns chunks of one transcript into pages. A working directory named in a line also applies to later lines."""
 
     def __init__(self, agent: str, history: History, wanted: Wanted, passed: Passed) -> None:
         self._agent, self._history, self._wanted, self._passed = agent, history, wanted, passed
         self._cwd = history.cwd
 
     def mark(self, path: str, offset: int, skipped_long: int = 0) -> dict[str, Any]:
-        """How far a file is read."""
+        """Return the record that stores how far a file is read."""
         return {"path": path, "session": self._history.session, "offset": offset, "skipped_long": skipped_long}
 
     def pages(self, chunk: Chunk, *, done: int) -> Iterator[Page]:
-        """A chunk, cut; the last page carries how far it goes."""
+        """Yield the pages of a chunk. The last page carries the mark and the progress."""
         history, wanted, passed = self._history, self._wanted, self._passed
         turns = list[ImportedTurn]()
         for record in records(self._agent, chunk.lines):
@@ -349,13 +369,13 @@ class _Teller:
 
 
 def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, ...], passed: Passed) -> Iterator[Page]:
-    """What another format holds.
+    """Yield the pages of an export of another program.
 
     Args:
-        assigned: the names of the project of what tells none.
+        assigned: project names for items that have no project.
 
     Raises:
-        BadInput: it cannot be read to its end; what stands before was yielded.
+        BadInput: the export cannot be read to its end; the pages before the failure are yielded first.
     """
     turns, memories, size = list[ImportedTurn](), list[ImportedMemory](), 0
     failures = list[BadInput]()
@@ -382,7 +402,7 @@ def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, .
 
 
 def _until_failure(items: Iterable[Item], failures: list[BadInput]) -> Iterator[Item]:
-    """The items before what cannot be read, and that for later."""
+    """Yield items until reading fails. The error is appended to `failures`."""
     try:
         yield from items
     except BadInput as error:
@@ -412,7 +432,7 @@ def _turn(history: History, record: TranscriptRecord, cwd: str, wanted: Wanted, 
 
 
 def _import_pages_text(text: str, passed: Passed) -> str:
-    """The text as it can travel and be stored: no half of a character, no NUL, and of a bounded length."""
+    """Clean a text for sending and storing: replace lone surrogates, remove NUL, cut it at `LONGEST` characters."""
     if len(text) > LONGEST:
         passed.counts["cut"] += 1
         text = text[:LONGEST]
@@ -430,7 +450,7 @@ def _captures(cwd: str) -> bool:
 
 
 def _fits(count: int, size: int, text: str) -> bool:
-    """Whether a text goes into a page of so many with so many characters; an empty one takes any."""
+    """Return True if a text fits into a page with `count` items and `size` characters. An empty page takes any text."""
     return count < TOGETHER and (not count or size + len(text) <= _PAGE)
 
 
@@ -446,7 +466,7 @@ def _import_pages_cut(turns: list[ImportedTurn]) -> Iterator[list[ImportedTurn]]
         yield piece
 
 
-# Reading in what was said and kept elsewhere: find it, show how far it is, hand it to the daemon page by page.
+# Finding the source, sending its pages, and reporting.
 
 _LONGEST_SECONDS: Final = 600.0
 _OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
@@ -454,12 +474,12 @@ _OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What is to be read: how much, and its pages.
+    """The source of an import.
 
     Attributes:
-        size: bytes that are still to be read.
-        total: the same in what pages count their progress in; None where nobody counted.
-        pages: given where what is wrong is noted.
+        size: bytes still to read.
+        total: the same in the unit of `Page.done` (bytes or items); None if it was not counted.
+        pages: returns the pages; problems are recorded in its argument.
     """
 
     source: str
@@ -471,7 +491,14 @@ class Found:
 
 @dataclass(kw_only=True)
 class Tally:
-    """What an import came to so far."""
+    """Running totals of an import.
+
+    Attributes:
+        turns: turns by outcome.
+        memories: memories by outcome.
+        read: turns and memories read.
+        done: progress, in the unit of `Found.total`.
+    """
 
     turns: Counter[str] = field(default_factory=Counter[str])
     memories: Counter[str] = field(default_factory=Counter[str])
@@ -479,7 +506,7 @@ class Tally:
     done: int = 0
 
     def take(self, page: Page, answer: Mapping[str, Mapping[str, int]] | None) -> None:
-        """Count a page, with what became of it."""
+        """Add a page and the daemon's answer; None for a dry run or an empty page."""
         self.read += len(page.turns) + len(page.memories)
         self.done += page.done
         if answer is None:
@@ -491,13 +518,14 @@ class Tally:
 
 
 def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted: Wanted, *, anew: bool) -> Found:
-    """The history of an agent, from where each of its files was read last.
+    """Find the transcripts of an agent. Each file is read from its stored offset.
 
     Args:
-        anew: from the beginning, whatever was read.
+        root: the agent's directory; None = its usual place.
+        anew: ignore the stored offsets and read from the beginning.
 
     Raises:
-        BadInput: there is none.
+        BadInput: no transcript was found.
     """
     place = os.path.abspath(root) if root else directory(agent, environ)
     found = histories(agent, place)
@@ -528,13 +556,13 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
 def export_of(
     name: str, path: str | None, environ: Mapping[str, str], wanted: Wanted, assigned: tuple[str, ...]
 ) -> Found:
-    """What another program exported or keeps, in `path` or where it usually is.
+    """Find the export or the data of another program, at `path` or in its usual place.
 
     Args:
-        assigned: the names of the project of what tells none.
+        assigned: project names for items that have no project.
 
     Raises:
-        BadInput: nothing is there.
+        BadInput: no path is known, or it does not exist.
     """
     form = FORMATS[name]
     home = environ.get("HOME") or os.path.expanduser("~")
@@ -563,10 +591,11 @@ def _files(place: str) -> Iterator[str]:
 
 
 def read_in(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
-    """Hand everything over, behind a bar where a person reads; what it came to.
+    """Send all pages to the daemon, with a progress bar at a terminal. Returns the result.
 
     Raises:
-        FilrougeError: the daemon cannot be reached, or refuses; what it took it has, and the next run goes on.
+        FilrougeError: the daemon is unreachable or rejects a page. The pages sent before are stored, so the import can
+            be run again to complete it.
     """
     passed, tally, began = Passed(), Tally(), time.monotonic()
     with _bar(found.total) as show:
@@ -595,7 +624,7 @@ def read_in(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
 
 
 def tell(done: Mapping[str, Any]) -> None:
-    """Say in a few lines what an import came to, or would read."""
+    """Print the result of an import or of a dry run in a few lines."""
     rows = {name: done[name] for name in ("turns", "memories") if any(done[name].values())} or {"turns": done["turns"]}
     size = f"{done['files']} files, {done['bytes'] / 1e6:.1f} MB"
     if done["dry_run"]:
@@ -622,7 +651,7 @@ def tell(done: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _bar(total: int | None) -> Generator[Callable[[Tally, float], None]]:
-    """What shows how far it is: a bar with the rate and the time left, where a person reads."""
+    """Show a progress bar with the rate and the time left. It shows nothing unless a person is watching."""
     if not _is_watched():
         yield lambda _tally, _seconds: None
         return
@@ -642,24 +671,21 @@ def _bar(total: int | None) -> Generator[Callable[[Tally, float], None]]:
 
 
 def _is_watched() -> bool:
-    """True where a person looks on."""
+    """Return True if standard output is a terminal and `--json` is not given."""
     return output.is_watched() and "--json" not in sys.argv
 
 
-# What was said to an agent before Filrouge was there: offered once, read in with leave.
-
-
 def backfill(names: Iterable[str], *, asked: bool, wanted: bool, quiet: bool, anew: bool) -> list[str]:
-    """Read in the history of these agents where there is one.
+    """Import the existing history of these agents, or offer to.
 
     Args:
-        asked: ask for each; without, it is only said how to.
-        wanted: the user said so already.
-        quiet: print nothing but what is asked.
-        anew: from the beginning, also what the memory before read in already.
+        asked: ask the user for each agent; otherwise only print the command.
+        wanted: the user already agreed.
+        quiet: print nothing except the questions.
+        anew: read from the beginning, even what an earlier memory had imported.
 
     Returns:
-        The agents whose history waits.
+        The agents whose history was not imported.
     """
     waiting = list[str]()
     for name in (name for name in names if name in AGENTS):

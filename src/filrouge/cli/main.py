@@ -1,7 +1,7 @@
-"""The executable. It looks at one word before it imports anything: hooks run many times a minute.
+"""The entry point of the `filrouge` executable.
 
-`hook`, `mcp` and `--version` are served from the standard library; everything else is the command line proper,
-loaded by name so that the hook never pays for it.
+It reads the first argument before it imports anything else, because hooks run many times a minute. `hook`, `mcp` and
+`--version` need only the standard library. The Typer commands are imported by name, and only when needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from filrouge._version import __version__
 
 
 def main() -> int:
-    """Run what the command line asks for; returns the exit code."""
+    """Run the command given in `sys.argv`. Returns the exit code."""
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     if first == "hook":
         _hook()
@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def _hook() -> None:
-    """Serve the hook; an installation half replaced must not stop the agent either."""
+    """Serve the hook and exit with 0. Even an import error, as during an upgrade, must not stop the agent."""
     gc.disable()  # the process ends before there is anything to collect
     with suppress(Exception):
         importlib.import_module("filrouge.cli.hook").main(sys.argv[2:])

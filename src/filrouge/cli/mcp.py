@@ -1,9 +1,11 @@
-"""`filrouge mcp`: the MCP server that an agent starts: a shim on the standard library between its pipe and the daemon.
+"""`filrouge mcp`: the MCP server that an agent starts, a shim between its pipe and the daemon.
 
-It reads one JSON-RPC message a line on stdin and writes one a line on stdout, and nothing else. The handshake is
-answered at once (`mcp_answers`), while the daemon is being woken; calls of tools go to the daemon (`mcp_daemon`), each
-on a thread of its own, so that a slow one holds up neither a ping nor another. Whoever closes the pipe or asks it to
-end gets a clean exit.
+It reads one JSON-RPC message per line on stdin and writes one per line on stdout, and nothing else. It answers the
+handshake and the list of tools itself, because clients give up on `initialize` after a few seconds and the daemon may
+still be starting. Tool calls go to the daemon, each on its own thread, so that a slow call delays neither a ping nor
+another call. The process exits cleanly when the client closes the pipe or sends a signal.
+
+It uses the standard library only.
 """
 
 from __future__ import annotations
@@ -41,10 +43,7 @@ from filrouge.mcp.offered import (
     VERSION_META,
 )
 
-# What the MCP shim answers by itself: the handshake of every edition, the list of tools, and refusals.
-#
-# A client waits a few seconds for `initialize` at most and gives up, so nothing that is asked before the first call
-# needs a daemon. Pure functions from a message to its answer, on the standard library.
+# Answers that need no daemon: the handshake of every protocol edition, the list of tools, and errors. Pure functions.
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 UNSUPPORTED_EDITION: Final = -32022
@@ -52,40 +51,40 @@ UNSUPPORTED_EDITION: Final = -32022
 Json = dict[str, Any]
 
 NAMES: Final = frozenset(tool["name"] for tool in TOOLS)
-#: Tools that change nothing, so that they may be called again.
+#: Tools that change nothing, so that a call may be repeated.
 READ_ONLY: Final = frozenset(tool["name"] for tool in TOOLS if tool["annotations"]["readOnlyHint"])
 
 _SERVER_INFO: Final = {"name": SERVER, "title": TITLE, "version": __version__}
 _CAPABILITIES: Final = {"tools": {"listChanged": False}}
-#: What results of a stateless edition say besides: they are whole, and not to be kept for others.
+#: Extra fields of results in the stateless editions: the result is complete, and must not be cached for other clients.
 _WHOLE: Final = {"resultType": "complete", "_meta": {SERVER_META: _SERVER_INFO}}
 _UNCACHED: Final = {"cacheScope": "private", "ttlMs": 0}
 
 
 def meta_of(message: Json) -> Json:
-    """The `_meta` of a message's parameters, or nothing."""
+    """Return the `_meta` object of a message's parameters; empty if there is none."""
     params = message.get("params")
     found: object = cast("Json", params).get("_meta") if isinstance(params, dict) else None
     return cast("Json", found) if isinstance(found, dict) else {}
 
 
 def is_stateless(message: Json) -> bool:
-    """Whether a request carries its edition with it."""
+    """Return True if a request names its protocol edition itself, as the stateless editions require."""
     return VERSION_META in meta_of(message)
 
 
 def is_id(value: object) -> bool:
-    """Whether this may identify a request."""
+    """Return True if this value is a valid request id."""
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def edition_for(wanted: object) -> str:
-    """The edition that `initialize` settles on: the one that is asked for, else the newest."""
+    """Return the protocol edition for `initialize`: the requested one if supported, otherwise the newest."""
     return wanted if isinstance(wanted, str) and wanted in HANDSHAKE_EDITIONS else HANDSHAKE_EDITIONS[-1]
 
 
 def answer(message: Json) -> Json | None:
-    """The answer to a request; None for a call of a tool that exists, which the daemon answers."""
+    """Answer a request. Returns None for a valid tool call, which the daemon answers."""
     id_, method, params = message["id"], message["method"], message.get("params")
     stateless = is_stateless(message)
     if stateless and (refused := _envelope(message)) is not None:
@@ -111,18 +110,18 @@ def answer(message: Json) -> Json | None:
 
 
 def result(id_: object, value: Json) -> Json:
-    """An answer."""
+    """Return a JSON-RPC result message."""
     return {"jsonrpc": "2.0", "id": id_, "result": value}
 
 
 def failure(id_: object, code: int, said: str, data: object = None) -> Json:
-    """A refusal by the protocol; `id_` None where nobody can tell what was asked."""
+    """Return a JSON-RPC error message. `id_` is None if the request could not be identified."""
     error: Json = {"code": code, "message": said}
     return {"jsonrpc": "2.0", "id": id_, "error": error if data is None else {**error, "data": data}}
 
 
 def failed(message: Json, said: str) -> Json:
-    """The result of a call that could not be made: the agent reads what to do."""
+    """Return the result of a tool call that failed. The agent reads in it what to do."""
     told: Json = {"content": [{"type": "text", "text": said}], "isError": True}
     return result(message["id"], {**told, **_WHOLE} if is_stateless(message) else told)
 
@@ -151,7 +150,7 @@ def _initialize(id_: object, params: Json) -> Json:
 
 
 def _envelope(message: Json) -> Json | None:
-    """Why a request of a stateless edition cannot be served, or None."""
+    """Return an error if a request of a stateless edition cannot be served; otherwise None."""
     meta = meta_of(message)
     edition = meta[VERSION_META]
     if CAPABILITIES_META not in meta:
@@ -164,11 +163,9 @@ def _envelope(message: Json) -> Json | None:
     return None
 
 
-# How the MCP shim reaches the daemon: it wakes it, warms its MCP server, and hands calls over, across restarts.
-#
-# A call that never reached a daemon is made again, and so is one that only reads. An addition carries a key by which
-# the daemon knows it again, so it may be sent twice and is stored once. Whatever else may have been done already is
-# not tried again: the agent is told to look.
+# Calls to the daemon, across restarts. A call is retried if it never reached a daemon, or if it only reads, or if it is
+# an addition: that carries an idempotency key, so it is stored once. Other calls may already have been carried out.
+# They are not retried; the agent is told to check.
 
 PATH: Final = "/mcp"
 START_SECONDS: Final = 30.0
@@ -177,15 +174,15 @@ _TRIES: Final = 3
 _PAUSE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 2.0
 _REPEATABLE: Final = READ_ONLY | {"memory_add"}
-#: While a daemon leaves, and its successor is not there yet.
+#: Status codes of a daemon that is shutting down and whose successor is not ready yet.
 _LEAVING: Final = (502, 503)
 
 
 class Daemon:
-    """The daemon of a home, or the one that the environment points to. Safe for several threads.
+    """Client for the daemon of a home, or for the remote daemon named in the environment. Thread-safe.
 
     Args:
-        project: the names of the project that the client works in.
+        project: the names of the project that the MCP client works in.
     """
 
     def __init__(self, directory: str, environ: Mapping[str, str], project: tuple[str, ...]) -> None:
@@ -195,7 +192,7 @@ class Daemon:
         self._elsewhere = client.is_elsewhere(environ)
 
     def warm_up(self) -> None:
-        """See that a daemon is there and has loaded its MCP server, so that the first call finds both."""
+        """Start the daemon if needed and make it load its MCP server, so that the first call is fast."""
         ping = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
         with suppress(DaemonUnavailable, OSError):
             if not self._elsewhere:
@@ -203,10 +200,10 @@ class Daemon:
             self._post(ping, START_SECONDS, {})
 
     def call(self, message: Json, edition: str) -> Json:
-        """The answer to a call of a tool.
+        """Send a tool call to the daemon and return its answer.
 
         Args:
-            edition: what the client settled on; empty where it settled on nothing.
+            edition: the protocol edition of the handshake; empty if there was no handshake.
         """
         tool = str(message["params"]["name"])
         body, deadline = self._marked(message), time.monotonic() + CALL_SECONDS
@@ -225,7 +222,7 @@ class Daemon:
                 time.sleep(_PAUSE_SECONDS)
                 continue
             if not self._elsewhere and reply.status == 404 and client.succeed(self._directory, reply):
-                self._is_back(deadline)  # an older daemon knew nothing of this
+                self._is_back(deadline)  # the older daemon does not have this route
                 continue
             return _answered(message, reply)
         return failed(message, "The daemon does not answer. See `filrouge daemon status`.")
@@ -234,7 +231,7 @@ class Daemon:
         return client.send(self._directory, self._environ, "POST", PATH, body, seconds, headers)
 
     def _awake(self, deadline: float | None = None) -> bool:
-        """Wait for the daemon to answer, and start one as long as none is there or coming up."""
+        """Wait until the daemon answers, and start one whenever none is running or starting."""
         until = deadline or time.monotonic() + START_SECONDS
         while (left := until - time.monotonic()) > 0 or client.is_starting(self._directory):
             if client.is_absent(self._directory):
@@ -244,7 +241,7 @@ class Daemon:
         return False
 
     def _is_back(self, deadline: float) -> bool:
-        """Wait for a daemon to be there, and start one if none is; False where there is none to be had."""
+        """Wait for a daemon, and start one if none runs. Returns False if none becomes ready."""
         if self._elsewhere:
             time.sleep(_PAUSE_SECONDS)
             return True
@@ -253,7 +250,7 @@ class Daemon:
         return False
 
     def _marked(self, message: Json) -> Json:
-        """The message with the project of the client and the key of this call."""
+        """Return the message with the client's project and the idempotency key of this call."""
         marks = {PROJECT_META: list(self._project), ONCE_META: os.urandom(16).hex()}
         params = {**message["params"], "_meta": {**meta_of(message), **marks}}
         return {"jsonrpc": "2.0", "id": message["id"], "method": "tools/call", "params": params}
@@ -267,12 +264,12 @@ def _headers(message: Json, tool: str, edition: str) -> dict[str, str]:
 
 
 def _never_sent(error: DaemonUnavailable) -> bool:
-    """Whether nobody can have heard the call."""
+    """Return True if the call cannot have reached a daemon."""
     return isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError)
 
 
 def _answered(message: Json, reply: client.Reply) -> Json:
-    """What the daemon said, as the client reads it; a refusal of the way there is one of the call."""
+    """Turn the daemon's reply into an answer for the client. An HTTP error becomes a failed tool call."""
     body = reply.body
     if body.get("jsonrpc") == "2.0" and ("result" in body or "error" in body):
         return {**body, "id": message["id"]}
@@ -281,16 +278,16 @@ def _answered(message: Json, reply: client.Reply) -> Json:
     return failed(message, told or f"The daemon refused the call ({reply.status}).")
 
 
-#: Calls that are with the daemon at once, and those that may wait for them.
+#: `AT_ONCE`: calls sent to the daemon in parallel. `MOST_WAITING`: unanswered calls, those in parallel included.
 AT_ONCE: Final = 8
 MOST_WAITING: Final = 64
 MOST_IN_A_BATCH: Final = 50
-#: Seconds that answers may still take once the pipe is closed.
+#: Seconds to wait for each open call after the pipe is closed.
 LAST_ANSWERS_SECONDS: Final = 60.0
 
 
 def main(argv: Sequence[str]) -> None:
-    """Serve the client on stdin and stdout until it leaves; does not return."""
+    """Serve the client on stdin and stdout until it closes the pipe; does not return."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _leave)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -304,11 +301,11 @@ def main(argv: Sequence[str]) -> None:
 
 
 class Shim:
-    """One client's conversation.
+    """The connection to one MCP client.
 
     Args:
-        write: takes one line of output, whole.
-        note: takes what is worth knowing for who looks for a fault; None = nobody.
+        write: receives one complete line of output.
+        note: receives diagnostic messages; None = they are dropped.
     """
 
     def __init__(
@@ -321,11 +318,11 @@ class Shim:
         self._writing = threading.Lock()
         self._room = threading.BoundedSemaphore(AT_ONCE)
         self._changing = threading.Lock()
-        self._calls: dict[str | int, bool] = {}  # by id: whether it was cancelled
+        self._calls: dict[str | int, bool] = {}  # request id to whether the call was cancelled
         self._threads: list[threading.Thread] = []
 
     def serve(self, lines: BinaryIO) -> None:
-        """Answer every line until there are no more."""
+        """Answer every line until the input ends. The daemon is warmed up after the first line."""
         warming: threading.Thread | None = None
         while line := _next_line(lines):
             self._answer(line)
@@ -344,7 +341,7 @@ class Shim:
             return
         try:
             value = json.loads(line)
-        except (ValueError, RecursionError):  # also bytes that are no UTF-8
+        except (ValueError, RecursionError):  # includes bytes that are not UTF-8
             self._say(failure(None, PARSE_ERROR, "Parse error"))
             return
         if isinstance(value, list):
@@ -353,7 +350,7 @@ class Shim:
             self._say(said)
 
     def _answer_many(self, messages: list[object]) -> None:
-        """Several messages at once, as one edition allows: one answer, once all are there."""
+        """Answer a batch, which one protocol edition allows. One line is written when all answers are available."""
         if self._edition != BATCHING_EDITION or not 0 < len(messages) <= MOST_IN_A_BATCH:
             self._say(failure(None, INVALID_REQUEST, "Send one message a line."))
             return
@@ -371,15 +368,19 @@ class Shim:
     def _answer_one(
         self, message: object, later: Callable[[Json], object], never: Callable[[], object] | None = None
     ) -> Json | None:
-        """The answer to one message, if it is there at once; a call's is given to `later`, or `never` where none is
-        due."""
+        """Return the answer to one message, or None if it is not available yet or none is due.
+
+        Args:
+            later: receives the answer to a tool call.
+            never: called instead if the message gets no answer.
+        """
         given = cast("Json", message) if isinstance(message, dict) else {}
         nothing = never or _nothing
         if given.get("jsonrpc") != "2.0" or ("id" in given and not is_id(given["id"])):
             return failure(None, INVALID_REQUEST, "This is no JSON-RPC 2.0 message.")
         if not isinstance(given.get("method"), str):
             if "result" in given or "error" in given:
-                nothing()  # an answer, and nothing was asked
+                nothing()  # a response, although this server sends no requests
                 return None
             return failure(given.get("id"), INVALID_REQUEST, "A message needs a method.")
         if "id" not in given:
@@ -394,7 +395,7 @@ class Shim:
         return said
 
     def _hear(self, notification: Json) -> None:
-        """A notification; only a cancelled call changes anything, and its answer is not given any more."""
+        """Handle a notification. Only cancellations have an effect: the answer to a cancelled call is dropped."""
         if notification["method"] == "notifications/cancelled":
             params = notification.get("params")
             wanted: object = cast("Json", params).get("requestId") if isinstance(params, dict) else None
@@ -403,7 +404,7 @@ class Shim:
                     self._calls[cast("str | int", wanted)] = True
 
     def _begin(self, message: Json, later: Callable[[Json], object], nothing: Callable[[], object]) -> Json | None:
-        """Hand a call over on a thread of its own."""
+        """Start a call on a new thread. Returns an error if the id is in use or too many calls are open."""
         id_ = message["id"]
         with self._changing:
             if id_ in self._calls:
@@ -442,7 +443,7 @@ class Shim:
 
 
 class _Batch:
-    """Answers that go out together."""
+    """Collects the answers of a batch and sends them together."""
 
     def __init__(self, say: Callable[[list[Json]], object]) -> None:
         self._say = say
@@ -451,22 +452,22 @@ class _Batch:
         self._changing = threading.Lock()
 
     def expect(self) -> None:
-        """One more is to come."""
+        """Expect one more answer."""
         with self._changing:
             self._open += 1
 
     def came(self, said: Json) -> None:
-        """One that was expected."""
+        """Add an expected answer."""
         with self._changing:
             self._answers.append(said)
         self.close()
 
     def left_out(self) -> None:
-        """One that was expected and does not come."""
+        """Record that an expected answer will not come."""
         self.close()
 
     def close(self) -> None:
-        """Give them out if this was the last."""
+        """Close one expectation; send the answers if none is left open."""
         with self._changing:
             self._open -= 1
             done = self._open == 0
@@ -475,11 +476,14 @@ class _Batch:
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Do nothing."""
 
 
 def _next_line(lines: BinaryIO) -> bytes:
-    """The next line, empty at the end; of one that is too long only the beginning, which is longer than any may be."""
+    """Read the next line; empty at the end. Of a line over `LARGEST_LINE` bytes only the start is returned.
+
+    The returned start is itself longer than `LARGEST_LINE`, so that the caller rejects it.
+    """
     line = lines.readline(LARGEST_LINE + 2)
     rest = line
     while len(line) > LARGEST_LINE and rest and not rest.endswith(b"\n"):

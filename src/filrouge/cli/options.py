@@ -1,4 +1,4 @@
-"""Options that many commands have in common."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 

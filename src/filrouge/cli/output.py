@@ -1,4 +1,15 @@
-"""The one way out: everything that a command shows a person or hands to a program."""
+"""All output of the commands, for people and for programs.
+
+Commands print JSON for programs, plain lines in pipes, and some colour at a terminal. With `--json`, standard output
+holds one JSON document, the body of the equivalent route, and nothing else. Errors go to standard error: one line with
+the remedy, or JSON under `--json`.
+
+Much of the text is foreign: memories, file names, branches, answers of servers. A terminal must not interpret its
+control characters, so they are printed as `\\x1b` or `\\u202e` (`filrouge.core.text`), and in JSON as JSON escapes. The
+functions here do this to their arguments. `guard` wraps standard output and standard error for everything else: usage
+errors, prompts, tracebacks, warnings. No other module of `cli` writes to these streams (tests/security/test_terminal.py
+checks this), except the hook and the MCP shim, which write JSON in ASCII.
+"""
 
 from __future__ import annotations
 
@@ -24,28 +35,17 @@ from rich.text import Text
 from filrouge.core.errors import BadInput, CannotWrite, FilrougeError
 from filrouge.core.text import in_json, one_line, visible
 
-# The one way out: everything that a command shows a person or hands to a program passes through this module.
-#
-# Commands speak JSON for programs, plain lines for pipes, and a little colour for a person at a terminal. With
-# `--json` standard output holds one JSON document, the body of the route of the same meaning, and nothing else.
-# Errors go to standard error, as one line with the remedy, or as JSON under `--json`.
-#
-# What is shown was often written by somebody else: memories, names of files, projects and branches, answers of a
-# server. A terminal must not obey it, so control characters are shown as `\x1b` or `\u202e`
-# (`filrouge.core.text`), and JSON has them as its own escapes. That happens twice: the functions here do it
-# to what they are given, where they also know what must stay one line, and `guard` puts a stream in front of standard
-# output and standard error that does it to whatever else is written: usage errors, questions, tracebacks, warnings.
-# Nothing else in `cli` writes to them (checked by tests/security/test_terminal.py), apart from the hook and the MCP
-# shim, which write JSON in ASCII.
-
-#: Colour, which the help writes to a terminal; it changes how text looks and nothing else.
+#: Colour escapes, which the help writes to a terminal. They only change how text looks, so they are safe.
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 class GuardedStream(io.TextIOBase):
-    """A text stream in front of another that shows control characters instead of passing them on.
+    """Wraps a text stream and makes control characters visible instead of passing them on.
 
-    Where the other is a terminal, changes of colour pass, and nothing else does.
+    If the wrapped stream is a terminal, colour escapes pass unchanged; no other escapes do.
+
+    Attributes:
+        behind: the wrapped stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -54,27 +54,27 @@ class GuardedStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The encoding of the stream behind."""
+        """The encoding of the wrapped stream."""
         return self.behind.encoding
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def isatty(self) -> bool:
-        """Whether the stream behind is a terminal."""
+        """Return True if the wrapped stream is a terminal."""
         return self.behind.isatty()
 
     def fileno(self) -> int:
-        """The file descriptor of the stream behind."""
+        """Return the file descriptor of the wrapped stream."""
         return self.behind.fileno()
 
     def flush(self) -> None:
-        """Flush the stream behind."""
+        """Flush the wrapped stream."""
         self.behind.flush()
 
     def write(self, text: str, /) -> int:
-        """Write a text with its control characters shown; returns its length."""
+        """Write a text with its control characters made visible. Returns the length of the text."""
         if self.isatty():
             parts = _COLOUR.split(text)
             self.behind.write("".join(part if place % 2 else visible(part) for place, part in enumerate(parts)))
@@ -84,36 +84,36 @@ class GuardedStream(io.TextIOBase):
 
 
 class _Console(Console):
-    """A console that shows control characters of what it is given, and makes no links."""
+    """A console that makes control characters in its content visible, and prints no terminal hyperlinks."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             if segment.control:
-                yield segment  # the console's own, as a progress bar moves the cursor
+                yield segment  # written by the console itself, for example to move the cursor of a progress bar
                 continue
             style = segment.style.update_link(None) if segment.style and segment.style.link else segment.style
             yield Segment(visible(segment.text), style)
 
 
 def guard() -> None:
-    """Put a `GuardedStream` in front of standard output and standard error, for the rest of the process."""
+    """Wrap standard output and standard error in a `GuardedStream` for the rest of the process."""
     for name in ("stdout", "stderr"):
         stream: TextIO | None = getattr(sys, name)
         if stream is None or isinstance(stream, GuardedStream):
             continue
         if reconfigure := getattr(stream, "reconfigure", None):
-            reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks
+            reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding lacks
         setattr(sys, name, GuardedStream(stream))
 
 
 def console() -> Console:
-    """A console on standard output; colour and width only where a person reads."""
+    """Return a console on standard output. Colour and line wrapping apply only at a terminal."""
     stream = sys.stdout.behind if isinstance(sys.stdout, GuardedStream) else sys.stdout
     return _Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
 def is_watched() -> bool:
-    """Whether standard output is a terminal."""
+    """Return True if standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -124,20 +124,22 @@ def show_json(value: object) -> None:
 
 
 def as_json(value: object) -> str:
-    """A JSON document for a file."""
+    """Return a JSON document as text for a file."""
     return in_json(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def write(text: str) -> None:
-    """Print a document with its own ends of lines."""
+    """Print a document with its own line endings."""
     sys.stdout.write(visible(text))
 
 
 def write_export(pieces: Iterable[bytes], form: str, file: BinaryIO | None = None) -> None:
-    """Write an export as it arrives, to a file or else to standard output, in UTF-8.
+    """Write an export in UTF-8 as it arrives, to a file or to standard output.
 
     Args:
-        form: json, jsonl or csv. In JSON control characters become its escapes, in CSV they are shown.
+        pieces: the bytes of the export.
+        form: json, jsonl or csv. Control characters become JSON escapes, and visible text in CSV.
+        file: None = standard output.
     """
     if file is not None:
         for text in _neutral(pieces, form):
@@ -155,7 +157,7 @@ def _neutral(pieces: Iterable[bytes], form: str) -> Iterator[str]:
     held = ""
     for piece in pieces:
         text = held + decoder.decode(piece)
-        # A line of CSV ends with CR LF, which may be cut in two.
+        # A CSV line ends with CR LF, which may be split between two pieces.
         held = "\r" if text.endswith("\r") else ""
         yield _neutral_text(text.removesuffix("\r"), form)
     yield _neutral_text(held + decoder.decode(b"", final=True), form)
@@ -168,12 +170,12 @@ def _neutral_text(text: str, form: str) -> str:
 
 
 def flush() -> None:
-    """Hand on what was printed so far."""
+    """Flush standard output."""
     sys.stdout.flush()
 
 
 def say(line: str) -> None:
-    """Print one line of plain text; ends of lines in it become spaces."""
+    """Print one line of plain text; line breaks in it become spaces."""
     console().print(Text(one_line(line)))
 
 
@@ -193,7 +195,7 @@ def warn(line: str) -> None:
 
 
 def show_error(error: FilrougeError, *, as_json: bool) -> None:
-    """Print what went wrong and what to do next."""
+    """Print an error with its remedy on standard error, as one line or as JSON."""
     if as_json:
         document = {"error": type(error).__name__, "detail": error.message, "remedy": error.remedy}
         sys.stderr.write(in_json(json.dumps(document, ensure_ascii=False)) + "\n")
@@ -202,7 +204,10 @@ def show_error(error: FilrougeError, *, as_json: bool) -> None:
 
 
 def unwritable(path: str, error: OSError) -> FilrougeError:
-    """Why a file that was named cannot be written: its place is wrong, or the disk is full or read-only."""
+    """Return the error for a file that cannot be written.
+
+    It is `CannotWrite` if the disk is full, read-only or failing, and `BadInput` if the path is wrong.
+    """
     said = f"{path} cannot be written: {error.strerror}."
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
         return CannotWrite(said)
@@ -210,26 +215,26 @@ def unwritable(path: str, error: OSError) -> FilrougeError:
 
 
 def confirm(question: str, *, default: bool | None = False, abort: bool = False) -> bool:
-    """Ask a person yes or no.
+    """Ask the user a yes/no question.
 
     Raises:
-        typer.Abort: the answer is no and `abort` is set, or nobody answers.
+        typer.Abort: the answer is no and `abort` is set, or the input ends without an answer.
     """
     return typer.confirm(one_line(question), default=default, abort=abort)
 
 
 def prompt(question: str, *, default: str, show_default: bool = True) -> str:
-    """Ask a person for a word."""
+    """Ask the user for a value."""
     return typer.prompt(one_line(question), default=default, show_default=show_default)
 
 
 def prompt_secret(question: str) -> str:
-    """Ask a person for a secret, which is not shown."""
+    """Ask the user for a secret. The input is not echoed."""
     return getpass.getpass(f"{one_line(question)}: ")
 
 
 def box(title: str, rows: Mapping[str, object]) -> None:
-    """Print names and values in a box; a list has a line for each of its values."""
+    """Print names and values in a box. A list gets one line per value."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
         lines = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
@@ -238,7 +243,7 @@ def box(title: str, rows: Mapping[str, object]) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows under headings; plain tab-separated lines where nobody reads."""
+    """Print rows under headings at a terminal; otherwise tab-separated lines without headings."""
     listed = [[one_line(str(cell)) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         for row in listed:
@@ -253,16 +258,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def memory_row(memory: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """A memory as a line of a table: id, kind, where it holds, text."""
+    """Return a memory as a table row: id, kind, project or user, text."""
     where = memory["project_name"] if memory["scope"] == "project" else "user"
     state = "" if memory["state"] == "live" else f" ({memory['state']})"
     return memory["id"], f"{memory['kind']}{state}", where or "-", memory["text"]
 
 
-# Progress bars, where a person reads. Their text is shown as it is: no markup and no links.
-
-
 def bars(*columns: ProgressColumn | str, transient: bool = True, disable: bool = False) -> Progress:
-    """Bars of these columns on the console; a text is a template such as `{task.description}`."""
+    """Return progress bars with these columns. A text is a template, such as `{task.description}`; no markup."""
     made = (TextColumn(one, markup=False) if isinstance(one, str) else one for one in columns)
     return Progress(*made, console=console(), transient=transient, disable=disable)

@@ -1,4 +1,4 @@
-"""Showing what would change in the settings of agents, asking once, and doing it."""
+"""Plans for changes to the agents' settings files: show the plan, ask for consent, carry it out."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from filrouge.hosts.setup.plan import Change, Plan, carry_out
 
 
 def known(names: Sequence[str]) -> list[str]:
-    """The names, each once, if all are agents that can be connected.
+    """Return the names without duplicates.
 
     Raises:
-        BadInput: one is not.
+        BadInput: a name is not an agent that Filrouge can connect.
     """
     for name in names:
         if name not in AGENTS:
@@ -26,10 +26,10 @@ def known(names: Sequence[str]) -> list[str]:
 
 
 def consent(question: str, *, yes: bool, json: bool) -> bool:
-    """Whether to go on.
+    """Ask the user for consent, unless `yes` is given. Returns True to continue.
 
     Raises:
-        BadInput: nobody can be asked.
+        BadInput: the user cannot be asked, because of `json` or because stdin is not a terminal.
     """
     if yes:
         return True
@@ -39,7 +39,7 @@ def consent(question: str, *, yes: bool, json: bool) -> bool:
 
 
 def show(plan: Plan) -> None:
-    """Print every change with its lines."""
+    """Print every change of a plan, and the files that are left alone."""
     for change in plan.changes:
         output.say(f"{_deed(change)} {change.path}")
         for line in change.lines():
@@ -55,13 +55,13 @@ def show(plan: Plan) -> None:
 
 
 def show_troubles(troubles: Mapping[str, FilrougeError]) -> None:
-    """Print which files were left alone, and why."""
+    """Print the files that were left alone, with the reason."""
     for path, trouble in troubles.items():
         output.say(f"left alone: {path}: {trouble.message} {trouble.remedy}".rstrip())
 
 
 def done(plan: Plan, home: str) -> dict[str, FilrougeError]:
-    """Carry out a plan; what of it could not be done, with the reason. One file that refuses keeps no other back."""
+    """Carry out a plan. Returns the error for each file that could not be changed; the others are still changed."""
     troubles = dict[str, FilrougeError]()
     for change in plan.changes:
         try:
@@ -72,7 +72,7 @@ def done(plan: Plan, home: str) -> dict[str, FilrougeError]:
 
 
 def as_json(plan: Plan, troubles: Mapping[str, FilrougeError], *, changed: bool, **more: Any) -> dict[str, Any]:
-    """A plan and what became of it, as programs read it."""
+    """Return a plan and its outcome as JSON data."""
     return {
         "changed": changed,
         "files": [
@@ -95,7 +95,7 @@ def as_json(plan: Plan, troubles: Mapping[str, FilrougeError], *, changed: bool,
 
 
 def titles(names: Iterable[str]) -> str:
-    """The agents' titles in one line."""
+    """Return the agents' titles, joined by commas."""
     return ", ".join(AGENTS[name].title for name in names)
 
 

@@ -1,6 +1,8 @@
-"""What `init` asks beside the agents: who understands, how much work that may be, in which language.
+"""The settings and the home that `filrouge init` prepares, besides the agents' files.
 
-Answers go to `config.toml` in the home, never to a shell's start files. Keys stay in the environment.
+It asks for the model provider, the mode and the language. Answers go to `config.toml` in the home, never to a shell's
+startup files. API keys stay in the environment. This module also reports on an existing memory, keeps a home inside a
+repository out of git, and checks the mode of the home.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _IGNORED_BY: Final = (".gitignore", ".claudeignore")
-#: An agent, its command line, the setting that names it, and the provider that runs it.
+#: Agent, its program, the setting with the program's path, and the provider that runs the program.
 _PROGRAMS: Final = (
     ("claude-code", "claude", "claude_cli_path", "claude_cli"),
     ("codex", "codex", "codex_cli_path", "codex_cli"),
@@ -41,13 +43,14 @@ def chosen(
     *,
     asked: bool,
 ) -> dict[str, Any]:
-    """The settings that were named, and at a terminal those that were asked for.
+    """Return the settings given as options and, if `asked`, those that the user enters.
 
     Args:
-        names: of the agents that are connected.
+        names: the agents to connect.
+        asked: ask for every setting that is not given.
 
     Raises:
-        BadConfig: a value does not fit.
+        BadConfig: a value is not valid.
     """
     if asked and provider is None:
         provider = _own_agent(machine, names) or _any_provider()
@@ -56,17 +59,17 @@ def chosen(
     if asked and mode is None:
         mode = output.prompt("How much work may understanding do (light, normal, heavy, max)", default="normal")
     named = {"extract_provider": provider, "mode": mode, "language": language}
-    # Loaded when needed: the rest of the command does without the settings' library.
+    # Imported here because the rest of the command does not need the settings library.
     from filrouge.core.settings import check
 
     return check({key: value for key, value in named.items() if value is not None}, where="init")
 
 
 def _own_agent(machine: Machine, names: Collection[str]) -> str | None:
-    """The provider that is an agent of this machine, where its user wants that agent's model to understand."""
+    """Offer the model of the first connected agent that has a program. Returns its provider; None if declined."""
     for agent, program, _, provider in _PROGRAMS:
         if agent in names and machine.program(program):
-            from filrouge.core.settings import Settings  # loaded when needed, as above
+            from filrouge.core.settings import Settings  # imported here as above
 
             title, daily = AGENTS[agent].title, Settings.model_fields["llm_daily_tokens"].default
             output.say(
@@ -86,7 +89,7 @@ def _any_provider() -> str:
 
 
 def conversations(names: Iterable[str]) -> bool:
-    """Whether a plugin may read every conversation of those agents that give it none otherwise."""
+    """Ask whether Filrouge's plugin may read all conversations of an agent that requires permission for it."""
     for agent in (AGENTS[name] for name in names if AGENTS[name].reads_all):
         output.say(f"{agent.title} lets a plugin read what is said to it, by you and in its channels, only with leave.")
         return output.confirm(f"May Filrouge's plugin read what is said to {agent.title}?", default=False)
@@ -94,17 +97,17 @@ def conversations(names: Iterable[str]) -> bool:
 
 
 def lines(directory: str, settings: Mapping[str, Any]) -> list[str]:
-    """What would be written into the settings of Filrouge."""
+    """Return lines that describe the change to Filrouge's settings file."""
     said = [f"changes {inside(directory, CONFIG)}"] if settings else []
     return said + [f"    +{key} = {value}" for key, value in settings.items()]
 
 
 def write(directory: str, settings: Mapping[str, Any]) -> None:
-    """Write them.
+    """Write settings to the home's settings file.
 
     Raises:
-        BadInput: the file there cannot be read.
-        CannotWrite: it cannot be written.
+        BadInput: the existing file cannot be read.
+        CannotWrite: the file cannot be written.
     """
     if not settings:
         return
@@ -115,7 +118,7 @@ def write(directory: str, settings: Mapping[str, Any]) -> None:
 
 
 def warnings(settings: Mapping[str, Any]) -> list[str]:
-    """What keeps the chosen provider from answering now; understanding goes on without it."""
+    """Check the chosen provider. Returns a warning if it does not answer; extraction then works without it."""
     provider = settings.get("extract_provider", "")
     if provider in ("", "heuristic", "off"):
         return []
@@ -130,7 +133,12 @@ def warnings(settings: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """The memory that the home has already: it is kept, or put away where that is wanted."""
+    """The existing memory of a home, and whether `init --reset` puts it away.
+
+    Attributes:
+        held: what the home contains; None if it has no memory yet.
+        reset: the user wants to put it away.
+    """
 
     directory: str
     held: Held | None
@@ -138,7 +146,7 @@ class Memory:
 
     @classmethod
     def of(cls, directory: str, *, reset: bool) -> Memory:
-        """What there is."""
+        """Return the memory of a home."""
         if not os.path.exists(inside(directory, DATABASE)):
             return cls(directory=directory, held=None, reset=reset)
         from filrouge.maintenance.restore import held
@@ -147,11 +155,11 @@ class Memory:
 
     @property
     def goes(self) -> bool:
-        """Whether there is one, and it is to be put away."""
+        """True if a memory exists and is to be put away."""
         return self.reset and self.held is not None
 
     def lines(self) -> list[str]:
-        """What becomes of it."""
+        """Return lines that say what happens to the memory."""
         if self.held is None:
             return ["There is no memory yet that could be put away."] if self.reset else []
         from filrouge.cli.commands import maintenance as resetting
@@ -161,7 +169,7 @@ class Memory:
         return [f"The memory of this home is kept: {resetting.in_words(self.held, self.directory)}."]
 
     def consent(self) -> bool:
-        """Whether what becomes of it may be done; only a person at a terminal can say that it goes."""
+        """Ask for confirmation if the memory is to be put away. The user must type a word at a terminal."""
         if not self.goes:
             return True
         from filrouge.cli.commands import maintenance as resetting
@@ -169,10 +177,10 @@ class Memory:
         return resetting.is_typed()
 
     def put_away(self) -> list[str]:
-        """Put it away, if it is to go; a line about where it is.
+        """Put the memory away if that is wanted. Returns a line with the backup that holds it.
 
         Raises:
-            FilrougeError: why that cannot be; nothing was changed.
+            FilrougeError: it could not be put away; nothing was changed.
         """
         if not self.goes:
             return []
@@ -182,12 +190,12 @@ class Memory:
         return [f"The memory begins anew. What was there is kept: filrouge restore {name}"]
 
     def to_json(self) -> dict[str, Any] | None:
-        """As programs read it; None where there is none."""
+        """Return the memory as JSON data; None if there is none."""
         return None if self.held is None else {**self.held.to_json(), "home": self.directory, "reset": self.reset}
 
 
 def ignoring_home(directory: str) -> list[Change]:
-    """Where the home lies in a repository: how the ignore files there name it, so that no memory is committed."""
+    """Return the changes that add a home inside a repository to its ignore files, so that no memory is committed."""
     top = repository(directory)
     if top is None:
         return []
@@ -198,10 +206,10 @@ def ignoring_home(directory: str) -> list[Change]:
 
 
 def ignore_itself(directory: str) -> None:
-    """Let a home in a repository ignore itself: its memory stays out even when the repository's files do not name it.
+    """Write an ignore file into a home inside a repository. It works even if the repository's own files lack the home.
 
     Raises:
-        CannotWrite: it cannot be written.
+        CannotWrite: the file cannot be written.
     """
     if repository(directory) is not None:
         make_private(directory)
@@ -209,12 +217,12 @@ def ignore_itself(directory: str) -> None:
 
 
 def ignored_as(directory: str, top: str) -> str:
-    """The home as a line of an ignore file at the top of a repository."""
+    """Return the home's line for an ignore file in the top directory of a repository."""
     return f"/{os.path.relpath(os.path.realpath(directory), top)}/".replace(os.sep, "/")
 
 
 def tightening(directory: str) -> str:
-    """What is wrong with the mode of a home that is there; empty where only its user can look in."""
+    """Return a line about a home that other users can read; empty if the home is private or missing."""
     mode = stat.S_IMODE(os.stat(directory).st_mode) if os.path.isdir(directory) else 0
     if not mode & 0o077:
         return ""
@@ -224,9 +232,9 @@ def tightening(directory: str) -> str:
 
 
 def found_programs(directory: str, machine: Machine, names: Iterable[str], provider: str | None) -> dict[str, Any]:
-    """The settings that name the command lines of models, for those found on this PATH: a daemon may have another.
+    """Return the settings with the paths of model programs found on this PATH. The daemon's PATH may differ.
 
-    A path that is set and can be run stays.
+    A setting that already names an executable is not changed.
     """
     found = dict[str, Any]()
     for agent, program, setting, model in _PROGRAMS:
@@ -237,7 +245,7 @@ def found_programs(directory: str, machine: Machine, names: Iterable[str], provi
 
 
 def _is_set(directory: str, setting: str) -> bool:
-    """Whether a setting names a program that can be run, or the settings cannot be read."""
+    """Return True if a setting names an executable program, or if the settings cannot be read."""
     from filrouge.cli.doctor.scene import NotKnown, scene_of
 
     try:
@@ -248,7 +256,7 @@ def _is_set(directory: str, setting: str) -> bool:
 
 
 def repository(directory: str) -> str | None:
-    """The top of the repository that the home lies in; None where it lies in none."""
+    """Return the top directory of the repository that contains the home; None if there is none."""
     folder = os.path.dirname(os.path.realpath(directory))
     while folder != os.path.dirname(folder):
         if os.path.exists(os.path.join(folder, ".git")):

@@ -1,9 +1,9 @@
-"""The plan: which of the pieces that were offered go in front of a model, and why each of the others does not.
+"""The budget: which of the offered pieces go into a block, and why each of the others does not.
 
-What its source refused stays out. Before a prompt nothing goes in unless something breaks the silence
-(`context.rendering`). Then: nothing twice, no section above its limit, rules and reminders first, then what was found
-for the prompt, and what only goes along in the room that is left; of each what is worth most within the budget. Every
-piece has its verdict, so the log of a recall and an explanation are the same list.
+Pieces refused by their source stay out. Before a prompt nothing is injected unless at least one piece can trigger a
+block (`context.rendering`). Then: no duplicates, no section above its limit, rules and reminders first, then what was
+found for the prompt, then supporting pieces in the room that is left. Within each step the choice with the highest
+total value that fits is taken. Every piece gets a verdict, so the recall log and an explanation show the same list.
 
 Pure: no database, no file.
 """
@@ -35,33 +35,30 @@ from filrouge.context.rendering import (
 from filrouge.core.clock import Language, ago, long_date
 from filrouge.search.models import RecallItem
 
-# The budget: which items fit into a block, so that together they are worth most.
+# Packing.
 #
-# Items cost the room of their line, and a section that has any costs its heading. Among all choices that fit, one of
-# the highest total value is found by dynamic programming over the characters that are left (a knapsack with a set-up
-# cost for each group). Hosts limit bytes as well: a choice that the characters allow and the bytes do not is made
-# again over bytes, and where neither alone settles it, over the tighter of both for each item, which is safe but may
-# leave a little room.
-#
-# Pure: no database, no file.
+# An item costs the size of its line, and a section with any items costs its heading. The choice with the highest total
+# value is found by dynamic programming over the remaining characters (a knapsack with a set-up cost per group). Hosts
+# limit bytes as well. If the choice by characters does not fit in bytes, it is repeated over bytes. If that does not
+# fit in characters, it is repeated over the tighter limit for each item, which always fits but may leave some room.
 
-#: What any item is worth at the least: room that is free is used.
+#: Minimum value of any item, so that free room is used.
 _LEAST_VALUE: Final = 1e-6
 NOTHING: Final = Size(characters=0, bytes=0)
 
 Better = NDArray[np.bool_]
 """For each room that may be used: is it better so?"""
 _Stage = tuple[int, Better, list[tuple[int, int, Better]]]
-#: One group: its heading's weight, where it is better to open it, and each item with its weight and where it is taken.
+#: Type `_Stage`: a group's heading size, where opening it is better, and each item with its size and where it is taken.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Offer:
-    """One item that wants in.
+    """One item to pack.
 
     Attributes:
-        group: its section, which costs a heading once.
-        value: finite and not negative.
+        group: its section; the heading is paid once.
+        value: finite, not negative.
     """
 
     group: str
@@ -70,11 +67,11 @@ class Offer:
 
 
 def fit(offers: Sequence[Offer], headings: Mapping[str, Size], room: Size) -> frozenset[int]:
-    """The places of the offers that are taken.
+    """The indexes of the offers that are taken.
 
     Args:
-        headings: what a group costs; one that is missing costs nothing.
-        room: for the items and their headings together.
+        headings: the size of each group's heading; a missing one costs nothing.
+        room: for items and headings together.
     """
     bag = _Bag(offers=offers, headings=headings, room=room)
     everything = frozenset(range(len(offers)))
@@ -92,18 +89,18 @@ def fit(offers: Sequence[Offer], headings: Mapping[str, Size], room: Size) -> fr
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Bag:
-    """What is to be packed, and how much goes in."""
+    """The offers, the headings and the available room."""
 
     offers: Sequence[Offer]
     headings: Mapping[str, Size]
     room: Size
 
     def worth(self, taken: frozenset[int]) -> float:
-        """What a choice is worth."""
+        """The total value of a choice."""
         return sum(self.offers[n].value + _LEAST_VALUE for n in taken)
 
     def holds(self, taken: frozenset[int]) -> bool:
-        """True if a choice fits."""
+        """True if a choice fits in characters and bytes."""
         groups = {self.offers[n].group for n in taken}
         sizes = [self.offers[n].size for n in taken] + [self.headings.get(group, NOTHING) for group in groups]
         return (
@@ -112,7 +109,7 @@ class _Bag:
         )
 
     def greedy(self) -> frozenset[int]:
-        """By value for its room, as long as there is some."""
+        """A choice by value per character, while there is room."""
         taken = frozenset[int]()
         for n in sorted(range(len(self.offers)), key=lambda n: -self.offers[n].value / self.offers[n].size.characters):
             if self.holds(taken | {n}):
@@ -120,10 +117,10 @@ class _Bag:
         return taken
 
     def best(self, weigh: Callable[[Size], int], room: int) -> frozenset[int]:
-        """The choice of the highest value whose weights fit, items and headings together; the first of equals."""
+        """The choice with the highest value whose items and headings fit; the first one on ties."""
         if room < 0:
             return frozenset()
-        best = np.zeros(room + 1)  # by how much room may be used
+        best = np.zeros(room + 1)  # best value by available room
         stages = list[_Stage]()
         for group in dict.fromkeys(one.group for one in self.offers):
             heading, steps = weigh(self.headings.get(group, NOTHING)), list[tuple[int, int, Better]]()
@@ -139,7 +136,7 @@ class _Bag:
 
 
 def _later(values: NDArray[np.float64], weight: int) -> NDArray[np.float64]:
-    """The values with that much less room; none where there was not as much."""
+    """The values shifted by `weight` units of room; minus infinity where there is not enough room."""
     shifted = np.full_like(values, -np.inf)
     if weight < len(values):
         shifted[weight:] = values[: len(values) - weight]
@@ -147,7 +144,7 @@ def _later(values: NDArray[np.float64], weight: int) -> NDArray[np.float64]:
 
 
 def _retraced(stages: Sequence[_Stage], room: int) -> frozenset[int]:
-    """What was taken on the way to the best, found by walking back."""
+    """The items of the best choice, found by walking back through the stages."""
     taken, left = set[int](), room
     for heading, opened, steps in reversed(stages):
         if not opened[left]:
@@ -166,19 +163,19 @@ MOST_BYTES: Final = 9_400
 """Of a block: below what the hook's line may have, which is below what hosts cut at."""
 INJECTED: Final = "injected"
 _FIRST: Final = ("rules", "reminders")
-#: What may be shown in several pieces of one id.
+#: Kinds of which several pieces with the same id may be shown.
 _IN_PARTS: Final = ("synthesis", "thread")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manner:
-    """How to choose and write: the settings that shape a block.
+    """Selection and rendering options for a block.
 
     Attributes:
-        budget: characters of the whole block.
-        least: how probable it must be that a piece helps which only goes along, for it to break the silence.
-        limits: items of a section at the most, where they differ from `context.rendering`.
-        dated: show dates instead of ages, for a text that is read some other day.
+        budget: maximum characters of the whole block.
+        least: the value at which a supporting piece can trigger a block by itself.
+        limits: maximum items of a section, where they differ from `context.rendering`.
+        dated: show dates instead of ages, for a text that is read on another day.
     """
 
     occasion: Occasion
@@ -192,18 +189,18 @@ class Manner:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What became of a piece; `reason` is `injected`, or why it is not."""
+    """The decision about a piece; `reason` is `injected`, or why it was left out."""
 
     piece: Piece
     reason: str
 
     @property
     def injected(self) -> bool:
-        """True if it is in the block."""
+        """True if the piece is in the block."""
         return self.reason == INJECTED
 
     def logged(self) -> RecallItem:
-        """The form that the log keeps."""
+        """The form stored in the recall log."""
         piece = self.piece
         about = {"section": piece.section, "value": round(piece.value, 4)}
         return RecallItem(
@@ -213,7 +210,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """A rendered block with what went into it and what did not; without text there is no nonce."""
+    """A rendered block with the verdicts on all pieces; the nonce is empty if the text is."""
 
     text: str = ""
     nonce: str = ""
@@ -221,38 +218,38 @@ class Block:
 
     @property
     def items(self) -> tuple[RecallItem, ...]:
-        """What the log keeps of each piece; a word that stands for nothing is none."""
+        """The logged form of each piece that has an id."""
         return tuple(verdict.logged() for verdict in self.verdicts if verdict.piece.id)
 
     @property
     def memories(self) -> int:
-        """How many items are in the block that are no notes."""
+        """The number of injected items that are not notes."""
         return sum(item.injected and item.kind != "note" for item in self.items)
 
     @property
     def notes(self) -> int:
-        """How many notes are in the block."""
+        """The number of injected notes."""
         return sum(item.injected and item.kind == "note" for item in self.items)
 
     @property
     def tokens(self) -> int:
-        """ceil(characters / 4), the usual estimate."""
+        """The estimated number of tokens: ceil(characters / 4)."""
         return -(-len(self.text) // 4)
 
 
 def planned(pieces: Sequence[Piece], manner: Manner, nonce: str = "") -> Block:
-    """Choose, write, and say why.
+    """Choose pieces, render the block, and record why each piece was chosen or not.
 
     Args:
-        pieces: within a section in the order in which they are to stand.
-        nonce: a fresh one unless given.
+        pieces: within a section, in display order.
+        nonce: a new one is made if empty.
     """
     reasons = {n: piece.refused for n, piece in enumerate(pieces) if piece.refused}
     ordered = sorted((n for n in range(len(pieces)) if n not in reasons), key=lambda n: _place(pieces[n]))
     if manner.occasion == "prompt" and not any(_speaks(pieces[n], manner.least) for n in ordered):
         reasons |= dict.fromkeys(ordered, "it only goes along")
         ordered = []
-    # What was found for the prompt is looked at before what only goes along, which must not stand in its place.
+    # Pieces found for the prompt are checked first, so that a supporting piece never displaces one as a duplicate.
     by_turn = sorted(ordered, key=lambda n: _turn(pieces[n], manner))
     ordered = sorted(_sifted(pieces, by_turn, manner, reasons), key=lambda n: (_place(pieces[n]), n))
     lines = {n: _line(pieces[n], manner).render() for n in ordered}
@@ -270,14 +267,14 @@ def _place(piece: Piece) -> int:
 
 
 def _speaks(piece: Piece, least: float) -> bool:
-    """True for a piece that breaks the silence."""
+    """True if the piece can trigger a block."""
     return not SHAPES[piece.section].goes_along or piece.value >= least
 
 
 def _sifted(pieces: Sequence[Piece], ordered: Iterable[int], manner: Manner, reasons: dict[int, str]) -> list[int]:
-    """Those that are neither said already nor beyond a limit; the reasons of the others are noted."""
+    """The pieces that are neither duplicates nor beyond a limit; the reasons of the others are recorded."""
     kept, kinds, texts, threads = list[int](), dict[str, str](), set[str](), set[str]()
-    shown = set[str]()  # turns that a conversation shows
+    shown = set[str]()  # turns that chosen conversation pieces show
     counts = Counter[Section]()
     for n in ordered:
         piece = pieces[n]
@@ -306,7 +303,7 @@ def _is_talk(piece: Piece) -> bool:
 
 
 def _taken(pieces: Sequence[Piece], lines: Mapping[int, str], manner: Manner) -> frozenset[int]:
-    """What fits: of those whose turn comes first what is worth most, then of the next in the room that is left."""
+    """The pieces that fit. Each step of the packing order is packed for the highest value in the remaining room."""
     headings = {section: size_of(shape.heading[manner.language]) for section, shape in SHAPES.items()}
     outside = frame(manner.language)
     room = Size(characters=manner.budget - outside.characters, bytes=MOST_BYTES - outside.bytes)
@@ -324,7 +321,7 @@ def _taken(pieces: Sequence[Piece], lines: Mapping[int, str], manner: Manner) ->
 
 
 def _turn(piece: Piece, manner: Manner) -> int:
-    """Rules and reminders come first. What was found for a prompt never makes room for what only goes along."""
+    """The packing order: rules and reminders first, supporting pieces of a prompt last, everything else between."""
     if piece.section in _FIRST:
         return 0
     return 2 if manner.occasion == "prompt" and SHAPES[piece.section].goes_along else 1

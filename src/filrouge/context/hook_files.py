@@ -1,8 +1,8 @@
-"""Small files that the daemon keeps for the hooks: what they may do, and what to say when it is away.
+"""Small files that the daemon writes for the hooks: the settings they follow, and briefs for when it is not running.
 
-`hook.json` mirrors the settings a hook obeys, so that a hook reads one small file and asks nobody. A brief
-holds a project's standing rules, ready rendered, for a session that starts before the daemon does. Both are
-derived: written whole, by renaming, and safe to delete.
+`hook.json` mirrors the settings that concern hooks, so a hook reads one small file and needs no daemon. A brief is
+the rendered text of a project's standing rules, for a session that starts before the daemon does. Both are derived:
+they are written atomically by renaming and are safe to delete.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _LOG = logging.getLogger(__name__)
 
 
 def write_hook_settings(parts: Parts) -> None:
-    """Mirror what the hooks obey."""
+    """Write `hook.json` from the current settings."""
     write_whole(inside(parts.home, HOOK_SETTINGS), json.dumps(parts.readers.here(lambda tx: _mirrored(parts, tx))))
 
 
 def write_all_briefs(parts: Parts) -> None:
-    """Bring every project's brief up to date, at the start: one may be missing, or was left old by a kill."""
+    """Update every project's brief at startup: one may be missing, or outdated after a kill."""
     write_briefs(parts, None, everywhere=True)
 
 
 def write_briefs(parts: Parts, project: str | None, *, everywhere: bool) -> None:
-    """Bring the briefs up to date: of one project, or of all where what changed holds for the user everywhere."""
+    """Update the brief of one project, or of all projects if the change applies everywhere."""
     known = [row["id"] for row in parts.readers.here(lambda tx: Projects(tx).all())]
     for one in known if everywhere else [project]:
         _write_brief(parts, one)
 
 
 def _write_brief(parts: Parts, project: str | None) -> None:
-    """Render a project's rules for sessions that start before the daemon; remove the brief where there are none."""
+    """Write a project's brief, or remove it if the project has nothing to show."""
     text, names = parts.readers.here(lambda tx: _brief(parts, tx, project))
     make_private(inside(parts.home, BRIEFS))
     for name in names:
@@ -54,7 +54,7 @@ def _write_brief(parts: Parts, project: str | None) -> None:
             if text:
                 write_whole(path, text)
                 continue
-        except OSError as error:  # an old brief may say what was forgotten; the next start writes it
+        except OSError as error:  # an old brief may contain forgotten text; the next start rewrites it
             _LOG.warning("a brief could not be written and is removed: %s", error.strerror)
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -64,7 +64,7 @@ def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
     settings = parts.settings(tx)
     projects = Projects(tx)
     named = set(settings.disabled_projects)
-    # A hook knows a project by its aliases only; the user may have said its id, an alias or its short name.
+    # A hook only knows a project's aliases; the user may have named it by id, alias or short name.
     known = [(project, projects.aliases(project["id"])) for project in projects.all()]
     disabled = [
         alias for project, aliases in known if named & {project["id"], project["name"], *aliases} for alias in aliases
@@ -82,7 +82,7 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     settings = parts.settings(tx)
     names = _brief_keys(tx, project) if project else []
     if settings.isolation:
-        return "", names  # a brief is read by whichever agent starts first, and each sees only its own
+        return "", names  # any agent may read a brief, but isolated agents see only their own memories
     moment = Moment(
         occasion="start",
         host="",
@@ -101,7 +101,7 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
 
 
 def _brief_keys(tx: Tx, project: str) -> list[str]:
-    """What a hook looks a project's brief up by; a name that a file chose counts in the agreed folders alone."""
+    """The names under which hooks look up a project's brief. A name chosen by a file counts only in agreed folders."""
     projects, keys = Projects(tx), list[str]()
     for alias in projects.aliases(project):
         if alias.startswith(CHOSEN):

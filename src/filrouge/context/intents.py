@@ -1,4 +1,9 @@
-"""What a prompt asks of memory itself: what was discussed, or to go back to some work; in three languages.
+"""Prompts about memory itself: what was discussed, or going back to earlier work; in English, French and Spanish.
+
+`asks_back` recognises "what did we talk about last week?". Such a prompt wants the timeline, not single memories.
+The whole prompt must be such a question, optionally with a time. "What did we discuss about the cache?" names a
+subject and is left to recall. Everyday verbs (do, work, say) count only together with a time.
+`resumes` recognises "let's get back to the importer". Only such a prompt needs to know where the work stood.
 
 Pure: no database, no file.
 """
@@ -11,12 +16,6 @@ from typing import Final, Literal
 from filrouge.core import text as re
 from filrouge.core.clock import Language
 from filrouge.extraction.vocabulary import fold
-
-# Asking back: "what did we talk about last week?", recognised in English, French and Spanish.
-#
-# Such a prompt wants the timeline and no single memory. It is recognised by its whole: a question of what was
-# discussed, perhaps a time, and nothing else. "What did we discuss about the cache?" names a subject and is left to
-# recall. Everyday verbs (do, work, say) count only beside a time.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -91,7 +90,7 @@ _WHEN: Final[dict[Language, dict[Period, str]]] = {
 
 
 def asks_back(prompt: str) -> Period | None:
-    """The time whose topics a prompt asks for, `all` where it names none; None where it asks something else."""
+    """The period whose topics a prompt asks for, `all` if it names none; None if it asks something else."""
     if len(prompt) > _LONGEST:
         return None
     plain = " ".join(fold(prompt).split())
@@ -110,13 +109,13 @@ def asks_back(prompt: str) -> Period | None:
 
 
 def span_of(period: Period, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """From when, and until when; None = open. Days begin at midnight in the zone that `now` carries."""
+    """Start and end of a period; None = open. Days begin at midnight in the time zone of `now`."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     spans: dict[Period, tuple[datetime | None, datetime | None]] = {
         "today": (midnight, None),
         "yesterday": (midnight - timedelta(days=1), midnight),
         "week": (now - timedelta(days=7), None),
-        # Either reading of "last week": the calendar's, and seven days ago.
+        # Covers both readings of "last week": the calendar week, and the days around seven days ago.
         "last_week": (now - timedelta(days=14), midnight - timedelta(days=now.weekday())),
         "month": (now - timedelta(days=30), None),
         "last_month": (now - timedelta(days=62), midnight.replace(day=1)),
@@ -127,18 +126,14 @@ def span_of(period: Period, now: datetime) -> tuple[datetime | None, datetime | 
 
 
 def spoken(period: Period, language: Language) -> str:
-    """The time as a person says it; empty for `all`."""
+    """The period in words; empty for `all`."""
     return _WHEN[language][period]
 
-
-# Picking work up again: "let's get back to the importer", recognised in English, French and Spanish.
-#
-# Pure. Only such a prompt is helped by where the work stood; a question about it is answered by what is known.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-#: Longer prompts carry what they need themselves.
+#: Longer prompts contain what they need themselves.
 _RESUMING_LONGEST: Final = 400
 _RESUMES: Final = re.compile(
     r"\b(?:(?:let's|let us|can we|shall we|we|i'd like to|i want to|time to|ready to) (?:now )?(?:continue|carry on|go on|keep going|resume|pick (?:this|it|that|things|the \w+)? ?(?:back )?up|go back|get back|return)"
@@ -150,5 +145,5 @@ _RESUMES: Final = re.compile(
 
 
 def resumes(prompt: str) -> bool:
-    """True for a prompt that goes back to work which was put down."""
+    """True if the prompt goes back to earlier work."""
     return len(prompt) <= _RESUMING_LONGEST and _RESUMES.search(" ".join(fold(prompt).split())) is not None

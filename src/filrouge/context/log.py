@@ -1,7 +1,7 @@
-"""The recall log: one row for each retrieval made for a prompt, also when nothing was injected.
+"""The recall log: one row per retrieval for a prompt or a session start, even when nothing was injected.
 
-A row keeps what explains the block: everything that was injected, and the best of what was not, as far as 2,200 bytes
-go. What is left out is counted by its reason.
+A row explains the block: all injected items and the best of the others, up to 2,200 bytes. Items left out are counted
+by reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from filrouge.search.models import START_PREVIEW, Recall, RecallItem
 
 MOST_BYTES: Final = 2200
 """Of the items of one row, unless what was injected alone takes more."""
-#: Scores that are left out where there is little room: they show how the others came about.
+#: Scores dropped when space is short; they only explain the other scores.
 _DETAILS: Final = ("boosts", "bm25_score", "vector_score", "score", "coverage")
 _ALWAYS: Final = ("id", "kind", "injected", "reason", "section", "value")
 
@@ -26,12 +26,12 @@ _ALWAYS: Final = ("id", "kind", "injected", "reason", "section", "value")
 def compact(
     items: Sequence[Mapping[str, Any]], omitted: Mapping[str, int] | None = None, *, most: int = MOST_BYTES
 ) -> tuple[str, dict[str, int]]:
-    """The items as JSON of at most `most` bytes, and how many were left out by their reason.
+    """The items as JSON of at most `most` bytes, and how many items were left out, by reason.
 
-    Everything injected stays, with fewer scores where all of them do not fit; of the rest the most valuable stay.
+    All injected items stay, with fewer scores if they do not fit. Of the others, the most valuable stay.
 
     Args:
-        omitted: how many were left out before.
+        omitted: how many were left out earlier, by reason.
     """
     inside = [item for item in items if item["injected"]]
     others = sorted((item for item in items if not item["injected"]), key=lambda item: -float(item.get("value") or 0))
@@ -67,7 +67,7 @@ class Recalls:
         self._tx = tx
 
     def add(self, recall: Recall) -> None:
-        """Log one recall."""
+        """Store one recall."""
         items, omitted = compact([item.to_json() for item in recall.items], recall.omitted)
         self._tx.run(
             "recalls.add",
@@ -95,21 +95,21 @@ class Recalls:
         return [_parsed(row) for row in self._tx.all("recalls.last", {"limit": limit})]
 
     def by_day(self, since: datetime) -> list[dict[str, Any]]:
-        """How many there were by day and project from that day on, with what they added; the newest day first."""
+        """Number of recalls and what they added, per day and project since that day, newest day first."""
         return self._tx.all("recalls.by_day", {"since": to_text(since)[:10]})
 
     def useful(self, since: datetime) -> dict[str | None, int]:
-        """How many different memories went in front of an agent and are still believed, by project."""
+        """How many different memories were injected and are still live, by project."""
         rows = self._tx.all("recalls.useful", {"since": to_text(since)[:10]})
         return {row["project"]: int(row["memories"]) for row in rows}
 
     def get(self, recall_id: str) -> dict[str, Any] | None:
-        """One recall, with where it was made."""
+        """One recall as a row, or None."""
         row = self._tx.one("recalls.get", {"id": recall_id})
         return row and _parsed(row)
 
     def read(self, recall_id: str) -> Recall | None:
-        """One recall as a value, without its nonce; of its items those that the log keeps."""
+        """One recall as a value, without its nonce and with the items that the log kept; None if there is none."""
         row = self.get(recall_id)
         if row is None:
             return None
@@ -139,16 +139,16 @@ class Recalls:
         )
 
     def deliver(self, recall_id: str) -> None:
-        """Note that an agent got the block of a recall that was logged as late."""
+        """Mark a recall that was logged as late as delivered."""
         self._tx.run("recalls.deliver", {"id": recall_id})
 
     def began(self, channel: str, session: str, since: str) -> bool:
-        """Whether an agent got the block, or the hook's brief, for the start of this session after that time."""
+        """Whether an agent received the block or the brief for this session's start after `since`."""
         values = {"channel": channel, "session_id": session, "since": since, "preview": START_PREVIEW}
         return self._tx.one("recalls.began", values) is not None
 
     def shrink(self, limit: int) -> int:
-        """Shorten rows of earlier releases, which list every candidate, so many at a time; how many were."""
+        """Shorten up to `limit` rows of earlier releases, which list every candidate; returns how many."""
         rows = self._tx.all("recalls.long", {"limit": limit})
         for row in rows:
             items, omitted = compact(json.loads(row["items"]), json.loads(row["omitted"]))

@@ -1,11 +1,11 @@
-"""Source: what memory holds about a prompt: the memories and the passages of conversations that bear on it, and rules.
+"""Source: memories and passages of earlier conversations that are relevant to the prompt, and rules.
 
-Something is offered only where it is more probable than not that anything about the prompt is known at all, by
-memories or by what was said; where the embedder learned what prompts need, that the prompt needs anything. Which
-memories then, says the probability that the prompt needs them (`search.relevance`). Memories and passages share the
-places there are. A memory stands for the turns that prove it, since it is shorter and proven; of a chat between people
-the turn is shown, which says who spoke. A rule passes like everything else, or because it is about the kind of work
-that the prompt asks for.
+Nothing is offered unless the probability that anything about the prompt is known reaches the threshold. If the
+embedder was trained on what prompts need, the probability that the prompt needs anything counts instead. Then each
+memory is judged by the probability that the prompt needs it (`search.relevance`). Memories and passages share the
+available lines. A memory replaces the turns that prove it, since it is shorter and proven; in a chat between people
+the turn is shown instead, since it says who spoke. A rule qualifies like any memory, or because it concerns the kind
+of work that the prompt asks for; if that work is specific, even if nothing is known.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from filrouge.search.models import Hit, Ranking
 from filrouge.search.relevance import LEAST, anything_needed
 from filrouge.search.turn_ranking import words_of
 
-# Companions: what was said in one breath with a memory, and rules that go with the work a prompt asks for.
+# Related memories: those stated in the same short turn, and rules for the work that a prompt asks for.
 #
-# Both are memories that the words and the meaning of a prompt do not find. "I am Ana, and I like short answers" is
-# one thing to a person and two memories: whoever is asked for the one is told the other, on the same line. A rule
-# about installing packages belongs before a prompt that installs one (`extraction.work`).
+# Neither can be found by the words or the meaning of a prompt. "I am Ana, and I like short answers" becomes two
+# memories, which are shown together on one line. A rule about installing packages belongs before a prompt that
+# installs one (`extraction.work`).
 
-#: A turn of at most so many characters is one breath; a longer one holds what has nothing to do with each other.
+#: Statements of a turn up to this many characters belong together; those of a longer turn may be unrelated.
 _BREATH: Final = 200
 _MOST: Final = 2
 
 
 def in_one_breath(parts: Parts, tx: Tx, moment: Moment, memories: Sequence[Memory]) -> dict[str, list[Memory]]:
-    """By the id of a memory: those that the same short turn proves.
+    """By memory id: other memories that the same short turn proves.
 
     Args:
-        memories: with their evidence, the most relevant first; one that is told with another has no companions itself.
+        memories: with their evidence, most relevant first. A memory listed with an earlier one gets no entry.
     """
     turns = {one.turn_id for memory in memories for one in memory.evidence}
     short = {turn.id for turn in parts.turns(tx).get(sorted(turns)) if len(turn.text) <= _BREATH}
@@ -63,7 +63,7 @@ def in_one_breath(parts: Parts, tx: Tx, moment: Moment, memories: Sequence[Memor
 
 
 def for_the_work(parts: Parts, tx: Tx, moment: Moment) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
-    """By its id: each rule about a kind of work that the prompt asks for, with the kinds."""
+    """By rule id: each rule about a kind of work that the prompt asks for, with those kinds."""
     asked = of_prompt(moment.prompt)
     if not asked:
         return {}
@@ -80,39 +80,39 @@ def _may_be_told(memory: Memory, moment: Moment) -> bool:
     return here and allowed and sure and memory.kind != "rule" and memory.kind not in SUMS
 
 
-#: Of the threshold that a whole block must pass, the share that each item must.
+#: Share of the block's threshold that each item must reach.
 SHARE_OF_THRESHOLD: Final = 0.1
-#: Where memories are judged by what the prompt needs (`bench/results/needed.md`), a turn of an agent's session is shown
-#: from this on, or where it has this share of the prompt's words: then the same was asked before.
+#: If memories are judged by need (`bench/results/needed.md`), a turn of an agent's session is shown from this
+#: probability on, or if it contains this share of the prompt's words: then the same was asked before.
 _TURN_THRESHOLD: Final = 0.7
 _ASKED_BEFORE: Final = 0.6
-#: How probable it is that such a turn helps, as a share of the probability that it holds what was asked.
+#: Probability that such a turn helps, as a share of the probability that it contains what was asked.
 _TURN_HELPS: Final = 0.6
-#: In a small home the second one stands out as well: of the best memory's probability the share that others must have.
+#: Share of the best memory's probability that others must reach; in a small home even the second best stands out.
 _BESIDE_THE_BEST: Final = 0.4
-#: For a prompt that asks for work, the share of the threshold of memories that a rule must pass.
+#: For a prompt that asks for work, the share of the memory threshold that a rule must reach.
 _RULE_FOR_WORK: Final = 0.5
-#: No threshold of the user's is so low that it lets in what is less probable than with this one.
+#: A user threshold below this does not lower the item thresholds any further.
 _LOWEST: Final = 0.5
-#: How probable it is that a rule helps which is about the very kind of work that is asked for (`extraction.work`). One
-#: about any work on the code goes along with what is known.
+#: Probability that a rule helps if it concerns the specific work asked for (`extraction.work`), and if it concerns any
+#: work on the code; the latter only accompanies other items.
 _MEANT: Final = 0.9
 _GOES_ALONG: Final = 0.3
-#: A reply says something of its own where more than this share of its words is new.
+#: A reply counts as new if more than this share of its words is not in the memory.
 _NEW: Final = 0.5
-#: Why a choice leaves out what would be shown if there were more room.
+#: Reasons for refusal that only mean a lack of room.
 _NO_ROOM: Final = ("over the budget", "beyond the limit")
 LONGEST: Final = 500
 """Characters of one line."""
-#: Characters of a block that are none of its lines, and of a line that are not its text.
+#: Characters of a block besides its lines, and of a line besides its text.
 _FRAME: Final = 450
 _MARK: Final = 34
-#: Where hardly anything is left beside the frame, so much of the budget may be asked for all the same.
+#: Share of the budget that may always be used, even if frame and rules leave less.
 _AT_LEAST: Final = 0.4
 
 
 def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """What is recalled for the prompt, the most valuable first, then what is not shown."""
+    """The pieces recalled for the prompt, most valuable first, then the refused ones."""
     question = _question(moment)
     threshold = moment.settings.auto_retrieve_min_score
     whole = max(threshold, _LOWEST)
@@ -146,14 +146,14 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     most = moment.settings.auto_retrieve_max_results
     offered.fit(min(LONGEST, room - _MARK))
     choice = chosen(offered.candidates, room=room, most=most, longest=LONGEST, mark=_MARK)
-    if offered.take_back(choice.refused):  # what stood for a turn is not shown, so the turn may be
+    if offered.take_back(choice.refused):  # a memory that replaced a turn has no room, so the turn may be shown
         choice = chosen(offered.candidates, room=room, most=most, longest=LONGEST, mark=_MARK)
     shown = [offered.piece(passage) for passage in choice.passages]
     return [*offered.rules, *shown, *offered.refused(choice.refused), *map(_said_here, said.here)]
 
 
 def _question(moment: Moment) -> Question:
-    """What a prompt asks; of another user than this daemon's own, within what is that user's alone."""
+    """The search for a prompt. For a user other than this daemon's own, it covers only that user's content."""
     own = moment.user if moment.user != LOCAL_USER else None
     return Question(
         text=moment.prompt[:LONGEST_QUERY],
@@ -167,7 +167,7 @@ def _question(moment: Moment) -> Question:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Recalled:
-    """The memories that are relevant enough, best first, with their evidence; by the id of a turn, the best hit."""
+    """The relevant memories, best first, with their evidence; and by turn id, the best hit that it proves."""
 
     memories: Sequence[Memory]
     cited: Mapping[str, Hit]
@@ -184,16 +184,19 @@ def _recalled(parts: Parts, tx: Tx, ranking: Ranking, least: float) -> _Recalled
 
 
 class _Offered:
-    """What is a candidate and what is not, and the piece of each.
+    """All candidates with the reasons of the refused ones, and the piece of each.
 
     Args:
-        beside: by the id of a memory, those that are told on its line.
+        ranking: the memories found.
+        said: the turns found.
+        beside: by memory id, the memories shown on its line.
         works: rules about the work that the prompt asks for.
-        asked: the words of the prompt; of a long memory the part with most of them is shown.
+        asked: the words of the prompt; a long memory is cut to the part with most of them.
         asks_for_work: the prompt asks for work on the code.
-        is_known: it is probable enough that anything about the prompt is known.
-        least: what is less relevant than this is not offered.
-        scores: what the log says of every candidate.
+        is_known: the probability that anything about the prompt is known reaches the threshold.
+        threshold: the user's threshold for a whole block.
+        least: memories with a lower relevance are refused.
+        scores: logged with every candidate.
     """
 
     def __init__(
@@ -244,12 +247,12 @@ class _Offered:
 
     @property
     def rules_take(self) -> int:
-        """Characters of the lines of the rules."""
+        """Characters of the rules' lines."""
         return sum(min(len(rule.text), LONGEST) + _MARK for rule in self.rules)
 
     @property
     def candidates(self) -> list[Told]:
-        """What may be shown: live memories that are no rules, then turns."""
+        """What may be shown: live memories except rules, then turns."""
         turns = [(id_, one) for id_, one in self._turns.items() if not self._reasons[id_]]
         return [
             *(self._told(memory) for memory in self._live(rules=False)),
@@ -257,13 +260,13 @@ class _Offered:
         ]
 
     def fit(self, longest: int) -> None:
-        """Cut the text of memories to that many characters."""
+        """Limit the text of memories to that many characters."""
         self._longest = longest
 
     def take_back(self, refused: Mapping[str, str]) -> bool:
-        """Offer the turns again that only memories stand for which have no room; whether there are any.
+        """Offer turns again if all memories that replaced them lack room; True if there are any.
 
-        Those memories keep the reason that was given here.
+        Those memories keep the reason given here.
         """
         no_room = {id_: why for id_, why in refused.items() if id_ in self._memories and why in _NO_ROOM}
         back = [turn for turn, by in self._silenced.items() if by <= no_room.keys()]
@@ -273,7 +276,7 @@ class _Offered:
         return bool(back)
 
     def piece(self, passage: Passage) -> Piece:
-        """One line: a memory, or turns of a conversation."""
+        """A passage as a piece: a memory, or turns of a conversation."""
         best = max(passage.told, key=lambda told: told.chance)
         if best.id in self._memories:
             return replace(self._memory(self._memories[best.id]), text=passage.text, value=passage.value)
@@ -292,7 +295,7 @@ class _Offered:
         )
 
     def refused(self, reasons: Mapping[str, str]) -> list[Piece]:
-        """What is not shown, with the reasons of the choice and those before it."""
+        """Pieces for everything not shown, with the reasons of the choice and of earlier steps."""
         whole = {**{id_: why for id_, why in self._reasons.items() if why}, **reasons}
         return [
             self._memory(self._memories[id_], why) if id_ in self._memories else self._turn(self._turns[id_], why)
@@ -300,12 +303,13 @@ class _Offered:
         ]
 
     def _join(self, one: Heard) -> None:
-        """Let a turn and the memories that it proves, or that the prompt proves which it answers, be one candidate."""
+        """Make a turn and the memories that it, or the prompt it answers, proves a single candidate."""
         for id_ in sorted((one.memories | one.answers) & self._memories.keys()):
             if self._reasons[id_]:
                 continue
             if one.named and id_ in one.memories:
-                # How probable a turn is was learned of turns among their neighbours; of chats that is the better guess.
+                # The model for turns was trained on turns with their neighbours, so it fits chats better than the one
+                # for memories.
                 self._reasons[id_] = "its turn stands for it"
             elif self._reasons[one.turn.id]:
                 continue
@@ -356,7 +360,7 @@ class _Offered:
 
 
 def _by_need(one: Heard, threshold: float) -> Heard:
-    """A turn beside memories that are judged by what the prompt needs; a chat between people is left as it is."""
+    """Apply the stricter rules for turns when memories are judged by need; chats between people stay unchanged."""
     if one.named:
         return one
     too_little = one.told.chance < threshold and one.hit.coverage < _ASKED_BEFORE
@@ -365,7 +369,7 @@ def _by_need(one: Heard, threshold: float) -> Heard:
 
 
 def _said_here(turn: Turn) -> Piece:
-    """A turn of the session itself, which is not ranked, since its agent has it before it."""
+    """A turn of this session, as a refused piece; it is not ranked because the agent already has it in context."""
     return Piece(
         id=turn.id,
         kind="turn",
@@ -385,13 +389,13 @@ def _text(memory: Memory) -> str:
 
 
 def _adds_little(reply: Heard, memory: Memory) -> bool:
-    """True for a reply that mostly says again what it was told."""
+    """True if the reply mostly repeats the memory."""
     words = reply.told.words
     return len(words - words_of(memory.text)) <= _NEW * len(words)
 
 
 def _why_not(hit: Hit, memory: Memory, least: float, *, is_known: bool) -> str:
-    """Why a memory is not offered, or empty."""
+    """Why a memory is refused, or empty."""
     if not is_known:
         return "nothing is known of this"
     if memory.confidence < LEAST_TO_INJECT:

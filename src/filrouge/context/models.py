@@ -1,4 +1,9 @@
-"""A memory as a piece."""
+"""Pieces: the candidates that sources offer for a block.
+
+Every source (rules, memories, conversations, threads, ...) offers pieces, including those it would not show, each
+with the reason. Selection and rendering treat all of them alike, so the recall log and `filrouge context --explain`
+show the same list.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,6 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from filrouge.memories.models import Memory
-
-# A piece: one thing that may go in front of a model, as its source offers it.
-#
-# Every source (rules, memories, conversations, threads, ...) offers pieces, those included that it would not show,
-# each with the reason; what fits and how it is written is decided for all of them together. So the log of a recall
-# and `filrouge context --explain` are the same list.
 
 Section = Literal[
     "rules", "reminders", "synthesis", "thread", "memories", "facts", "topics", "threads", "decisions", "questions",
@@ -29,16 +28,16 @@ class Piece:
     """One candidate.
 
     Attributes:
-        id: of the memory, turn, thread, synthesis, note...; what `filrouge why` takes.
-        kind: what it is: a memory's kind, `turn`, `thread`, `synthesis`, `reminder`, `topic`, `note`.
-        text: what is said, before it is made harmless; one line is made of it.
-        said: when; None for what has no date.
+        id: of the memory, turn, thread, synthesis, note...; accepted by `filrouge why`.
+        kind: a memory's kind, `turn`, `thread`, `synthesis`, `reminder`, `topic` or `note`.
+        text: the content, before it is neutralised and put on one line.
+        said: when it was said; None if it has no date.
         source: the channel it came from; empty = unknown.
-        verified: the user's own words, or better.
-        value: the probability that it helps, in [0, 1]: what the budget is spent on.
-        turns: the ids of the turns it shows or rests on, so that nothing is said twice.
-        scores: its parts, for the log and for explaining.
-        refused: why its source would not show it, empty where it would.
+        verified: the user's own words, or more trusted.
+        value: the probability that it helps, in [0, 1]; the budget maximises the sum.
+        turns: the ids of the turns it shows or is based on, used to avoid duplicates.
+        scores: the parts of the value, for the log and for explanations.
+        refused: why its source would not show it; empty if it would.
     """
 
     id: str
@@ -54,14 +53,14 @@ class Piece:
     refused: str = ""
 
 
-#: Trust from which on words are the user's own.
+#: Minimum trust of the user's own words.
 _THE_USERS = 2
 
 
 def piece_of(
     memory: Memory, section: Section, *, value: float, scores: Mapping[str, Any] | None = None, refused: str = ""
 ) -> Piece:
-    """A memory as it is shown: by the last time that it was said; a fact without a text as `key: value`."""
+    """A memory as a piece, dated by its last mention; a fact without text is shown as `key: value`."""
     return Piece(
         id=memory.id,
         kind=memory.kind,

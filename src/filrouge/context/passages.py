@@ -1,9 +1,9 @@
-"""Passages: from ranked turns and memories to the few lines that hold most of what was asked.
+"""Passages: selects from ranked turns and memories the few lines most likely to answer the prompt.
 
-A line shows one memory, or neighbouring turns of one conversation. What is wanted is the most probable evidence in
-the fewest characters, so candidates are taken by their chance for each character; a turn beside one that is already
-in joins its line, which costs less than a line of its own. Long turns are cut at the ends of sentences to what bears
-on the question, and what repeats something already taken is left out.
+A line shows one memory, or neighbouring turns of one conversation. The aim is the most probable evidence in the
+fewest characters, so candidates are taken by probability per character. A turn near one already chosen joins its
+line, which costs less than a new line. Long turns are cut at sentence ends to the part that matches the prompt.
+Candidates that repeat a chosen one are dropped.
 
 Pure: no database, no file.
 """
@@ -17,18 +17,19 @@ from typing import Final
 
 from filrouge.core import text as re
 
-#: Turns of one conversation at most so far apart share a line; what lies between is marked.
+#: Turns of one conversation at most this many places apart share a line; a gap is marked.
 NEAR: Final = 3
-#: What a line costs besides its own characters: its mark of time and source, and that it is one of four.
+#: Extra cost of a new line in characters: its mark with time and source, and the use of one of about four lines.
 _A_LINE_COSTS: Final = 100
-#: Longer turns are cut, to so many characters at the most.
+#: Turns longer than `WHOLE` characters are cut to at most `CUT` characters.
 WHOLE: Final = 400
 CUT: Final = 300
-#: Pieces that the excerpt of a very long sentence is made of.
+#: The excerpt of a very long sentence is built from this many pieces.
 _PARTS: Final = 6
-#: Of the words of the shorter text, the share that makes two of them the same told twice.
+#: Two texts count as the same if they share at least this share of the shorter one's words.
 _SAME: Final = 0.85
-#: Turns stand on lines of their own until the whole is written as one, with three characters between them.
+#: Separators between turns while a passage has several lines. In the final single line each takes `_BETWEEN`
+#: characters.
 _TOGETHER: Final = "\n"
 _APART: Final = "\n…\n"
 _BETWEEN: Final = 3
@@ -38,16 +39,17 @@ _SPACES: Final = re.compile(r"\s+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
-    """One candidate: a memory, or a turn.
+    """One candidate: a memory or a turn.
 
     Attributes:
-        conversation: turns of one value may share a line; a memory's own id, since it stands alone.
-        place: of a turn, counted within its conversation.
-        text: as it would be shown, one line.
-        answers: of a reply, the id of what it answers and how that is shown before it; not where that is shown anyway.
-        chance: that it holds what was asked.
-        opens: it is worth a line of its own; else it only joins one.
-        words: what it says, for telling repetitions.
+        conversation: turns with equal values may share a line; for a memory its own id, since it stands alone.
+        place: the position of a turn in its conversation.
+        text: the text to show, one line.
+        answers: for a reply, the id and the shown text of the prompt it answers; omitted if that prompt is shown
+            anyway.
+        chance: the probability that it contains what was asked.
+        opens: it may have its own line; otherwise it can only join one.
+        words: its words, for detecting repetition.
     """
 
     id: str
@@ -62,13 +64,13 @@ class Told:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Passage:
-    """One line: what it shows, in the order it was said."""
+    """One line: its turns in chronological order, or one memory."""
 
     told: tuple[Told, ...]
 
     @property
     def text(self) -> str:
-        """The turns with a mark between them where some are left out."""
+        """The texts of its turns, with a mark where turns are left out."""
         shown = {one.id for one in self.told}
         parts: list[str] = []
         for before, one in zip([None, *self.told], self.told, strict=False):
@@ -81,31 +83,31 @@ class Passage:
 
     @property
     def size(self) -> int:
-        """Characters of the text as one line."""
+        """Characters of the text when written as one line."""
         return len(self.text) + (_BETWEEN - 1) * self.text.count("\n")
 
     @property
     def value(self) -> float:
-        """The chance that any of it holds what was asked."""
+        """The probability that any part of it contains what was asked."""
         return 1.0 - math.prod(1.0 - one.chance for one in self.told)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """The lines, best first, and for each candidate that is in none of them the reason, by its id."""
+    """The chosen lines, best first, and for each candidate left out the reason, by its id."""
 
     passages: tuple[Passage, ...]
     refused: dict[str, str]
 
 
 def chosen(candidates: Sequence[Told], *, room: int, most: int, longest: int, mark: int) -> Choice:
-    """The passages to show.
+    """Choose the passages to show.
 
     Args:
-        room: characters of all lines together, their marks included.
-        most: lines at the most.
-        longest: characters of one line's text at the most.
-        mark: characters that a line has besides its text.
+        room: maximum characters of all lines together, including their marks.
+        most: maximum number of lines.
+        longest: maximum characters of one line's text.
+        mark: characters of a line's mark.
     """
     lines: list[Passage] = []
     refused: dict[str, str] = {}
@@ -122,7 +124,7 @@ def chosen(candidates: Sequence[Told], *, room: int, most: int, longest: int, ma
                 continue
             if line.size > longest or used + costs + (mark if at is None else 0) > room:
                 continue
-            # What fills a gap may cost nothing: the mark of the gap goes.
+            # Filling a gap may cost nothing, because the gap's mark goes away.
             worth = one.chance / max(1, costs + (_A_LINE_COSTS if at is None else 0))
             if best is None or (worth, id_) > best[:2]:
                 best = (worth, id_, at, line)
@@ -139,11 +141,11 @@ def chosen(candidates: Sequence[Told], *, room: int, most: int, longest: int, ma
 
 
 def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = WHOLE, cut: int = CUT) -> str:
-    """One line of a turn: all of it up to `whole` characters, else the sentences that bear most on the question.
+    """A turn as one line: all of it up to `whole` characters, else the sentences that best match the prompt.
 
     Args:
-        weigh: how much a sentence has of what was asked.
-        cut: at most so many characters of a turn that is longer than `whole`.
+        weigh: how well a sentence matches the prompt.
+        cut: maximum characters of a turn that is longer than `whole`.
     """
     line = _SPACES.sub(" ", text).strip()
     if len(line) <= whole:
@@ -156,7 +158,7 @@ def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = WHOLE, cut
         return _best_part(sentences, best, weigh, cut)
     first, last = best, best + 1
     while True:
-        # The heavier neighbour first; of two that say nothing, the one that goes on.
+        # Add the neighbour with the higher weight; on a tie, the following sentence.
         sides = [(weights[last], 1, last)] if last < len(sentences) else []
         sides += [(weights[first - 1], 0, first - 1)] if first else []
         fitting = [side for side in sides if _length(sentences, min(first, side[2]), max(last, side[2] + 1)) <= cut]
@@ -169,7 +171,7 @@ def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = WHOLE, cut
 
 
 def _placed(one: Told, lines: Sequence[Passage], longest: int) -> tuple[int | None, Passage, int]:
-    """The line that this one joins, as it is then, and the characters that it costs; None for a line of its own."""
+    """The index of the line this candidate joins (None for a new line), that line with it, and the added characters."""
     for at, line in enumerate(lines):
         if line.told[0].conversation != one.conversation:
             continue
@@ -195,8 +197,8 @@ def _length(sentences: Sequence[str], first: int, last: int) -> int:
 
 
 def _best_part(sentences: Sequence[str], at: int, weigh: Callable[[str], float], cut: int) -> str:
-    """Of a sentence that is too long, the words that bear most on the question; cut between words, the cuts shown."""
-    room = cut - 4  # both marks
+    """The part of an overlong sentence that best matches the prompt, cut between words; cuts are marked."""
+    room = cut - 4  # for the two cut marks
     pieces = _pieces(sentences[at], max(1, room // _PARTS))
     weights = [weigh(piece) for piece in pieces]
     best = (-1.0, 0, 1)
@@ -217,7 +219,7 @@ def _best_part(sentences: Sequence[str], at: int, weigh: Callable[[str], float],
 
 
 def _pieces(sentence: str, size: int) -> list[str]:
-    """A sentence in pieces of whole words of about that size; a word that is longer is cut."""
+    """Split a sentence into pieces of whole words of about that size; longer words are split."""
     pieces, piece = list[str](), ""
     for word in sentence.split(" "):
         for part in [word[n : n + size] for n in range(0, len(word), size)]:

@@ -1,7 +1,7 @@
-"""The moment at which something goes in front of a model, and what a source of it is.
+"""The context request: the occasion on which a block is built, and the type of a source.
 
-A source is a function from a moment to the pieces that it offers; each fails alone. `Moment` carries what several of
-them would otherwise find out again.
+A source is a function from a request (`Moment`) to the pieces it offers; each source fails alone. `Moment` carries
+what several sources would otherwise look up again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from filrouge.runtime.services import Parts
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
-    """Where and when.
+    """A context request.
 
     Attributes:
-        occasion: a session starts, or a prompt was typed.
-        opening: of a start: startup, resume, clear, compact or fork; else empty.
-        agent: where agents are isolated, whose memory alone may be shown.
-        folder: the names of the folder that the agent works in, as the hook sent them.
+        occasion: `start` when a session starts, `prompt` when a prompt was entered.
+        opening: for a start: startup, resume, clear, compact or fork; else empty.
+        agent: if agents are isolated, the only agent whose memories may be shown; else None.
+        folder: the names of the agent's working folder, as the hook sent them.
         prompt: cleaned; empty at a start.
-        notices: what a source could not do (no vectors yet, ...); a source that has less to offer adds a line.
-        offered: by the sources that were asked before, for one that goes by what was found.
+        notices: what a source could not do (no vectors yet, ...); a source that offers less than usual adds a line.
+        offered: the pieces offered so far, for sources that depend on what was found.
     """
 
     occasion: Literal["start", "prompt"]

@@ -1,8 +1,8 @@
-"""Injection: what goes in front of a model when a session starts and before a prompt.
+"""Injection: builds the text that goes before a prompt or a session start.
 
-A moment is made of the event, the sources of its table are asked within one reading transaction, their pieces are
-planned and written together, and what came of each is logged. It is automatic, so it sees the current project and the
-user's own memories, nothing else. A source that fails is left out with a notice, and the rest goes on.
+A request (`Moment`) is built from the event. The sources for that occasion run in one read transaction, their pieces
+are selected and rendered together, and the result is logged. Injection is automatic, so it only sees the current
+project and the user's own memories. A source that fails is left out with a notice; the others continue.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from filrouge.runtime.services import Parts
 from filrouge.search.models import START_PREVIEW, Outcome, Recall
 
 _LOG = logging.getLogger(__name__)
-#: A text nobody asks: whoever embeds it first pays for loading the model.
+#: A dummy query. Embedding it loads the model, so that the first real query need not wait for that.
 READY: Final = "ready?"
-#: Of the time that a caller waits, the share in which the prompt's vector must be there.
+#: Share of the caller's waiting time within which the prompt's vector must be ready.
 _SHARE_FOR_MEANING: Final = 0.5
-#: Characters of a candidate that an explanation shows.
+#: Maximum characters of a candidate's text in an explanation.
 _SHOWN: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    """What goes in front of a model at a moment, and how it came about.
+    """The block for a request, and how it was made.
 
     Attributes:
-        moment: None where retrieval is switched off, and nobody was asked.
-        milliseconds: from the request to the text.
+        moment: None if retrieval is switched off.
+        milliseconds: time from the request to the text.
     """
 
     moment: Moment | None
@@ -61,37 +61,38 @@ class Given:
 
 
 def context(parts: Parts, event: Event, project: str) -> str:
-    """The block that belongs in front of the model at this event; logged unless retrieval is off."""
+    """The block for this event; logged unless retrieval is switched off."""
     return inject(parts, event, project).block.text
 
 
 def inject(parts: Parts, event: Event, project: str) -> Given:
-    """The same with how it came about, logged as delivered."""
+    """Build the block and log it as delivered; returns it with how it was made."""
     given = prepare(parts, event, project)
     log(parts, given, delivered=True)
     return given
 
 
 def prepare(parts: Parts, event: Event, project: str, *, seconds: float | None = None) -> Given:
-    """Make the block, and log nothing yet.
+    """Build the block without logging it.
 
     Args:
-        seconds: how long the caller waits for it. After half of that the prompt is searched by words alone.
+        seconds: how long the caller waits. If the prompt's vector is not ready after half of that, only keywords are
+            searched.
     """
     if event.kind == "session_start":
         take_in_few(parts)
     hurried = parts if seconds is None else parts.within(monotonic() + seconds * _SHARE_FOR_MEANING)
     given = preview(hurried, event, project)
-    if event.kind == "session_start":  # loads the model while the user is typing, and not while the host waits
+    if event.kind == "session_start":  # loads the model while the user is still typing
         parts.readers.submit(lambda _: parts.meaning.question(READY))
     return given
 
 
 def log(parts: Parts, given: Given, *, delivered: bool) -> str:
-    """Log what was made for a prompt or a start; returns the id in the log, empty where nothing is logged.
+    """Log a block built for a prompt or a start; returns its log id, or an empty string if nothing is logged.
 
     Args:
-        delivered: the caller is known to have the block. One that is logged as late may still be confirmed.
+        delivered: the caller is known to have the block. Otherwise it is logged as late and may be confirmed later.
     """
     moment = given.moment
     if moment is None or not (moment.occasion == "prompt" or given.block.text):
@@ -109,7 +110,7 @@ def log(parts: Parts, given: Given, *, delivered: bool) -> str:
 
 
 def confirm(parts: Parts, recall_id: str) -> None:
-    """Note that the block of a recall which was logged as late was delivered after all; any other id does nothing."""
+    """Mark a recall that was logged as late as delivered; any other id has no effect."""
 
     def write(tx: Tx) -> Recall | None:
         recalls = Recalls(tx)
@@ -128,25 +129,25 @@ def confirm(parts: Parts, recall_id: str) -> None:
 
 
 def preview(parts: Parts, event: Event, project: str) -> Given:
-    """What would be injected, and no trace of it."""
+    """What would be injected; nothing is stored or logged."""
     began = monotonic()
     given = parts.readers.here(lambda tx: _given(parts, tx, cleaned(event, parts.redact), project))
     return replace(given, milliseconds=(monotonic() - began) * 1000)
 
 
 def gathered(parts: Parts, tx: Tx, moment: Moment, table: Table) -> list[Piece]:
-    """The pieces of all sources of a table; one that fails is left out with a notice."""
+    """The pieces of all sources in a table; a failing source is left out with a notice."""
     for name, source in table.items():
         try:
             moment.offered.extend(source(parts, tx, moment))
-        except Exception:  # whatever one source meets, the others still have something to say
+        except Exception:  # a failing source must not stop the others
             _LOG.exception("The source %r failed and was left out.", name)
             moment.notices.append(f"{name} failed and was left out")
     return moment.offered
 
 
 def manner_of(moment: Moment, *, dated: bool = False) -> Manner:
-    """How what was gathered for a moment is chosen and written."""
+    """The selection and rendering options for a request."""
     settings = moment.settings
     return Manner(
         occasion=moment.occasion,
@@ -160,7 +161,7 @@ def manner_of(moment: Moment, *, dated: bool = False) -> Manner:
 
 
 def given_json(given: Given, *, explained: bool = False) -> dict[str, Any]:
-    """The body of a route: the text, and what is in it; with every candidate where it is to be explained."""
+    """The response body: the text and its items; with `explained`, also every candidate with its reason."""
     inside = [verdict for verdict in given.block.verdicts if verdict.injected]
     body: dict[str, Any] = {
         "context": given.block.text,
@@ -186,13 +187,13 @@ def _given(parts: Parts, tx: Tx, event: Event, project: str) -> Given:
         return Given(moment=None, block=Block())
     moment = _moment(parts, tx, event, project, settings)
     if moment.opening == "resume" and Recalls(tx).began(moment.host, moment.session, compacted(tx, moment)):
-        return Given(moment=moment, block=Block())  # the block of its first start is still in its context
+        return Given(moment=moment, block=Block())  # the block from its start is still in its context
     pieces = _undoubted(tx, gathered(parts, tx, moment, _table(moment)))
     return Given(moment=moment, block=planned(pieces, manner_of(moment)), notices=tuple(moment.notices))
 
 
 def _undoubted(tx: Tx, pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces, less the memories of which a newer one among them perhaps took the place."""
+    """Refuse memories that a newer one among the pieces may have superseded."""
     doubted = Doubts(tx).among([piece.id for piece in pieces if not piece.refused])
     return [replace(one, refused=DOUBTED) if one.id in doubted else one for one in pieces]
 
@@ -239,7 +240,7 @@ def _logged(parts: Parts, tx: Tx, row: Recall) -> None:
 
 
 def _count(parts: Parts, tx: Tx, row: Recall) -> None:
-    """Count what an agent got. What a prompt called up was used; what every start brings was not asked for."""
+    """Count the injected tokens, and each memory injected for a prompt as used. Session starts do not count as use."""
     if row.tokens_added:
         LlmUsage(tx).recalled(row.channel, row.tokens_added, row.at)
     if row.preview != START_PREVIEW:
@@ -283,7 +284,7 @@ def _tell(parts: Parts, row: Recall) -> None:
 
 
 def _shown(verdict: Verdict, moment: Moment | None) -> dict[str, Any]:
-    """One memory as a program wants it that injects by itself."""
+    """One injected item, in the form for programs that do their own injection."""
     piece = verdict.piece
     said = piece.said if moment else None
     return {

@@ -1,4 +1,10 @@
-"""Sources: what may go in front of a model besides the memories that a prompt needs, one function each."""
+"""Sources: functions that offer pieces for a block, one per kind of content, and the tables that combine them.
+
+A source maps a request (`Moment`) to pieces, including pieces it would not show, each with the reason. The tables at
+the end of the file list the sources for a session start, for a prompt, for a prompt that asks what was discussed, and
+for a brief. Sources run in table order, so that a source can use what earlier ones found; the section of a piece
+decides where it stands. Each source fails alone. To add one, write it here and list it in a table.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +41,12 @@ from filrouge.threads.repository import Syntheses, Threads, WorkPlace
 from filrouge.threads.synthesis_service import is_empty, of_today, state_of_session, state_of_thread
 from filrouge.threads.topics import discussed
 
-# Source: what is worth recalling beside the answer: a preference, a plan, a limit that bears on the prompt.
+# Source: hints, which are preferences, plans and constraints related to the prompt.
 #
-# Memory was asked about the prompt already. What it found of these kinds and had no place for is offered once more,
-# as what it is, where it is as probable by itself as a whole block must be. What has a place among the memories is
-# not said twice. A plan comes also when its day has come, asked about or not; then it goes along and breaks no
-# silence.
+# Memories of these kinds that were found for the prompt are offered again as hints, if their own value reaches the
+# threshold for a whole block; those already shown are dropped as duplicates. A plan is also offered when its day has
+# come, whatever the prompt; it
+# then only accompanies other items.
 
 _LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
     "preference": {"en": "A preference: ", "fr": "Une préférence : ", "es": "Una preferencia: "},
@@ -52,16 +58,16 @@ _DUE: Final[Mapping[Language, str]] = {
     "fr": "Prévu pour maintenant : ",
     "es": "Previsto para ahora: ",
 }
-#: What a plan is worth whose day has come, where nobody asked about it; days that it stays so, and plans looked at.
+#: The value of a plan that is due but was not asked about, for how many days it stays due, and how many plans are read.
 _DUE_VALUE: Final = 0.25
 _DUE_DAYS: Final = 3
 _PLANS: Final = 50
-#: Why a memory had no place that nothing else speaks against.
+#: Reasons for refusal that do not speak against the memory itself.
 _NO_PLACE: Final = frozenset({"", "beyond the limit", "over the budget"})
 
 
 def hints(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """Of what was found, what reminds of a preference, a plan or a limit."""
+    """Preferences, plans and constraints found for the prompt that were refused for lack of room, or not at all."""
     least = moment.settings.auto_retrieve_min_score
     return [
         replace(piece, section="hints", text=_LABELS[piece.kind][moment.language] + piece.text, refused="")
@@ -71,7 +77,10 @@ def hints(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def due(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """Plans whose day has come: one that was named when they were made, and that is today or a few days past."""
+    """Plans that are due: their dates have begun, and if they are over, ended at most three days ago.
+
+    Dates before the day on which the plan was made do not count.
+    """
     plans = parts.memories(tx).planned(project=moment.project, user=moment.user, agent=moment.agent, limit=_PLANS)
     value = min(_DUE_VALUE, moment.settings.auto_retrieve_min_score / 2)
     found = [piece_of(plan, "hints", value=value) for plan in plans if _is_due(plan, moment.now)]
@@ -85,9 +94,9 @@ def _is_due(plan: Memory, now: datetime) -> bool:
     )
 
 
-# Source: the file of this folder names a project of other folders, and the user has not agreed to that yet.
+# Source: a notice that the folder's file names a project of other folders, without the user's consent so far.
 
-#: Neither the name nor the path: a stranger may have written both.
+#: The text contains neither the name nor the path: an attacker may have chosen both.
 _WORDS: Final[Mapping[Language, str]] = {
     "en": "The .filrouge.toml of this folder names a project of other folders. Its memories are not shown here."
     " If the two are one project, the user types: filrouge project join",
@@ -99,17 +108,17 @@ _WORDS: Final[Mapping[Language, str]] = {
 
 
 def joining(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """The notice, where the folder waits for the user's consent."""
+    """The notice, if the folder waits for the user's consent."""
     if not Projects(tx).is_refused(moment.folder):
         return []
     text = _WORDS[moment.language]
     return [Piece(id="join", kind="reminder", section="reminders", text=text, source="filrouge", value=0.9)]
 
 
-# Sources: what is known of the user and the project, for a session that starts.
+# Sources: what is known about the user and the project, for a session start.
 #
-# Core facts have a name (`user_name`); they are short, and many small ones go in. Of what else is worth knowing
-# decisions and constraints stand under headings of their own.
+# Core facts have a key (`user_name`). They are short, so many are shown. Among other memories worth knowing,
+# decisions and constraints have their own sections.
 
 MOST_CORE_FACTS = 20
 MOST_CHARACTERS = 500
@@ -117,12 +126,12 @@ MOST_CHARACTERS = 500
 MOST_WORTH_KNOWING = 12
 """Of labelled sessions that start, 12 hold .63 of what a colleague would say then, 8 hold .54, 30 no more."""
 _SECTIONS: Mapping[Kind, Section] = {"decision": "decisions", "constraint": "constraints"}
-#: What one of the first is worth where nobody asked anything, and how much less the next.
+#: The value of the first item at a session start, and how much less each next one has.
 _FIRST, _STEP = 0.6, 0.02
 
 
 def core_facts(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """The core facts of the user and the project, as far as 500 characters go."""
+    """Core facts of the user and the project, up to 500 characters."""
     found = parts.memories(tx).core_facts(
         project=moment.project, user=moment.user, agent=moment.agent, limit=MOST_CORE_FACTS
     )
@@ -136,7 +145,7 @@ def core_facts(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def worth_knowing(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """Preferences and constraints, then decisions, facts and plans, newest first, less what is in doubt."""
+    """Preferences and constraints, then decisions, facts and plans, newest first, without doubted ones."""
     found = parts.memories(tx).worth_knowing(
         project=moment.project, user=moment.user, agent=moment.agent, limit=2 * MOST_WORTH_KNOWING
     )
@@ -152,20 +161,19 @@ def _piece(memory: Memory, *, value: float, refused: str = "") -> Piece:
     return piece_of(memory, _SECTIONS.get(memory.kind, "facts"), value=value, refused=refused)
 
 
-# Source: notes of the user's vault: those he named, those with his tag, and before a prompt those that bear on it.
+# Source: notes from the user's vault: those named in the settings, tagged ones, and those that match the prompt.
 #
-# What a note says is the user's own text and no instruction: it stands in the block as quoted data, like a memory. A
-# note that is named and not there is passed over, and so is a vault that cannot be read. A note that was found for
-# the prompt is worth what it is likely to help; one that is always brought takes the room that what was found leaves.
+# A note is the user's own text, not an instruction; it is quoted like a memory. Missing notes and unreadable vaults are
+# skipped. A note found for the prompt has its relevance as value; the others use the room that is left.
 
-#: What a note is worth that the user named, and one with his tag.
+#: The value of a note named in the settings, and of a tagged note.
 _FIXED_VALUE: Final = 0.45
 _TAGGED_VALUE: Final = 0.4
 _MOST_FOUND: Final = 3
 
 
 def notes(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """Notes for a moment, each once: those found for the prompt, the named ones, those with the tag."""
+    """Notes for a request, each once: found for the prompt, named in the settings, or tagged."""
     settings = moment.settings
     if not settings.notes_enabled or moment.user != LOCAL_USER or not parts.noted.looked.is_there:
         return []
@@ -180,7 +188,7 @@ def notes(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def _whole(store: StoredVault, path: str, value: float) -> Piece | None:
-    """The beginning of a note, or None where it is missing."""
+    """The beginning of a note, or None if it is missing."""
     begun = store.beginning(path, LONGEST_NOTE)
     if begun is None:
         return None
@@ -191,7 +199,7 @@ def _whole(store: StoredVault, path: str, value: float) -> Piece | None:
 
 
 def _found(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """The notes that bear on the prompt, and those that would not be shown, each with the reason."""
+    """The notes found for the prompt; irrelevant ones carry the reason why they are refused."""
     found = search_notes(parts, tx, moment.prompt, limit=_MOST_FOUND)
     least = moment.settings.auto_retrieve_min_score
     moment.notices.extend(notice for notice in found.notices if notice not in moment.notices)
@@ -214,11 +222,11 @@ def _notes_piece(hit: NoteHit, known: float, least: float) -> Piece:
     )
 
 
-# Source: reminders of how the user wants work to be done, where the prompt asks for that kind of work (RULE-2).
+# Source: reminders of how the user wants work to be done, if the prompt asks for that kind of work (RULE-2).
 
 
 def reminders(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """Those that are switched on and that the prompt gives occasion for."""
+    """The enabled reminders that apply to the prompt."""
     return [
         Piece(
             id=name,
@@ -233,7 +241,7 @@ def reminders(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
     ]
 
 
-# Source: the standing rules that hold here, all of them, the pinned and the newest first.
+# Source: all standing rules that apply here, pinned ones first, then the newest.
 
 
 def rules(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
@@ -242,14 +250,14 @@ def rules(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     return [piece_of(rule, "rules", value=1.0) for rule in found]
 
 
-# Source: what was discussed, for a prompt that asks just that; it always says something.
+# Source: topics discussed, for a prompt that asks for them. It always offers something.
 #
-# A title is the user's own text. Where nothing is known the block says so: a model that was asked what was discussed
-# makes something up otherwise.
+# A title is the user's own text. If nothing is known, the block says so; otherwise a model asked what was discussed
+# would make something up.
 
 
 def topics(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """The topics of the time that is asked about, latest first, of the current project alone."""
+    """The topics of the requested period, latest first, from the current project only."""
     period = asks_back(moment.prompt)
     if period is None:
         return []
@@ -281,14 +289,14 @@ def _topics_piece(topic: Topic, language: Language) -> Piece:
     )
 
 
-# Source: where the work stands, for a session that starts (GARD-3, INJ-2).
+# Source: where the work stands, for a session start (GARD-3, INJ-2).
 #
-# After a compaction that is the session's own work, which was just lost: of the threads that it worked on last
-# everything, of those before them what was decided. Any other start, in whatever agent or linked worktree, gets what
-# was worked on last in the project: of the last piece of work everything, of the one before it what was asked and how
-# far it is. `thread_state` gives the same of one thread, for a prompt that takes it up again (THR-10).
+# After a compaction this is the session's own work, which was just lost: everything about the threads it worked on
+# last, and only the decisions of earlier ones. Any other start, in any agent or linked worktree, gets the last work in
+# the project: everything about the latest thread, and request and progress of the one before. `thread_state` gives
+# the same for one thread, for a prompt that picks it up again (THR-10).
 
-#: Pieces of work that a start is told of, and days after which one is no longer work in hand.
+#: Number of syntheses shown at a start, and days after which one is too old.
 _MOST, _DAYS = 2, 30
 _LOOKED_AT, _NEWEST_PROMPTS = 8, 200
 _FILES: Final = 6
@@ -318,13 +326,13 @@ def synthesis(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def thread_state(tx: Tx, moment: Moment, thread_id: str) -> Sequence[Piece]:
-    """Where the work in a thread stood, for the section of the thread that a prompt takes up again."""
+    """Where the work in a thread stood, for a prompt that picks the thread up again."""
     found = state_of_thread(tx, thread_id)
     return pieces_of(found, moment, worth=0.8, section="thread") if found else ()
 
 
 def in_brief(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """The last synthesis of the project, as it is stored, for a brief."""
+    """The project's last stored synthesis, for a brief."""
     place = _place(moment, Session(host="", id=""))
     stored = of_today(tx, Syntheses(tx).of_place(place, 1))
     return [piece for one in stored if not is_empty(one) for piece in pieces_of(one, moment, worth=0.8)]
@@ -333,12 +341,12 @@ def in_brief(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 def pieces_of(
     one: Synthesis, moment: Moment, *, worth: float, section: Section | None = None, briefly: bool = False
 ) -> list[Piece]:
-    """A synthesis as pieces, each of one voice: the user's words are not mixed with the agent's.
+    """A synthesis as pieces. The user's words and the agent's words are in separate pieces.
 
     Args:
-        worth: the value of the first piece; the others have less.
-        section: where all of it goes, in the place of a section for each kind.
-        briefly: only what was asked and how far it is, if anything was.
+        worth: the value of the first piece; later pieces have less.
+        section: puts all pieces in this section instead of one section per kind.
+        briefly: only the request and the progress, if there are any.
     """
     language = moment.language
     briefly = briefly and bool(one.state)
@@ -355,7 +363,7 @@ def pieces_of(
         if one.error:
             told.append(("synthesis", _said("error", [one.error], language), [one.error]))
     pieces = [_synthesis_piece(one, section or of, text, points) for of, text, points in told]
-    if section:  # without headings of their own, questions say what they are
+    if section:  # without their own heading, questions need a label
         pieces = [_labelled(piece, of, language) for piece, (of, _, _) in zip(pieces, told, strict=True)]
     if one.files and not briefly:
         text = f"{_SYNTHESIS_LABELS['files'][language]}{', '.join(one.files[:_FILES])}"
@@ -364,14 +372,14 @@ def pieces_of(
 
 
 def _decided(one: Synthesis) -> Synthesis:
-    """What of a piece of work before the last ones is still to be known: a decision holds for the whole session."""
+    """A synthesis reduced to its decisions, which hold for the whole session."""
     return replace(one, state=(), questions=(), files=(), error=None)
 
 
 def _worked_on(parts: Parts, tx: Tx, moment: Moment, own: Session) -> list[Synthesis]:
-    """What was worked on last in the project by other sessions, each thread once, the latest first.
+    """The last work of other sessions in the project, one synthesis per thread, latest first.
 
-    A session that goes on elsewhere, or was killed, has no synthesis of its last turns: it is brought up to date.
+    A session that is still running or was killed has no synthesis of its last turns, so a current one is made here.
     """
     store, place = Syntheses(tx), _place(moment, own)
     latest = store.latest_sessions(place, newest=_NEWEST_PROMPTS, limit=_MOST)
@@ -426,22 +434,21 @@ def _refused(piece: Piece, why: str) -> Piece:
 
 # Source: the thread that a prompt picks up again, and where its work stood (INJ-3, THR-10).
 #
-# Which thread that is follows from what was found for the prompt: it bears on a thread as much as on what was said in
-# it. A prompt that says that it goes back to work which was put down ("let's get back to …") gets that thread, with
-# where its work stood, or with its last words. A thread that the session itself is in is before its agent anyway. It
-# comes again once the context was compacted, and then with everything around it: other threads that the prompt bears
-# on, those that are tied to it, its decisions and the limits of the project. Before any other prompt these were
-# noise: of 1,499 lines put before prompts, a line about another thread had to do with its prompt in 5 of 100 cases, a
-# decision in force in 3.
+# The thread follows from what was found for the prompt: it is as relevant as the best item from it. A prompt that
+# goes back to earlier work ("let's get back to …") gets that thread with the state of its work, or with its last
+# words. The agent already has the session's own thread in its context, until the context is compacted. After a
+# compaction the thread comes with everything around it: other relevant threads, linked threads, its decisions and the
+# project's constraints. Before any other prompt these were noise: of 1,499 lines put before prompts, a line about
+# another thread was relevant in 5 of 100 cases, a decision in force in 3.
 #
-# All of it goes along with what was found and breaks no silence. A prompt that finds nothing has no thread.
+# All of this only accompanies other items. A prompt for which nothing is found gets no thread.
 
-#: What a session's own thread is worth once its context is lost: that the prompt goes on in it is likely, no more.
+#: The value of a session's own thread after its context was lost: the prompt probably continues it.
 _LOST: Final = 0.3
-#: Of what the prompt bears on a thread, the share that its parts are worth, and each next one less.
+#: Share of the thread's value given to its parts, and how much less each next part has.
 _SHARE, _THREADS_STEP = 0.9, 0.01
 _SUMMARY: Final = 240
-#: Turns that are looked at for a thread's last words, and characters of each that is shown.
+#: Turns read to find a thread's last words, and maximum characters shown of each.
 _LAST, _THREADS_WORDS = 12, 220
 _BESIDE: Final = 4
 _STATES: Final[Mapping[ThreadState, Mapping[Language, str]]] = {
@@ -456,12 +463,12 @@ _GONE: Final = "it repeats what is believed no more"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Near:
-    """A thread that a prompt bears on.
+    """A thread that is relevant to the prompt.
 
     Attributes:
-        value: how probable that is.
-        is_here: its words are in the session's context.
-        is_lost: the session was in it, and its context was compacted since.
+        value: the probability of that.
+        is_here: its words are in the session's current context.
+        is_lost: the session worked in it, and its context has been compacted since.
     """
 
     thread: Thread
@@ -471,7 +478,7 @@ class _Near:
 
 
 def threads(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """The thread that is picked up with its state, after a compaction with what surrounds it; then the refused ones."""
+    """The thread that is picked up, with its state; after a compaction also its surroundings; then refused ones."""
     near, ended = _near(tx, moment), what_ended(tx, moment)
     here = [replace(title_of(one.thread, moment, one.value, ended), refused=_HERE) for one in near if one.is_here]
     if not near or near[0].is_here:
@@ -494,10 +501,11 @@ def threads(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def title_of(thread: Thread, moment: Moment, value: float, ended: Sequence[Ended]) -> Piece:
-    """A thread as one line: its title, its state where it is not active, and what it is about.
+    """A thread as one line: its title, its state unless active, and its summary.
 
     Args:
-        ended: what is believed no more; a summary is told without it, and a thread that is called so is not named.
+        ended: memories that are no longer valid. Summary parts that repeat one are left out; a title that does is
+            refused.
     """
     said = [one for one in " ".join(thread.summary.split()).split("; ") if not _is_gone(one, thread, ended)]
     about = "; ".join(said)
@@ -520,13 +528,13 @@ def _is_gone(text: str, thread: Thread, ended: Sequence[Ended]) -> bool:
 
 
 def is_in_reach(thread: Thread, moment: Moment) -> bool:
-    """True for a thread of the moment's user and project, and where agents are isolated of its agent."""
+    """True if the thread belongs to the request's user and project, and to its agent if agents are isolated."""
     mine = moment.agent is None or (thread.agent or thread.channel) == moment.agent
     return mine and thread.merged_into is None and (thread.user, thread.project) == (moment.user, moment.project)
 
 
 def _near(tx: Tx, moment: Moment) -> list[_Near]:
-    """The threads that a prompt bears on, the one that it bears on most first."""
+    """The threads relevant to the prompt, most relevant first."""
     store = Threads(tx)
     spoken = store.in_session(moment.host, moment.session, but=moment.prompt)
     since = compacted(tx, moment)
@@ -548,7 +556,7 @@ def _near(tx: Tx, moment: Moment) -> list[_Near]:
 
 
 def _bearing(store: Threads, offered: Sequence[Piece]) -> dict[str, float]:
-    """By thread: the value of the best that was found and said in it."""
+    """By thread id: the value of the best item found that was said in it."""
     found = [piece for piece in offered if piece.section in ("memories", "rules") and not piece.refused]
     of_turn = store.of_turns({turn for piece in found for turn in piece.turns})
     of_memory = store.of_memories([piece.id for piece in found if piece.kind != "turn"])
@@ -561,14 +569,14 @@ def _bearing(store: Threads, offered: Sequence[Piece]) -> dict[str, float]:
 
 
 def _state(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
-    """Where the work stood, or where nobody wrote it down, what was said last."""
+    """Where the work stood; without a synthesis, the last words."""
     stood = thread_state(tx, moment, best.thread.id)
     told = stood or _last_words(parts, tx, moment, best.thread)
     return [_threads_worth(piece, best.value, n) for n, piece in enumerate(told, 1)]
 
 
 def _last_words(parts: Parts, tx: Tx, moment: Moment, thread: Thread) -> list[Piece]:
-    """The last prompt with what was answered, unless what it says is believed no more."""
+    """The last prompt and its reply, unless they say something that is no longer valid."""
     shown = last_words(parts, tx, moment, Threads(tx).turns(thread.id, limit=_LAST, newest=True))
     if not shown:
         return []
@@ -588,7 +596,7 @@ def _last_words(parts: Parts, tx: Tx, moment: Moment, thread: Thread) -> list[Pi
 
 
 def _tied(parts: Parts, tx: Tx, moment: Moment, best: _Near, ended: Sequence[Ended]) -> list[Piece]:
-    """The threads that are tied to it, a line each."""
+    """The linked threads, one line each."""
     ties = linked(parts, tx, best.thread.id, moment.now, agent=moment.agent)[:_BESIDE]
     reached = {one.id: one for one in Threads(tx).some([tie.thread_id for tie in ties]) if is_in_reach(one, moment)}
     return [
@@ -603,7 +611,7 @@ def _tied(parts: Parts, tx: Tx, moment: Moment, best: _Near, ended: Sequence[End
 
 
 def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
-    """Decisions of the thread that are in force, and constraints of the thread and of the project."""
+    """Valid decisions of the thread, and constraints of the thread and the project."""
     found = parts.memories(tx).bounding(
         project=moment.project,
         user=moment.user,
@@ -621,7 +629,7 @@ def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
 
 
 def _alone(moment: Moment) -> float:
-    """What something is worth that nothing found speaks for: too little to break the silence."""
+    """The value of a thread that no found item supports: too low to trigger a block."""
     return min(_LOST, moment.settings.auto_retrieve_min_score / 2)
 
 
@@ -629,23 +637,22 @@ def _threads_worth(piece: Piece, value: float, place: int) -> Piece:
     return replace(piece, value=round(max(0.0, value * _SHARE - place * _THREADS_STEP), 4))
 
 
-# Source: the threads that are in hand, for a session that starts (INJ-2), and what is still open in them.
+# Source: open threads for a session start (INJ-2), and the questions still open in them.
 #
-# Active threads come before suspended ones, the latest first. Where the work of a thread stands is told by another
-# source for the last of them; those are not told again. What is open in the others is asked of what is stored of
-# them.
+# Active threads come before suspended ones, the latest first. The synthesis source covers the last of them; those are
+# not shown again here. Open questions of the others come from their stored syntheses.
 
-#: What the first is worth where nobody asked anything, and how much less the next; what is open in one, beside it.
+#: The value of the first thread, how much less each next one has, and the share of it that open questions have.
 _THREADS_AT_START_FIRST, _THREADS_AT_START_STEP, _OPEN = 0.3, 0.02, 0.9
 _TOLD: Final = "where it stands is told"
 
 
 def threads_at_start(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """A line for each thread in hand, and its open questions."""
+    """One line per open thread, and its open questions."""
     told, ended = _told(tx, moment), what_ended(tx, moment)
     found = threads_now(parts, tx, user=moment.user, project=moment.project, everywhere=False, agent=moment.agent)
     in_hand = [one for one in found if one.state != "archived" and is_in_reach(one, moment)]
-    in_hand.sort(key=lambda one: one.state != "active")  # each of them the latest first, as they came
+    in_hand.sort(key=lambda one: one.state != "active")  # stable sort: each group stays latest first
     titles, questions = list[Piece](), list[Piece]()
     others = 0
     for thread in in_hand:
@@ -662,20 +669,14 @@ def threads_at_start(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def _told(tx: Tx, moment: Moment) -> set[str]:
-    """The threads of which another source told where they stand."""
+    """The threads whose state the synthesis source already shows."""
     turns = {
         turn for piece in moment.offered if piece.section == "synthesis" and not piece.refused for turn in piece.turns
     }
     return set(Threads(tx).of_turns(turns).values())
 
 
-# Sources: what may go in front of a model, one small module each.
-#
-# A source offers pieces for a moment (`context.request`), those included that it would not show, each with its reason.
-# What a session starts with and what stands before a prompt are two tables; a prompt that asks what was discussed has
-# a third. The order of a table is the order in which its sources are asked, so that one may go by what those before
-# it found; where a piece stands is the business of its section. To add one, write its module and name it here. Each
-# fails alone.
+# Tables of sources, in the order in which they run.
 
 Table = Mapping[str, Source]
 

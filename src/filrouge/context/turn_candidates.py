@@ -1,9 +1,9 @@
-"""Heard: turns of earlier conversations that may stand before a prompt, and why each of the others may not.
+"""Turn candidates: turns of earlier conversations that may be shown before a prompt, and why others may not.
 
-A turn is shown only where it is no longer before the agent anyway: not the session's own, unless its context was
-compacted since. What a tool printed, what a host wrote and small talk are no candidates at all. A turn whose memory
-ended is left out, and so is the reply that went with it, and whatever said the same before the end: its successor is a
-memory, and that one is shown.
+A turn is a candidate only if it is outside the agent's current context window: not from this session, unless the
+context was compacted since. Tool output, text written by a host and small talk are never candidates. A turn is
+refused if its memory is no longer valid. So are the reply to it and turns that said the same before the memory ended;
+the memory that replaced it is shown instead.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from filrouge.search.turn_ranking import Ended, is_outdated, speaker_of, words_o
 from filrouge.search.turn_search import Showable, search_turns
 from filrouge.search.word_repository import Row, told
 
-#: Turns that are looked at for a prompt.
+#: Maximum turns searched for a prompt.
 MOST: Final = 40
-#: Of the session's own turns so many are named among what is not shown.
+#: Maximum turns of the session itself that are listed as refused.
 _OWN: Final = 3
-#: What has ended is compared with the last so many.
+#: Number of recently ended memories that turns are compared with.
 _ENDED: Final = 200
-#: Of the prompt that a reply answers, so much is shown with it.
+#: Maximum characters shown of the prompt that a reply answers.
 _PROMPT: Final = 120
-#: In a chat between people what was asked is often spread over many short turns: of what else must be as probable, the
-#: share from which on one has a line of its own, and joins that of another.
+#: In a chat between people, an answer is often spread over many short turns. So these shares of the usual threshold are
+#: enough for a turn to open its own line, and to join another line.
 _TO_OPEN: Final = 0.1
 _TO_JOIN: Final = 0.04
 _NAMES: Final = {"user": "User: ", "assistant": "Assistant: "}
@@ -47,8 +47,8 @@ class Heard:
 
     Attributes:
         memories: the ids of the live memories that it proves.
-        answers: those that the prompt proves which it answers.
-        named: people are named in it, so it is one of a chat between them.
+        answers: the ids of the live memories proved by the prompt that it answers.
+        named: speakers are named in it, so it belongs to a chat between people.
         refused: why it may not be shown, or empty.
     """
 
@@ -63,10 +63,10 @@ class Heard:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overheard:
-    """All of them, best first; `known` and `notices` as in a ranking.
+    """All turns, best first; `known` and `notices` as in a `Ranking`.
 
     Attributes:
-        here: the first that a search found of the session's own, which is before its agent.
+        here: the first turns found from this session, which are already in the agent's context.
     """
 
     turns: tuple[Heard, ...]
@@ -78,12 +78,13 @@ class Overheard:
 def heard(
     parts: Parts, tx: Tx, moment: Moment, question: Question, cited: Mapping[str, Hit], *, least: float
 ) -> Overheard:
-    """The turns for a prompt.
+    """The candidate turns for a prompt.
 
     Args:
-        cited: by the id of a turn, the hit of a memory that it proves; a turn of a chat is named even where it is not
-            found, since it stands for its memory.
-        least: what is less probable to hold what was asked is refused.
+        cited: by turn id, the hit of a memory that the turn proves. A chat turn is listed even if the search did not
+            find
+            it, because it represents its memory.
+        least: turns below this probability are refused.
     """
     since = compacted(tx, moment)
     looked: dict[str, None] = {}
@@ -146,15 +147,15 @@ def heard(
 
 
 def compacted(tx: Tx, moment: Moment) -> str:
-    """When the context of the moment's session was last compacted, as it is stored; empty where it never was."""
+    """When the session's context was last compacted, as stored text; empty if never."""
     row = tx.one("events.compacted", {"host": moment.host, "session_id": moment.session})
     return (row or {}).get("at") or ""
 
 
 def last_words(parts: Parts, tx: Tx, moment: Moment, ids: Sequence[str]) -> list[Turn]:
-    """Of these turns, oldest first, the last prompt and what was answered, as far as they may be shown.
+    """The last prompt among these turns (oldest first) and its reply, as far as they may be shown.
 
-    Nothing where one of them says what is believed no more, or was said to another agent than may be asked.
+    Empty if one of them says something no longer valid, or belongs to another agent while agents are isolated.
     """
     allowed = _not_here(tx, moment, ids, compacted(tx, moment))
     said = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
@@ -173,13 +174,13 @@ def last_words(parts: Parts, tx: Tx, moment: Moment, ids: Sequence[str]) -> list
 
 
 def _not_here(tx: Tx, moment: Moment, ids: Sequence[str], since: str, *, here: bool = False) -> set[str]:
-    """Of these turns what was said in earnest, and not in the session since a moment; or just that."""
+    """The ids of real prompts and replies outside the session's current context; with `here`, those inside."""
     told = {"host": moment.host, "session_id": moment.session, "since": since, "here": here, "user_id": moment.user}
     return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **told})}
 
 
 def _here(parts: Parts, tx: Tx, moment: Moment, looked: Sequence[str], since: str) -> tuple[Turn, ...]:
-    """The first of those that were looked at which the agent has before it, but for the prompt itself."""
+    """The first of these turns that are in the agent's context, except the prompt itself."""
     own = _not_here(tx, moment, looked, since, here=True)
     turns = parts.turns(tx).get([id_ for id_ in looked if id_ in own][: _OWN + 1])
     return tuple(turn for turn in turns if turn.text.strip() != moment.prompt.strip())[:_OWN]
@@ -202,7 +203,7 @@ def _live(states: Mapping[str, str]) -> frozenset[str]:
 
 
 def proved_by(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """By turn: the memories that it proves, with their state, those that wait for a review left out."""
+    """By turn id: the memories it proves, with their state; memories waiting for review are left out."""
     found: dict[str, dict[str, str]] = {}
     for row in tx.all("evidence.proving", {"turns": json.dumps(turns)}):
         found.setdefault(row["turn_id"], {})[row["memory_id"]] = row["state"]
@@ -210,14 +211,14 @@ def proved_by(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def what_ended(tx: Tx, moment: Moment) -> list[Ended]:
-    """What was believed here and is no more, the last of it."""
+    """The most recently ended memories of this project and user."""
     place = {"project_id": moment.project, "user_id": moment.user, "limit": _ENDED}
     rows = tx.all("memories.ended", place)
     return [Ended(words=words_of(row["text"]), at=from_text(row["valid_to"])) for row in rows]
 
 
 class _Beside:
-    """Where turns stand in their conversations."""
+    """The positions of turns in their conversations."""
 
     def __init__(self, tx: Tx, ids: Sequence[str], agent: str | None) -> None:
         def holds(row: Row) -> bool:
@@ -228,21 +229,21 @@ class _Beside:
         self._at: Mapping[str, int] = {row["id"]: at for at, row in enumerate(self._rows)}
 
     def place(self, id_: str) -> tuple[str, int]:
-        """The conversation, by the first turn that is known of it, and how many come before."""
+        """The conversation, identified by its first known turn, and how many turns come before."""
         back = [self._at[id_]]
         while self._before[back[-1]] >= 0:
             back.append(self._before[back[-1]])
         return self._rows[back[-1]]["id"], len(back) - 1
 
     def names(self, id_: str) -> bool:
-        """True for a turn of a chat between people: one that begins with a name which begins others near it too."""
+        """True if the turn and another user turn nearby begin with the same speaker name: a chat between people."""
         name = speaker_of(self._rows[self._at[id_]]["text"])
         conversation = self.place(id_)[0]
         near = (row for row in self._rows if name and row["role"] == "user" and speaker_of(row["text"]) == name)
         return sum(self.place(row["id"])[0] == conversation for row in near) > 1
 
     def prompt(self, id_: str) -> Row | None:
-        """What the user said last before a turn."""
+        """The last user turn before a turn, or None."""
         at = self._before[self._at[id_]]
         while at >= 0 and self._rows[at]["role"] != "user":
             at = self._before[at]

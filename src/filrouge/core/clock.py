@@ -1,7 +1,11 @@
-"""Relative time as people say it, in English, French and Spanish.
+"""Time, ULIDs, and relative dates in English, French and Spanish.
 
-`ago`: just now; minutes; hours (under a day); days (under a week); weeks (under 30 days, plural from 14 days); then
-a long date with the year.
+Code that needs the time takes a `Clock` as an argument. Every datetime is aware and in UTC; a naive one is a
+programming error. Ids are lower-case ULIDs (48 bits of milliseconds, 80 random bits, Crockford base 32), so sorting by
+id sorts by creation time.
+
+`ago` prints just now, minutes, hours (under a day), days (under a week), weeks (under 30 days, plural from 14 days),
+then a long date with the year.
 """
 
 from __future__ import annotations
@@ -11,67 +15,65 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol
 
-# Time and identity.
-#
-# Time is an argument everywhere in Filrouge: whoever needs it takes a `Clock`. Ids are ULIDs in lower case (48 bits
-# of milliseconds, 80 random bits, Crockford base 32), so that sorting by id is sorting by birth. Every datetime is
-# aware and in UTC; a naive one is a programming error.
-
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 class Clock(Protocol):
-    """Tells the time. Knows nothing of zones or formats; `testing.ManualClock` is the fake."""
+    """Source of the current time. `testing.ManualClock` is the fake."""
 
     def now(self) -> datetime:
-        """The present moment, aware, in UTC."""
+        """Return the current time, aware and in UTC."""
         ...
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The system clock."""
 
     def now(self) -> datetime:
-        """The present moment, aware, in UTC."""
+        """Return the current time, aware and in UTC."""
         return datetime.now(UTC)
 
 
 def new_id(at: datetime) -> str:
-    """A fresh 26-character ULID born at `at`."""
+    """Return a new 26-character ULID with the timestamp `at`."""
     number = (int(at.timestamp() * 1000) << 80) | secrets.randbits(80)
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -5, -5))
 
 
 def to_text(at: datetime) -> str:
-    """ISO 8601 in UTC with microseconds and a `Z`: sorts as text in the order of time."""
+    """Format as ISO 8601 in UTC with microseconds and a `Z`; text order equals time order.
+
+    Raises:
+        ValueError: `at` is naive.
+    """
     if at.tzinfo is None:
         raise ValueError("a stored datetime must be aware")
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def from_text(text: str) -> datetime:
-    """The moment that `to_text` wrote, or any ISO 8601 text with a zone; no zone means UTC."""
+    """Parse the output of `to_text` or any ISO 8601 text; text without a zone is read as UTC."""
     at = datetime.fromisoformat(text)
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def from_epoch(seconds: float) -> datetime:
-    """The moment `seconds` after 1970, in UTC."""
+    """Convert seconds since 1970 to a UTC datetime."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def monotonic() -> float:
-    """Seconds of a clock that never jumps, for durations."""
+    """Return monotonic seconds, for measuring durations."""
     return time.monotonic()
 
 
 def after(at: datetime, seconds: float) -> datetime:
-    """`at` plus `seconds`."""
+    """Return `at` plus `seconds`."""
     return at + timedelta(seconds=seconds)
 
 
 def next_day(at: datetime) -> datetime:
-    """The beginning of the day after `at`, in UTC."""
+    """Return midnight UTC at the end of the day of `at`."""
     today = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return today + timedelta(days=1)
 
@@ -141,7 +143,7 @@ _LONGEST_DAY = len("2026-05-01")
 
 
 def ago(at: datetime, now: datetime, language: Language) -> str:
-    """How long ago `at` was; a moment in the future counts as now."""
+    """Describe how long ago `at` was; a time in the future counts as now."""
     seconds = (now - at).total_seconds()
     for limit, size, unit in ((60, 0, ""), (3600, 60, "minute"), (86400, 3600, "hour"), (604800, 86400, "day")):
         if seconds < limit:
@@ -152,25 +154,25 @@ def ago(at: datetime, now: datetime, language: Language) -> str:
 
 
 def long_date(at: datetime, language: Language) -> str:
-    """`28 février 2026`."""
+    """Return a date such as `28 février 2026`."""
     day = "1er" if language == "fr" and at.day == 1 else str(at.day)
     return _DATE[language].format(day=day, month=_MONTHS[language][at.month - 1], year=at.year)
 
 
 def short_moment(at: datetime, language: Language) -> str:
-    """Day and time without the year, in the zone that `at` carries: `5 oct 14h32`, `5 Oct 14:32`."""
+    """Return day and time without the year, in the time zone of `at`: `5 oct 14h32`, `5 Oct 14:32`."""
     month = _SHORT_MONTHS[language].split()[at.month - 1]
     return f"{at.day} {month} {at:%H}{'h' if language == 'fr' else ':'}{at:%M}"
 
 
 def moment(text: str, *, end: bool = False) -> datetime:
-    """The moment that a person or a program wrote: a day, or ISO 8601; without a zone it is this machine's.
+    """Parse a day or an ISO 8601 date and time; without a zone it is read in the local time zone.
 
     Args:
-        end: read a day as its last moment (the first of the next day) instead of its first.
+        end: read a day as its end (the start of the next day) instead of its start.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text is neither, or the date is out of range.
     """
     at = datetime.fromisoformat(text.strip())
     if len(text.strip()) <= _LONGEST_DAY and end:

@@ -1,31 +1,31 @@
-"""Every error Filrouge raises on purpose.
+"""Every error that Filrouge raises on purpose.
 
     FilrougeError
-    ├── BadInput              what was given cannot be used            exit 2   HTTP 400
-    │   └── BadConfig         a setting has no such name or value      exit 2   HTTP 400
+    ├── BadInput              invalid input                            exit 2   HTTP 400
+    │   └── BadConfig         unknown setting or invalid value         exit 2   HTTP 400
     ├── NotFound              no row has this id                       exit 1   HTTP 404
-    ├── DaemonUnavailable     nobody answers at the daemon's address   exit 3   HTTP 503
+    ├── DaemonUnavailable     the daemon does not answer               exit 3   HTTP 503
     ├── Busy                  another process holds the lock           exit 5   HTTP 409
-    ├── Stale                 what was shown has changed meanwhile     exit 5   HTTP 409
-    ├── StoreError            the database refused                     exit 6   HTTP 500
-    │   ├── Corrupt           its bytes are damaged                    exit 6   HTTP 500
+    ├── Stale                 the data changed after it was read       exit 5   HTTP 409
+    ├── StoreError            the database refused the operation       exit 6   HTTP 500
+    │   ├── Corrupt           the database file is damaged             exit 6   HTTP 500
     │   ├── CannotWrite       disk full or read-only                   exit 7   HTTP 507
-    │   └── WrongEngine       SQLite or schema of the wrong age        exit 6   HTTP 500
+    │   └── WrongEngine       unsupported SQLite or schema version     exit 6   HTTP 500
     ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
     ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
-    │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
-    ├── ExtractionOff         nothing is to be understood here         exit 1   HTTP 501
-    ├── NotInstalled          an extra is missing                      exit 1   HTTP 501
-    ├── VaultUnavailable      the notes cannot be reached              exit 1   HTTP 503
-    ├── Unreadable            what a model answered is no answer       exit 1   HTTP 502
-    ├── Unauthorized          no valid token came with it              exit 4   HTTP 401
-    ├── Forbidden             it may not be done from there            exit 4   HTTP 403
-    │   └── Misdirected       that is not this daemon's address        exit 4   HTTP 421
-    ├── TooLarge              more bytes than are taken at once        exit 2   HTTP 413
-    └── TooMany               more requests than are served a second   exit 5   HTTP 429
+    │   └── OverBudget        the daily model budget is spent          exit 1   HTTP 503
+    ├── ExtractionOff         extraction is switched off               exit 1   HTTP 501
+    ├── NotInstalled          an optional extra is missing             exit 1   HTTP 501
+    ├── VaultUnavailable      the vault cannot be read or written      exit 1   HTTP 503
+    ├── Unreadable            a model's answer cannot be parsed        exit 1   HTTP 502
+    ├── Unauthorized          no valid token in the request            exit 4   HTTP 401
+    ├── Forbidden             not allowed for this caller              exit 4   HTTP 403
+    │   └── Misdirected       the request names another host           exit 4   HTTP 421
+    ├── TooLarge              the request body is too large            exit 2   HTTP 413
+    └── TooMany               request rate limit exceeded              exit 5   HTTP 429
 
-The first paragraph of a class docstring is its default message; `remedy` is the next thing to do.
-Foreign exceptions are translated once, where their library is imported, with the cause kept.
+The first line of a class docstring is the default message that users see; `remedy` is the next step for the user.
+Foreign exceptions are translated once, where their library is imported, and keep the original as cause.
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ class ModelUnavailable(FilrougeError):
     """No language model answers.
 
     Attributes:
-        failures: why each one that was tried did not.
-        spent: what the tries cost all the same, by (provider, model).
+        failures: why each model that was tried failed.
+        spent: the usage that the failed attempts cost, by (provider, model).
     """
 
     http_status = 503
@@ -203,7 +203,9 @@ class Unreadable(FilrougeError):
     """What a model answered is no answer, though it was asked twice.
 
     Attributes:
-        text: its last answer, to be shown to the user and to nobody else.
+        text: the model's last answer. Show it only to the user.
+        prompt: the prompt that was sent.
+        operation: the operation that the model was called for.
     """
 
     http_status = 502

@@ -1,8 +1,8 @@
-"""How this copy of Filrouge was installed, and the commands that add to it or upgrade it.
+"""How this copy of Filrouge was installed, and the commands that extend, upgrade or remove it.
 
-Filrouge is installed from a checkout, a wheel or a repository's address, by pip, pipx or uv, so a command written
-into a message cannot fit every user. The commands here name this interpreter's environment and packages by their own
-names, and so work however Filrouge came into it.
+Filrouge can be installed from a checkout, a wheel or a repository URL, by pip, pipx or uv, so no fixed command fits
+every user. The commands built here name the current interpreter's environment and the packages themselves, and work for
+every kind of installation.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _RECEIPTS: Final[tuple[tuple[str, Tool], ...]] = (("uv-receipt.toml", "uv tool")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installation:
-    """One installed copy.
+    """One installed copy of Filrouge.
 
     Attributes:
         python: the interpreter of its environment.
-        prefix: the environment's directory.
-        tool: what manages the environment.
-        has_pip: pip is in the environment; uv leaves it out.
-        checkout: the directory of the source tree where it is installed from one, editable or not.
-        repository: the repository's address for pip, as `git+https://...`, where it is installed from one.
-        requirements: what each extra needs.
+        prefix: the directory of the environment.
+        tool: the tool that manages the environment.
+        has_pip: True if the environment contains pip; uv does not install it.
+        checkout: the source tree it was installed from, editable or not; empty otherwise.
+        repository: the repository URL in pip's form, `git+https://...`, if it was installed from one; empty otherwise.
+        requirements: pairs of an extra's name and a package that it needs.
     """
 
     python: str
@@ -46,23 +46,23 @@ class Installation:
     requirements: tuple[tuple[str, str], ...] = ()
 
     def add(self, *packages: str) -> str:
-        """The command that installs packages beside Filrouge."""
+        """Return the command that installs packages next to Filrouge."""
         return self._install(*map(shlex.quote, packages))
 
     def add_extra(self, extra: str) -> str:
-        """The command that installs what an extra of Filrouge needs."""
+        """Return the command that installs the packages of an extra."""
         needed = [package for name, package in self.requirements if name == extra]
         return self.add(*(needed or [f"{_DISTRIBUTION}[{extra}]"]))
 
     def reinstall(self, package: str) -> str:
-        """The command that puts a damaged package there again, from a wheel."""
+        """Return the command that reinstalls a damaged package from a wheel."""
         name = shlex.quote(package)
         if self.tool == "uv tool" or not self.has_pip:
             return self._install("--reinstall-package", name, name)
         return f"{shlex.quote(self.python)} -m pip install --force-reinstall --no-deps --only-binary :all: {name}"
 
     def upgrade(self) -> str:
-        """The command that brings a newer Filrouge, with the packages it needs."""
+        """Return the command that upgrades Filrouge and its dependencies."""
         if self.tool != "pip":
             return f"{self.tool} upgrade {shlex.quote(os.path.basename(self.prefix))}"
         if self.checkout:
@@ -72,7 +72,7 @@ class Installation:
         return self._install("--upgrade", shlex.quote(source))
 
     def remove(self) -> str:
-        """The command that takes Filrouge out of its environment."""
+        """Return the command that uninstalls Filrouge."""
         if self.tool != "pip":
             return f"{self.tool} uninstall {shlex.quote(os.path.basename(self.prefix))}"
         if not self.has_pip:
@@ -88,10 +88,10 @@ class Installation:
 
 
 def this_installation() -> Installation:
-    """The copy that runs."""
+    """Describe the running copy."""
     try:
         found = metadata.distribution(_DISTRIBUTION)
-    except metadata.PackageNotFoundError:  # run from a source tree that nobody installed
+    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
         source, requirements = {}, ()
     else:
         source = _json(found.read_text("direct_url.json"))
@@ -110,27 +110,27 @@ def this_installation() -> Installation:
 
 
 def add(*packages: str) -> str:
-    """The command that installs packages beside this copy of Filrouge."""
+    """Return the command that installs packages next to this copy of Filrouge."""
     return this_installation().add(*packages)
 
 
 def add_extra(extra: str) -> str:
-    """The command that installs what an extra needs beside this copy of Filrouge."""
+    """Return the command that installs the packages of an extra next to this copy of Filrouge."""
     return this_installation().add_extra(extra)
 
 
 def reinstall(package: str) -> str:
-    """The command that puts a damaged package of this copy there again."""
+    """Return the command that reinstalls a damaged package of this copy."""
     return this_installation().reinstall(package)
 
 
 def upgrade() -> str:
-    """The command that upgrades this copy of Filrouge."""
+    """Return the command that upgrades this copy of Filrouge."""
     return this_installation().upgrade()
 
 
 def _by_extra(requirement: str) -> tuple[str, str]:
-    """An extra's name and the package it needs, without the conditions behind the semicolon."""
+    """Return an extra's name and the package it needs, without the environment markers after the semicolon."""
     found = _EXTRA.search(requirement)
     return (found[1] if found else "", requirement.partition(";")[0].strip())
 

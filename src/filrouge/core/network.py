@@ -1,4 +1,4 @@
-"""Addresses of servers as people write them, and a breaker that leaves a failing service alone for a while."""
+"""Checks of server addresses, and a circuit breaker that pauses calls to a failing service."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from urllib.parse import urlsplit
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import BadConfig
 
-# Addresses of servers, as people write them: checked before anything is sent there.
-
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is this machine."""
+    """Return True if the address is this machine."""
     host = urlsplit(address).hostname or ""
     try:
         return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
@@ -24,10 +22,10 @@ def is_loopback(address: str) -> bool:
 
 
 def checked_address(address: str, *, setting: str) -> str:
-    """An HTTP address without its trailing slash.
+    """Validate an HTTP address and return it without its trailing slash.
 
     Raises:
-        BadConfig: it is none, or it carries a password.
+        BadConfig: it is not a usable address, or it contains a user, a password, a query or a fragment.
     """
     address = address.strip().rstrip("/")
     try:
@@ -43,16 +41,14 @@ def checked_address(address: str, *, setting: str) -> str:
     return address
 
 
-# After repeated failures a service is left alone for a while, so that nobody waits for what will not come.
-#
-# Closed: everybody passes. Open: nobody does, and is told so at once. When the rest is over one caller passes as a
-# probe, while the others still fail fast; its success closes the breaker, its failure begins the next rest. A service
-# that asks for a pause is given it, whatever its count.
+# Circuit breaker. Closed: every call passes. Open: every call fails at once. When the pause is over, one call passes as
+# a probe while the others still fail fast; success closes the breaker, failure starts the next pause. A pause that the
+# service itself asks for opens the breaker whatever the failure count.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rest:
-    """Why nobody passes, and for how many seconds more."""
+    """Why calls are blocked, and for how many more seconds."""
 
     cause: str
     seconds: float
@@ -62,7 +58,7 @@ class Rest:
 
 
 class CircuitBreaker:
-    """Counts failures in a row. Safe for several threads."""
+    """Counts consecutive failures of one service. Thread-safe."""
 
     def __init__(self, rest_seconds: float, now: Callable[[], float] = monotonic, *, failures: int) -> None:
         self._most = failures
@@ -74,7 +70,7 @@ class CircuitBreaker:
         self._cause = ""
 
     def enter(self) -> Rest | None:
-        """Pass (None), or be told of the rest."""
+        """Return None if the call may proceed, otherwise the pause in force."""
         with self._lock:
             if self._failures < self._most:
                 return None
@@ -85,12 +81,12 @@ class CircuitBreaker:
             return None
 
     def succeeded(self) -> None:
-        """It answered."""
+        """Record a success and close the breaker."""
         with self._lock:
             self._failures, self._until = 0, 0.0
 
     def failed(self, cause: str, pause: float | None = None) -> None:
-        """It did not, or said no; `pause` is how many seconds it asked to be left alone, from this failure on."""
+        """Record a failure; `pause` is the number of seconds from now that the service asked callers to wait."""
         with self._lock:
             self._failures = self._failures + 1 if pause is None else max(self._most, self._failures + 1)
             self._cause = cause

@@ -1,8 +1,8 @@
-"""Where Filrouge lives on this machine.
+"""Paths and permissions of the files that Filrouge keeps on this machine.
 
-One directory, `FILROUGE_HOME`, holds everything: the database, the socket, the log, the spool, and the
-two small files the daemon keeps for the hooks. One daemon serves one home. This module is on the hook's
-path, so it imports nothing but `os`, `stat` and `sys`; a test holds its default against platformdirs.
+One directory, `FILROUGE_HOME`, holds everything: the database, the socket, the log, the spool, and the two small files
+that the daemon writes for the hooks. One daemon serves one home. This module is on the hook's path, so it imports only
+`os`, `stat` and `sys`; a test compares its default directory with platformdirs.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ RUNTIME = "daemon.json"
 FAILURE = "daemon.error"
 SPOOL = "spool"
 HOOK_SETTINGS = "hook.json"
-#: There while a daemon elsewhere does not take this machine's key, and its user knows.
+#: Exists while a remote daemon rejects this machine's key; its user has been told once.
 REFUSED = "refused"
-#: How many events hooks could neither hand over nor spool.
+#: Number of events that hooks could neither send nor spool.
 LOSSES = "lost-events"
-#: The key of this home's tombstones, and the tombstones.
+#: The key that hashes this home's tombstones, and the tombstones.
 FORGET_KEY, FORGOTTEN = "forget.key", "forgotten"
-#: Holds nothing, so that a full disk still has room for what makes room.
+#: Reserved disk space. It is freed on a full disk, because deleting rows needs space too.
 BALLAST = "ballast"
-#: Of Obsidian's plugin.
+#: The certificate and the API key of Obsidian's plugin.
 VAULT_CERTIFICATE, VAULT_KEY = "obsidian.pem", "obsidian.key"
 BRIEFS = "briefs"
 WORDS = "words"
 BACKUPS = "backups"
-#: What stood in the settings of agents before Filrouge did.
+#: Copies of the agents' settings from before Filrouge changed them.
 SETUP = "setup"
-#: Stands in a stored brief where each session gets a nonce of its own.
+#: Placeholder in a stored brief. Each session replaces it with a nonce of its own.
 UNSET_NONCE = "0" * 16
 
-#: sun_path holds 108 bytes on Linux and 104 on macOS, with the closing NUL.
+#: sun_path holds 108 bytes on Linux and 104 on macOS, including the closing NUL.
 LONGEST_SOCKET_PATH = 100
 SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
-#: The list of the settings files of agents that Filrouge wrote into.
+#: Lists the agents' settings files that Filrouge wrote to.
 SETUP_LIST = "setup.json"
 _OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS, SETUP_LIST, CONFIG)
-#: Every file and folder of the home but the socket and older logs; no symbolic link may stand in the place of one.
+#: Every file and folder of the home except the socket and rotated logs. None of them may be a symbolic link.
 FILES = (
     *(DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOG, CONFIG, LOCK, RUNTIME, FAILURE, HOOK_SETTINGS, REFUSED),
     *(LOSSES, FORGET_KEY, f"{FORGET_KEY}.new", FORGOTTEN, SETUP_LIST, BALLAST, VAULT_CERTIFICATE, VAULT_KEY),
@@ -55,7 +55,7 @@ _LEAVES = (".log", ".part", ".aside", ".md")
 
 
 def home(environ: Mapping[str, str] | None = None) -> str:
-    """The absolute home directory: `FILROUGE_HOME`, else the user's data directory."""
+    """Return the absolute home directory: `FILROUGE_HOME`, else the user's data directory."""
     env = os.environ if environ is None else environ
     given = env.get("FILROUGE_HOME", "").strip()
     if given:
@@ -67,14 +67,14 @@ def home(environ: Mapping[str, str] | None = None) -> str:
 
 
 def inside(directory: str, name: str) -> str:
-    """The path of one of the files above."""
+    """Return the path of one of the files above."""
     return os.path.join(directory, name)
 
 
 def socket_path(directory: str) -> str:
-    """The daemon's unix socket: in the home, or under a short hashed name where that path is too long.
+    """Return the path of the daemon's unix socket: in the home, or a short hashed name if that path is too long.
 
-    The short form lives in a directory of this user only, so that nobody else can put a socket there first.
+    The short form lies in a directory that only this user can write to, so nobody else can create a socket there first.
     """
     plain = os.path.join(directory, SOCKET)
     if len(os.fsencode(plain)) <= LONGEST_SOCKET_PATH:
@@ -87,19 +87,22 @@ def _short_directory() -> str:
 
 
 def open_own(path: str, flags: int) -> int:
-    """A descriptor of one of our files, made with mode 0600; never of what a symbolic link names.
+    """Open one of Filrouge's files without following a symbolic link; a new file gets mode 0600.
+
+    Returns:
+        The file descriptor.
 
     Raises:
-        OSError: it cannot be opened, or is a symbolic link (ELOOP).
+        OSError: the file cannot be opened, or is a symbolic link (ELOOP).
     """
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def planted_link(directory: str) -> str:
-    """The path of a symbolic link that stands where one of our files should be; empty if there is none.
+    """Return the path of a symbolic link found in place of one of Filrouge's files; empty if there is none.
 
-    The home itself may be a link that this user or the administrator made: who moves it to another disk does that. A
-    link inside it would have us write over, or read, what it names.
+    The home itself may be a link owned by this user or root: users move a home to another disk that way. A link inside
+    the home could make Filrouge read or overwrite the file that it points to.
     """
     try:
         itself = os.lstat(directory)
@@ -115,13 +118,13 @@ def planted_link(directory: str) -> str:
 
 
 def brief_path(directory: str, project: str) -> str:
-    """The brief that the daemon keeps for the project of that name, for a start without a daemon."""
+    """Return the path of the project's stored brief, which hooks use when no daemon runs."""
     return os.path.join(directory, BRIEFS, f"{stable_hash(project)}.md")
 
 
 def stable_hash(text: str) -> str:
-    """Sixteen hexadecimal digits, the same in every process and on every machine."""
-    # FNV-1a: any stable hash serves here, and hashlib costs the hook 4 ms.
+    """Return sixteen hexadecimal digits that are the same in every process and on every machine."""
+    # FNV-1a: any stable hash works here, and importing hashlib costs the hook 4 ms.
     number = 0xCBF29CE484222325
     for byte in text.encode("utf-8", "surrogatepass"):
         number = ((number ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
@@ -129,12 +132,12 @@ def stable_hash(text: str) -> str:
 
 
 def make_private(directory: str) -> None:
-    """Create `directory` with mode 0700, and tighten it if it was there with more and is ours.
+    """Create `directory` with mode 0700, or tighten the mode of an existing one that belongs to Filrouge.
 
-    A directory that holds other people's or other programs' things (`/tmp`, `/var`, a home) stays as it is.
+    A directory that holds other people's or programs' files (`/tmp`, `/var`, a home directory) is left unchanged.
 
     Raises:
-        OSError: it cannot be created; or it is the directory of short sockets and somebody else could be in it.
+        OSError: it cannot be created, or it is the directory of short sockets and another user may have access to it.
     """
     if directory == _short_directory():
         _own_short_directory(directory)
@@ -147,7 +150,7 @@ def make_private(directory: str) -> None:
 
 
 def is_ours(directory: str) -> bool:
-    """True for an empty directory, and for one that holds our files and no folder of anybody else."""
+    """Return True for an empty directory, or one that holds Filrouge's files and no foreign folder."""
     with os.scandir(directory) as found:
         entries = {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
     if any(folder and name not in FOLDERS for name, folder in entries.items()):
@@ -156,7 +159,7 @@ def is_ours(directory: str) -> bool:
 
 
 def _own_short_directory(directory: str) -> None:
-    """In a place where anybody may write, only a directory that was ours alone from the start will do."""
+    """Create or verify the directory of short sockets. It must be private, because `/tmp` is writable for everybody."""
     if not os.path.lexists(directory):
         os.makedirs(directory, 0o700, exist_ok=True)
     facts = os.lstat(directory)

@@ -1,8 +1,8 @@
-"""The seams of Filrouge: what the inside asks of the outside, and what it deliberately does not know.
+"""Interfaces between Filrouge's packages.
 
-Ports are synchronous; `app` decides which thread runs them. Each says who implements it and where its
-public fake stands. The store's seam is lower than a class per table: repositories speak named queries over
-one `Tx`, so a second database brings its own SQL and nothing else.
+All methods are synchronous, except those of `LanguageModel`; the caller decides which thread runs them. Each protocol
+names its implementation and its public fake. The database interface is lower than one class per table: repositories run
+named queries over a `Tx`, so a second database needs only its own SQL.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ Numbers = NDArray[np.int64]
 
 
 class Tx(Protocol):
-    """Named queries inside one transaction. Knows nothing of tables or of who else is writing. `runtime.sqlite.Tx`
-    implements it; a database in memory (`testing.memory_database`) is the fake."""
+    """Named queries inside one transaction.
+
+    `runtime.sqlite.Tx` implements it; an in-memory database (`testing.memory_database`) is the fake.
+    """
 
     def all(self, name: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
-        """Every row of the named query."""
+        """Return every row of the named query."""
         ...
 
     def one(self, name: str, parameters: Mapping[str, object] | None = None) -> dict[str, Any] | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         ...
 
     def run(self, name: str, parameters: Mapping[str, object] | None = None) -> int:
-        """Run a named statement; the number of rows it changed."""
+        """Run a named statement and return the number of rows it changed."""
         ...
 
     def many(self, name: str, rows: Iterable[Mapping[str, object]]) -> None:
@@ -54,7 +56,7 @@ class Tx(Protocol):
 
 
 class Database(Protocol):
-    """One connection to a store, used by one thread at a time. `runtime.sqlite.Database` implements it."""
+    """One database connection, used by one thread at a time. `runtime.sqlite.Database` implements it."""
 
     @property
     def tx(self) -> Tx:
@@ -62,106 +64,109 @@ class Database(Protocol):
         ...
 
     def transaction(self) -> AbstractContextManager[Tx]:
-        """One writing transaction: all of it, or nothing."""
+        """Open a write transaction that commits completely or not at all."""
         ...
 
     def savepoint(self) -> AbstractContextManager[Tx]:
-        """A part of a transaction that can fail alone."""
+        """Open a savepoint: a part of a transaction that can be rolled back alone."""
         ...
 
     @property
     def in_transaction(self) -> bool:
-        """True while a transaction is open; a failing disk can end one from within."""
+        """True while a transaction is open; a disk error can end one from within."""
         ...
 
     def checkpoint(self) -> bool:
-        """Bring the log of writes into the database file and empty it; False if a reader kept it from that."""
+        """Copy the write-ahead log into the database file and empty it; False if a reader prevented it."""
         ...
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         ...
 
 
 class Analyser(Protocol):
-    """Turns text into the tokens that every full-text backend indexes.
+    """Turns text into the tokens that every full-text index stores.
 
-    Knows nothing of any backend's syntax. `search.analyser.TextAnalyser` implements it.
+    It is independent of any index's query syntax. `search.analyser.TextAnalyser` implements it.
     """
 
     version: int
     """Another one with every change that makes indexed tokens stale; such rows are indexed again."""
 
     def tokens(self, text: str) -> str:
-        """The token string to index: lower-case words of letters and digits, separated by spaces."""
+        """Return the token string to index: lower-case words of letters and digits, separated by spaces."""
         ...
 
     def terms(self, text: str) -> tuple[tuple[str, ...], ...]:
-        """The words of a query that carry meaning, each as the forms it may be indexed under, itself first."""
+        """Return the meaningful words of a query, each with the forms it may be indexed under, its own form first."""
         ...
 
 
 class Embedder(Protocol):
     """Turns text into unit vectors.
 
-    Does not know what the text is or where the vectors go. Safe to call from two threads, one asking for
-    queries and one for passages. Implemented in `embed`, registered under the entry point group
-    `filrouge.embedders`; `providers.hashing.StableHash` serves as the fake, since it needs no model.
+    It must be safe to call from two threads, one for queries and one for passages. Implementations are in `providers`
+    and registered under the entry point group `filrouge.embedders`. `providers.hashing.StableHash` serves as the fake,
+    since it needs no model.
 
-    Raises `EmbedderUnavailable` where the model cannot be used.
+    Methods raise `EmbedderUnavailable` if the model cannot be used.
     """
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space of every vector this embedder makes."""
+        """The embedding space of all vectors from this embedder."""
         ...
 
     def query(self, text: str) -> Vector:
-        """The vector of a question."""
+        """Embed a query."""
         ...
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts to be found, in their order."""
+        """Embed texts that queries should find; vectors come in the order of the texts."""
         ...
 
 
 @runtime_checkable
 class Seeking(Protocol):
-    """An embedder that learned what a prompt needs; `isinstance` tells. Optional, beside `Embedder`."""
+    """Optional addition to `Embedder`: the model was also trained to match prompts with the memories they need.
+
+    Check for it with `isinstance`.
+    """
 
     @property
     def nothing(self) -> Vector | None:
-        """The vector that prompts which need nothing point at; None where that was not learned."""
+        """The vector that prompts which need no memory point towards; None if the model was not trained for it."""
         ...
 
     def seek(self, text: str) -> Vector | None:
-        """The vector of what a prompt needs, to be compared with those of `sought`; None where that was not learned.
+        """Embed a prompt for comparison with the vectors of `sought`; None if the model was not trained for it.
 
-        Its cosines mean something else than those of `query`: they put what is needed first, and tell how much more
-        than `nothing` it is needed.
+        Cosines of these vectors are on another scale than those of `query`. They rank the memories that a prompt needs
+        first, and their distance from the cosine with `nothing` says how much each is needed.
         """
         ...
 
     @property
     def revision(self) -> str:
-        """What made the vectors of `sought`; empty where that was not learned."""
+        """Version of whatever produced the vectors of `sought`; empty if the model was not trained for it."""
         ...
 
     def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
-        """The vectors under which statements are found by the prompts that need them.
+        """Embed statements for comparison with the vectors of `seek`; None if the model was not trained for it.
 
         Args:
-            statements: of each the words before it, which may be empty, and its own.
+            statements: pairs of the words before a statement, which may be empty, and the statement.
         """
         ...
 
 
 @runtime_checkable
 class HealthChecked(Protocol):
-    """An embedder that can be asked whether it answers now; `isinstance` tells. Optional, beside `Embedder`."""
+    """Optional addition to `Embedder`: can test whether the model answers now. Check for it with `isinstance`."""
 
     def check(self) -> None:
-        """Embed one short text that is nobody's.
+        """Embed one short fixed text that contains no user data.
 
         Raises:
             EmbedderUnavailable: with the cause and what to do about it.
@@ -170,38 +175,41 @@ class HealthChecked(Protocol):
 
 
 class VectorIndex(Protocol):
-    """Finds the nearest vectors, restricted to groups (a project, or the user).
+    """Finds the nearest vectors, optionally within groups (a project, or the user).
 
-    Derived and disposable: whoever owns one can rebuild it from the store's rows. `search.vector_index.AdaptiveIndex`
-    implements it; `search.vector_index.ExactIndex` is the measure that it is held against.
+    The index is derived data and can be rebuilt from the database at any time. `search.vector_index.AdaptiveIndex`
+    implements it; `search.vector_index.ExactIndex` is the exact reference.
     """
 
     def put(self, owner_id: str, number: int, group: str, vectors: Vectors) -> None:
-        """Add an owner's windows, replacing those it had; `number` is its row in its table."""
+        """Add an owner's window vectors in place of its old ones; `number` is its row number in its table."""
         ...
 
     def remove(self, owner_id: str) -> None:
-        """Forget an owner; unknown ids are fine."""
+        """Remove an owner; an unknown id is ignored."""
         ...
 
     def nearest(
         self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
     ) -> list[Nearest]:
-        """The nearest owners, best first, exactly `limit` of them if so many may be found.
+        """Return the nearest owners, best first; exactly `limit` of them if that many are eligible.
 
         Args:
-            groups: look into these groups alone; None = into all.
-            numbers: consider the owners of these rows alone, before anything is cut; None = all. Unknown ones are fine.
+            query: the query vector.
+            limit: the maximum number of results.
+            groups: search only these groups; None = all.
+            numbers: search only the owners with these row numbers, before the cut to `limit`; None = all. Unknown
+                numbers are ignored.
         """
         ...
 
     def __len__(self) -> int:
-        """How many owners are indexed."""
+        """Return the number of indexed owners."""
         ...
 
 
 class WordView(Protocol):
-    """A word index as it stood at one moment; it answers as then, whatever is written meanwhile."""
+    """A snapshot of a word index; later writes do not change its answers."""
 
     mark: Mark
     """How far it follows the store; later rows and changes are the caller's to look up."""
@@ -209,39 +217,50 @@ class WordView(Protocol):
     def best(
         self, terms: Sequence[Sequence[str]], selection: Selection, limit: int, rarity: Mapping[str, float] | None
     ) -> dict[int, float]:
-        """The best rows by BM25 (k1 = 1.2, b = 0.75), best first; `rarity` replaces that of each token in the index."""
+        """Return the best rows by BM25 (k1 = 1.2, b = 0.75) with their scores, best first.
+
+        Args:
+            terms: the words of the query, each with its indexed forms.
+            selection: which rows may match.
+            limit: the maximum number of rows.
+            rarity: replaces the index's own rarity of each token; None = use the index's.
+        """
         ...
 
     def counted(self, forms: Collection[str], selection: Selection | None) -> Counted:
-        """Counts within a selection, exactly; of the whole index (None) at no cost, give or take what was removed."""
+        """Count rows and tokens.
+
+        A count within a selection is exact. A count of the whole index (None) costs nothing, but may include removed
+        rows.
+        """
         ...
 
     def numbers(self, selection: Selection, limit: int) -> Numbers:
-        """Rows of a selection, `limit` at the most, in no order."""
+        """Return up to `limit` row numbers of a selection, in no particular order."""
         ...
 
 
 class WordIndex(Protocol):
-    """Finds rows by their words where there are too many for the store's own full text.
+    """Finds rows by their words, for tables that are too large for the database's own full-text search.
 
-    Derived and disposable, one writer. `search.tantivy_words.TantivyWords` implements it; the store's own full text
-    (`search.word_repository`) answers until it is there, and where it is not.
+    The index is derived data with one writer. `search.tantivy_words.TantivyWords` implements it. The database's full
+    text (`search.word_repository`) answers until the index is built, and where there is none.
     """
 
     def view(self) -> WordView:
-        """The index as of its last commit."""
+        """Return a snapshot of the index as of its last commit."""
         ...
 
     def replace(self, numbers: Collection[int], rows: Iterable[WordRow]) -> None:
-        """Take out these numbers, put in these rows; nothing is seen of it before `commit`."""
+        """Remove these row numbers and add these rows; readers see the change after `commit`."""
         ...
 
     def commit(self, mark: Mark) -> None:
-        """Keep what was replaced, with how far the index follows the store now."""
+        """Commit the replacements, with the position in the database up to which the index is current."""
         ...
 
     def close(self) -> None:
-        """Stop; what was not committed is dropped."""
+        """Close the index; uncommitted changes are lost."""
         ...
 
 
@@ -249,23 +268,23 @@ class WordIndexes(Protocol):
     """The word indexes of one home, by name. `search.word_files.WordFiles` implements it."""
 
     def open(self, name: str) -> WordIndex | None:
-        """The index that is there, None where there is none or it is damaged or made by another analyser."""
+        """Open an existing index; None if there is none, or it is damaged or was built by another analyser version."""
         ...
 
     def create(self, name: str) -> WordIndex:
-        """A new one, in the place of what may be there."""
+        """Create an empty index, replacing an existing one."""
         ...
 
     def drop(self, name: str) -> None:
-        """Remove every file of it."""
+        """Delete all files of an index."""
         ...
 
 
 class LanguageModel(Protocol):
-    """Answers questions. Safe for several at once on one event loop.
+    """Answers prompts. Several calls may run at once on one event loop.
 
-    Does not know what it is asked for, nor what it may cost. `providers.language_models.Cascade` implements it over
-    several providers; a fake stands in `testing`.
+    It does not enforce a budget. `providers.language_models.Cascade` implements it over several providers; `testing`
+    has a fake.
     """
 
     @property
@@ -275,19 +294,19 @@ class LanguageModel(Protocol):
 
     @property
     def model(self) -> str:
-        """The name that the provider knows it by."""
+        """The provider's name for the model."""
         ...
 
     async def complete(self, ask: Ask) -> Completion:
-        """The answer.
+        """Return the answer.
 
         Raises:
-            ModelUnavailable: naming why each one that was tried did not answer.
+            ModelUnavailable: with the reason why each model that was tried did not answer.
         """
         ...
 
     async def check(self) -> None:
-        """Ask, for no token, whether it would answer now.
+        """Check whether the model would answer now, without using tokens.
 
         Raises:
             ModelUnavailable: with the cause and what to do about it.
@@ -295,35 +314,49 @@ class LanguageModel(Protocol):
         ...
 
     async def close(self) -> None:
-        """End connections and processes."""
+        """Close connections and end processes."""
         ...
 
 
 class Prompts(Protocol):
-    """The prompts by name and language. `providers.prompts` implements it over files."""
+    """Prompt templates by name and language. `providers.prompts` implements it over files."""
 
     def __call__(self, name: str, language: str) -> Prompt:
-        """The prompt of this name, in English where the language has none."""
+        """Return the prompt of this name, in English if there is none in the language."""
         ...
 
 
 class Vault(Protocol):
-    """Where the user's notes are. `notes.vault.FolderVault` implements it, and is its own fake."""
+    """The user's notes. `notes.vault.FolderVault` implements it and is its own fake."""
 
     def list(self, within: str = "") -> Listing:
-        """Every note, or those of a folder, with a stamp that changes when it does; raises `VaultUnavailable`."""
+        """List the notes of the vault or of one folder, each with a stamp that changes when the file changes.
+
+        Raises:
+            VaultUnavailable: the vault cannot be read.
+        """
         ...
 
     def read(self, path: str) -> Note:
-        """One note; raises `NotFound` where there is none (any more), `VaultUnavailable` where it cannot be read."""
+        """Read one note.
+
+        Raises:
+            NotFound: the note does not exist (any more).
+            VaultUnavailable: it cannot be read.
+        """
         ...
 
     def content(self, path: str) -> Content:
-        """A whole file as it is; raises as `read` does."""
+        """Return the unparsed text of a file; raises as `read` does."""
         ...
 
     def write(self, path: str, text: str, *, before: str | None) -> None:
-        """Replace `before` (None = no file); raises `Stale` if another text is there by now, or `VaultUnavailable`."""
+        """Replace the text `before` of a file with `text`; `before` is None if the file must not exist yet.
+
+        Raises:
+            Stale: the file holds another text by now.
+            VaultUnavailable: it cannot be written.
+        """
 
 
 Redactor = Callable[[str], str]

@@ -1,9 +1,9 @@
-"""Whose memory it is, and where it holds.
+"""The scope of a memory (user, project, session), and deciding which project a directory belongs to.
 
-A project is not a folder name: the same repository cloned twice, or checked out as linked worktrees, is one
-project. A hook reads from git's files every name by which a project may be known, strongest first, and this
-module decides which known project that is. A path alone is weak (another repository may stand there
-tomorrow), so it only counts where it does not contradict a stronger name.
+A project is more than a folder name: two clones of one repository, or its linked worktrees, are one project. A hook
+reads every name of a project from git's files, strongest first; this module decides which known project they mean. A
+path alone is weak, because another repository may be at that path tomorrow. It counts only if it does not contradict a
+stronger name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ ScopeName = Literal["user", "project"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
-    """Where something was said: the widest part is the user, the narrowest the session.
+    """Where something was said, from the user (widest) to the session (narrowest).
 
     Attributes:
-        branch: the git branch that was checked out then. It is told, and narrows nothing unasked.
+        branch: the git branch that was checked out. It is shown with results, and filters only on request.
     """
 
     user: str = LOCAL_USER
@@ -34,7 +34,7 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectChoice:
-    """The project that a list of names stands for, and the names to remember for it."""
+    """The project that a list of names stands for, and the new names to store for it."""
 
     id: str
     name: str
@@ -44,8 +44,8 @@ class ProjectChoice:
 def choose_project(names: Sequence[str], known: Mapping[str, str]) -> ProjectChoice | None:
     """Decide which project `names` (strongest first) stand for, given every `known` alias → project id.
 
-    Returns None for an empty list. An unknown project takes its strongest name as its id. A name given by hand
-    decides alone, and no other name is tied to it: one repository may hold several such projects.
+    Returns None for an empty list. An unknown project gets its strongest name as its id. A name that the user chose
+    (`name:`) decides alone, and no other name is linked to it, because one repository may hold several such projects.
     """
     if not names:
         return None
@@ -61,7 +61,7 @@ def choose_project(names: Sequence[str], known: Mapping[str, str]) -> ProjectCho
 
 
 def display_name(names: Sequence[str]) -> str:
-    """The short name a person would use: the override, else the last part of the path or address."""
+    """Return the short name to show: the chosen name, else the last part of the path or address."""
     by_kind = {name.partition(":")[0]: name.partition(":")[2] for name in reversed(names)}
     full = by_kind.get("name") or by_kind.get("path") or by_kind.get("origin") or names[0]
     return full.rstrip("/").rpartition("/")[2] or full
@@ -73,11 +73,11 @@ def _choice(project: str, remembered: Sequence[str], names: Sequence[str], known
 
 
 def _agrees(project: str, strong: Sequence[str], known: Mapping[str, str]) -> bool:
-    """True unless the project already has a name of a kind that `strong` gives otherwise."""
+    """Return False if the project already has a different name of a kind that also occurs in `strong`."""
     kinds = {name.partition(":")[0] for name in strong}
     return not any(owner == project and alias.partition(":")[0] in kinds for alias, owner in known.items())
 
 
 def _taken(name: str, known: Mapping[str, str]) -> bool:
-    """A strong name never moves to another project; a path does."""
+    """Return True if the name is known and is not a path; only paths can move to another project."""
     return name in known and not name.startswith("path:")

@@ -1,11 +1,8 @@
-"""Settings: what can be changed, what holds now, and where each value comes from.
+"""Settings: the model with all defaults, their resolution in layers, and checks on names and values.
 
-Layers, each over the one before: default < the table `memory_settings` < the user's `config.toml` in the home < the
-project's `.filrouge.toml` < environment `FILROUGE_<KEY>` < command-line flag. The environment is read here and
-nowhere below. A repository may be hostile, so its file may only set what concerns recall and capture, never a
-provider, a key or an address.
-
-Origin = Literal["default", "stored", "user file", "project file", "environment"]
+Each layer overrides the one before: default < table `memory_settings` < `config.toml` in the home < `.filrouge.toml` of
+the project < environment `FILROUGE_<KEY>` < command-line flag. The environment is read only here. A repository may be
+hostile, so its file may set only options for recall and capture, never a provider, a key or an address.
 """
 
 from __future__ import annotations
@@ -23,54 +20,53 @@ from filrouge.core.errors import BadConfig, BadInput
 from filrouge.core.paths import CONFIG
 from filrouge.extraction.models import Reminder
 
-# Refusing a word that is none of those that exist: the message names all of them, the closest first.
+# Error messages for an unknown word list the valid ones, closest match first.
 
-#: What to do after a list.
+#: The default remedy of such an error.
 REMEDY: Final = "Use one of these."
 
 
 def closest_first(given: str, known: Iterable[str]) -> list[str]:
-    """The words that exist: those that look like what was given, then the others in their order."""
+    """Return all known words: those similar to the given one first, then the others in their order."""
     words = list(known)
     near = difflib.get_close_matches(given.lower(), words, n=3, cutoff=0.6)
     return near + [word for word in words if word not in near]
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """` Did you mean 'budget'?`, or nothing where no word looks like it."""
+    """Return ` Did you mean 'budget'?`, or an empty text if no known word is similar."""
     near = difflib.get_close_matches(given.lower(), list(known), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def listed(words: Sequence[str]) -> str:
-    """`a, b or c`; an empty word in quotes."""
+    """Return `a, b or c`; an empty word is shown as `''`."""
     shown = [word or "''" for word in words]
     return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
 def refusal(what: str, given: object, known: Iterable[str]) -> str:
-    """`--in is turns, memories or all, not 'moon'.`"""
+    """Return a message such as `--in is turns, memories or all, not 'moon'.`"""
     return f"{what} is {listed(closest_first(str(given), known))}, not {given!r}."
 
 
 def one_of(what: str, given: str, known: Iterable[str]) -> None:
-    """Check a word.
+    """Check that a word is one of the known ones.
 
     Raises:
-        BadInput: it is none of them; the message lists them.
+        BadInput: it is not; the message lists them.
     """
     words = list(known)
     if given not in words:
         raise BadInput(refusal(what, given, words), remedy=REMEDY)
 
 
-# Names that nothing reads: a variable FILROUGE_… and a key of `.filrouge.toml` that are misspelt.
-#
-# Every command says so, and most commands load no settings, so the names stand here a second time; a test holds them
-# against `core.settings.Settings`.
+# Detects misspelt names: variables `FILROUGE_…` and keys of `.filrouge.toml` that nothing reads. Every command warns
+# about them, and most commands do not load the settings, so the names are listed a second time here. A test compares
+# this list with `Settings`.
 
 PROJECT_FILE: Final = ".filrouge.toml"
-#: Its key that is no setting: the name of the project.
+#: The key of that file that is not a setting: the name of the project.
 PROJECT_KEY: Final = "project"
 PREFIX: Final = "FILROUGE_"
 SETTINGS: Final = frozenset(
@@ -85,33 +81,33 @@ SETTINGS: Final = frozenset(
     limit_connections limit_seconds
     """.split()
 )
-#: Names that the environment has for settings beside `FILROUGE_<KEY>`.
+#: Environment names for settings in addition to `FILROUGE_<KEY>`.
 ALSO_CALLED: Final = {"EXTRACT_MODEL": "llm_model", "CASCADE": "llm_cascade", "MODEL_DECIDES": "llm_decides"}
-#: Environment names with the prefix that are no settings: addresses, switches and guards, and those of tests.
+#: Environment names with the prefix that are not settings: addresses, switches, guards, and names that tests use.
 NOT_SETTINGS: Final = frozenset(
     {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "HOST_TESTS", "HOST_CACHE", "MODELS", "MODEL_MIRROR"}
     | {"BROWSER_TESTS", "EMBED_PROVIDER", "EXAMPLES", "TEST_RUN", "SEED", "SOCKET"}
 )
 _VARIABLES: Final = {name.upper() for name in SETTINGS} | NOT_SETTINGS | ALSO_CALLED.keys()
-#: A project file may be large, and is not ours.
+#: Project files are untrusted input, so only this much is read.
 _LARGEST_FILE: Final = 262_144
 _LONGEST_KEY: Final = 60
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Each variable that nothing reads, and ` Did you mean …?` or nothing."""
+    """Return each variable that nothing reads, with ` Did you mean …?` or an empty text."""
     names = sorted(name for name in environ if name.startswith(PREFIX))
     return [(name, _near(name)) for name in names if name.removeprefix(PREFIX).upper() not in _VARIABLES]
 
 
 def unknown_keys(keys: Iterable[str]) -> list[tuple[str, str]]:
-    """Each key of a project file that nothing reads, and ` Did you mean …?` or nothing."""
+    """Return each project file key that nothing reads, with ` Did you mean …?` or an empty text."""
     known = sorted(SETTINGS | {PROJECT_KEY})
     return [(key[:_LONGEST_KEY], did_you_mean(key[:_LONGEST_KEY], known)) for key in keys if key not in known]
 
 
 def sentences(environ: Mapping[str, str], directory: str) -> list[str]:
-    """What a command says of the environment and of the project file at or above a directory: a line each, or none."""
+    """Return warnings, one line each: the first unknown variable, and the first unknown key of the project file."""
     found = list[str]()
     for name, near in unknown_variables(environ)[:1]:
         found.append(f"{name} is no setting and does nothing.{near}")
@@ -122,7 +118,7 @@ def sentences(environ: Mapping[str, str], directory: str) -> list[str]:
 
 
 def nearest(directory: str) -> str:
-    """The project file at or above a directory, or nothing."""
+    """Return the path of the project file in the directory or its closest parent; empty if there is none."""
     while not os.path.isfile(found := os.path.join(directory, PROJECT_FILE)):
         if (parent := os.path.dirname(directory)) == directory:
             return ""
@@ -136,7 +132,7 @@ def _keys(path: str) -> list[str]:
     try:
         with open(path, "rb") as file:
             return list(tomllib.loads(file.read(_LARGEST_FILE).decode("utf-8")))
-    except (OSError, ValueError):  # a command that reads the file says so itself
+    except (OSError, ValueError):  # a command that reads the file reports the error itself
         return []
 
 
@@ -301,21 +297,27 @@ _DEFAULTS: dict[str, Any] = Settings().model_dump(mode="json")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effective:
-    """The settings that hold, and where each value comes from."""
+    """The settings in force, and the layer that each value comes from."""
 
     settings: Settings
     origins: Mapping[str, Origin]
 
     def to_json(self) -> dict[str, Any]:
-        """Every value, as the API answers it."""
+        """Return every value in the form that the API returns."""
         return self.settings.model_dump(mode="json")
 
 
 def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str], cwd: str | None = None) -> Effective:
-    """Lay the layers over each other.
+    """Merge the layers.
+
+    Args:
+        stored: the rows of the table `memory_settings`.
+        home: the home directory, for its `config.toml`.
+        environ: the environment.
+        cwd: where the search for a project file starts; None = ignore project files.
 
     Raises:
-        BadConfig: naming the key and the layer that gave it.
+        BadConfig: naming the key and its layer.
     """
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = dict.fromkeys(Settings.model_fields, "default")
@@ -334,25 +336,25 @@ def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str],
 
 
 def _was_changed(key: str, value: Any) -> bool:
-    """Defaults are seeded into the table, so only what differs from one was somebody's choice."""
+    """Return True for a known setting that differs from its default; the table also holds seeded defaults."""
     return key in _DEFAULTS and value != _DEFAULTS[key]
 
 
 def by_todays_names(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Some settings, with those of the notes that go by a name of before under today's."""
+    """Return the settings with former names of notes settings replaced by the current ones."""
     return {_CALLED_BEFORE.get(key, key): value for key, value in changes.items()}
 
 
 def check(changes: Mapping[str, Any], *, where: str, remedy: str = REMEDY) -> dict[str, Any]:
-    """Validate some settings; returns them in their own types.
+    """Validate some settings and return them in their own types.
 
     Args:
-        where: what they stand in, for the message: `request`, the path of a file.
-        remedy: what to do about one that does not fit.
+        changes: values by setting name.
+        where: the source of the values for the message: `request`, or a file path.
+        remedy: the remedy of the error.
 
     Raises:
-        BadConfig: naming the first key that is unknown or whose value does not fit, with those that exist, the closest
-            first.
+        BadConfig: naming the first key that is unknown (with the known ones, closest first) or has an invalid value.
     """
     for key in changes:
         if key not in Settings.model_fields:
@@ -371,12 +373,12 @@ def check(changes: Mapping[str, Any], *, where: str, remedy: str = REMEDY) -> di
 
 
 def choices_of(key: str) -> tuple[str, ...]:
-    """The values that a setting may have, where there are only some."""
+    """Return the allowed values of a setting whose type is a `Literal`."""
     return tuple(str(one) for one in get_args(Settings.model_fields[key].annotation))
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that the environment fixes. Lists are separated by commas."""
+    """Read settings from the environment. List items are separated by commas."""
     found: dict[str, Any] = {}
     for name, value in environ.items():
         if not name.startswith(PREFIX):
@@ -392,12 +394,12 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def may_stand_in_a_project(key: str) -> bool:
-    """Whether a repository's own file may set this."""
+    """Return True if a repository's project file may set this key."""
     return key in _PROJECT_MAY
 
 
 def _project_file(cwd: str | None) -> tuple[str, dict[str, Any]]:
-    """The nearest `.filrouge.toml` at or above `cwd`: its path, and its settings less those that it may not set."""
+    """Return the path of the nearest `.filrouge.toml` and the settings in it that a project file may set."""
     found = nearest(os.path.abspath(cwd)) if cwd else ""
     raw = _toml(found) if found else {}
     return found, {key: raw[key] for key in raw if key in _PROJECT_MAY}

@@ -1,11 +1,11 @@
-"""Control characters in text that somebody else wrote: shown instead of obeyed.
+"""Makes control characters in foreign text visible, and compiles regular expressions on first use.
 
-A terminal obeys C0 and C1 controls (escape sequences, a carriage return, a backspace), and everything that displays
-text obeys bidirectional overrides, line separators and invisible format characters, Unicode tags among them. Here they
-become visible: ``, `‮`, `󠁁`. A person reads that notation; JSON has escapes of its own, which a
-program reads back as the exact text.
+Terminals obey C0 and C1 controls (escape sequences, carriage return, backspace), and all displays obey bidirectional
+overrides, line separators and invisible format characters such as Unicode tags. `visible` replaces them with a readable
+notation: `\\x1b`, `\\u202e`, `\\U000e0041`. JSON output uses JSON escapes instead, which a program decodes to the exact
+text. The joiners U+200C and U+200D and the soft hyphen stay, because words and emoji are spelt with them.
 
-The joiners U+200C and U+200D stay, because words and emoji are spelt with them, and so does the soft hyphen.
+The module also stands in for `re` (`from filrouge.core import text as re`): patterns compile on first use.
 """
 
 from __future__ import annotations
@@ -32,13 +32,9 @@ from re import (
 )
 from typing import Any, Final, TypeVar, cast
 
-# The standard `re`, with patterns that are compiled when they are first used.
-#
-#     from filrouge import lazy_re as re
-#
-# Hundreds of patterns stand in module-level constants. Compiling all of them took a quarter of the daemon's start,
-# and a start needs none. A pattern that is wrong raises `re.error` at its first use instead of at import; a test
-# compiles all.
+# Lazy patterns. Modules define hundreds of patterns as constants. Compiling all of them took a quarter of the daemon's
+# start, and a start needs none. An invalid pattern raises `re.error` at its first use instead of at import; a test
+# compiles all of them.
 
 __all__ = [
     "ASCII",
@@ -63,16 +59,16 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: Every pattern that was asked for and is not compiled yet.
+#: Every pattern that is not compiled yet.
 _waiting: set[_LazyPattern] = set()
-#: A pattern may be made of others in waiting, so the thread that compiles may come back.
+#: Reentrant, because compiling one pattern can trigger the compilation of another.
 _compiling = threading.RLock()
 
 
 class _LazyPattern:
-    """A pattern in waiting; after its first use it has the compiled one's public attributes as its own.
+    """A pattern that compiles on first use, and then has the compiled pattern's public attributes.
 
-    Threads may share it: the first use compiles under a lock, and the others wait for it.
+    It is thread-safe: the first use compiles under a lock, and other threads wait.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -94,20 +90,20 @@ class _LazyPattern:
 
 
 def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 (stands in for `re.compile`)
-    """A pattern for its methods and attributes; the functions of `re` do not take it."""
+    """Return a lazy pattern with the methods and attributes of a compiled one; functions of `re` do not take it."""
     return made_when_used(lambda: re.compile(pattern, flags))
 
 
 def made_when_used(make: Callable[[], T]) -> T:
-    """A pattern of any engine that is compiled by `make` when it is first used."""
+    """Return a pattern of any regex engine that `make` compiles on first use."""
     return cast("T", _LazyPattern(make))
 
 
 def compile_waiting() -> int:
-    """Compile every pattern that nobody used yet; returns how many those were.
+    """Compile every pattern that was not used yet, and return their number.
 
     Raises:
-        re.error: a pattern is wrong.
+        re.error: a pattern is invalid.
     """
     count = 0
     for one in list(_waiting):
@@ -116,9 +112,9 @@ def compile_waiting() -> int:
     return count
 
 
-#: C1 and DEL, Arabic letter mark, zero width space, marks and overrides of direction, line and paragraph separators,
-#: invisible operators and isolates, interlinear annotation, halves of surrogate pairs, shorthand and musical controls,
-#: tags and the variation selectors behind them.
+#: C1 and DEL, Arabic letter mark, zero width space, direction marks and overrides, line and paragraph separators,
+#: invisible operators and isolates, interlinear annotation, surrogate halves, shorthand and musical controls, tags, and
+#: the variation selectors after them.
 _BEYOND_C0: Final = (
     "\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -131,25 +127,25 @@ _ONE_BYTE, _TWO_BYTES = 0xFF, 0xFFFF
 
 
 def visible(text: str) -> str:
-    """A text of several lines in which no control character is left but the ends of lines and tabs."""
+    """Return a multi-line text with visible control characters; only line ends and tabs stay as they are."""
     return _CONTROLS.sub(lambda found: _notation(found[0]), text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """The same as one line: its ends of lines and its tabs become spaces."""
+    """Return the same as a single line: line ends and tabs become spaces."""
     return visible(_LINE_ENDS.sub(" ", text))
 
 
 def in_json(document: str) -> str:
-    """A JSON document with the same meaning in which every control character is an escape of JSON.
+    """Return an equivalent JSON document in which every control character is a JSON escape.
 
-    Outside of strings JSON has no such character, so each that is found stands in a string.
+    JSON has no such characters outside of strings, so every one found is inside a string.
     """
     return _NOT_ESCAPED_BY_JSON.sub(lambda found: _json_escape(found[0]), document)
 
 
 def is_control(character: str) -> bool:
-    """Whether `visible` would replace it."""
+    """Return True if `visible` would replace the character."""
     return _CONTROLS.match(character) is not None
 
 

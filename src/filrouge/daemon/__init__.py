@@ -1,1 +1,11 @@
-"""The one process that owns a home's memory, and the way to reach it."""
+"""The daemon process of a home, and how clients reach and start it.
+
+In: requests from hooks, commands and programs. Out: replies, or a `DaemonUnavailable`. Clients connect over the home's
+unix socket, or over HTTP with `FILROUGE_URL`.
+
+Invariant: at most one process owns a home. The lock file decides which one; pid and runtime files are only information.
+
+Open `client` for requests and starting a daemon, `starting` for the start lock and the new process, `process` for the
+daemon's own lock and socket, `waking` for waiting until it is up, `remote` for a daemon elsewhere, `streamed` for long
+answers, `reply` for answers and errors, `logs` for the log.
+"""

@@ -1,17 +1,16 @@
-"""How every client reaches the daemon, and how it comes to life.
+"""Client for the daemon of a home, and starting that daemon.
 
-HTTP/1.1 over the unix socket of a home, written on a bare socket: `http.client` costs a hook 19 ms. One
-deadline holds for the whole exchange, so that a daemon which drips bytes cannot hold a hook. A socket of
-another user is not spoken to. With `FILROUGE_URL` the daemon is elsewhere, and `daemon.remote` is loaded
-for that case only.
+Requests are HTTP/1.1 over the home's unix socket, written on a bare socket, because importing `http.client` costs a
+hook 19 ms. One deadline covers the whole exchange, so a daemon that sends slowly cannot block a hook. A socket of
+another user is rejected. With `FILROUGE_URL` the daemon is elsewhere; `daemon.remote` is imported only then.
 
-A daemon is started by whoever misses it, detached from the agent's session. Several may miss it at once: a lock
-elects one of them (`start_lock`), and the others wait.
+Any client that finds no daemon starts one, detached from the agent's session. If several try at once, the start lock
+(`daemon.starting`) elects one of them and the others wait.
 """
 
 from __future__ import annotations
 
-import _socket  # `socket` gives its constants names and its sockets files: a tenth of a hook's processor time
+import _socket  # importing `socket` would take a tenth of a hook's CPU time
 import importlib
 import json
 import os
@@ -31,11 +30,11 @@ from filrouge.daemon.starting import spawn
 URL: Final = "FILROUGE_URL"
 API_KEY: Final = "FILROUGE_API_KEY"
 LARGEST_ANSWER: Final = 64 * 1024 * 1024
-#: Seconds after a start that failed with a word in which nobody tries again, unless the word was taken away.
+#: After a failed start, no client tries again for this many seconds, unless the failure file is removed.
 START_PAUSE: Final = 2.0
-#: Said to a daemon that a client starts: it inherits the start lock, and leaves where another daemon listens.
+#: Argument for a daemon that a client starts: it inherits the start lock, and exits if another daemon is listening.
 SENT_FOR: Final = "--sent-for"
-#: Said to a daemon that is started to take over from an older one: it waits for that one to leave.
+#: Argument for a daemon that replaces an older one: it waits for that one to exit.
 SUCCESSOR: Final = "--successor"
 
 
@@ -48,14 +47,19 @@ def request(
     headers: Mapping[str, str] | None = None,
     answering: Callable[[], float] | None = None,
 ) -> Reply:
-    """Ask the daemon of that home and wait for its answer, `timeout` seconds at most in all.
+    """Send a request to the home's daemon and wait for the answer, at most `timeout` seconds in total.
 
     Args:
-        headers: more of them, in ASCII.
+        directory: the home.
+        method: the HTTP method.
+        path: the path of the route.
+        body: sent as JSON.
+        timeout: seconds.
+        headers: additional headers, in ASCII.
         answering: called when the first bytes of the answer arrive; returns the seconds to wait for the rest.
 
     Raises:
-        DaemonUnavailable: nobody listens, the time is over, or what answers is not our daemon.
+        DaemonUnavailable: no daemon listens, the time is over, or the answer is not from our daemon.
     """
     deadline = time.monotonic() + timeout
     address = own_socket(directory)
@@ -81,7 +85,7 @@ def send(
     headers: Mapping[str, str] | None = None,
     answering: Callable[[], float] | None = None,
 ) -> Reply:
-    """Ask the daemon that the environment points to: `FILROUGE_URL`, else the home's own.
+    """Send a request to the daemon of the environment: the one at `FILROUGE_URL`, else the home's own.
 
     Raises:
         DaemonUnavailable: as `request` does.
@@ -94,10 +98,10 @@ def send(
 
 
 def notify(directory: str, path: str, body: dict[str, Any], timeout: float = 0.1) -> None:
-    """Post to the daemon of that home without waiting for its answer.
+    """Post to the home's daemon without waiting for the answer.
 
     Raises:
-        DaemonUnavailable: nobody listens, or the message was not sent in time.
+        DaemonUnavailable: no daemon listens, or the message was not sent in time.
     """
     address = own_socket(directory)
     try:
@@ -110,12 +114,12 @@ def notify(directory: str, path: str, body: dict[str, Any], timeout: float = 0.1
 
 
 def is_elsewhere(environ: Mapping[str, str]) -> bool:
-    """True where the daemon is not this home's, so that none is to be started here."""
+    """Return True if `FILROUGE_URL` names a daemon, so that none is started here."""
     return bool(environ.get(URL, "").strip())
 
 
 def is_absent(directory: str) -> bool:
-    """True where nobody listens; a daemon that hangs is there."""
+    """Return True if no daemon listens; a daemon that hangs counts as present."""
     try:
         with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
             wire.settimeout(0.05)
@@ -128,14 +132,18 @@ def is_absent(directory: str) -> bool:
 
 
 def start(directory: str, *words: str) -> Literal["started", "starting", "there"]:
-    """Start a daemon for that home, detached, unless one is there or on its way.
+    """Start a detached daemon for that home, unless one is running or starting.
+
+    Args:
+        directory: the home.
+        words: arguments for the daemon; the default is `SENT_FOR`.
 
     Returns:
-        `started`: by this call. `starting`: another process did, and its daemon does not listen yet; or the last one
-        failed less than `START_PAUSE` seconds ago. `there`: a daemon listens.
+        `started`: this call started it. `starting`: another process started one that does not listen yet, or the last
+            start failed less than `START_PAUSE` seconds ago. `there`: a daemon listens.
 
     Raises:
-        OSError: the home cannot be written, or no process can be made.
+        OSError: the home cannot be written, or no process can be created.
     """
     make_private(directory)
     if _failed_just_now(directory):
@@ -157,12 +165,12 @@ def start(directory: str, *words: str) -> Literal["started", "starting", "there"
 
 
 def is_starting(directory: str) -> bool:
-    """True while a daemon of that home is coming up: started, alive, and not listening yet."""
+    """Return True while a daemon of that home is starting: alive, and not listening yet."""
     return starting.is_held(directory)
 
 
 def wait_ready(directory: str, deadline: float) -> bool:
-    """True once the daemon answers its health, False where it does not before `deadline` (monotonic)."""
+    """Return True once the daemon answers `/health`, False if it does not before `deadline` (monotonic)."""
     while (left := deadline - time.monotonic()) > 0:
         try:
             return request(directory, "GET", "/health", timeout=left).status == 200
@@ -172,9 +180,9 @@ def wait_ready(directory: str, deadline: float) -> bool:
 
 
 def succeed(directory: str, reply: Reply, timeout: float = 0.1) -> bool:
-    """Where an older daemon answered, ask it to drain and leave, and start this version's; True if so.
+    """If an older daemon answered, ask it to drain and exit, and start this version's; return True if so.
 
-    A newer daemon serves an older client as it is.
+    A newer daemon can serve an older client and stays.
     """
     if not is_newer(__version__, reply.version):
         return False
@@ -185,10 +193,10 @@ def succeed(directory: str, reply: Reply, timeout: float = 0.1) -> bool:
 
 
 def own_socket(directory: str) -> str:
-    """The path of that home's socket.
+    """Return the path of that home's socket.
 
     Raises:
-        DaemonUnavailable: there is none, or it is not this user's.
+        DaemonUnavailable: there is none, or it belongs to another user.
     """
     path = socket_path(directory)
     try:
@@ -210,7 +218,7 @@ def _arm(wire: _socket.socket, deadline: float) -> None:
 def written(
     method: str, path: str, body: Mapping[str, Any] | None, *, host: str = "filrouge", headers: str = ""
 ) -> bytes:
-    """A request as it goes over the wire; `headers` are further lines, each with its end."""
+    """Return the bytes of a request; `headers` are further header lines, each with its line end."""
     content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode("ascii")
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n"
@@ -221,10 +229,10 @@ def written(
 
 
 def whole_length(raw: bytes | bytearray) -> int:
-    """How many bytes the answer has that begins so, or -1 where that is not known, or not yet.
+    """Return the total length of an answer from its beginning, or -1 if it is unknown so far.
 
     Raises:
-        ValueError: there are more than an answer of ours ever has.
+        ValueError: the answer is larger than any of ours.
     """
     if len(raw) > LARGEST_ANSWER:
         raise ValueError("the answer has no end")
@@ -234,7 +242,7 @@ def whole_length(raw: bytes | bytearray) -> int:
 
 
 def _received(wire: _socket.socket, deadline: float, answering: Callable[[], float] | None = None) -> bytes:
-    """All bytes of the answer: up to the length it names, else to the end of the stream."""
+    """Read the whole answer: up to its content length, else to the end of the stream."""
     raw = bytearray()
     need = -1
     while need < 0 or len(raw) < need:
@@ -258,11 +266,11 @@ def _headers(head: bytes) -> dict[str, str]:
 
 
 def parsed(raw: bytes) -> Reply:
-    """The answer that these bytes are.
+    """Parse the bytes of an answer.
 
     Raises:
-        ValueError: they are no HTTP answer, or not all of one.
-        DaemonUnavailable: it is not our daemon that answers.
+        ValueError: it is not a complete HTTP answer.
+        DaemonUnavailable: the answer is not from our daemon.
     """
     head, blank, content = raw.partition(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].split()

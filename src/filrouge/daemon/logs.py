@@ -1,10 +1,10 @@
-"""The log: one line for each record, rotated, and never a word of what anybody said.
+"""The log: one line per record, with rotation, and without anything that users or agents said.
 
-A log is read by others than the memory is: it is pasted into reports. So what is logged are ids, counts and Filrouge's
-own sentences, and an exception is told by its kind and its places in the code: its message may quote what it choked on.
-Only Filrouge's own errors, whose messages are written for people, are told with them.
+More people read a log than the memory, because logs are pasted into reports. So it holds only ids, counts and
+Filrouge's own sentences. An exception is logged by its type and the places in the code; its message may quote the data
+that caused it. Only messages of Filrouge's own errors are logged, because they are written for users.
 
-Two forms: plain lines, or JSON lines where the setting `log_format` says so (docs/reference/logs.md).
+The setting `log_format` chooses between plain lines and JSON lines (docs/reference/logs.md).
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from filrouge.core.text import in_json, visible
 Form = Literal["text", "json"]
 LOG_BYTES: Final = 2_000_000
 LOG_FILES: Final = 3
-#: The attribute of a record that tells what was decided.
+#: The record attribute that holds a decision.
 DECISION: Final = "decision"
 _LOOK_SECONDS: Final = 0.2
 _MOST_CAUSES: Final = 5
 
 
 class PlainLines(logging.Formatter):
-    """`2026-05-02T10:00:00.123Z INFO filrouge.daemon: filrouge 1.0 starting, pid 4711`."""
+    """Formats as `2026-05-02T10:00:00.123Z INFO filrouge.daemon: filrouge 1.0 starting, pid 4711`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return one line."""
         return f"{_time(record)} {record.levelname} {record.name}: {_one_line(' | '.join(_said(record)))}"
 
 
 class JsonLines(logging.Formatter):
-    """The same as an object, with `decision` and `error` of their own where there is one."""
+    """Formats the same as a JSON object, with the keys `decision` and `error` if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return one line."""
         message, *error = _said(record)
         line: dict[str, Any] = {
             "time": _time(record), "level": record.levelname, "logger": record.name, "message": message,
@@ -55,7 +55,7 @@ class JsonLines(logging.Formatter):
 
 
 class _LogFile(RotatingFileHandler):
-    """Opens the log itself, never what a symbolic link in its place names."""
+    """A log file that is opened without following a symbolic link."""
 
     def _open(self) -> TextIOWrapper:
         handle = open_own(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -63,15 +63,18 @@ class _LogFile(RotatingFileHandler):
 
 
 def log_to_file(home: str, form: Form = "text") -> None:
-    """Write the log to the home, rotated, with the modes of the process's umask."""
+    """Write the log to the home, with rotation; a new file gets mode 0600."""
     handler = _LogFile(inside(home, LOG), maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
     handler.setFormatter(JsonLines() if form == "json" else PlainLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # below, it names the queries of what is asked
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # lower levels log request URLs with their queries
 
 
 def told(error: BaseException) -> str:
-    """An exception in one line: its kind, where it came from, and what caused it; no message but Filrouge's own."""
+    """Describe an exception and its causes in one line.
+
+    Each is given by its type and code places, with the message only for Filrouge's own errors.
+    """
     links, one = list[str](), error
     while len(links) < _MOST_CAUSES:
         links.append(f"{_kind(one)} at {_places(one)}")
@@ -83,7 +86,7 @@ def told(error: BaseException) -> str:
 
 
 def last_lines(home: str, number: int) -> list[str]:
-    """The newest lines, oldest first, from the files before this one too.
+    """Return the newest lines, oldest first, including rotated files.
 
     Raises:
         NotFound: there is no log yet.
@@ -103,9 +106,9 @@ def last_lines(home: str, number: int) -> list[str]:
 
 
 def new_lines(home: str) -> Generator[str | None]:
-    """Every line that is written from now on, None for each look at which there was none; goes along with rotation."""
+    """Yield every line written from now on, and None for each poll without a new line; follows log rotation."""
     path, pending = inside(home, LOG), ""
-    file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 (it is exchanged on the way)
+    file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 (it is replaced after a rotation)
     file.seek(0, os.SEEK_END)
     try:
         while True:
@@ -124,7 +127,7 @@ def new_lines(home: str) -> Generator[str | None]:
 
 
 def parsed(lines: Iterable[str]) -> list[dict[str, Any]]:
-    """Records of lines of either form; a line of neither is a message alone."""
+    """Parse lines of either format; any other line becomes a record with only a message."""
     return [_parsed(line) for line in lines]
 
 
@@ -142,7 +145,7 @@ def _parsed(line: str) -> dict[str, Any]:
 
 
 def _said(record: logging.LogRecord) -> list[str]:
-    """The message, and the exception where there is one."""
+    """Return the message, and the exception if there is one."""
     error = record.exc_info[1] if record.exc_info else None
     return [record.getMessage(), *([told(error)] if error else [])]
 
@@ -158,7 +161,7 @@ def _one_line(text: str) -> str:
 
 def _kind(error: BaseException) -> str:
     name = type(error).__name__
-    if isinstance(error, FilrougeError) and type(error) is not StoreError:  # which repeats what the engine says
+    if isinstance(error, FilrougeError) and type(error) is not StoreError:  # StoreError repeats the engine's message
         return f"{name} ({error.message})"
     if isinstance(error, OSError) and error.errno is not None:
         return f"{name} ({os.strerror(error.errno)})"
@@ -166,7 +169,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _places(error: BaseException) -> str:
-    """Where it went through, the innermost first."""
+    """Return the code places of the traceback, innermost first."""
     places, step = list[str](), error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code

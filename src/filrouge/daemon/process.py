@@ -1,10 +1,10 @@
-"""The daemon as a process: one per home, found through its socket, gone without a trace.
+"""The daemon as a process: its lock, its socket, its runtime file and its memory use.
 
-`flock` on a file in the home is the only truth about who runs: a lock dies with its process, a PID file does
-not. Whoever holds it may remove a stale socket. Nobody can connect to the socket before it admits this user
-alone: its folder does, and it listens only afterwards. (A umask belongs to the whole process, and other threads
-are making files at the same time.) The runtime file names pid, version and address for people and tools, and
-decides nothing.
+There is one daemon per home. Only a `flock` on a file in the home decides who runs, because a lock dies with its
+process and a PID file does not. The lock's holder may remove a stale socket. No other user can connect to the socket:
+its folder is private, and it starts listening only after its mode is set. (A umask would apply to the whole process
+while other threads create files.) The runtime file states pid, version and address for people and tools; it
+plays no part in locking.
 """
 
 from __future__ import annotations
@@ -24,19 +24,17 @@ from filrouge.core.errors import Busy, CannotWrite, FilrougeError
 from filrouge.core.paths import FAILURE, LOCK, RUNTIME, inside, make_private, open_own, planted_link, socket_path
 from filrouge.daemon import starting
 
-# Keeps the daemon's memory small where glibc allocates it.
-#
-# Every thread of the daemon may get an arena of its own from glibc, and freed memory stays in it. Two arenas are
-# enough for threads that mostly take turns at the interpreter, and what is free goes back to the system now and then.
-# With another C library both functions do nothing.
+# Limits the daemon's memory under glibc. glibc may create an arena for every thread, and freed memory stays in it. Two
+# arenas are enough for threads that mostly take turns at the interpreter lock, and free memory is returned to the
+# system from time to time. With another C library both functions do nothing.
 
-#: The parameter's number in malloc.h.
+#: M_ARENA_MAX in malloc.h.
 _ARENA_MAX: Final = -8
 _ARENAS: Final = 2
 
 
 def limit_arenas() -> None:
-    """To be called before there are threads."""
+    """Limit the number of malloc arenas. Call it before starting threads."""
     if adjust := _function("mallopt"):
         adjust(_ARENA_MAX, _ARENAS)
 
@@ -54,7 +52,7 @@ def _function(name: str) -> Any:
         return None
 
 
-#: Who holds the lock of a home, as its file says.
+#: The kinds of lock holders, as written in the lock file.
 DAEMON, PROGRAM = "daemon", "program"
 _BACKLOG = 128
 _LOOK_SECONDS = 0.05
@@ -64,14 +62,14 @@ _LOOK_SECONDS = 0.05
 def only_one(
     home: str, *, owner: str = DAEMON, patience: float = 0.0, superseded: Callable[[], bool] = lambda: False
 ) -> Generator[None]:
-    """Hold the home's lock for as long as the block runs.
+    """Hold the home's lock while the block runs.
 
     Args:
         home: the home.
-        owner: `DAEMON`, or `PROGRAM` for a program that opens the home itself. A program does not make room, so
-            nobody waits for one.
-        patience: seconds to wait for a daemon that is leaving.
-        superseded: asked while waiting; True where this process is not needed any more.
+        owner: `DAEMON`, or `PROGRAM` for a program that opens the home itself. A program does not give way, so nobody
+            waits for one.
+        patience: seconds to wait for a daemon that is exiting.
+        superseded: called while waiting; returns True if this process is no longer needed.
 
     Raises:
         Busy: another process holds it.
@@ -85,7 +83,7 @@ def only_one(
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
     try:
         _lock(handle, home, time.monotonic() + patience, superseded)
-        with suppress(OSError):  # a full disk: the lock holds all the same
+        with suppress(OSError):  # on a full disk the lock is held anyway
             os.ftruncate(handle, 0)
             os.pwrite(handle, owner.encode(), 0)
         yield
@@ -95,13 +93,14 @@ def only_one(
 
 @contextmanager
 def coming_up(home: str) -> Generator[Callable[[], None]]:
-    """Hold the start lock while a daemon comes up: the one that its starter handed over, else the home's if it is free.
+    """Hold the start lock while a daemon starts: the lock inherited from its starter, else the home's if it is free.
 
-    Gives what releases it, to be called when the daemon listens; the end of the block releases it too.
+    Yields a function that releases the lock, to be called when the daemon listens. The end of the block releases it
+    too.
     """
     handle = starting.inherited(home)
     if handle is None:
-        with suppress(OSError):  # a home that cannot be written says so when its own lock is taken
+        with suppress(OSError):  # an unwritable home is reported when its lock is taken
             handle = starting.acquire(home)
 
     def release() -> None:
@@ -117,12 +116,12 @@ def coming_up(home: str) -> Generator[Callable[[], None]]:
 
 
 def is_held(home: str) -> bool:
-    """True while a daemon lives for that home, listening or not."""
+    """Return True while a daemon of that home runs, listening or not."""
     return starting.is_locked(inside(home, LOCK))
 
 
 def owner_pid(home: str) -> int:
-    """The daemon that listens, as the runtime file says; 0 for none."""
+    """Return the daemon's pid from the runtime file; 0 if there is none."""
     try:
         with open(inside(home, RUNTIME), encoding="utf-8") as file:
             return int(json.load(file)["pid"])
@@ -131,7 +130,7 @@ def owner_pid(home: str) -> int:
 
 
 def bound_socket(home: str) -> socket.socket:
-    """A listening unix socket that admits this user alone; a stale one is replaced. Only for the lock's holder."""
+    """Return a listening unix socket for this user only, replacing a stale one. Call it only with the lock held."""
     path = socket_path(home)
     make_private(os.path.dirname(path))
     with suppress(FileNotFoundError):
@@ -145,12 +144,13 @@ def bound_socket(home: str) -> socket.socket:
 
 @contextmanager
 def announced(home: str, url: str | None = None) -> Generator[None]:
-    """Keep the runtime file while the block runs, and take it and the socket away afterwards.
+    """Keep the runtime file while the block runs, and remove it and the socket afterwards.
 
-    What kept an earlier daemon from starting is over.
+    It also removes the failure file of an earlier start.
 
     Args:
-        url: where TCP is listened on.
+        home: the home.
+        url: the TCP address, if the daemon listens on one.
     """
     about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": url}
     write_whole(inside(home, RUNTIME), json.dumps(about))
@@ -162,7 +162,7 @@ def announced(home: str, url: str | None = None) -> Generator[None]:
 
 
 def refuse_links(home: str) -> None:
-    """Do not work in a home where a symbolic link stands in the place of a file.
+    """Reject a home in which a symbolic link is in place of one of Filrouge's files.
 
     Raises:
         CannotWrite: naming the link.
@@ -175,14 +175,14 @@ def refuse_links(home: str) -> None:
 
 
 def leave_word(home: str, error: FilrougeError) -> None:
-    """Say why no daemon could start, for the command that is waiting for one."""
+    """Write the reason why no daemon could start, for the command that waits for it."""
     about = {
         "error": type(error).__name__,
         "message": error.message,
         "remedy": error.remedy,
         "exit_code": error.exit_code,
     }
-    with suppress(OSError):  # a home that cannot be written says so by itself
+    with suppress(OSError):  # the waiting command notices an unwritable home itself
         write_whole(inside(home, FAILURE), json.dumps(about))
 
 
@@ -207,7 +207,7 @@ def _remove(*paths: str) -> None:
 
 
 def write_whole(path: str, text: str) -> None:
-    """Write a small file by renaming: a reader meets the old one or the new one, never half of either."""
+    """Write a small file atomically, by renaming."""
     import tempfile
 
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")

@@ -1,7 +1,7 @@
-"""The way to a daemon elsewhere: `FILROUGE_URL` with `FILROUGE_API_KEY`.
+"""Client for a daemon elsewhere: `FILROUGE_URL` with `FILROUGE_API_KEY`.
 
-Loaded by name, for that case alone, because its imports cost more than a whole hook. The key travels by
-https; plain http is for this machine and for private networks, such as a compose file's.
+It is imported only in that case, because its imports cost more time than a whole hook. The key is sent only over https;
+plain http is allowed for this machine and for private networks, such as a compose file's.
 """
 
 from __future__ import annotations
@@ -31,13 +31,20 @@ def request(
     more: Mapping[str, str] | None = None,
     answering: Callable[[], float] | None = None,
 ) -> Reply:
-    """Ask the daemon at `url` and wait for its answer, `timeout` seconds at most in all.
+    """Send a request to the daemon at `url` and wait for the answer, at most `timeout` seconds in total.
 
     Args:
+        url: the daemon's address.
+        key: the API key; empty = none.
+        method: the HTTP method.
+        path: the path of the route.
+        body: sent as JSON.
+        timeout: seconds.
+        more: additional headers.
         answering: called when the answer begins; returns the seconds to wait for the rest.
 
     Raises:
-        DaemonUnavailable: it cannot be reached in time, or the address would give the key away.
+        DaemonUnavailable: it does not answer in time, or the address is not safe for a key.
     """
     deadline = time.monotonic() + timeout
     try:
@@ -53,10 +60,10 @@ def request(
 
 
 def safe(url: str) -> SplitResult:
-    """The parts of an address that a key may travel to.
+    """Return the parts of an address that a key may be sent to.
 
     Raises:
-        DaemonUnavailable: the address would give the key away.
+        DaemonUnavailable: the address would expose the key.
     """
     place = urlsplit(url)
     host = place.hostname or ""
@@ -69,10 +76,10 @@ def safe(url: str) -> SplitResult:
 
 
 def connection(url: str, timeout: float) -> http.client.HTTPConnection:
-    """A connection to the daemon at `url` that gives no key away.
+    """Return a connection to the daemon at `url`.
 
     Raises:
-        DaemonUnavailable: the address would.
+        DaemonUnavailable: the address would expose the key.
     """
     place = safe(url)
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
@@ -80,7 +87,7 @@ def connection(url: str, timeout: float) -> http.client.HTTPConnection:
 
 
 def _is_near(host: str) -> bool:
-    """True for this machine, private addresses, and names without a dot, which no public host has."""
+    """Return True for this machine, private addresses, and names without a dot, which no public host has."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -89,12 +96,12 @@ def _is_near(host: str) -> bool:
 
 
 def base(url: str) -> str:
-    """What every path at `url` begins with."""
+    """Return the path prefix of `url`."""
     return urlsplit(url).path.rstrip("/")
 
 
 def headers(key: str) -> dict[str, str]:
-    """What a request says of itself."""
+    """Return the common request headers, with the key if there is one."""
     said = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
     return {**said, "Authorization": f"Bearer {key}"} if key else said
 
@@ -121,6 +128,6 @@ def _reply(
 
 
 def shown(url: str) -> str:
-    """The address without a user or a key in it."""
+    """Return the address without a user or a key in it."""
     place = urlsplit(url)
     return f"{place.scheme}://{(place.netloc or '').rpartition('@')[2]}"

@@ -1,4 +1,4 @@
-"""What the daemon answered, over whatever way it was reached, and whose version is the later."""
+"""Replies of the daemon, their conversion to errors, and comparing versions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from typing import Any, NamedTuple, cast
 from filrouge.core import errors
 from filrouge.core.errors import DaemonUnavailable, FilrougeError, Unreadable
 
-# What a daemon refused, as the error that it was there.
-#
-# A problem document (RFC 9457) names its class in `type`. A name that this version does not know, of a daemon that is
-# newer, becomes the root of the tree with the same words.
+# A problem document (RFC 9457) names its error class in `type`. A class that this version does not have, from a newer
+# daemon, becomes `FilrougeError` with the same message.
 
 
 def error_of(body: Any) -> FilrougeError:
-    """The error that a problem document stands for."""
+    """Return the error for a problem document."""
     problem: Mapping[str, Any] = cast("Mapping[str, Any]", body) if isinstance(body, dict) else {}
     name = str(problem.get("type", "")).rpartition(":")[2]
     return named_error(name, str(problem.get("detail") or "The daemon could not answer."), problem.get("remedy"))
 
 
 def named_error(name: str, message: str, remedy: str | None) -> FilrougeError:
-    """The error of that name."""
+    """Return the error of that class name."""
     kind = getattr(errors, name, FilrougeError) if name in errors.__all__ else FilrougeError
-    if kind is Unreadable:  # what the model said stays where it was said
+    if kind is Unreadable:  # the model's answer stays in the daemon
         return _unreadable(message, remedy)
     return kind(message, remedy=remedy)
 
@@ -52,10 +50,10 @@ class Reply(NamedTuple):
 
 
 def reply_of(status: int, version: str, raw: bytes) -> Reply:
-    """The reply with that body.
+    """Build the reply from an answer's body.
 
     Raises:
-        DaemonUnavailable: the body is no JSON, so it is not our daemon that answered.
+        DaemonUnavailable: the body is not JSON, so the answer is not from our daemon.
     """
     try:
         value = json.loads(raw) if raw.strip() else None
@@ -66,7 +64,7 @@ def reply_of(status: int, version: str, raw: bytes) -> Reply:
 
 
 def is_newer(mine: str, theirs: str) -> bool:
-    """True where `mine` is a later version; one that cannot be read is neither older nor newer."""
+    """Return True if `mine` is a later version; a version that cannot be parsed is neither newer nor older."""
     own, other = _numbers(mine), _numbers(theirs)
     return bool(own and other) and own > other
 

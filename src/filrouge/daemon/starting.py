@@ -1,4 +1,9 @@
-"""Making the daemon's process. This module is on the hook's path: standard library only."""
+"""Starts the daemon's process, under a lock that elects one starter.
+
+A client that finds no daemon takes the start lock before it starts one, and passes the open descriptor to the new
+process, which holds it until it listens. The lock is therefore held exactly while a daemon is starting, and the kernel
+frees it if that process dies. This module is on the hook's path: standard library only.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +13,16 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-# The lock that elects one process to start the daemon of a home.
-#
-# Whoever misses the daemon takes the lock before it starts one, and hands the open descriptor to the new process,
-# which keeps it until it listens. The lock is therefore held exactly as long as a daemon is coming up, and the kernel
-# frees it at once when that process dies. This module is on the hook's path: standard library only.
-
 STARTING: Final = "starting"
-#: Where the new process finds the descriptor.
+#: The descriptor number of the lock in the new process.
 DESCRIPTOR: Final = 3
 
 
 def acquire(directory: str) -> int | None:
-    """A descriptor that holds the lock, or None while another process holds it.
+    """Return a descriptor that holds the start lock, or None while another process holds it.
 
     Raises:
-        OSError: the file cannot be made, or is a symbolic link.
+        OSError: the file cannot be created, or is a symbolic link.
     """
     path = _path(directory)
     while True:
@@ -35,11 +34,11 @@ def acquire(directory: str) -> int | None:
             return None
         if _is_at(handle, path):
             return handle
-        os.close(handle)  # its last holder removed the file between the two calls
+        os.close(handle)  # the last holder removed the file between the two calls
 
 
 def release(directory: str, handle: int) -> None:
-    """Remove the file and give the lock back, for its holder alone."""
+    """Remove the lock file and release the lock. Only the holder may call this."""
     path = _path(directory)
     if _is_at(handle, path):
         with suppress(OSError):
@@ -48,12 +47,12 @@ def release(directory: str, handle: int) -> None:
 
 
 def is_held(directory: str) -> bool:
-    """True while a daemon of that home is coming up."""
+    """Return True while a daemon of that home is starting."""
     return is_locked(_path(directory))
 
 
 def is_locked(path: str) -> bool:
-    """True while a process holds the lock on that file."""
+    """Return True while a process holds the lock on that file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -68,7 +67,7 @@ def is_locked(path: str) -> bool:
 
 
 def inherited(directory: str) -> int | None:
-    """The lock's descriptor where the process that started this one handed it over."""
+    """Return the lock's descriptor if the starting process passed it on, else None."""
     if not _is_at(DESCRIPTOR, _path(directory)):
         return None
     os.set_inheritable(DESCRIPTOR, False)
@@ -76,7 +75,7 @@ def inherited(directory: str) -> int | None:
 
 
 def above_standard(handle: int) -> int:
-    """The same lock under a descriptor that is not `DESCRIPTOR`, so that it can be copied there."""
+    """Return the lock under a descriptor other than `DESCRIPTOR`, so that it can be duplicated to that number."""
     if handle != DESCRIPTOR:
         return handle
     copy = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, DESCRIPTOR + 1)
@@ -95,14 +94,14 @@ def _is_at(handle: int, path: str) -> bool:
         return False
 
 
-#: What an agent tells its own session's children: a daemon outlives that session and must not believe it.
+#: Variables that agents set for child processes of one session. A daemon outlives the session and must not use them.
 _SESSION_VARIABLES: Final = (
     "CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_CHILD_NOTES_DIR",
     "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
     "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR",
     "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "FILROUGE_INTERNAL",
 )  # fmt: skip
-#: Run with -P, which keeps the agent's directory off the import path; in / it holds no directory busy.
+#: -P keeps the agent's directory off the import path; changing to / keeps no directory in use.
 _LAUNCH: Final = (
     "import os, runpy; os.chdir('/'); runpy.run_module('filrouge.server', run_name='__main__', alter_sys=True)"
 )
@@ -112,11 +111,12 @@ def spawn(directory: str, lock: int, words: tuple[str, ...]) -> None:
     """Start a daemon for that home, detached from the agent's session.
 
     Args:
-        lock: a descriptor that holds the start lock; the daemon is given a copy.
-        words: of its command line.
+        directory: the home.
+        lock: a descriptor that holds the start lock; the daemon gets a copy.
+        words: its command line arguments.
 
     Raises:
-        OSError: no process can be made.
+        OSError: no process can be created.
     """
     null = os.devnull
     os.posix_spawn(
@@ -140,7 +140,10 @@ def _daemon_environment(directory: str) -> dict[str, str]:
 
 
 def _inheritable() -> list[int]:
-    """Descriptors that an agent left open to us: a daemon that kept one would hold the agent's pipe open."""
+    """Return the descriptors that an agent left inheritable.
+
+    A daemon that kept one would keep the agent's pipe open.
+    """
     found: list[int] = []
     for name in os.listdir("/dev/fd"):
         try:

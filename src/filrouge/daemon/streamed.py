@@ -1,7 +1,7 @@
-"""A long answer of the daemon, piece by piece as it comes, for a command that writes it to a file.
+"""Streams a long answer of the daemon to a command that writes it to a file.
 
-Loaded by commands alone: `http.client` costs a hook more than it may take. The daemon must have been asked before, by
-`client`, which knows whose socket it is and starts one.
+Only commands import this module, because `http.client` is too slow to import for a hook. The command must have reached
+the daemon through `client` before, which checks the socket's owner and starts a daemon.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MOST_REFUSED = 1 << 16
 
 
 def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: float = 60.0) -> Generator[bytes]:
-    """What a GET answers, in pieces; `timeout` is for each of them.
+    """Yield the answer to a GET request in pieces; `timeout` applies to each of them.
 
     Raises:
-        DaemonUnavailable: it does not answer, or breaks off.
-        FilrougeError: it refuses, and says why.
+        DaemonUnavailable: the daemon does not answer, or the connection breaks.
+        FilrougeError: the daemon refuses the request, with its reason.
     """
     url = environ.get(client.URL, "").strip()
     try:
@@ -47,7 +47,7 @@ def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: 
 
 
 def _problem(raw: bytes) -> Any:
-    """What a refusal says; nothing where it is no document."""
+    """Return the problem document of a refusal; empty if the body is not JSON."""
     try:
         return json.loads(raw)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Waking the daemon of a home for somebody who waits for an answer, and saying why it did not come.
+"""Starts the daemon and waits until it answers, or reports why it did not start.
 
-A hook never waits like this; commands and programs do. One of them starts the daemon, all wait as long as that daemon
-is alive and coming up, and where it dies the next one starts another. A daemon that cannot start leaves a word in its
-home, which becomes the error of those who wait.
+Commands and programs wait like this; a hook never does. One of them starts the daemon, and all wait while that process
+is alive and starting. If it dies, the next one starts another. A daemon that cannot start leaves a failure file in its
+home; the waiting processes raise it as their error.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from filrouge.daemon import client
 from filrouge.daemon.process import refuse_links
 from filrouge.daemon.reply import Reply, named_error
 
-#: The longest that a daemon may take to come up: a machine may be many times overloaded, a database be migrated.
+#: The longest start time. A machine may be heavily overloaded, or a large database may need migration.
 LONGEST_START_SECONDS = 180.0
-#: Without a daemon that is coming up, and without an answer.
+#: How long to wait if no daemon is starting and none answers.
 START_SECONDS = 15.0
-#: Daemons that die without a word are not started more often.
+#: The limit on starts of daemons that die without a failure file.
 _MOST_STARTS = 3
 _LOOK_SECONDS = 0.5
 _PAUSES = (0.01, 0.02, 0.05, 0.1)
@@ -34,11 +34,12 @@ def wake(directory: str, *, given_up: Callable[[], bool] = lambda: False) -> Non
     """Start the daemon and wait until it answers.
 
     Args:
-        given_up: asked twice a second whether anybody still waits.
+        directory: the home.
+        given_up: called at least twice a second; returns True if nobody waits any more.
 
     Raises:
-        FilrougeError: what kept it from starting.
-        DaemonUnavailable: it does not answer and left no word; with the place of its log.
+        FilrougeError: the reason why it could not start.
+        DaemonUnavailable: it does not answer and gave no reason; the message names its log.
     """
     _writable(directory)
     with suppress(FileNotFoundError):
@@ -66,20 +67,23 @@ def wake(directory: str, *, given_up: Callable[[], bool] = lambda: False) -> Non
 
 
 def wait_started(directory: str) -> None:
-    """Wait while a daemon is coming up, until it answers or has ended."""
+    """Wait while a daemon is starting, until it answers or has ended."""
     deadline = time.monotonic() + LONGEST_START_SECONDS
     while client.is_starting(directory) and time.monotonic() < deadline:
         time.sleep(_PAUSES[-1])
 
 
 def renew(directory: str, reply: Reply) -> None:
-    """Where an older daemon answered, have this version's take over, and wait for it; what was answered is done."""
+    """If an older daemon answered, let this version's daemon take over and wait for it.
+
+    The request that it answered is done and need not be repeated.
+    """
     if client.succeed(directory, reply):
         client.wait_ready(directory, time.monotonic() + START_SECONDS)
 
 
 def hanging(directory: str, seconds: float) -> DaemonUnavailable:
-    """The error about a daemon that is there and says nothing."""
+    """Return the error for a daemon that runs but does not answer."""
     return DaemonUnavailable(
         f"The daemon is there and did not answer within {seconds:.0f} seconds.",
         remedy=f"Try again; if it stays so, end the process named in {inside(directory, RUNTIME)}.",
@@ -87,7 +91,7 @@ def hanging(directory: str, seconds: float) -> DaemonUnavailable:
 
 
 def out_of_reach(url: str) -> DaemonUnavailable:
-    """The error about a daemon elsewhere that does not answer."""
+    """Return the error for a remote daemon that does not answer."""
     return DaemonUnavailable(
         f"The daemon at {url} does not answer.",
         remedy=f"Check the address, or unset {client.URL} to use this machine's.",
@@ -110,7 +114,7 @@ def _writable(directory: str) -> None:
 
 
 def _failure(directory: str) -> FilrougeError | None:
-    """The word that a daemon left which could not start, or None."""
+    """Return the error in the failure file of a daemon that could not start, or None."""
     try:
         with open(inside(directory, FAILURE), encoding="utf-8") as file:
             word: dict[str, Any] = json.load(file)

@@ -1,4 +1,8 @@
-"""Forgetting as values: what is asked, every row that goes, and the receipt."""
+"""Values of forgetting: affected rows, the preview and the receipt.
+
+A preview contains excerpts. It is shown to the person who asked and never stored. A receipt contains counts and no
+words.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,15 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
-# Forgetting, as values: what is asked, every row that it would touch, what was done, and the receipt.
-#
-# A preview holds excerpts, for whoever asked and nobody else: it is shown and never stored. A receipt holds counts.
-
 How = Literal["exact", "related", "tied"]
 """Why a row is touched: it holds the words; it is about the same; it hangs on one that is."""
 Deed = Literal["erased", "emptied", "rebuilt", "unlinked"]
 """What becomes of a row: it goes; it stays without its words; it is made anew of what is left; it loses a reference."""
 
-#: Spec GARD-4: how many hits a search may add, and how relevant each must be at least.
+#: Spec GARD-4: most hits that a search may add, and their lowest relevance.
 MOST_RELATED: Final = 20
 LEAST_RELEVANCE: Final = 0.5
-#: What nobody can promise, in every receipt.
+#: What forgetting cannot guarantee; part of every preview and receipt.
 NOT_PROMISED: Final = (
     "what the cells of a solid-state disk still hold after a file was overwritten",
     "snapshots of the file system, and backups made by other programs",
@@ -37,10 +37,10 @@ class Row:
     """One affected row.
 
     Attributes:
-        id: its key; of a key of several columns, all of them with a space between.
-        excerpt: the beginning of its words, for the preview alone.
-        relevance: where a search found it.
-        content: a hash of what it holds; another one if it changes.
+        id: its key; the columns of a composite key are joined by a space.
+        excerpt: the beginning of its text, for the preview only.
+        relevance: relevance in the search; None if no search found it.
+        content: a hash of its content, which detects changes.
     """
 
     table: str
@@ -52,7 +52,7 @@ class Row:
     content: str
 
     def to_json(self) -> dict[str, Any]:
-        """What the preview says of it."""
+        """Return the row as the preview shows it."""
         shown = asdict(self)
         del shown["content"]
         return shown
@@ -60,10 +60,10 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
-    """A backup inside the home that holds some of it.
+    """A backup inside the home that contains affected rows.
 
     Attributes:
-        rows: how many of its rows would go, by table.
+        rows: number of its rows that would go, by table.
     """
 
     name: str
@@ -76,11 +76,11 @@ class Preview:
 
     Attributes:
         rows: every row of every table that it would touch.
-        shared: memories that rest on the same words alone, and go along because nothing of them would be left.
-        rebuilt: what is made anew without it, in words.
-        backups: those that would be rewritten.
-        notices: what the search could not use.
-        token: what executing it takes; another one as soon as anything of this changed.
+        shared: memories that go along because they have no other evidence.
+        rebuilt: what is rebuilt without the forgotten rows, as text.
+        backups: backups that would be rewritten.
+        notices: parts of the search that were not available.
+        token: required to execute; it changes as soon as anything in the preview changes.
     """
 
     rows: tuple[Row, ...]
@@ -92,11 +92,11 @@ class Preview:
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
-        """How many rows of each table, by what becomes of them."""
+        """The number of rows by table and deed."""
         return counted(self.rows)
 
     def to_json(self) -> dict[str, Any]:
-        """The body of an answer."""
+        """Return the preview as a response body."""
         return {
             "token": self.token,
             "counts": self.counts,
@@ -110,24 +110,21 @@ class Preview:
 
 
 def counted(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """How many rows of each table, by what becomes of them."""
+    """Return the number of rows by table and deed."""
     found: dict[str, dict[str, int]] = {}
     for (table, deed), n in sorted(Counter((row.table, row.deed) for row in rows).items()):
         found.setdefault(table, {})[deed] = n
     return found
 
 
-# A receipt of forgetting: who, when, how many rows of which table, which files, what was found then. No words.
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
-    """One act of forgetting.
+    """The record of one act of forgetting.
 
     Attributes:
         content: `counts` by table and deed; `files` that were rewritten or removed; `backups` with the counts of each;
-            `log_emptied`, False while a reader still holds the write-ahead log; `searched`, what a search for the same
-            afterwards still found; `not_promised`; `seconds`.
+            `log_emptied`, False while a reader still blocks truncating the write-ahead log; `searched`, what a search
+            for the forgotten text still found afterwards; `not_promised`; `seconds`.
     """
 
     id: str
@@ -137,14 +134,14 @@ class Receipt:
     signature: bytes = b""
 
     def signed(self, signature: bytes) -> Receipt:
-        """The same with its signature."""
+        """Return a copy with this signature."""
         return replace(self, signature=signature)
 
     def changed(self, **content: object) -> Receipt:
-        """The same with more to say; its signature no longer holds."""
+        """Return a copy with more content and without a signature."""
         return replace(self, content={**self.content, **content}, signature=b"")
 
     def to_json(self) -> dict[str, Any]:
-        """The body of an answer."""
+        """Return the receipt as a response body."""
         head = {"receipt": self.id, "at": self.at.isoformat(), "actor": self.actor}
         return {**head, **self.content, "signature": self.signature.hex()}

@@ -1,8 +1,8 @@
-"""Old copies: what is forgotten leaves the backups of the home as well.
+"""Forgetting in the backups of the home.
 
-Each is copied, brought to the present schema, and the same rows and the same words are taken out of it there, with
-whatever hangs on them in that copy; once it is sound and holds none of it, it takes the place of the former file. A
-backup of before is so rewritten whole or, where anything fails, left as it was and named in the receipt.
+Each backup is copied and migrated to the present schema. The same rows and texts are deleted there, with everything
+that depends on them in that copy. If the copy is sound and no longer contains any of them, it replaces the backup. If
+anything fails, the backup stays as it was and the receipt names it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LONGEST_WAIT, _LOOK_SECONDS = 120.0, 0.2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sought:
-    """What is taken out of a copy: rows by their id, and whatever says these words."""
+    """What to delete from a backup: rows by id, and every row that contains these words."""
 
     ids: tuple[str, ...]
     words: tuple[str, ...]
@@ -40,7 +40,7 @@ class Sought:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swept:
-    """What became of a copy: rewritten, or why not."""
+    """The result for one backup: rewritten, or why not."""
 
     copy: Copy
     rewritten: bool
@@ -48,7 +48,7 @@ class Swept:
 
 
 def copies(home: str) -> list[str]:
-    """The backups in the home."""
+    """Return the paths of the backups in the home."""
     folder = backup_files.folder(home)
     with suppress(OSError):
         found = [
@@ -59,7 +59,10 @@ def copies(home: str) -> list[str]:
 
 
 def holding(parts: Parts, sought: Sought) -> list[Copy]:
-    """The backups that hold some of it; one of an older schema is named without counts: it is searched later."""
+    """Return the backups that contain affected rows; one of an older schema is listed without counts.
+
+    Such a backup is searched when it is swept.
+    """
     found: list[Copy] = []
     for path in copies(parts.home):
         name = os.path.basename(path)
@@ -81,7 +84,7 @@ def holding(parts: Parts, sought: Sought) -> list[Copy]:
 
 
 def sweep(parts: Parts, sought: Sought, *, at: datetime, actor: str) -> list[Swept]:
-    """Take it out of every backup."""
+    """Delete from every backup; return a result for each backup that contained any of it, or failed."""
     if not copies(parts.home):
         return []
     with _lock(parts.home):
@@ -90,10 +93,10 @@ def sweep(parts: Parts, sought: Sought, *, at: datetime, actor: str) -> list[Swe
 
 @contextmanager
 def _lock(home: str) -> Generator[None]:
-    """Wait for the lock of the backups: one that is being made may be of before, and is to be swept as well.
+    """Wait for the lock of the backups. A backup being made may still contain the rows and must be swept too.
 
     Raises:
-        Busy: it takes too long.
+        Busy: the wait timed out.
     """
     deadline = monotonic() + _LONGEST_WAIT
     with ExitStack() as held:
@@ -123,7 +126,7 @@ def _swept(parts: Parts, sought: Sought, at: datetime, actor: str) -> list[Swept
 
 
 def _rewrite(parts: Parts, path: str, sought: Sought, at: datetime, actor: str) -> Swept | None:
-    """Rewrite one backup; None where it holds nothing of it."""
+    """Rewrite one backup; return None if it contains none of it."""
     new = backup_files.unfinished(backup_files.folder(parts.home))
     try:
         backup_files.private_copy(path, new)
@@ -161,7 +164,7 @@ def _taken_out(parts: Parts, database: Database, sought: Sought, at: datetime, a
 
 
 def _reach(parts: Parts, tx: Tx, sought: Sought) -> tuple[Found, dict[str, int]]:
-    """What of it a copy holds, and how many rows of each table that touches."""
+    """Return the matching rows of a copy, and how many rows of each table forgetting them would touch."""
     forgetting = Forgetting(tx, parts.analyser)
     found: dict[str, list[str]] = {table: list(ids) for table, ids in forgetting.exact(sought.words).items()}
     for table, ids in forgetting.present(sought.ids).items():
@@ -173,7 +176,7 @@ def _reach(parts: Parts, tx: Tx, sought: Sought) -> tuple[Found, dict[str, int]]
 
 
 def _put_in_place(new: str, path: str) -> None:
-    """Let the copy take the backup's place, with a manifest that is true of it; what has none gets none."""
+    """Replace the backup with the copy and update its manifest; a backup without a manifest gets none."""
     about = backup_files.read_manifest(path)
     if about is None:
         _sync(new)
@@ -206,12 +209,12 @@ def _remove(*paths: str) -> None:
 
 
 def _remove_empty_logs(path: str) -> None:
-    """Looking into a database that was copied as it was in use makes a log beside it."""
+    """Remove the empty log that SQLite creates when it opens a copy in WAL mode."""
     with suppress(FileNotFoundError):
         if os.path.getsize(f"{path}-wal") == 0:
             _remove(*_logs(path))
 
 
 def names_of(swept: Sequence[Swept]) -> list[str]:
-    """The files that were rewritten."""
+    """Return the names of the files that were rewritten."""
     return [f"{BACKUPS}/{one.copy.name}" for one in swept if one.rewritten]

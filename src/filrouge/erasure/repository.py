@@ -1,7 +1,10 @@
-"""The deed of forgetting, in one transaction of one database: the rows go, what they were summed up in is queued anew.
+"""Forgetting in one database: which rows go with what is named, the deletion, and signed receipts.
 
-The same is done in the database that is in use, in every backup of the home, and in an older database that was put
-back: there the work that it leaves waits until somebody opens it.
+Everything happens in the caller's transaction. The same code runs on the database in use, on every backup of the home,
+and on an older database that was put back. Derived rows are queued to be rebuilt; in a backup those jobs wait until it
+is opened.
+
+Deleted rows are overwritten in the file (`secure_delete`) once the write-ahead log is truncated, which the caller does.
 """
 
 from __future__ import annotations
@@ -39,24 +42,12 @@ from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis
 from filrouge.threads.upkeep import refit
 
-# Erasing in one database: what goes with what is named, the rows themselves, and signed receipts.
-
-# Erasing: memories and turns leave every table, and the journal keeps its chain without their words.
-#
-# A memory goes with the turns that it rests on, because they hold its words, and a turn with the payload of the event
-# that brought it. Nothing is erased that nobody named, except for those: where another memory rests on such a turn
-# alone, the whole is refused and that memory named. One that has other evidence keeps its text and loses this
-# evidence. What was said again in a turn that no erased memory cites is another turn, and stays. A thread goes with
-# the last of its turns. What an analysed session came to goes with any of its turns: its summaries, where its work
-# stood, the concepts that no other session spoke of, and what was kept of tool output.
-#
-# The rows are overwritten in the file (`secure_delete`) once the write-ahead log is empty; that is the caller's to
-# do.
+# Erasing memories and turns.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Doomed:
-    """What is to go: ids of memories, of turns, and of the events whose payloads hold the turns."""
+    """The ids to erase: memories, turns, and the events whose payloads contain the turns."""
 
     memories: tuple[str, ...]
     turns: tuple[str, ...]
@@ -64,7 +55,15 @@ class Doomed:
 
 
 class Erasing:
-    """Takes rows out of one database."""
+    """Deletes memories and turns from every table; the journal keeps its chain without their text.
+
+    Erasing a memory erases the turns that it cites, because they contain its words. Erasing a turn empties the payload
+    of its event. Nothing else is erased unless it was named: if another memory rests only on such a turn, the request
+    is refused and the error names that memory. A memory with other evidence keeps its text and loses this evidence. A
+    turn that repeats the words, but is not cited by an erased memory, stays. A thread goes with its last turn. Erasing
+    a turn of an analysed session also erases what was derived from it: summaries, the state of its work, concepts that
+    no other session mentions, and what was kept of tool output.
+    """
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -75,12 +74,12 @@ class Erasing:
         self._journal = Journal(tx)
 
     def reach(self, ids: Collection[str]) -> Doomed:
-        """What goes with the memories and turns of these ids.
+        """Return everything that goes with the memories and turns of these ids.
 
         Raises:
-            BadInput: a memory that is not among them rests on what would go, and on nothing else.
-            Busy: a transcript that may hold one of the turns is about to be read, and would bring it back.
-            NotFound: there is no memory and no turn of one of these ids.
+            BadInput: a memory that was not named rests only on what would go.
+            Busy: a transcript that may contain one of the turns is queued to be read and would bring it back.
+            NotFound: no memory or turn has one of these ids.
         """
         given = tuple(dict.fromkeys(ids))
         memories = tuple(self._memories.some(given))
@@ -102,7 +101,7 @@ class Erasing:
         return Doomed(memories=memories, turns=ids_of_turns, events=events)
 
     def carry_out(self, doomed: Doomed, *, at: datetime, actor: str) -> int:
-        """Take them out; how many entries of the journal lost their payload. Each id leaves a record without words."""
+        """Delete the rows and journal each without its text; return how many old entries lost their payload."""
         memories, turns, events = (json.dumps(ids) for ids in (doomed.memories, doomed.turns, doomed.events))
         self._tx.run("answered.empty")
         going = self._turns.get(doomed.turns)
@@ -151,7 +150,7 @@ class Erasing:
 
 
 def jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
-    """The names of the jobs that would read what is gone, or have read it and not yet written what they made of it."""
+    """Return the names of jobs that would read the deleted rows, or have read them but not written a result."""
     of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread", "reconsider") for id_ in doomed.turns]
     sums = ("digest", "synthesise", "recount")
     of_turns += {f"{kind}:{turn.host}:{turn.scope.session}" for turn in turns for kind in sums}
@@ -164,12 +163,7 @@ def jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
     ]
 
 
-# Forgetting in one database: from the rows that somebody wants gone to every row that hangs on them, and their going.
-#
-# A `Reach` names each row by table and id before anything is written, and nothing else is written afterwards. From a
-# memory it goes to all its versions, to the turns that they rest on, to memories that would be left without evidence,
-# and to what was derived from their sessions and threads, until nothing new comes. `erasure.repository` takes out what
-# is erased.
+# Forgetting rows with everything that depends on them.
 
 Found = Mapping[str, Collection[str]]
 """Ids by the name of their table."""
@@ -179,21 +173,21 @@ _FEW: Final = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reach:
-    """Every row that goes or changes.
+    """Every row that is deleted or changed.
 
     Attributes:
-        doomed: what is erased with its own words.
-        shared: those of its memories that nobody asked about: they rest on the same words alone.
-        recounted: concepts that other sessions speak of, too.
-        sessions: analysed ones, to be analysed anew; `worked`: those whose syntheses are made anew.
-        ended: threads of which nothing is left; `changed`: those that are named anew; `renamed`: of these, the ones
-            whose own title or summary holds the words, whoever wrote it.
-        bridges: to be found anew; `reasons`: those that stay without their reason.
+        doomed: rows erased with their own text.
+        shared: memories among them that were not requested, but have no other evidence.
+        recounted: concepts that other sessions also mention; their counts change.
+        sessions: analysed sessions to analyse again; `worked`: sessions whose syntheses are made again.
+        ended: threads without any turn left; `changed`: threads to name again; `renamed`: those among the changed whose
+            own title or summary contains the words, whoever wrote it.
+        bridges: bridges to compute again; `reasons`: bridges that stay but lose their reason.
         journal: entries that lose their payload.
-        notes: of the vault, by path, that leave the index; `chunks`: of others, too; `passages`: what these say. The
-            files are the user's and stay.
-        texts: of what is erased; `sayings`: titles, reasons, values that go.
-        keys: host, session and key of what was handed over.
+        notes: paths of vault notes that leave the index; `chunks`: chunks that leave it, including those of other
+            notes; `passages`: their text. The files belong to the user and stay.
+        texts: texts of the erased rows; `sayings`: titles, reasons and values that go.
+        keys: host, session and key of the delivered messages.
     """
 
     doomed: Doomed
@@ -224,7 +218,12 @@ class Reach:
 
 
 class Forgetting:
-    """Finds and takes out of one database what is to be forgotten."""
+    """Finds and deletes what is to be forgotten in one database.
+
+    A `Reach` lists each row by table and id before anything is written, and only those rows are written. It extends
+    from a memory to all its versions, to the turns that they cite, to memories that would lose all their evidence, and
+    to everything derived from their sessions and threads, until nothing new is found.
+    """
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -234,8 +233,8 @@ class Forgetting:
         self._erasing = Erasing(tx, analyser)
 
     def exact(self, words: Sequence[str]) -> dict[str, list[str]]:
-        """The rows that hold one of these texts (`memories.models`), by table."""
-        # Few are looked for one by one: the engine passes over what has not even their longest word.
+        """Return the rows that contain one of these texts (see `memories.models.holds`), by table."""
+        # A few texts are searched one by one, so SQLite can skip rows without their longest run of plain letters.
         alone = len(words) <= _FEW
         looks = [([one], f"%{telling_run(one)}%") for one in words] if alone else [(list(words), "%")]
         found: dict[str, dict[str, None]] = {}
@@ -246,42 +245,45 @@ class Forgetting:
         return {table: list(ids) for table, ids in found.items()}
 
     def is_within(self, word: str) -> bool:
-        """True if a row has these letters inside of longer words: then a file that has them need not say the word."""
+        """Return True if a row contains these letters, even inside a longer word.
+
+        Then a file with these letters need not contain the word itself.
+        """
         escaped = word.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return self._tx.one("exact.within", {"like": f"%{escaped}%"}) is not None
 
     def known(self, id_: str) -> list[str]:
-        """The tables that have a row of this id."""
+        """Return the tables that have a row with this id."""
         return [row["place"] for row in self._tx.all("forgetting.known", {"id": id_})]
 
     def texts_of(self, id_: str) -> list[str]:
-        """What the row of this id says."""
+        """Return the texts of the row with this id."""
         said = [one.text for one in self._memories.some([id_]).values()] + [one.text for one in self._turns.get([id_])]
         return said + list(self._sayings((), [id_], [id_]))
 
     def newest(self) -> tuple[int, ...]:
-        """Up to where the tables are filled whose rows others are made of: another one once anything came."""
+        """Return the highest row numbers of the source tables; they change as soon as a row is added."""
         row = self._tx.one("forgetting.newest")
         return tuple(int(value) for value in row.values()) if row else ()
 
     def is_coming(self, text: str) -> bool:
-        """True while an event that says this is not yet understood."""
+        """Return True while an event with this text is queued and not yet processed."""
         return self._tx.one("forgetting.queued", {"words": json.dumps([text])}) is not None
 
     def is_read(self, sessions: Sequence[Session]) -> bool:
-        """True while a look into a transcript of these sessions is to come."""
+        """Return True while a transcript of one of these sessions is queued or being read."""
         return self._tx.one("jobs.reading", as_json(sessions=pairs(sessions))) is not None
 
     def hasten(self, sessions: Sequence[Session], now: datetime) -> None:
-        """Let these looks come at once."""
+        """Make the queued transcript reads of these sessions due now."""
         self._tx.run("jobs.hasten", as_json(sessions=pairs(sessions)) | {"now": to_text(now)})
 
     def present(self, ids: Sequence[str]) -> dict[str, list[str]]:
-        """Those of these memories, turns and events that are there with their words, by table."""
+        """Return the memories, turns and events with these ids that still have their text, by table."""
         return by_table(self._tx.all("forgetting.present", as_json(ids=ids)))
 
     def parts_of(self, found: Found) -> dict[str, list[str]]:
-        """The same with the turns of the events and threads among them, where somebody named these."""
+        """Return the same rows, with the turns of the named events and threads added."""
         of_events = self._ids("forgetting.turns_of_events", {"ids": found.get("events", ())})
         threads = [row["id"] for row in self._tx.all("threads.with_merged", as_json(ids=found.get("threads", ())))]
         of_threads = self._ids("forgetting.turns_of_threads", {"ids": threads})
@@ -289,7 +291,7 @@ class Forgetting:
         return {table: list(ids) for table, ids in found.items()} | {"turns": turns}
 
     def reach(self, found: Found) -> Reach:
-        """Everything that goes with these rows."""
+        """Return everything that goes with these rows."""
         memories, turns, shared, sessions = self._widened(found)
         going = self._turns.get(turns)
         events = [*found.get("events", ()), *(turn.event_id for turn in going if turn.event_id)]
@@ -339,17 +341,18 @@ class Forgetting:
         )
 
     def rows(self, reach: Reach, exact: Found, related: Mapping[str, float]) -> tuple[Row, ...]:
-        """Everything that is touched, row by row.
+        """Return every touched row.
 
         Args:
-            exact: what holds the words; related: by id, how relevant a search found it.
+            exact: rows that contain the words.
+            related: relevance by id, for rows that a search found.
         """
         holding = {(table, id_) for table, ids in exact.items() for id_ in ids}
         found = self._tx.all("forgetting.rows", _parameters(reach))
         return tuple(_row(row, holding, related) for row in found)
 
     def carry_out(self, reach: Reach, *, at: datetime, actor: str) -> None:
-        """Take it out; each memory and turn that goes leaves a record without words in the journal."""
+        """Delete and change the rows of a reach; each deleted memory and turn leaves a journal entry without text."""
         self._tx.run("journal.redact", {"seqs": json.dumps([int(seq) for seq in reach.journal])})
         self._tx.run("recalls.empty", as_json(ids=reach.recalls))
         self._tx.run("jobs.drop", as_json(ids=reach.jobs))
@@ -369,7 +372,11 @@ class Forgetting:
             journal.append(at=at, actor=actor, action="erase", subject_id=id_, payload={"reason": "its words"})
 
     def _widened(self, found: Found) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Session, ...]]:
-        """Memories, turns, the memories among them that only rest on the same words, and the analysed sessions."""
+        """Extend the rows to their dependents.
+
+        Returns:
+            Memories; turns; the memories among them that have no other evidence; the analysed sessions.
+        """
         memories, turns = dict.fromkeys(found.get("memories", ())), dict.fromkeys(found.get("turns", ()))
         named = {*found.get("session_analyses", ()), *found.get("analysis_cache", ())}
         own = [Session(host=host, id=id_) for one in sorted(named) for host, _, id_ in [one.partition(" ")]]
@@ -388,7 +395,7 @@ class Forgetting:
         return tuple(memories), tuple(turns), tuple(shared), sessions
 
     def _left_alone(self, memories: Collection[str], turns: Collection[str]) -> list[str]:
-        """Memories that these turns are all the evidence of."""
+        """Return the memories whose whole evidence is in these turns."""
         rests_on: dict[str, set[str]] = {}
         for row in self._tx.all("evidence.citing", as_json(turns=turns)):
             rests_on.setdefault(row["memory_id"], set()).add(row["turn_id"])
@@ -435,20 +442,17 @@ def _parameters(reach: Reach) -> dict[str, object]:
     )  # fmt: skip
 
 
-# Receipts: what forgetting took, in counts, signed; never what it was.
-#
-# The signature is an HMAC-SHA-256 under the key of the home. It proves to whoever holds that key that the receipt was
-# made in this home and not changed since; it proves nothing to anybody else, for whom the holder could have made any.
+# Signed receipts.
 
 
 class Receipts:
-    """The table."""
+    """The table of receipts: signed counts of what was forgotten, never the text."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def put(self, receipt: Receipt, key: bytes) -> Receipt:
-        """Keep a receipt, or what became of it since; with its signature."""
+        """Sign and store a receipt, or an updated version of it."""
         signed = receipt.signed(sign(receipt, key))
         row = {
             "id": signed.id,
@@ -461,10 +465,10 @@ class Receipts:
         return signed
 
     def get(self, id_: str) -> Receipt:
-        """One of them.
+        """Return one receipt.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: there is no receipt with this id.
         """
         row = self._tx.one("receipts.get", {"id": id_})
         if row is None:
@@ -472,18 +476,22 @@ class Receipts:
         return _receipt(row)
 
     def all(self, limit: int) -> list[Receipt]:
-        """The newest, newest first."""
+        """Return the newest receipts, newest first."""
         return [_receipt(row) for row in self._tx.all("receipts.all", {"limit": limit})]
 
 
 def sign(receipt: Receipt, key: bytes) -> bytes:
-    """The signature of a receipt's content, date and author."""
+    """Return the signature over a receipt's id, content, date and actor.
+
+    It is an HMAC-SHA-256 under the key of the home. It proves to the holder of the key that the receipt was made in
+    this home and not changed. It proves nothing to others, because the holder could forge any receipt.
+    """
     said = {"id": receipt.id, "at": to_text(receipt.at), "actor": receipt.actor, "content": dict(receipt.content)}
     return hmac.digest(key, b"receipt\0" + seals.canonical(said), hashlib.sha256)
 
 
 def holds(receipt: Receipt, key: bytes | None) -> bool:
-    """True if the receipt is as this home made it."""
+    """Return True if the signature is valid under this home's key."""
     return key is not None and hmac.compare_digest(sign(receipt, key), receipt.signature)
 
 
@@ -497,19 +505,19 @@ def _receipt(row: dict[str, Any]) -> Receipt:
     )
 
 
-#: What a thread is called of which neither a turn nor its own title is left.
+#: Title of a thread that has lost its own title, until it is named again.
 _NAMELESS = "…"
 
 
 def carry_out(parts: StoreContext, tx: Tx, reach: Reach, *, at: datetime, actor: str, space_id: str) -> None:
-    """Take out everything in a reach, and queue the work that makes again what was derived from it.
+    """Delete everything in a reach, and queue the rebuilding of what was derived from it.
 
     Args:
-        space_id: the embedding space in which threads get their vectors.
+        space_id: the embedding space for the vectors of changed threads.
     """
     reading = [f"{EXTRACT}:{one.host}:{one.id}" for one in reach.worked]
     waited = [name for name in reading if Jobs(tx).known_as(name)]
-    Jobs(tx).drop(waited)  # a model may be reading just now what goes: what it answers is not written
+    Jobs(tx).drop(waited)  # a model may be reading a deleted text right now; its answer is discarded
     Forgetting(tx, parts.analyser).carry_out(reach, at=at, actor=actor)
     for session in reach.sessions:
         queue_digest(parts, tx, session)
@@ -532,20 +540,20 @@ def carry_out(parts: StoreContext, tx: Tx, reach: Reach, *, at: datetime, actor:
 
 
 def tombstones_of(reach: Reach, stones: Stones, at: datetime) -> list[Tombstone]:
-    """What must not come back: the rows, the keys that hosts know them by, and every text that went."""
+    """Return the tombstones of a reach: its rows, the keys by which hosts know them, and every deleted text."""
     rows = [*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events, *reach.syntheses, *reach.reasons]
     rows += [*reach.recalls, *reach.unread, *reach.informed]
     found = [Tombstone(hash=stones.row(id_), kind="row", at=at) for id_ in rows]
     found += [Tombstone(hash=stones.key(*key), kind="key", at=at) for key in reach.keys]
     texts = dict.fromkeys((*reach.texts, *reach.sayings, *reach.passages, *reach.notes))
-    # A file may be cut otherwise in an older database, so there all of a note goes of which a part went.
+    # An older database may split a file differently, so there a note goes whole if any part of it was forgotten.
     cut = dict.fromkeys(path for path, _, _ in (id_.rpartition("#") for id_ in reach.chunks))
     found += [Tombstone(hash=stones.row(path), kind="row", at=at) for path in cut]
     return found + [Tombstone(hash=stones.text(text), kind="text", at=at) for text in texts if text.strip()]
 
 
 def rebuilt(reach: Reach) -> tuple[str, ...]:
-    """What is made anew without it, in words."""
+    """Return what is rebuilt without the deleted rows, as text for the user."""
     said = [
         _many(len(reach.changed), "thread is named anew and its vectors, bridges and summary are made again"),
         _many(len(reach.sessions), "session is summed up anew, with its concepts"),

@@ -1,9 +1,14 @@
-"""Replay of tombstones: an older database that is put back loses what was forgotten since.
+"""Forgetting: preview, delete, verify, write a receipt; and replaying tombstones on an older database.
 
-The table of tombstones goes back in time with its database, the file beside it does not. `filrouge restore` replays
-them on the copy before that takes the memory's place. A file that was put back by hand is compared at every start: what
-only the file of tombstones knows was forgotten after this database was made. The rows are found by their ids, the keys
-of their hosts and their texts, and are forgotten again with all that depends on them here.
+A preview lists every row that would change and returns a token, an HMAC over the request and those rows. `forget` takes
+the token and raises `Stale` if any of the rows changed. It deletes the rows in one transaction. Then it cleans indexes,
+caches, files and backups, searches them all for the forgotten text, and completes the receipt. The request and the
+deleted texts are never stored; they stay in memory until that search is done.
+
+When an older database is put back, its table of tombstones is older too, but the file beside it is not. `restore`
+replays the tombstones on its copy before that replaces the memory. A database that was put back by hand is compared at
+every start: a tombstone found only in the file is newer than the database. Rows are matched by id, host key and text,
+and forgotten again with everything that depends on them.
 """
 
 from __future__ import annotations
@@ -59,29 +64,27 @@ from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis
 from filrouge.threads.upkeep import refit
 
-# Forgetting: a preview of every row that goes, a token for exactly that, deletion, verification, and a receipt.
+# Cleaning and searching the files beside the database.
 
-# The files of a home beside its database: what holds the words is taken out of them, and all are searched afterwards.
-#
-# A text may stand in a file as it is, in other letters, escaped as in JSON, as UTF-16 or as base64. Files of models
-# are not looked into: nobody's words get there. The log is never to hold what was said, but a failing job's error may
-# repeat it; there the words are overwritten in place, so that who writes the log meanwhile is not disturbed.
-
-#: Folders that hold nobody's words.
+#: Folders that contain no user text.
 _NOT_OURS: Final = ("models",)
-#: A long text is looked for by pieces of it, since a database cuts it into pages.
+#: A long text is searched by its first and last characters, because a database splits it over pages.
 _PIECE: Final = 40
 _SHORTEST: Final = 3
-#: So many bytes do not stand in a file by chance; fewer count only where they are a word by themselves.
+#: A match of this many bytes is never chance; a shorter one counts only as a separate word.
 _SURE: Final = 8
-#: A file is read piece by piece: a database may be larger than what this process should take.
+#: Files are read in chunks: a database may be larger than the memory this process should use.
 _CHUNK, _OVERLAP = 8 << 20, 1024
-#: So many of the texts that went are looked for in the files; of rows all of them are.
+#: Most forgotten texts that are searched for in files; every one of them is deleted from the rows.
 MOST_TEXTS: Final = 12
 
 
 def clean_beside(home: str, words: Sequence[str]) -> list[str]:
-    """Take these words out of the spool's left files and the log; the names of the files that held them."""
+    """Remove these words from leftover spool files and the log; return the names of the files that held them.
+
+    The log should not contain user text, but the error of a failing job may repeat it. It is overwritten in place, so
+    that a process writing the log is not disturbed.
+    """
     changed: list[str] = []
     spool = inside(home, SPOOL)
     for name in _names(spool):
@@ -96,7 +99,11 @@ def clean_beside(home: str, words: Sequence[str]) -> list[str]:
 
 
 def traces(home: str, texts: Sequence[str]) -> list[str]:
-    """The names of the files of a home in which one of these texts stands, in whatever writing."""
+    """Return the files of a home that contain one of these texts.
+
+    A text is found as is, in another case, JSON-escaped, as UTF-16 or as base64. Model files are not searched, because
+    no user text gets there.
+    """
     pieces = list(dict.fromkeys(piece for text in texts for piece in _pieces(text)))
     plain = list(dict.fromkeys(form for piece in pieces for form in _plain(piece)))
     exact = list(dict.fromkeys(form for text in texts for piece in _pieces(text)[:1] for form in _encoded(piece)))
@@ -104,7 +111,7 @@ def traces(home: str, texts: Sequence[str]) -> list[str]:
 
 
 def _holds(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
-    """True if a file holds one of these; the plain ones in letters of any case."""
+    """Return True if a file contains one of these byte strings; `plain` ones match in any case."""
     before = b""
     try:
         with open(path, "rb") as file:
@@ -115,12 +122,12 @@ def _holds(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
                     return True
                 before = content[-_OVERLAP:]
     except OSError:
-        pass  # it went meanwhile
+        pass  # deleted meanwhile
     return False
 
 
 def _plain(text: str) -> Iterator[bytes]:
-    """A text as it is and escaped as in JSON, in UTF-8 and UTF-16, letters that are not ASCII's in either case."""
+    """Yield a text as is and JSON-escaped, in UTF-8 and UTF-16, with non-ASCII letters in either case."""
     for one in (text, folded(text), text.lower(), text.upper()):
         for written in (one, json.dumps(one)[1:-1]):
             for code in ("utf-8", "utf-16-le", "utf-16-be"):
@@ -128,7 +135,7 @@ def _plain(text: str) -> Iterator[bytes]:
 
 
 def _encoded(text: str) -> Iterator[bytes]:
-    """A text in base64, wherever in what was encoded it begins."""
+    """Yield the base64 forms of a text, one for each offset at which it can start within the encoded data."""
     for one in dict.fromkeys((text, folded(text))):
         for shift in range(3):
             encoded = base64.b64encode(b"\0" * shift + one.encode("utf-8", "surrogatepass"))
@@ -149,7 +156,7 @@ def _stands_in(form: bytes, content: bytes) -> bool:
 
 
 def _pieces(text: str) -> list[str]:
-    """The text, or its beginning and end: a database cuts a long one into pages."""
+    """Return the text, or the beginning and end of a long one."""
     plain = text.strip()
     if len(plain) < _SHORTEST:
         return []
@@ -183,7 +190,7 @@ def _spooled_holds(path: str, words: Sequence[str]) -> bool:
 
 
 def _overwritten(path: str, words: Sequence[str]) -> bool:
-    """Blank these words in a file, byte for byte; True if it held any."""
+    """Overwrite these words in a file with the same number of bytes; return True if it held any."""
     changed = False
     with suppress(OSError), open(path, "r+b") as file:
         content = file.read()
@@ -201,20 +208,16 @@ def _overwritten(path: str, words: Sequence[str]) -> bool:
     return changed
 
 
-# Erase: what is named leaves the tables, the indexes in memory, the small files and the write-ahead log.
-#
-# The lowest step of forgetting, without preview or receipt. `erasure.repository` says what goes along and what is
-# refused. Afterwards no file of the home holds the words, unless somebody read the database so long that the log could
-# not be emptied: then it is when the daemon stops, or at the next erasure, and the answer says so.
+# Erasing: the lowest level of forgetting, without preview and receipt.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Erased:
-    """What went.
+    """The result of an erasure.
 
     Attributes:
-        redacted: entries of the journal that lost their payload.
-        out_of_files: False while the write-ahead log could not be emptied, because somebody was reading.
+        redacted: journal entries that lost their payload.
+        out_of_files: False while a reader keeps the write-ahead log from being truncated.
     """
 
     what: Doomed
@@ -223,12 +226,16 @@ class Erased:
 
 
 def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
-    """Erase the memories and turns of these ids for good; there is no way back.
+    """Permanently erase the memories and turns with these ids.
+
+    `erasure.repository` decides which rows go along. Afterwards no file of the home contains the text, unless a long
+    read kept the write-ahead log from being truncated. Then the log is truncated when the daemon stops or at the next
+    erasure.
 
     Raises:
-        BadInput: a memory that is not among them rests on what would go, and on nothing else.
-        Busy: a transcript that may hold one of the turns is about to be read, and would bring it back.
-        NotFound: there is no memory and no turn of one of these ids.
+        BadInput: a memory that was not named rests only on what would go.
+        Busy: a transcript that may contain one of the turns is queued to be read and would bring it back.
+        NotFound: no memory or turn has one of these ids.
     """
 
     def write(tx: Tx) -> tuple[Doomed, int]:
@@ -238,7 +245,7 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         threads = ThreadErasing(tx).of(doomed.turns)
         worked = Syntheses(tx).sessions(doomed.turns)
         redacted = erasing.carry_out(doomed, at=parts.clock.now(), actor=actor)
-        for session in sessions:  # what is left of them is summed up anew
+        for session in sessions:  # summarise again what is left of them
             queue_digest(parts, tx, session)
         for session in worked:
             queue_synthesis(parts, tx, session, "quiet")
@@ -252,7 +259,7 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
 
 
 def leave_indexes(parts: Parts, doomed: Doomed) -> None:
-    """Take what is gone out of everything that is derived from rows and not one of their tables."""
+    """Remove erased rows from indexes and caches outside the database."""
     meaning = parts.meaning
     for id_ in doomed.memories:
         meaning.memory_index.remove(id_)
@@ -265,21 +272,22 @@ def leave_indexes(parts: Parts, doomed: Doomed) -> None:
     parts.noted.forget()
 
 
-# After the deed: the words leave what is not a row (indexes, caches, files, backups), and are looked for once more.
-#
-# The write-ahead log can only be emptied while nobody reads. It is tried at once and for some seconds; where somebody
-# reads longer, a job goes on trying, and the receipt says which of the two it was.
+# After the deletion: cleaning what is not a row, and searching everything once more.
 
 EMPTY_LOG: Final = "empty_log"
 _TRIES, _PAUSE_SECONDS = 20, 0.1
 _AGAIN_SECONDS: Final = 5.0
-#: Rows are looked through for so many of the texts that went.
+#: Most forgotten texts that are searched for in rows.
 _MOST_SOUGHT: Final = 200
 _SHORTEST_SEARCHED: Final = 12
 
 
 def after_the_deed(parts: Parts, reach: Reach, receipt: Receipt, sought: Sought, *, deed_seconds: float) -> Receipt:
-    """Clean what lies beside the database, search for what went, and complete the receipt."""
+    """Clean indexes, files and backups, search for the forgotten text, and complete the receipt.
+
+    The write-ahead log can be truncated only while no reader is active. This is tried for some seconds; after that the
+    job `empty_log` keeps trying, and the receipt says whether the log is empty.
+    """
     began = time.monotonic()
     leave_indexes(parts, reach.doomed)
     write_briefs(parts, None, everywhere=True)
@@ -308,12 +316,12 @@ def after_the_deed(parts: Parts, reach: Reach, receipt: Receipt, sought: Sought,
 
 
 def queue_emptying(tx: Tx, receipt_id: str, at: datetime) -> None:
-    """Have the write-ahead log emptied, whoever ends in between."""
+    """Queue a job that truncates the write-ahead log, so that a crash cannot skip it."""
     Jobs(tx).enqueue(EMPTY_LOG, {"receipt": receipt_id}, dedupe=f"{EMPTY_LOG}:{receipt_id}", at=at)
 
 
 def empty_log(parts: Parts, payload: Payload) -> Outcome:
-    """The job: empty the write-ahead log, and say so in the receipt."""
+    """Job: truncate the write-ahead log and record that in the receipt."""
     emptied = parts.writer.checkpoint()
 
     def write(tx: Tx) -> None:
@@ -324,7 +332,7 @@ def empty_log(parts: Parts, payload: Payload) -> Outcome:
 
 
 def _kept(parts: Parts, tx: Tx, receipt_id: str, told: dict[str, Any]) -> Receipt:
-    """Complete a receipt; it is `ok` once everything is done and nothing was found afterwards."""
+    """Update a receipt; it is `ok` once everything is done and nothing was found afterwards."""
     former = Receipts(tx).get(receipt_id)
     content = {**former.content, **told}
     content["log_emptied"] = bool(content.get("log_emptied") or former.content.get("log_emptied"))
@@ -343,11 +351,12 @@ def _emptied(parts: Parts) -> bool:
 
 
 def _searched(parts: Parts, reach: Reach, sought: Sought) -> dict[str, Any]:
-    """Look for it as somebody would who wants to find it: in every row and every byte, by the words and by the texts.
+    """Search all rows and files for the forgotten words and texts.
 
-    `left` is what still says the words; `inside_other_words`, files that have their letters as rows have them that say
-    longer words, where nobody can tell the two apart; `repeated`, what nobody asked about and says a whole text that
-    went.
+    Returns:
+        `left`, what still contains the words; `inside_other_words`, files where the letters occur while rows contain
+        them only inside longer words, so that the two cannot be told apart; `repeated`, rows and files outside the
+        request that contain a whole forgotten text; and how many texts were searched for.
     """
     texts = [text for text in _telling(reach) if text not in sought.words]
     words = list(sought.words)
@@ -378,7 +387,7 @@ def _holding(parts: Parts, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _telling(reach: Reach) -> list[str]:
-    """The texts that went, those of any length, the longest first."""
+    """Return the deleted texts that are long enough to search for, longest first."""
     return sorted((text for text in reach.texts if len(text.strip()) >= _SHORTEST_SEARCHED), key=len, reverse=True)
 
 
@@ -391,17 +400,13 @@ def _told(swept: Swept) -> dict[str, Any]:
     return told | ({"trouble": swept.trouble} if swept.trouble else {})
 
 
-# Forgetting: a preview of every row that goes, a token for exactly that, the deed, a look whether it held, a receipt.
-#
-# What is asked is never stored: the token is an HMAC over the rows that the preview listed, so whoever shows it asks
-# for these and no others, and gets `Stale` where anything of them changed. What was asked, and the texts that went,
-# are held in memory until they have been looked for everywhere once more.
+# The request itself: preview, token, deletion.
 
 _LOG = logging.getLogger(__name__)
 LONGEST: Final = 2000
-#: A text this short, folded, is everywhere, and says nothing about whether it is the same: characters and words.
+#: Fewest characters and words of a folded text that identify it; a shorter one occurs everywhere.
 _TELLING, _TELLING_WORDS = 12, 2
-#: The queue and what is made anew by itself change all the time; they are listed, and no token depends on them.
+#: Tables that change all the time, such as the queue and derived rows. They are listed, but the token ignores them.
 _RESTLESS: Final = frozenset({"jobs", "vectors", "thread_vectors", "evidence", "concept_mentions"})
 _LONGEST_WAIT: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
@@ -410,16 +415,16 @@ _FORGETTING_TRIES: Final = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What is to be forgotten: everything about a text, or one row with what hangs on it."""
+    """A request to forget: everything about a text, or one row with its dependent rows."""
 
     text: str = ""
     id: str = ""
 
     def checked(self) -> Asked:
-        """The same.
+        """Validate the request and return it without outer white space.
 
         Raises:
-            BadInput: neither is given, or both, or a text of which nobody could tell what it is about.
+            BadInput: neither or both are given, or the text is too long or contains no word.
         """
         if bool(self.text.strip()) == bool(self.id.strip()):
             raise BadInput("Say what to forget: a text, or an id.", remedy="See `filrouge forget --help`.")
@@ -432,7 +437,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Glance:
-    """What a look found: the rows to begin with, why, and by which words others would be known."""
+    """The result of a search: the rows to start from, why, and the words that identify further rows."""
 
     found: Found
     exact: Found
@@ -443,16 +448,16 @@ class _Glance:
 
 
 def preview(parts: Parts, asked: Asked) -> Preview:
-    """Everything that forgetting this would touch. Nothing is changed but the spool, which is taken in.
+    """List everything that forgetting would touch. Changes nothing, except that the spool is taken in.
 
     Raises:
-        BadInput: nothing is asked, or more than one thing.
+        BadInput: nothing is given to forget, or more than one thing.
         NotFound: no row has this id.
     """
     asked = asked.checked()
     _take_in_spool(parts)
     _await_understood(parts, asked)
-    with_room(parts.home, parts.gate.made)  # signs the token
+    with_room(parts.home, parts.gate.made)  # creates the key that signs the token
 
     def look(tx: Tx) -> tuple[_Glance, Reach, tuple[Row, ...]]:
         seen = _look(parts, tx, asked)
@@ -474,8 +479,8 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
     """Forget what a preview listed.
 
     Raises:
-        Stale: any of it changed since, or something was added to it.
-        Busy: a transcript that may hold it is being read, and would bring it back.
+        Stale: a listed row changed since, or a new row matches.
+        Busy: a transcript that may contain it is being read and would bring it back.
         NotFound: no row has this id any more.
     """
     asked, began = asked.checked(), time.monotonic()
@@ -502,7 +507,7 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
         queue_emptying(tx, id_, at)
         content = {"counts": counted(rows), "rebuilt": list(rebuilt(reach)), "not_promised": list(NOT_PROMISED)}
         receipt = Receipts(tx).put(Receipt(id=id_, at=at, actor=actor, content=content), key)
-        StoneFile(parts.home).append(buried)  # last: what cannot be written down is not done either
+        StoneFile(parts.home).append(buried)  # last: if the tombstones cannot be written, the transaction fails
         return reach, receipt
 
     with_room(parts.home, parts.gate.made)
@@ -514,11 +519,11 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
 
 
 def forget_at_once(parts: Parts, asked: Asked, *, actor: str = "user") -> tuple[Preview, Receipt]:
-    """Preview and forget; where something changed in between, look again.
+    """Preview and forget in one call; preview again if something changed in between.
 
     Raises:
-        Stale: it changes all the time.
-        Busy, BadInput, NotFound: as `preview` and `forget`.
+        Stale: the rows changed at every attempt.
+        Busy, BadInput, NotFound: as from `preview` and `forget`.
     """
     for _ in range(_FORGETTING_TRIES - 1):
         shown = preview(parts, asked)
@@ -531,23 +536,23 @@ def forget_at_once(parts: Parts, asked: Asked, *, actor: str = "user") -> tuple[
 
 
 def receipts(parts: Parts, tx: Tx, *, limit: int = 100) -> list[dict[str, Any]]:
-    """The newest receipts, each with whether its signature holds."""
+    """Return the newest receipts, each with whether its signature is valid."""
     key = parts.gate.secret
     return [one.to_json() | {"signature_holds": signature_holds(one, key)} for one in Receipts(tx).all(limit)]
 
 
 def receipt_of(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
-    """One receipt, with whether its signature holds.
+    """Return one receipt, with whether its signature is valid.
 
     Raises:
-        NotFound: naming the id.
+        NotFound: there is no receipt with this id.
     """
     found = Receipts(tx).get(id_)
     return found.to_json() | {"signature_holds": signature_holds(found, parts.gate.secret)}
 
 
 def _look(parts: Parts, tx: Tx, asked: Asked) -> _Glance:
-    """Find the rows to begin with."""
+    """Find the rows to start from."""
     forgetting = Forgetting(tx, parts.analyser)
     newest = forgetting.newest()
     if asked.id:
@@ -587,7 +592,7 @@ def _rows(parts: Parts, tx: Tx, seen: _Glance) -> tuple[Reach, tuple[Row, ...]]:
 
 
 def _token(parts: Parts, asked: Asked, rows: tuple[Row, ...]) -> str:
-    """A keyed hash of what was asked and of every row as it is, good for these alone."""
+    """Return an HMAC over the request and the present content of every listed row."""
     key, _ = parts.gate.made()
     listed = sorted((row.table, row.id, row.deed, row.content) for row in rows if row.table not in _RESTLESS)
     said = journal.canonical({"text": folded(asked.text), "id": asked.id, "rows": listed})
@@ -599,13 +604,13 @@ def _sought(reach: Reach, seen: _Glance) -> Sought:
 
 
 def _has_more(parts: Parts, tx: Tx, seen: _Glance) -> bool:
-    """True if rows hold the words that the look before did not find."""
+    """Return True if rows contain the words that the previous search did not find."""
     exact = Forgetting(tx, parts.analyser).exact(seen.words)
     return any(set(ids) - set(seen.exact.get(table, ())) for table, ids in exact.items())
 
 
 def _take_in_spool(parts: Parts) -> None:
-    """Take the spool in. On a full disk its files stay, and those that hold the words are removed afterwards."""
+    """Take in the spool. If the disk is full its files stay, and those with the words are removed later."""
     try:
         drain_spool(parts)
     except CannotWrite as error:
@@ -613,7 +618,7 @@ def _take_in_spool(parts: Parts) -> None:
 
 
 def _await_understood(parts: Parts, asked: Asked) -> None:
-    """What came in a moment ago is read first: then the preview knows all that hangs on it."""
+    """Wait until queued events with this text are processed, so that the preview includes their rows."""
     deadline = monotonic() + _LONGEST_WAIT
     while asked.text and monotonic() < deadline:
         if not parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).is_coming(asked.text)):
@@ -623,7 +628,7 @@ def _await_understood(parts: Parts, asked: Asked) -> None:
 
 
 def _await_transcripts(parts: Parts, seen: _Glance) -> bool:
-    """Let looks into transcripts that may bring it back come first; True if any was waited for."""
+    """Wait for queued transcript reads that may bring the text back; return True if there were any."""
     deadline = monotonic() + _LONGEST_WAIT
     sessions = parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).reach(seen.found).worked)
     waited = False
@@ -658,7 +663,11 @@ _ACTOR = "tombstones"
 
 
 def bring_up(parts: Parts) -> int:
-    """Hold the home's database against its tombstones; how many memories and turns were taken out again."""
+    """Forget again what the tombstones say the database should not contain.
+
+    Returns:
+        The number of memories and turns that were removed.
+    """
     file = StoneFile(parts.home)
     known, table = file.read(), parts.readers.here(lambda tx: Tombstones(tx).all())
     file.append([one for one in table if one.hash not in known])
@@ -676,30 +685,30 @@ def bring_up(parts: Parts) -> int:
         return 0
     leave_indexes(parts, reach.doomed)
     parts.writer.checkpoint()
-    # It may have been backed up as it was, before it was replaced in its turn.
+    # A backup may have been made of this older database.
     ids = (*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events)
     sweep(parts, Sought(ids=ids, words=(*reach.notes, *reach.passages)), at=parts.clock.now(), actor=_ACTOR)
     return len(reach.doomed.memories) + len(reach.doomed.turns)
 
 
 def replay(parts: StoreContext, present: Database | None, restored: Database) -> int:
-    """Take out of a database that is about to be restored what this home forgot.
+    """Remove from a database that is about to be restored what this home forgot.
 
     Args:
-        present: the database that it replaces, whose table may know more than the file; None where it cannot be read.
-        restored: of the present schema, open for writing by nobody else.
+        present: the database that it replaces, whose table may hold more than the file; None if it cannot be read.
+        restored: of the present schema; no other process has it open.
 
     Returns:
-        How many rows were taken out with their words: memories, turns, notes of the vault and parts of these.
+        The number of rows removed with their text: memories, turns, vault notes and their parts.
     """
     key, known = HomeKey(parts.home).read(), StoneFile(parts.home).read()
     if present is not None:
-        with suppress(StoreError):  # of an older schema, or damaged: the file knows them
+        with suppress(StoreError):  # an older schema or a damaged database; the file has the tombstones
             known = {one.hash: one for one in Tombstones(present.tx).all()} | known
     if key is None or not known:
         return 0
     with restored.transaction() as tx:
-        # What its own table knows was taken out of it before it was copied.
+        # Rows of its own tombstones were already removed before it was copied.
         known = {hash_: known[hash_] for hash_ in known.keys() - {one.hash for one in Tombstones(tx).all()}}
         current = Spaces(tx).current()
         reach = _taken_out(parts, tx, Stones(key), known, current.space.id if current else "")
@@ -712,7 +721,7 @@ def replay(parts: StoreContext, present: Database | None, restored: Database) ->
 def _taken_out(
     parts: StoreContext, tx: Tx, stones: Stones, known: Mapping[bytes, Tombstone], space_id: str
 ) -> Reach | None:
-    """Forget again what these stand for, and set them; None where nothing of it is there."""
+    """Forget the rows that match these tombstones and store the tombstones; return None if no row matches."""
     found: dict[str, list[str]] = {}
     for row in tx.all("tombstones.ids"):
         if stones.row(row["id"]) in known:
@@ -723,7 +732,7 @@ def _taken_out(
             found.setdefault(row["place"], []).append(row["id"])
     for row in tx.all("tombstones.texts"):
         stone = known.get(stones.text(row["text"])) if row["text"] else None
-        # Of a note nothing is read again that was forgotten, so there is no date to compare.
+        # A note has no date. That is safe: a forgotten note is not read again.
         if stone and (row["at"] is None or _of_before(row["at"], stone.at)):
             found.setdefault(row["place"], []).append(row["id"])
     Tombstones(tx).add(known.values())

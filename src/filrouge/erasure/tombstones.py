@@ -1,7 +1,12 @@
-"""The gate: what was forgotten and comes again, from a transcript, the spool or an old copy, is recognised and refused.
+"""Tombstones: recognising forgotten content without storing it, and refusing it when it comes again.
 
-A message is known by the key that its host gave it, or by its text where it was said before it was forgotten: a session
-that is resumed copies its past under other keys. Who says it again afterwards, says it anew.
+A tombstone is an HMAC-SHA-256, under a key that exists only in this home, of a row's id, of the key by which a host
+knows a message, or of a folded text. Tombstones are stored in a table and also in a small file beside the database,
+because the table goes back in time when an older database is put back.
+
+The gate refuses forgotten content that is delivered again by a transcript, the spool or an old copy. A message is
+recognised by its host key, or by its text if it was said before it was forgotten, because a resumed session copies its
+past under other keys. Stating something again after it was forgotten creates a new memory.
 """
 
 from __future__ import annotations
@@ -25,13 +30,6 @@ from filrouge.core.paths import FORGET_KEY, FORGOTTEN, open_own
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import folded
 
-# Tombstones: how a home knows what was forgotten without holding a word of it.
-#
-# A tombstone is an HMAC-SHA-256, under a key that is in this home alone, of a row's id, of the key by which a host
-# knows a message, or of a folded text. They are in a table and, since that table goes when an older database is put
-# back, in a small file beside it. What was handed over before and comes again (a transcript read anew, a spooled
-# event, a copy of the database) is recognised by them and refused. What is said anew after it was forgotten is new.
-
 Kind = Literal["row", "key", "text"]
 KEY, FILE = FORGET_KEY, FORGOTTEN
 _LENGTH: Final = 32
@@ -39,7 +37,7 @@ _LENGTH: Final = 32
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tombstone:
-    """One thing that must not come back."""
+    """The hash of one thing that must not come back."""
 
     hash: bytes
     kind: Kind
@@ -47,13 +45,13 @@ class Tombstone:
 
 
 class HomeKey:
-    """The secret of one home, made when it is first needed."""
+    """The secret key of one home, created when it is first needed."""
 
     def __init__(self, home: str) -> None:
         self._path = os.path.join(home, KEY)
 
     def read(self) -> bytes | None:
-        """The key, or None where nothing was ever forgotten here."""
+        """Return the key, or None if nothing was ever forgotten here."""
         try:
             with open(open_own(self._path, os.O_RDONLY), "rb") as file:
                 found = file.read()
@@ -62,10 +60,10 @@ class HomeKey:
         return found if len(found) == _LENGTH else None
 
     def made(self) -> bytes:
-        """The key, made if it is not there.
+        """Return the key, creating it if needed.
 
         Raises:
-            OSError: the home cannot be written; nothing is left of the attempt.
+            OSError: the home cannot be written; no partial file is left.
         """
         found = self.read()
         if found is None:
@@ -84,21 +82,21 @@ class HomeKey:
 
 
 class Stones:
-    """Makes tombstones under one key."""
+    """Computes tombstone hashes under one key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def row(self, id_: str) -> bytes:
-        """Of a row's id."""
+        """Return the hash of a row's id."""
         return self._of("row", id_)
 
     def key(self, host: str, session: str, key: str) -> bytes:
-        """Of the key of an event or a turn."""
+        """Return the hash of the key of an event or a turn."""
         return self._of("key", "\0".join((host, session, key)))
 
     def text(self, text: str) -> bytes:
-        """Of a text, however its letters and white space are written."""
+        """Return the hash of a text, ignoring case and white space as `folded` does."""
         return self._of("text", folded(text))
 
     def _of(self, kind: Kind, content: str) -> bytes:
@@ -106,21 +104,21 @@ class Stones:
 
 
 class Tombstones:
-    """The table."""
+    """The table of tombstones."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def any(self) -> bool:
-        """True if anything was ever forgotten."""
+        """Return True if anything was ever forgotten."""
         return self._tx.one("tombstones.any") is not None
 
     def add(self, stones: Iterable[Tombstone]) -> None:
-        """Set them; one that stands already takes the later date."""
+        """Store tombstones; an existing one gets the later date."""
         self._tx.many("tombstones.add", [{"hash": one.hash, "kind": one.kind, "at": to_text(one.at)} for one in stones])
 
     def of(self, hashes: Collection[bytes]) -> dict[bytes, datetime]:
-        """Since when those of these stand that do."""
+        """Return the dates of those of these hashes that have a tombstone."""
         found = dict[bytes, datetime]()
         for one in hashes:
             row = self._tx.one("tombstones.of", {"hash": one})
@@ -129,19 +127,19 @@ class Tombstones:
         return found
 
     def all(self) -> list[Tombstone]:
-        """All there are."""
+        """Return all tombstones."""
         rows = self._tx.all("tombstones.all")
         return [Tombstone(hash=row["hash"], kind=row["kind"], at=from_text(row["at"])) for row in rows]
 
 
 class StoneFile:
-    """The file beside the database: a line for each, its kind, hash and date."""
+    """The file of tombstones beside the database: one line each with kind, hash and date."""
 
     def __init__(self, home: str) -> None:
         self._path = os.path.join(home, FILE)
 
     def read(self) -> dict[bytes, Tombstone]:
-        """Those in the file; a line that was cut off is passed over."""
+        """Return the tombstones in the file, by hash; skip an incomplete line."""
         try:
             with open(open_own(self._path, os.O_RDONLY), encoding="ascii", errors="replace") as file:
                 lines = [line.split() for line in file]
@@ -158,23 +156,23 @@ class StoneFile:
         return found
 
     def append(self, stones: Iterable[Tombstone]) -> None:
-        """Write more of them, on disk before this returns.
+        """Append tombstones, synced to disk before this returns.
 
         Raises:
-            OSError: the home cannot be written; the file is as it was.
+            OSError: the home cannot be written; the file is unchanged.
         """
         lines = "".join(f"{one.kind} {one.hash.hex()} {to_text(one.at)}\n" for one in stones)
         if not lines:
             return
         file = open_own(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            _append(file, f"\n{lines}".encode("ascii"))  # the line before may have been cut off
+            _append(file, f"\n{lines}".encode("ascii"))  # the previous line may be incomplete
         finally:
             os.close(file)
 
 
 def _append(file: int, content: bytes) -> None:
-    """Write all of it to the end of an open file, on disk before this returns; or nothing, and raise."""
+    """Append all of the content to an open file and sync it, or restore the file and raise."""
     before = os.fstat(file).st_size
     try:
         rest = memoryview(content)
@@ -190,7 +188,7 @@ _KINDS: Final[Mapping[str, Kind]] = {"row": "row", "key": "key", "text": "text"}
 
 
 class Gate:
-    """Asks the tombstones of one home. Safe for several threads."""
+    """Checks deliveries against the tombstones of one home. Thread-safe."""
 
     def __init__(self, home: str) -> None:
         self._key = HomeKey(home)
@@ -200,23 +198,23 @@ class Gate:
 
     @property
     def secret(self) -> bytes | None:
-        """The key of the home, or None where nothing was ever to be forgotten."""
+        """The key of the home, or None if nothing was ever forgotten."""
         return self._key.read()
 
     @property
     def stones(self) -> Stones | None:
-        """What makes this home's tombstones; None where nothing was ever to be forgotten."""
+        """The tombstone hasher of this home; None if nothing was ever forgotten."""
         return self._stones
 
     def made(self) -> tuple[bytes, Stones]:
-        """The key of the home, made if need be, and what makes tombstones with it."""
-        with self._making:  # two that make it at once would make two
+        """Return the key of the home and its hasher, creating the key if needed."""
+        with self._making:  # concurrent calls would create two keys
             key = self._key.made()
         self._stones = Stones(key)
         return key, self._stones
 
     def passed(self, tx: Tx, event: Event) -> Event | None:
-        """The event without what was forgotten; None where that is all it holds."""
+        """Return the event without its forgotten parts; None if nothing else is left."""
         stones = self._in_force(tx)
         if stones is None:
             return event
@@ -232,10 +230,10 @@ class Gate:
         return event if len(left) == len(listed) else event._replace(data={**event.data, "calls": left})
 
     def refuses(self, tx: Tx, turn: Turn, said_at: datetime | None) -> bool:
-        """True if this turn was forgotten.
+        """Return True if this turn was forgotten.
 
         Args:
-            said_at: None where nobody knows; then its text alone tells.
+            said_at: None if unknown; then its text alone decides.
         """
         stones = self._in_force(tx)
         if stones is None:

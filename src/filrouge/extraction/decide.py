@@ -1,9 +1,10 @@
-"""Add, Update, Delete, Noop or Conflict, without a model (EXT-6).
+"""Decisions without a model: Add, Update, Delete, Noop or Conflict (EXT-6).
 
-A decision compares what two texts are about and what they hold (`profile`), and asks in this order: is it already
-known; does it only take something back; does it say which old value it replaces; is it a newer value in the same
-slot; does it choose what was rejected. Everything else is new. A memory of another scope or of another entity is
-never touched, and a pinned one only by the user: that is a Conflict.
+A decision compares the profile of a statement with those of nearby memories. The checks, in order: Does the statement
+only retract something? Does its key exist? Is it already known? Does it name the old value? Does it choose what was
+rejected? Is it a newer value of the same slot, or a newer version of the same fact? Does it deny a memory? Everything
+else is new. A memory of another scope or entity is never changed, and only the user changes a pinned one: that is a
+Conflict.
 
 Pure: no database, no file.
 """
@@ -29,26 +30,26 @@ from filrouge.extraction.reading import of_two_things, says_change
 from filrouge.extraction.vocabulary import content, fold, tokens, variants
 from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Statement, Update
 
-#: Calibrated similarity of a restatement (EXT-6).
+#: Minimum calibrated similarity of a restatement (EXT-6).
 SAME: Final = 0.88
 _OVERLAP: Final = 0.8
 _CONTAINED: Final = 0.85
 _MOST_TERMS: Final = 24
-#: Before the old value, these say that it was the choice.
+#: Words before an old value that show that it was in use.
 _CHOOSING: Final = (
     r"\b(?:uses?|using|used|utilis\w+|chose|chosen|picked|with|on|in|at|under|port|via|sur|en|sous|avec|chez|par|est|sont|is|are|s'appelle"
     r"|called|named|usa|usamos) "
 )
 
 
-#: What a decision may rest on, in the order of asking; a benchmark leaves one out to see what it is worth.
+#: The checks of `decide`, in order; a benchmark leaves one out to measure its value.
 Rule = Literal["restated", "old value", "rejected choice", "newer value", "newer version", "denial"]
 
 
 def decide(
     statement: Statement, neighbours: Sequence[Neighbour], *, without: frozenset[Rule] = frozenset()
 ) -> Decision:
-    """What becomes of `statement`, given the live memories near it."""
+    """Return the decision on `statement`, given the live memories near it; `without` skips checks."""
     near = [n for n in neighbours if n.memory.state == "live" and n.memory.scope_name == statement.scope]
     near = list({n.memory.id: n for n in near}.values())
     mine = profile(statement.text)
@@ -79,7 +80,7 @@ def decide(
 
 
 def retrieval_terms(statement: Statement) -> tuple[str, ...]:
-    """Words to search the store with, besides the text: old values, and the subject in every language."""
+    """Return extra search terms for the store: old values, the subject in every language, and current values."""
     terms: dict[str, None] = {}
     for old in statement.corrects:
         terms.update(dict.fromkeys([old, *tokens(fold(old))]))
@@ -100,13 +101,13 @@ def _delete(statement: Statement, near: list[Neighbour]) -> Decision:
 
 
 def _speaks_of(theirs: Profile, wanted: set[str]) -> bool:
-    """True when all wanted words are there, or all but one of three and more."""
+    """Return whether a memory has all wanted words, or all but one of three or more."""
     missing = sum(word not in theirs.words for word in wanted)
     return missing == 0 or (len(wanted) >= 3 and missing == 1)
 
 
 def _same_key(statement: Statement, near: list[Neighbour]) -> Decision | None:
-    """A core fact is unique by key: the same value is known, another one replaces it."""
+    """Return the decision for a keyed fact, which is unique by key: Noop for the same value, otherwise Update."""
     held = next((n.memory for n in near if n.memory.key == statement.key), None)
     if held is None:
         return None
@@ -118,7 +119,7 @@ def _same_key(statement: Statement, near: list[Neighbour]) -> Decision | None:
 
 
 def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
-    """True when the memory already says what the statement says."""
+    """Return whether the memory already says what the statement says."""
     memory = neighbour.memory
     if same_words(statement.text, memory.text):
         return True
@@ -146,7 +147,7 @@ def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
 
 
 def _came_since(memory: Memory, known: Memory) -> bool:
-    """True for what was told after something was said last: saying that again is an answer to it."""
+    """Return whether `memory` is newer than the last mention of `known`; repeating `known` then replaces `memory`."""
     return memory.id != known.id and memory.valid_from > (known.last_mention or known.valid_from)
 
 
@@ -156,7 +157,7 @@ def _jaccard(one: Profile, other: Profile) -> float:
 
 
 def _covers(whole: Profile, part: Profile) -> float:
-    """How much of `part` stands in `whole`."""
+    """Return the share of the words of `part` that `whole` also has."""
     total = part.words.total()
     return (part.words & whole.words).total() / total if total else 0.0
 
@@ -166,14 +167,14 @@ def _new_words(mine: Profile, theirs: Profile) -> int:
 
 
 def _numbers_agree(mine: Profile, theirs: Profile) -> bool:
-    """The values that tell slots apart are of the same kinds."""
+    """Return whether every kind of value in `mine` also occurs in `theirs`."""
     return {v.kind for v in mine.holds} <= {v.kind for v in theirs.holds}
 
 
 def _replaced(
     statement: Statement, mine: Profile, near: list[Memory], without: frozenset[Rule]
 ) -> tuple[list[Memory], str]:
-    """The memories that the statement replaces, and why."""
+    """Return the memories that the statement replaces, and the reason."""
     named = [memory for memory in near if _names_its_old_value(statement, mine, memory)]
     if "old value" not in without and named and (one := _one_entity(mine, named)):
         return one, "it says which value no longer holds"
@@ -196,16 +197,16 @@ def _replaced(
 
 
 def _of_one_thing(mine: Profile, theirs: Profile) -> bool:
-    """True when two that name no entity share a word, or one of them says of nothing what it gives a value for."""
+    """Return whether two texts share a word besides their values, or one of them has only values."""
     ours, known = ({word for word in one.words if word not in one.held} for one in (mine, theirs))
     return not ours or not known or bool(ours & known)
 
 
 def _names_its_old_value(statement: Statement, mine: Profile, memory: Memory) -> bool:
-    """True when the memory holds the value that the statement says is over, about the same thing."""
+    """Return whether the memory holds a value that the statement calls outdated, for the same subject."""
     theirs = profile(memory.text)
     if not statement.is_correction:
-        # "We deploy to Fly, not Heroku": the contrast alone is enough where the entity is the same.
+        # "We deploy to Fly, not Heroku": the contrast is enough if the entity is the same.
         return bool(mine.rejects & theirs.held and mine.held and mine.entity) and mine.entity == theirs.entity
     old = [set(content(phrase)) or {fold(phrase)} for phrase in (*statement.corrects, *mine.rejects)]
     old = [words - mine.entity or words for words in old]
@@ -221,12 +222,15 @@ def _names_its_old_value(statement: Statement, mine: Profile, memory: Memory) ->
 
 
 def _chooses(text: str, old: str) -> bool:
-    """True when the text uses, runs on or picked `old`, rather than mentions it."""
+    """Return whether the text says that `old` was used, run on or picked, rather than only mentions it."""
     return re.search(_CHOOSING + r"(?:[\w'-]+ ){0,1}`?" + re.escape(old), fold(text)) is not None
 
 
 def _one_entity(mine: Profile, named: list[Memory]) -> list[Memory]:
-    """Where the correction says nothing of its entity, memories of two entities are not both meant."""
+    """Return which of these memories the correction means, if they are about several entities.
+
+    Memories that share the entity of the correction are preferred, then those that have no entity.
+    """
     sharing = [memory for memory in named if mine.entity & set(profile(memory.text).words)]
     if sharing and mine.named:
         return sharing

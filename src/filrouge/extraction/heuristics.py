@@ -1,4 +1,8 @@
-"""Heuristics: statements that patterns find in a prompt, without a model.
+"""Heuristics: extraction of statements from a prompt by patterns, without a model.
+
+Only the user's own words count (RULE-3); replies, tool output and summaries never become memories here. Each sentence
+is read for its mood and its kind. Neighbouring sentences that complete each other become one statement (a rule and its
+reason, a move and the new command, a decision and "forget the old one"), because a memory has to stand alone.
 
 Pure: no database, no file.
 """
@@ -34,13 +38,7 @@ from filrouge.extraction.sentences import Sentence, blanked, split, unmasked
 from filrouge.extraction.vocabulary import content
 from filrouge.memories.models import Span, Statement
 
-# Read statements out of a prompt without a model.
-#
-# Only the user's own words count (RULE-3): replies, tool output and summaries never become memory here. Each sentence
-# is read for its mood and its kind; then neighbours that complete each other become one statement (a rule and its
-# reason, a move and the new command, a decision and "forget the old one"), because a memory has to stand on its own.
-
-#: One prompt that states more than this is a pasted document.
+#: Maximum statements of one prompt; a prompt with more is a pasted document.
 MOST_STATEMENTS: Final = 25
 _LONGEST_TEXT: Final = 600
 
@@ -57,7 +55,7 @@ _PARTS: Final = re.compile(r"[,;]\s+(?:and |but |et |mais |car |since |because |
 _SUBJECT_FIRST: Final = re.compile(
     r"(?:the|our|we|on|le|la|les|l'|nos|notre|all|every|tous|toutes|prod|production|staging|never|always|jamais|toujours|el|los|las)\b"
 )
-#: The opening of a sentence that gives the reason or the consequence of the one before.
+#: Openings of a sentence that gives the reason or the consequence of the one before.
 _REASON: Final = re.compile(
     r"(?:because|otherwise|since|so that|that's (?:why|because)|it|its|this|that|they|these|those"
     r"|the reason|reason|sinon|car|parce que|ca|cela|c'est|il|elle|ils|elles|comme ca"
@@ -75,7 +73,7 @@ _CONSEQUENCE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A sentence, and what it states by itself, if anything."""
+    """A sentence with the statement that it makes by itself, if any."""
 
     sentence: Sentence
     clause: Clause
@@ -84,23 +82,23 @@ class _Read:
 
 
 def written_by_host(text: str) -> bool:
-    """True for text that a host wrote in the user's place."""
+    """Return whether a host wrote the text in the user's place."""
     return _WRITTEN_BY_HOST.match(text) is not None
 
 
 def is_own_prompt(turn: Turn) -> bool:
-    """True for what the user wrote as a prompt, or typed to be remembered."""
+    """Return whether the user wrote the turn as a prompt, or typed it to be remembered."""
     own = turn.role == "user" and turn.source == "prompt" and turn.trust >= TRUST_PROMPT
     return own and not written_by_host(turn.text)
 
 
 def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
-    """Every statement of a turn, in the order of the text; without `mined` only what is said outright."""
+    """Return the statements of a turn, in the order of the text; without `mined`, no claims made in passing."""
     return statements_of(turn.text, mined=mined) if is_own_prompt(turn) else ()
 
 
 def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
-    """Every statement of a text in its author's own words; what it quotes or pastes states nothing."""
+    """Return the statements of a text in its author's own words; quoted and pasted text states nothing."""
     readings = [reading for sentence in split(own_words(blanked(text))) for reading in _readings(sentence)]
     statements: list[Statement] = []
     index = 0
@@ -123,13 +121,13 @@ def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
 
 
 def _sentence_before(readings: list[_Read], index: int) -> str:
-    """The words of the sentence before this one in its paragraph."""
+    """Return the sentence before this one in its paragraph, or an empty string."""
     same = index > 0 and readings[index - 1].sentence.block == readings[index].sentence.block
     return readings[index - 1].sentence.text if same else ""
 
 
 def _readings(sentence: Sentence) -> list[_Read]:
-    """The sentence as one reading, or as two when its first half is who the user is."""
+    """Return the sentence as one reading, or as two if its first half is a fact about the user."""
     heading = sentence.heading[1] + " " if sentence.heading else ""
     for cut in itertools.islice(_FIRST_PERSON.finditer(sentence.plain), 4):
         head = read(sentence.text[: cut.start()], sentence.start, heading)
@@ -151,7 +149,7 @@ def _readings(sentence: Sentence) -> list[_Read]:
 
 
 def _judge(clause: Clause) -> tuple[Found | None, bool]:
-    """What the clause states, and whether its mood forbids it to state or complete anything."""
+    """Return the statement of a clause, and whether its mood keeps it from stating or completing anything."""
     if silent_mood(clause.plain) is not None:
         return None, True
     if is_bare(clause):
@@ -185,7 +183,7 @@ def _retraction(clause: Clause) -> Found | None:
 
 
 def _bug(clause: Clause) -> Found | None:
-    """A cause or a fix, told rather than ordered: "listeners that were never removed" is no rule."""
+    """Return a cause or a fix that is reported, not ordered: "listeners that were never removed" is no rule."""
     return None if _ORDERED.match(clause.plain) or kinds.is_labelled(clause) else kinds.find_bugs(clause)
 
 
@@ -197,12 +195,12 @@ def _rule(clause: Clause) -> Found | None:
 
 
 def _changed(found: Found, change: Found | None) -> Found:
-    """The same statement, which also says that something is no longer so."""
+    """Return the statement, marked as a correction if `change` is one."""
     return replace(found, is_correction=True, corrects=change.corrects) if change else found
 
 
 def _inner_statement(clause: Clause) -> tuple[Clause, Found] | None:
-    """The statement after a request: "Update the compose file, the broker now listens on 5673"."""
+    """Return the statement after a request: "Update the compose file, the broker now listens on 5673"."""
     for match in _PARTS.finditer(clause.plain):
         plain = clause.plain[match.end() :]
         if not _SUBJECT_FIRST.match(plain) or is_request(plain):
@@ -215,7 +213,7 @@ def _inner_statement(clause: Clause) -> tuple[Clause, Found] | None:
 
 
 def _group_end(readings: list[_Read], start: int) -> int:
-    """The last of the readings that complete the one at `start`."""
+    """Return the index of the last reading that completes the one at `start`."""
     last = start
     while last + 1 < len(readings) and last - start < 3 and _completes(readings[start : last + 1], readings[last + 1]):
         last += 1
@@ -223,7 +221,7 @@ def _group_end(readings: list[_Read], start: int) -> int:
 
 
 def _completes(group: list[_Read], after: _Read) -> bool:
-    """True when `after` belongs to the statement that `group` makes."""
+    """Return whether `after` belongs to the statement of `group`."""
     first, before = group[0], group[-1]
     if after.silent or after.sentence.block != first.sentence.block or before.sentence is after.sentence:
         return False
@@ -251,12 +249,12 @@ def _completes(group: list[_Read], after: _Read) -> bool:
 
 
 def _only_a_value(reading: _Read) -> bool:
-    """True for "En fait non, 3001.": it needs the sentence before it to say of what."""
+    """Return whether a reading such as "En fait non, 3001." is only a value; the sentence before names its subject."""
     return reading.sentence.heading is None and is_bare(reading.clause)
 
 
 def _explains(group: list[_Read], after: _Read) -> bool:
-    """True for a plain sentence that gives the reason or consequence of what was just stated."""
+    """Return whether a plain sentence gives the reason or consequence of the statement before it."""
     plain = after.clause.plain
     if (
         len(plain.split()) < 3
@@ -272,7 +270,7 @@ def _explains(group: list[_Read], after: _Read) -> bool:
 
 
 def _takes_back(before: _Read, after: _Read) -> bool:
-    """True when the next words are "just kidding"."""
+    """Return whether the next sentence is a joke marker such as "just kidding"."""
     return (
         after.sentence.block == before.sentence.block
         and len(after.clause.plain.split()) <= 5
@@ -319,14 +317,13 @@ def _under_heading(text: str, reading: _Read) -> str:
     return " ".join(f"{text[at : at + len(plain)].strip()} {reading.sentence.text}".split())
 
 
-# Whether a prompt tells anything: what only asks, greets or gives work says nothing to a later reader.
-#
-# "Which port is it?" is answered by the reply beside it, and "add a search bar" by what came of it; shown alone,
-# either would be taken for something that is known.
+# Whether a prompt states anything. A later reader learns nothing from a prompt that only asks, greets or gives work:
+# the reply answers "Which port is it?", and the result shows what came of "add a search bar". Alone, either would be
+# mistaken for a known fact.
 
 _NOTHING = frozenset({"question", "smalltalk", "joke"})
 
 
 def tells(text: str) -> bool:
-    """True if a sentence of the prompt states something."""
+    """Return whether any sentence of the prompt states something."""
     return any(silent_mood(one.plain) not in _NOTHING and not is_request(one.plain) for one in split(text))

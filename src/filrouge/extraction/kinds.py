@@ -1,6 +1,8 @@
-"""The kinds of statements that patterns find: facts, decisions, rules, preferences, bugs with their cause, claims.
+"""Pattern finders per kind of statement: facts, decisions, rules, preferences, bugs, claims.
 
-Each `find_...` reads one clause. Pure: no database, no file.
+Each `find_...` function reads one clause and returns a `Found` or None. `claims` reads a whole sentence.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from filrouge.extraction.sentences import Part, Sentence, asks, complement, part
 from filrouge.extraction.vocabulary import CATEGORY, content, fold
 from filrouge.memories.models import Kind, Span, Statement
 
-# Facts: how things are in this project, said in the present with at least one specific value.
+# Facts: how things are in this project, in the present tense and with at least one specific value.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -51,19 +53,19 @@ _PAST_TENSE: Final = re.compile(
 )
 
 
-#: "the server reboots every Sunday": any verb describes when it recurs.
+#: "the server reboots every Sunday": with a recurrence, any verb describes a lasting state.
 _RECURRING: Final = re.compile(
     r"\b(?:every|each|chaque|cada) (?:\w+ )?(?:day|night|week|month|hour|year|morning|evening|\w+day|jour|nuit|semaine|mois|heure|annee|matin|soir|dia|noche|\w+di)s?\b"
     r"|\b(?:nightly|daily|weekly|monthly|hourly)\b|\b(?:tous|toutes) les (?:\w+ )?(?:jours|nuits|semaines|mois|heures|matins|soirs|\w+dis)\b"
 )
-#: "Remember that the fixtures are shared": the user says that it is worth keeping.
+#: "Remember that the fixtures are shared": the user asks to remember it, so no specific value is needed.
 _TOLD: Final = re.compile(
     r"\b(?:remember|note|keep in mind|bear in mind|be aware|don't forget|rappelle-toi|souviens-toi|retiens|note|sache|n'oublie pas|garde en tete|recuerda|ten en cuenta)\b[^.]*$"
 )
 
 
 def find_facts(clause: Clause) -> Found | None:
-    """The fact that the clause states."""
+    """Return the fact that the clause states, or None."""
     plain = clause.plain
     if _ME.search(plain) or _PRONOUN_SUBJECT.search(plain) or _PAST_TENSE.search(plain):
         return None
@@ -81,7 +83,7 @@ def find_facts(clause: Clause) -> Found | None:
 
 
 def _subject_names_something(before: str) -> bool:
-    """True when the words before the verb hold more than small words."""
+    """Return whether the words before the verb hold more than function words."""
     return (
         re.search(
             r"[a-z][\w.-]{1,}",
@@ -92,7 +94,7 @@ def _subject_names_something(before: str) -> bool:
 
 
 def is_anaphoric(plain: str) -> bool:
-    """True for a sentence that speaks of something named before: "It listens on 9443", "The command is now …"."""
+    """Return whether a sentence refers to something named earlier: "It listens on 9443", "The command is now …"."""
     return _PRONOUN_SUBJECT.search(plain) is not None or _BARE.match(plain) is not None
 
 
@@ -102,13 +104,13 @@ _BARE: Final = re.compile(
 )
 
 
-# Decisions: a choice that was made, between things that can be named.
+# Decisions: a choice that was made, between things with a name.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
 _LABEL: Final = re.compile(r"\b(?:decision|decide|decided|tranche|acte|choix)\b[^:,]*[:,.!]\s*$")
-#: The words of choosing leave no doubt, whatever is chosen.
+#: Explicit verbs of choice; they need no named value.
 _CHOSEN: Final = re.compile(
     "|".join(
         (
@@ -123,7 +125,7 @@ _CHOSEN: Final = re.compile(
         )
     )
 )
-#: Going with something: only when the something has a name.
+#: Verbs such as "let's use" or "we'll keep": a decision only if the clause has a named value.
 _GOING: Final = re.compile(
     r"\b(?:let's|we'll|we will|we're going to) (?:use|keep|adopt|drop|standardi[sz]e on|stick to|build (?:it )?(?:with|on))\b"
     r"|\b(?:on|nous) (?:part|partons|reste|restons|garde|gardons|prend|prenons|mise|opte|choisit|adopte|va utiliser|va partir|utilisera|passera par|bascule)\b"
@@ -137,7 +139,7 @@ _EMPTY: Final = frozenset(_EMPTY_WORDS.split())
 
 
 def find_decisions(clause: Clause) -> Found | None:
-    """The decision that the clause states."""
+    """Return the decision that the clause states, or None."""
     plain = clause.plain
     chosen = _CHOSEN.search(plain) is not None or _LABEL.search(clause.opening) is not None
     going = _GOING.search(plain) is not None and bool(clause.values)
@@ -149,10 +151,9 @@ def find_decisions(clause: Clause) -> Found | None:
     return Found(kind="decision", confidence=0.9 if chosen else 0.75)
 
 
-# Rules and constraints: what must always, never, or by default be done or hold (RULE-1).
-#
-# An imperative alone is a request for now ("run the tests"); it is a rule when something says that it holds beyond
-# now: always, never, a prohibition, a preference between two tools, a condition that will come again.
+# Rules and constraints: what must always, never, or by default be done or hold (RULE-1). An imperative alone is a task
+# for now ("run the tests"). It is a rule if it is marked as lasting: "always", "never", a prohibition, a preference
+# between two tools, or a recurring condition.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -165,7 +166,7 @@ _LASTING: Final = re.compile(
     r"|^(?:here|ici),? (?=we|on|nous)|(?:dans|pour) ce (?:depot|projet|repo)|a partir de maintenant|a chaque|chaque fois|dorenavant|desormais|^par defaut|par defaut[.!]?$|systematiquement"
     r"|a partir de ahora|en este (?:proyecto|repo)|cada vez|por defecto)\b"
 )
-#: "in this repo use uv", "Dans ce dépôt, utilise pnpm": a lasting frame around an imperative.
+#: "in this repo use uv", "Dans ce dépôt, utilise pnpm": an imperative with a scope that lasts.
 _IMPERATIVE: Final = re.compile(
     r"(?:^|[,:;] |\b(?:repo|repository|project|codebase|depot|projet|on|maintenant|ahora|tu|you|and|et) )"
     r"(?:please )?(?:use|run|write|keep|put|add|ask|check|prefer|avoid|commit|name|store|open|create|start|stick|follow|include|update|sort|wrap|test|log|format|answer|make|do|let"
@@ -328,7 +329,7 @@ _TABLE: Final[tuple[tuple[float, str], ...]] = (
     (0.8, r"\b(?:one|un|une|un seul|une seule) [\w-]+ (?:per|par) [\w-]+\b"),
 )
 _COMPILED: Final = tuple((confidence, re.compile(pattern)) for confidence, pattern in _TABLE)
-#: Up to here a pattern also occurs inside an order for now: "Refactor it so that each route has its own file".
+#: Patterns up to this confidence also match tasks: "Refactor it so that each route has its own file".
 WEAK: Final = 0.8
 _NOW_ONLY: Final = re.compile(
     r"\b(?:yet|for now|for the moment|this time|right now|pour l'instant|pour le moment|cette fois|anything else|rien d'autre|tout de suite|por ahora)\b"
@@ -367,7 +368,7 @@ _USER_WIDE: Final = re.compile(
 
 
 def find_rules(clause: Clause) -> Found | None:
-    """The rule or constraint that the clause states."""
+    """Return the rule or constraint that the clause states, or None."""
     plain = clause.plain
     if _NOW_ONLY.search(plain) or (_TROUBLE.search(plain) and not _ORDERS.match(plain)):
         return None
@@ -386,7 +387,7 @@ def find_rules(clause: Clause) -> Found | None:
 
 
 def is_labelled(clause: Clause) -> bool:
-    """True when the user called it a rule: "House rule:", "Convention :"."""
+    """Return whether the user labels the clause as a rule: "House rule:", "Convention :"."""
     return _RULE_LABEL.search(clause.opening) is not None
 
 
@@ -402,7 +403,7 @@ def _match(plain: str) -> float | None:
     )
 
 
-# Who the user is and what they like: the statements that follow them into every project (RULINGS 19).
+# Facts about the user and their preferences; these apply in every project (RULINGS 19).
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -427,7 +428,7 @@ _ROLE: Final = re.compile(
     r"(?:developer|dev|engineer|designer|student|manager|freelancer?|architect|lead|admin|analyst|scientist|maintainer|founder|cto|ceo|sre|teacher|researcher|beginner"
     r"|developpeu\w+|ingenieur\w*|etudiante?|graphiste|comptable|independante?|chef|cheffe|architecte|enseignante?|chercheu\w+|debutante?|desarrollador\w*|ingenier\w+)\b.*)$"
 )
-#: key, pattern with `value`: core facts about the user.
+#: Core facts about the user: key, and a pattern with a group `value`.
 _PROFILE: Final = tuple(
     (key, re.compile(pattern))
     for key, pattern in (
@@ -462,14 +463,14 @@ _PROFILE: Final = tuple(
         ("user_pronouns", r"^(?:my pronouns are|mes pronoms sont)\s+(?P<value>[\w/ ]+)"),
     )
 )
-#: "My manager is called Bob", "My favourite colour is blue": theirs wherever they work.
+#: "My manager is called Bob", "My favourite colour is blue": facts about the user in every project.
 _MINE: Final = re.compile(
     r"^(?:my|mon|ma|mes|mi|mis) (?:(?:favou?rite|preferred) (?:[\w-]+ ){1,3}?|[\w-]+ (?:prefere|favori)\w* |(?:[\w-]+ )?"
     r"(?:managers?|boss|teammates?|colleagues?|mentor|wife|husband|partner|kids?|dog|cat|birthday|keyboard(?: layout)?|shell|operating system|os|native language|mother tongue"
     r"|chef|cheffe|patron|patronne|collegues?|femme|mari|chien|chat|anniversaire|clavier|systeme|langue maternelle|jefe|jefa) )"
     r"(?:is|are|est|sont|s'appelle\w*|es|son|se llama)\b (?!not |pas |here|la\b|away|off\b|sick|angry|waiting|asking)[\w`]"
 )
-#: "J'utilise zsh", "I use Neovim on macOS": tools of the person, not of the project.
+#: "J'utilise zsh", "I use Neovim on macOS": tools of the user, not of the project.
 _USES: Final = re.compile(
     r"^(?:i (?:always |mostly |mainly |usually )?(?:use|work (?:with|on|in)|code in)|j'utilise|je (?:travaille|code|bosse) (?:sous|avec|sur|dans)|uso) (?P<what>[\w.+ -]+?)"
     r"(?: (?:as|for|on|comme|sur|sous|pour|at|a) [\w' -]+)?[ .!]*$"
@@ -494,7 +495,7 @@ _ANSWER_STYLE: Final = re.compile(
     r"|^(?:on se |tu peux me |please )?(?:tutoie|vouvoie|tutoyer|vouvoyer)(?:-moi|-nous)?\b|\b(?:your|tes|vos) (?:answers?|replies|responses?|explanations?|reponses|explications) (?:should|must|doivent|should always)\b"
     r"|^(?:please )?(?:short|brief|concise|detailed|direct|simple) (?:answers?|replies|responses?|explanations?)\b|^(?:des )?(?:reponses?|explications?) (?:courtes?|breves?|concises?|simples?|directes?|detaillees?)\b|^no (?:emojis?|jargon|fluff|small talk)\b|^pas d'emojis?\b"
 )
-#: "Always answer me in French, whatever the project.": an order, and for good.
+#: "Always answer me in French, whatever the project.": an instruction that stays in force.
 _STANDING_ORDER: Final = re.compile(
     r"^(?:always|never|toujours|jamais|siempre|nunca)\b.*(?:\b(?:whatever|whichever) the project\b|\b(?:all|any|every) (?:of )?(?:my |our )?projects?\b|\bquel que soit le projet\b|\btous (?:mes|les) projets\b)"
 )
@@ -520,12 +521,12 @@ _LANGUAGE_CODE: Final = {
 
 
 def find_preferences(clause: Clause) -> Found | None:
-    """The name, trait or preference of the user that the clause states."""
+    """Return the user's name, trait or preference that the clause states, or None."""
     return _identity(clause) or _profile(clause) or _taste(clause)
 
 
 def _identity(clause: Clause) -> Found | None:
-    """My name is Tom Okafor; I'm Jonas Weber, backend developer; Appelle-moi Nico."""
+    """Match a name: "My name is Tom Okafor", "I'm Jonas Weber, backend developer", "Appelle-moi Nico"."""
     intro = _NAME_INTRO.search(clause.plain)
     match = intro or _I_AM.match(clause.plain)
     name = _FULL_NAME.match(clause.text, match.end()) if match else None
@@ -538,7 +539,7 @@ def _identity(clause: Clause) -> Found | None:
 
 
 def _profile(clause: Clause) -> Found | None:
-    """My timezone is Europe/Zurich; je travaille chez Acme; I'm a backend developer."""
+    """Match a trait: "My timezone is Europe/Zurich", "je travaille chez Acme", "I'm a backend developer"."""
     for key, pattern in _PROFILE:
         match = pattern.search(clause.plain)
         if match:
@@ -557,7 +558,7 @@ def _profile(clause: Clause) -> Found | None:
 
 
 def _own_tools(plain: str) -> Found | None:
-    """I use zsh; j'utilise Neovim; I work on Ubuntu."""
+    """Match the user's own tools: "I use zsh", "j'utilise Neovim", "I work on Ubuntu"."""
     match = _USES.match(plain)
     if match is None:
         return None
@@ -570,7 +571,7 @@ def _own_tools(plain: str) -> Found | None:
 
 
 def _taste(clause: Clause) -> Found | None:
-    """I prefer concise answers; je déteste les acronymes; answer in English."""
+    """Match a preference: "I prefer concise answers", "je déteste les acronymes", "answer in English"."""
     plain = clause.plain
     disliked = _DISLIKES.search(plain) is not None
     style = _ANSWER_STYLE.search(plain) is not None
@@ -591,7 +592,7 @@ def _taste(clause: Clause) -> Found | None:
     )
 
 
-# Bugs with their cause or their fix: what saves the next person an afternoon. A bug alone is only a report.
+# Bugs with their cause or their fix. A bug without either is only a report and is not kept.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -631,7 +632,7 @@ _OPEN: Final = re.compile(
 
 
 def find_bugs(clause: Clause) -> Found | None:
-    """The cause or fix that the clause states."""
+    """Return the cause or fix of a bug that the clause states, or None."""
     plain = clause.plain
     if _OPEN.search(plain) or len(plain.split()) < 5:
         return None
@@ -643,14 +644,13 @@ def find_bugs(clause: Clause) -> Found | None:
     return Found(kind="fact", confidence=0.9 if cause and fix else 0.8)
 
 
-# Claims: what a prompt states on the way to asking for something.
+# Claims: facts that a prompt mentions while it asks for something.
 #
-# "I'm worried about my essay, is a 71% mark enough to pass?" asks, and says that the mark is 71%. People tell most of
-# what is true of them like this: before the question, beside it ("By the way, I've been …"), or inside it, as what
-# the question takes for granted ("my 12-page essay"). A sentence is cut into clauses. Of one that states something,
-# the whole is a claim; of one that asks, only the noun phrase that holds a measure. A claim needs a measure, a
-# first-person event with a name, or "never": what has none of these is talk. Being told in passing, a claim is held
-# for less sure than a statement.
+# "I'm worried about my essay, is a 71% mark enough to pass?" asks, but also states that the mark is 71%. People state
+# most facts about themselves like this: before the question, in passing ("By the way, I've been …"), or as a
+# presupposition of the question ("my 12-page essay"). A sentence is split into clauses. A clause that states something
+# is a claim as a whole; of a clause that asks, only the noun phrase that holds a measure. A claim needs a measure, a
+# first-person event with a name, or "never"; anything else is chatter. Claims get a lower confidence than statements.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -673,7 +673,7 @@ _NEVER: Final = re.compile(
 _FIRST_PERSON: Final = re.compile(
     r"\b(?:i|i'm|i've|i'd|i'll|my|mine|we|we're|we've|our|je|j'|j'ai|mon|ma|mes|notre|nos|nous|yo|mi|mis|he|tengo)\b|\bj'"
 )
-#: What is done at a desk and over in an hour, and how things look right now.
+#: Short desk tasks, and the current state of a program.
 _WORK: Final = re.compile(
     r"\b(?:reran|pushed|merged|restarted|rebooted|committed|deployed|installed|reinstalled|compiled|rebuilt|debugged|refactored|reverted|cloned|pulled|clicked|typed|pasted|logged|fails?|failed|failing|failures?|crash(?:es|ed|ing)|hangs?|hung|timed? ?out|timeouts?|warnings?|exceptions?|stack ?trace|broken|flaky|retr(?:y|ies|ied)|builds?"
     r"|relance|pousse|fusionne|redemarre|echoue\w*|erreurs?|echecs?|casse\w*)\b|\b(?:i|we)(?:'ve| have)?(?: just)? ran\b|\b(?:a|ca|il|elle|qui|ont) plant(?:e|ait|ent)\b|\berror (?:message|code|log|in|on|when)|\b(?:an|the|this) error\b"
@@ -688,7 +688,7 @@ _HABIT: Final = re.compile(
     r"^(?:i|we|je|j'|on|nous)(?:'ve| have)? ?(?:been |always |usually |often |currently |now |also )*(?:\w+ing|interview|attend|visit|play|work|live|own|drive|teach|study|practice|practise|train|take|wear|use|have|keep|joue|travaille|habite|vais|fais|prends|porte|pratique)\b"
 )
 _NAMED: Final = re.compile(r"(?<![.!?:] )(?<!^)(?<![\"“])\b(?!I\b|I'|English|French)[A-ZÀ-Ý][a-zà-ÿ]{2,}")
-#: The last noun phrase before "which".
+#: The start of a noun phrase; used to find the last one of the clause before.
 _NOUN: Final = re.compile(r"\b(?:my|our|his|her|their|the|an?|[a-z]+'s) (?=[a-z$\d])")
 _PLANNED: Final = re.compile(
     r"^(?:i|we)(?:'m|'re| am| are)? ?(?:also |now )?(?:planning|plan|going|gonna|intend\w*|will|aiming|hoping)\b|^(?:i'll|we'll)\b|^(?:je|on|nous) (?:compte|prevoi\w*|vais|va|allons)\b"
@@ -696,14 +696,14 @@ _PLANNED: Final = re.compile(
 _GOAL: Final = re.compile(
     r"\b(?:goals?|targets?|targeting|budget|limit|deadline|aim\w*|per (?:day|week|month|year)|a (?:day|week|month)|objectifs?|echeance)\b"
 )
-#: "I've got a question", "I have a feeling": nothing was done.
+#: "I've got a question", "I have a feeling": no event happened.
 _CLAIMS_EMPTY: Final = re.compile(
     r"^(?:i|we)(?:'ve| have)? (?:got|had) (?:a|an|some|no|the) (?:\w+ )?(?:question|questions|feeling|idea|problem|issue|trouble|lot|bunch|couple|few|doubt|hard time)\b"
 )
 _ANAPHORIC: Final = re.compile(
     r"^(?:it|it's|that|that's|this|he|she|they|which|who|ca|c'est|il|elle|cela)\b|\b(?:it|it's) (?:was|is|has|had|got)\b"
 )
-#: Where a noun phrase that holds a measure begins and ends.
+#: The words at which a noun phrase with a measure begins and ends.
 _LEFT_STOP: Final = re.compile(
     r"(?:^|\b)(?:a|an|the|my|our|his|her|their|your|its|this|that|these|those|some|un|une|le|la|les|mon|ma|mes|notre|nos|son|sa|ses|l'|mi|su|el)(?=[\s'])|\b[a-z]+'s(?=\s)"
 )
@@ -712,21 +712,21 @@ _RIGHT_STOP: Final = re.compile(
 )
 _HOLDS: Final = re.compile(r"\b(?:of|at|by|on|for|with|from|in|is|was|de|d'|a|pour|est|sur)\s*$")
 _POSSESSED: Final = re.compile(r"(?:his|her|their|[a-z]+'s|son|sa|ses|leurs?|su|sus)\b")
-#: "the first 8 terms": a part of any number of things.
+#: "the first 8 terms": only a part of a larger number.
 _PART: Final = re.compile(r"\b(?:first|last|next|top|premiers?|premieres?|dernier\w*) $")
 _OWNED: Final = re.compile(
     r"^(?:my|our|his|her|their|its|the (?:new|current|latest|updated|recent|first|final|next|previous|extended|expanded|\$?\d)|the|this|a (?=\d)|mon|ma|mes|notre|nos|son|sa|ses|[a-z]+'s)\b"
 )
-#: Words of the sentence before that may say what a short claim is about.
+#: Maximum words of the preceding sentence that serve as the subject of a short claim.
 _CONTEXT: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Characters `start` to `end` of the sentence, and what kind of memory they make.
+    """Characters `start` to `end` of a sentence, and the kind of memory they become.
 
     Attributes:
-        about: where the words before it stand that say what it is about: "I'm worried about *the lease*, is the 5% …".
+        about: the range of the preceding words that name the subject: "I'm worried about *the lease*, is the 5% …".
     """
 
     start: int
@@ -737,13 +737,15 @@ class Claim:
 
 
 def claimed(sentence: Sentence, before: str) -> list[Statement]:
-    """The statements that a sentence makes on the way; where one says little, `before`, the sentence before it, says
-    what it is about."""
+    """Return the claims of a sentence as statements.
+
+    The sentence before, `before`, gives the subject of a claim with few words of its own.
+    """
     return [_statement(sentence, claim, before) for claim in claims(sentence)]
 
 
 def claims(sentence: Sentence) -> list[Claim]:
-    """The claims of one sentence of the user, in order, none overlapping."""
+    """Return the claims of one sentence of the user, in order, without overlaps."""
     personal = _FIRST_PERSON.search(sentence.plain) is not None
     found: list[Claim] = []
     before: Part | None = None
@@ -765,7 +767,7 @@ def _is_work(sentence: Sentence, claim: Claim) -> bool:
 
 
 def _tells(sentence: Sentence, part: Part) -> bool:
-    """True for a clause that states something worth keeping."""
+    """Return whether a clause states something worth keeping."""
     plain, text = part.plain, sentence.text[part.start : part.end]
     if part.asks or not (states(plain) or part.relative) or _UNSURE.search(plain) or _MODAL.match(plain):
         return False
@@ -792,7 +794,7 @@ def _kind(sentence: Sentence, part: Part) -> Kind:
 
 
 def _where_it_begins(sentence: Sentence, part: Part, before: Part | None, found: list[Claim]) -> int | None:
-    """Where the claim of a clause begins: with what it speaks of, if that was said before it; None when too long."""
+    """Return the start of a clause's claim, including an earlier mention of its subject; None if it gets too long."""
     counted = measures(sentence.text[part.start : part.end])
     begin = part.start
     if counted and not _NEVER.search(part.plain):
@@ -812,7 +814,7 @@ def _where_it_begins(sentence: Sentence, part: Part, before: Part | None, found:
 
 
 def _noun_before(sentence: Sentence, part: Part, before: Part) -> int:
-    """Where the clause before begins, or only its last noun phrase, if it asks."""
+    """Return the start of the clause before, or of its last noun phrase if that clause asks a question."""
     if not asks(sentence.plain[before.start :]):
         return before.start
     nouns = _NOUN.finditer(sentence.plain, before.start, part.start)
@@ -820,14 +822,17 @@ def _noun_before(sentence: Sentence, part: Part, before: Part) -> int:
 
 
 def _said(text: str, counted: tuple[Measure, ...]) -> list[str]:
-    """The content words of a clause besides its measures."""
+    """Return the content words of a clause outside its measures."""
     inside = [range(one.start, one.end) for one in counted]
     kept = "".join(" " if any(place in span for span in inside) else char for place, char in enumerate(text))
     return [word for word in content(kept) if word not in _LIGHT]
 
 
 def _taken_for_granted(sentence: Sentence, part: Part) -> list[Claim]:
-    """The noun phrases around the measures of a clause that asks, wishes or worries; else all of a goal."""
+    """Return the noun phrases around the measures of a clause that asks, wishes or worries.
+
+    Without such a phrase, the object of a clause that names a goal with a measure is the claim.
+    """
     found: list[Claim] = []
     for one in measures(sentence.text[part.start : part.end]):
         phrase = _phrase(sentence.plain, part.start, part.end, one)

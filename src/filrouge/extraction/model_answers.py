@@ -1,6 +1,12 @@
-"""Extraction by a language model: what it is asked, how its answer is read, and what of it is believed.
+"""Extraction with a language model: questions, answer parsing, checks of evidence and decisions.
 
-Each quote is checked against its source; a failing quote rejects only its own statement.
+The functions are generators. They yield what they need (a model answer, text similarities, nearby memories) and
+receive it through `send`, so they run without I/O and can be tested with plain lists. `understanding` is the entry
+point and covers EXT-1 to EXT-6.
+
+Model output is not trusted. Each quote is checked against its source; a failing quote rejects only its own statement.
+Each decision is checked against the memories shown for its fact; a failing decision drops only itself. Facts without
+a usable decision are left to the deterministic rules, which run when the statement is stored.
 
 Pure: no database, no file.
 """
@@ -55,19 +61,18 @@ from filrouge.memories.models import (
 )
 from filrouge.providers.models import Ask, Completion, Prompt
 
-# A stretch of a conversation as a model is shown it: numbered turns, each cut to a length, tool output least of all.
-#
-# The text is hostile as all memory text is: it stands between tags that it cannot close.
+# Rendering turns for a prompt. Turn text is untrusted, so it goes between tags that it cannot close.
 
-#: Characters shown of one turn (EXT-2: of a tool's result 500, and of each message three results).
+#: Maximum characters of one turn in a prompt, by role (EXT-2: 500 of a tool result).
 _SHOWN: Final[Mapping[str, int]] = {"user": 6000, "assistant": 4000, "tool": 500}
+#: Maximum number of consecutive tool results in a prompt (EXT-2).
 _RESULTS: Final = 3
-#: Characters of a stretch: what a small model reads well, and about 6,000 tokens.
+#: Maximum characters of turns in one prompt: about 6,000 tokens, which a small model still handles well.
 LONGEST_TRANSCRIPT: Final = 24_000
 
 
 def stretch(turns: Sequence[Turn]) -> int:
-    """How many of these turns, oldest first, one question may hold; at least one."""
+    """Return how many of these turns, oldest first, fit into one prompt; at least one."""
     used, results = 0, 0
     for number, turn in enumerate(turns):
         results = results + 1 if turn.role == "tool" else 0
@@ -79,7 +84,7 @@ def stretch(turns: Sequence[Turn]) -> int:
 
 
 def rendered(turns: Sequence[Turn], tag: str = "conversation") -> str:
-    """The turns, numbered from 1, between tags."""
+    """Return the turns as text, numbered from 1, between tags."""
     lines: list[str] = []
     results = 0
     for number, turn in enumerate(turns, start=1):
@@ -91,28 +96,27 @@ def rendered(turns: Sequence[Turn], tag: str = "conversation") -> str:
 
 
 def shown(turn: Turn) -> str:
-    """What is shown of a turn."""
+    """Return the turn's text, cut to the limit of its role."""
     limit = _SHOWN[turn.role]
     return turn.text if len(turn.text) <= limit else f"{turn.text[:limit]} …"
 
 
 def quoted(tag: str, text: str) -> str:
-    """The text between tags that nothing in it can close."""
+    """Return the text between tags; closing tags inside the text are escaped."""
     return f"<{tag}>\n{text.replace(f'</{tag}', f'< /{tag}')}\n</{tag}>"
 
 
-# Ask a model and read what it says (EXT-12).
+# Asking a model and parsing its answer (EXT-12).
 #
-# Models put fences and prose around their JSON, cut it off, or answer something else. The first object in the text
-# that is one is taken, and of one that was cut off what is whole. Where there is none the question is asked once
-# more, with what was wrong; after that the answer is given up as `Unreadable`, which keeps its text for a person to
-# see.
+# Models wrap JSON in code fences and prose, cut it off, or answer something else. The parser takes the first JSON
+# object in the text; from a truncated object it keeps the complete parts. If there is none, the question is sent once
+# more with the error. A second failure raises `Unreadable`, which keeps the answer's text for a person to inspect.
 
 T = TypeVar("T")
 Thought = Generator[Ask, Completion, T]
 """Yields questions, is sent their answers, returns what came of them."""
 
-#: Characters: no answer to any of our questions is longer, and a reader must not choke on one.
+#: Maximum characters of an answer that is parsed. No valid answer is longer.
 LONGEST: Final = 200_000
 _QUOTED: Final = 2000
 _PLACES: Final = 200
@@ -122,14 +126,14 @@ _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
 def asked(ask: Ask, repair: Prompt, read: Callable[[Mapping[str, Any]], T]) -> Thought[tuple[T, Completion]]:
-    """Ask, read, and ask once more where the answer cannot be read.
+    """Ask, parse the answer, and ask once more if parsing fails.
 
     Args:
-        repair: what to say then.
-        read: makes something of an answer; raises `ValueError` saying what is wrong with it.
+        repair: the prompt added to the second attempt.
+        read: parses the JSON object of an answer; raises `ValueError` with the reason if it is unusable.
 
     Raises:
-        Unreadable: neither answer can be read.
+        Unreadable: neither answer can be parsed.
     """
     first = yield ask
     try:
@@ -147,10 +151,10 @@ def asked(ask: Ask, repair: Prompt, read: Callable[[Mapping[str, Any]], T]) -> T
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """The first JSON object in a text, whatever stands around it.
+    """Return the first JSON object in a text, ignoring the text around it.
 
     Raises:
-        ValueError: there is none; says why.
+        ValueError: the text holds no JSON object; the message gives the reason.
     """
     if len(text) > LONGEST:
         raise ValueError("it is far too long")
@@ -174,7 +178,7 @@ def _parsed(text: str) -> object:
 
 
 def _first(text: str, start: int) -> dict[str, Any] | None:
-    """The object that opens at `start`; an empty one is no answer to anything."""
+    """Return the object that opens at `start`. An empty object counts as no answer."""
     try:
         found, _ = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
@@ -183,7 +187,7 @@ def _first(text: str, start: int) -> dict[str, Any] | None:
 
 
 def _as_far_as_it_goes(text: str, start: int) -> dict[str, Any] | None:
-    """An object that was cut off, up to the last part of it that is whole; None where no part is."""
+    """Return a truncated object up to its last complete nested object, or None if it has none."""
     inside: list[str] = []
     whole: tuple[int, str] | None = None
     quoted = escaped = False
@@ -213,15 +217,14 @@ def _no_number(name: str) -> float:
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
 
 
-# What may be believed of decisions that a model wrote: each is held against what it was shown, and falls alone.
+# Checking the decisions of a model.
 #
 # Models invent ids, repeat themselves, decide on facts that nobody stated, and write words that nobody said. `admit`
-# takes whatever JSON came back and gives decisions that can be carried out, in the order of the facts; what was
-# dropped and why (EXT-4); and the facts that nobody decided, which the deterministic rule then decides. Why something
-# was dropped repeats no words of the conversation. A pinned memory changes by the user's hand only: what a model
-# would change of it is a Conflict.
+# returns the decisions that can be applied, in the order of the facts, the dropped ones with a reason (EXT-4), and the
+# facts left undecided. Reasons never repeat words of the conversation. Only the user changes a pinned memory: a model's
+# change to one becomes a Conflict.
 
-#: Characters: a memory is one statement, and a reason half a line.
+#: Maximum characters of a memory's text and of a reason.
 _LONGEST_TEXT: Final = 2000
 _LONGEST_REASON: Final = 300
 _ACTIONS: Final = ("add", "update", "delete", "noop", "conflict")
@@ -229,7 +232,7 @@ _ACTIONS: Final = ("add", "update", "delete", "noop", "conflict")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stated:
-    """One fact that was put to the model, with the memories that it was shown for it."""
+    """One fact that was put to the model, with the memories shown for it."""
 
     statement: Statement
     shown: tuple[Neighbour, ...] = ()
@@ -237,10 +240,10 @@ class Stated:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where and when the facts were said.
+    """The scope and time in which the facts were stated.
 
     Attributes:
-        isolated: an agent may touch only what it learned itself.
+        isolated: an agent may change only memories that it learned itself.
     """
 
     scope: Scope
@@ -253,8 +256,8 @@ class Rejected:
     """A decision that was dropped.
 
     Attributes:
-        place: where it stood in the list.
-        fact: the fact that it was about; None where that cannot be told.
+        place: its index in the model's list.
+        fact: the number of the fact it was about; None if unknown.
     """
 
     place: int
@@ -264,11 +267,11 @@ class Rejected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Admitted:
-    """What became of a list.
+    """The result of checking a list of decisions.
 
     Attributes:
-        decisions: by the number of the fact, at most one each, in the order of the facts.
-        undecided: the facts without one.
+        decisions: the accepted decisions by fact number, at most one per fact, in the order of the facts.
+        undecided: the numbers of the facts without a decision.
     """
 
     decisions: Mapping[int, Decision]
@@ -277,16 +280,18 @@ class Admitted:
 
 
 class _Malformed(Exception):  # it never leaves this module
-    """Why a decision is dropped."""
+    """The reason why a decision is dropped."""
 
 
 def admit(raw: object, stated: Sequence[Stated], place: Place, supports: Callable[[Statement], bool]) -> Admitted:
-    """What of these decisions can be carried out.
+    """Return which of these decisions can be applied.
 
     Args:
-        raw: what the model gave: a list of `{"fact": index, "action": "add | update | delete | noop | conflict",
+        raw: the model's output: a list of `{"fact": index, "action": "add | update | delete | noop | conflict",
             "id": id or null, "text": text or null, "reason": text}`, or anything else.
-        supports: whether the words of a statement prove it; asked of a text that was rewritten.
+        stated: the facts, in the order of their numbers.
+        place: where and when the facts were stated.
+        supports: returns whether the evidence supports a statement; called for each text that the model rewrote.
     """
     listed = cast("list[object]", raw) if isinstance(raw, list) else None
     rejected: list[Rejected] = [] if listed is not None else [Rejected(place=0, fact=None, reason="it is no list")]
@@ -312,18 +317,22 @@ def admit(raw: object, stated: Sequence[Stated], place: Place, supports: Callabl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Met:
-    """What the decisions of a list have in common.
+    """The memories that the decisions of one list have touched so far, to detect contradictions between them.
 
     Attributes:
-        ended: the memories that one of them ends.
-        last: the last fact that speaks of a memory.
+        ended: ids of memories that a decision ends.
+        last: for each memory id, the highest fact number whose decision refers to it.
     """
 
     ended: set[str]
     last: dict[str, int]
 
     def meet(self, decision: Decision, fact: int) -> None:
-        """Refuse a decision that speaks of what another has ended by then, or ends what another speaks of later."""
+        """Record a decision.
+
+        Raises:
+            _Malformed: it refers to a memory that another decision ends, or ends one that a later fact refers to.
+        """
         ends = isinstance(decision, Update | Delete)
         for id_ in _named(decision):
             if id_ in self.ended:
@@ -402,7 +411,7 @@ def _reason(given: Mapping[object, object]) -> str:
 
 
 def _target(given: Mapping[object, object], one: Stated, place: Place) -> Memory:
-    """The memory that a decision names: one that was shown for this fact, live, and of the same place."""
+    """Return the memory that a decision refers to: one shown for this fact, live, and in the same scope."""
     id_ = given.get("id")
     if not isinstance(id_, str) or not id_:
         raise _Malformed("it names no memory")
@@ -425,12 +434,12 @@ def _is_near(memory: Memory, statement: Statement, place: Place) -> bool:
 
 
 def _agent(scope: Scope) -> str:
-    """An agent without an id is known by its channel."""
+    """Return the agent id, or the channel for an agent without an id."""
     return scope.agent or scope.channel
 
 
 def _reworded(given: Mapping[object, object], statement: Statement, supports: Callable[[Statement], bool]) -> Statement:
-    """The statement in the model's words, if it gave any and the evidence proves them."""
+    """Return the statement with the model's text, if it gave one and the evidence supports it."""
     text = given.get("text")
     if text is None:
         return statement
@@ -450,7 +459,7 @@ def _reworded(given: Mapping[object, object], statement: Statement, supports: Ca
 
 
 def _is_written(text: str) -> bool:
-    """JSON can spell halves of characters, which no encoding holds."""
+    """Return whether the text can be encoded; JSON can contain lone surrogates, which UTF-8 cannot."""
     return text.encode("utf-8", "ignore").decode() == text
 
 
@@ -458,14 +467,14 @@ def _same(one: str, other: str) -> bool:
     return one.casefold().split() == other.casefold().split()
 
 
-# Proof that a statement says no more than its words (EXT-3).
+# Evidence for statements found by rules (EXT-3).
 #
-# A quote is found in a turn exactly, or else with case, accents, typography and spacing set aside. A statement is
-# supported when every content word and number of its text occurs in its span; what is not is quarantined.
+# A quote matches a turn exactly, or with case, accents, typography and spacing ignored. A statement is supported when
+# every content word and number of its text occurs in its span. Unsupported statements are quarantined.
 
 
 def locate(quote: str, text: str) -> Span | None:
-    """Where `quote` stands in `text`, or None."""
+    """Return the span of `quote` in `text`, or None if it does not occur."""
     wanted = quote.strip()
     if not wanted:
         return None
@@ -482,7 +491,7 @@ def locate(quote: str, text: str) -> Span | None:
 
 
 def supported(statement: Statement, text: str) -> bool:
-    """True when every content word and number of the statement occurs in its span of `text`."""
+    """Return whether every content word and number of the statement occurs in its span of `text`."""
     span = statement.span
     if not 0 <= span.start < span.end <= len(text):
         return False
@@ -496,7 +505,7 @@ def _words(text: str) -> set[str]:
 
 
 def _squeeze(text: str) -> tuple[str, list[int]]:
-    """Folded text with single spaces and without combining marks, and where each character came from."""
+    """Return the folded text without combining marks and repeated spaces, and each character's original offset."""
     letters: list[str] = []
     offsets: list[int] = []
     for index, char in enumerate(fold(text)):
@@ -511,27 +520,26 @@ def _squeeze(text: str) -> tuple[str, list[int]]:
     return "".join(letters), offsets
 
 
-# Whether a fact that a model read is proven by the words it cites (EXT-3).
+# Evidence for facts read by a model (EXT-3).
 #
-# Every number of the fact must stand in its span, or in what was said just before, which it may point back to. Then
-# as many of its content words as in what is typed by people: a model rewords, so a part may be missing where the fact
-# means the same as the span. Between the clear cases a model is asked. What is not proven is kept out of memory,
-# visibly.
+# Every number of the fact must occur in its span or in the preceding text, which the span may refer to. Of its content
+# words, enough must occur there too. Models reword, so fewer are required when fact and span have similar meaning.
+# Cases in between are put to a model. Unproven facts are kept out of memory, and the user can see them.
 #
-# A fact is refused outright where its words are not the speaker's own: a text that the host wrote, that an agent is
-# given at its start or read in a file of instructions, that we injected, or that stands in our own prompt.
+# A fact is refused when its words are not the speaker's own: text written by the host, instructions the agent got at
+# its start or read from a file, injected memories, and our own prompt.
 
 Verdict = Literal["proven", "unsure", "refuted"]
 
-#: Share of the fact's content words that stand in its span; calibrated similarity of fact and span (MEM-7: .35 is the
-#: 99th percentile of unrelated pairs, .5 is passed by few that do not mean the same).
+#: Thresholds for the share of the fact's content words in its span, and for the calibrated similarity of fact and span
+#: (MEM-7: .35 is the 99th percentile of unrelated pairs; few pairs with different meanings exceed .5).
 _ENOUGH_WORDS: Final = 0.6
 _SOME_WORDS: Final = 0.3
 _SAME_MEANING: Final = 0.5
 _RELATED: Final = 0.35
 _LONGEST_SPAN: Final = 1200
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
-#: Files that tell an agent how to behave; whoever repeats them teaches nothing.
+#: Names of files with instructions for an agent. Repeating their text teaches nothing new.
 _BOOT_FILE: Final = re.compile(
     r"\b(?:CLAUDE|AGENTS|GEMINI|MEMORY|COPILOT|copilot-instructions|SKILL|SOUL|TOOLS|IDENTITY|BOOTSTRAP)(?:\.local)?\.md\b|\.cursorrules\b|\.cursor/rules"
 )
@@ -539,11 +547,13 @@ _SHORTEST_COPY: Final = 24
 
 
 def proof(fact: str, span: str, before: str, similarity: float) -> Verdict:
-    """What the cited words prove.
+    """Return whether the cited words prove the fact.
 
     Args:
-        before: what was said just before, which the span may point back to.
-        similarity: of the fact and the span, calibrated.
+        fact: the fact's text.
+        span: the cited words.
+        before: the preceding text, which the span may refer to.
+        similarity: calibrated similarity of the fact and the span.
     """
     if len(span) > _LONGEST_SPAN:
         return "refuted"
@@ -563,14 +573,16 @@ def proof(fact: str, span: str, before: str, similarity: float) -> Verdict:
 
 
 def boot_texts(turns: Sequence[Turn]) -> tuple[str, ...]:
-    """The files of instructions among what tools showed."""
+    """Return the texts of instruction files among the tool results."""
     return tuple(turn.text for turn in turns if turn.role == "tool" and _BOOT_FILE.search(turn.text[:400]))
 
 
 def not_own(quote: str, turn: Turn, others: Sequence[str]) -> str:
-    """Why the quoted words are not the speaker's own, or empty.
+    """Return why the quoted words are not the speaker's own, or an empty string.
 
     Args:
+        quote: the quoted words.
+        turn: the turn they were found in.
         others: texts of instructions, of injected memories, and of our own prompt.
     """
     if turn.role == "tool":
@@ -578,7 +590,7 @@ def not_own(quote: str, turn: Turn, others: Sequence[str]) -> str:
     if written_by_host(turn.text):
         return "the host wrote it"
     if turn.role == "user":
-        return ""  # what the user says is meant, also if it says again what was read
+        return ""  # the user's words count, even when they repeat something that was read
     copied = any(locate(quote, other) for other in others) if len(quote) >= _SHORTEST_COPY else False
     return "it repeats what the agent was given" if copied else ""
 
@@ -591,17 +603,17 @@ def _numbers(text: str) -> frozenset[str]:
     return frozenset(_NUMBER.findall(text))
 
 
-# Hearsay: what the words state that nobody vouches for, such as a prompt in a file that was read in.
+# Turns below prompt trust, such as a prompt read from a file.
 #
-# A file says of itself what it likes. So nothing of it becomes a rule, a preference or any other instruction, nothing
-# a core fact, and nothing holds beyond its project: it is an observation, and is shown as one.
+# Such text can claim anything. Only facts and decisions are taken from it, without a key or value, and only within
+# their project: no rules, preferences, other instructions or core facts.
 
-#: What somebody may report without asking for anything.
+#: The kinds that an untrusted turn may state.
 _OBSERVATIONS: Final = frozenset({"fact", "decision"})
 
 
 def stated_by(turn: Turn) -> tuple[Statement, ...]:
-    """Every statement of a turn that it may make, by how far it is trusted."""
+    """Return the statements of a turn that its trust level permits."""
     if turn.trust >= TRUST_PROMPT or turn.role != "user":
         return extract(turn)
     read = extract(replace(turn, trust=TRUST_PROMPT))
@@ -612,11 +624,11 @@ def stated_by(turn: Turn) -> tuple[Statement, ...]:
     )
 
 
-# Ask a model what a stretch of a conversation teaches (EXT-1, EXT-2).
+# Extracting facts from turns with a model (EXT-1, EXT-2).
 #
-# Each fact comes with a quote; it is found again in its turn, or it does not count. What the user quoted or pasted
-# proves nothing (`own_words`). Only the user's own words make a rule, a preference, an intent or a constraint
-# (RULE-3); what the agent says is an observation.
+# Each fact comes with a quote. A fact counts only if its quote is found in a turn. Text that the user quoted or pasted
+# proves nothing (`own_words`). Only the user's own words can state a rule, preference, intent or constraint (RULE-3);
+# from an agent these become facts.
 
 _LONGEST_FACT: Final = 600
 _MOST_FACTS: Final = 40
@@ -626,7 +638,7 @@ _USERS_ALONE: Final = frozenset({"rule", "preference", "intent", "constraint"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A fact that a model read, with the turn that its span stands in."""
+    """A fact that a model read, with the turn that holds its span."""
 
     statement: Statement
     turn: Turn
@@ -635,12 +647,13 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extraction:
-    """What a model read in a stretch of a conversation.
+    """What a model read in a range of turns.
 
     Attributes:
         candidates: facts whose quotes were found.
-        unfounded: facts whose quotes were not, each with the reason.
-        misshapen: what was wrong with items that were no facts at all.
+        unfounded: facts whose quotes were not found, each with the reason.
+        misshapen: validation errors of list items that are not valid facts.
+        by: the completion that gave the answer.
     """
 
     candidates: tuple[Candidate, ...]
@@ -659,7 +672,7 @@ class Extraction:
 def extraction(
     turns: Sequence[Turn], prompts: Prompts, language: str, most_tokens: int, before: str = ""
 ) -> Thought[Extraction]:
-    """Ask what these turns teach; `before` is what the conversation came to so far."""
+    """Ask a model what these turns teach; `before` is the summary of the conversation so far."""
     prompt = prompts("extract", language)
     ask = Ask(
         operation="extract",
@@ -701,11 +714,11 @@ def _facts_listed(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _found(fact: StatedFact, turns: Sequence[Turn]) -> Candidate | tuple[Candidate, str] | None:
-    """The fact with its span; or with what is missing; None where it is not worth keeping."""
+    """Return the fact with its span, or with the reason why it has none; None if the fact is not worth keeping."""
     if not fact.text or len(fact.text) > _LONGEST_FACT or fact.confidence < LEAST_TO_KEEP:
         return None
     cited = turns[fact.turn - 1] if 1 <= fact.turn <= len(turns) else None
-    # Models miscount: the turn that holds the quote is the one that was meant.
+    # Models miscount turns, so every turn is searched for the quote, the cited one first.
     order = [turn for turn in (cited, *reversed(turns)) if turn is not None and turn.role != "tool"]
     place = next(((turn, span) for turn in order if (span := locate(fact.quote, citable(turn)))), None)
     if place is None and any(locate(fact.quote, turn.text) for turn in order):
@@ -734,7 +747,7 @@ def _found(fact: StatedFact, turns: Sequence[Turn]) -> Candidate | tuple[Candida
 
 
 def citable(turn: Turn) -> str:
-    """What of a turn may prove a fact: of the user's message the own words, with blanks in the place of the rest."""
+    """Return the text of a turn that may prove a fact; in user turns, quoted or pasted text is blanked out."""
     return own_words(turn.text) if turn.role == "user" else turn.text
 
 
@@ -742,11 +755,10 @@ def _candidate(fact: StatedFact, turn: Turn, statement: Statement) -> Candidate:
     return Candidate(statement=statement, turn=turn, quote=fact.quote)
 
 
-# Ask a model what becomes of facts, given what is known near each (EXT-4). One question for all facts of a stretch.
-#
-# The answer is a list of raw decisions; whether each can be carried out is settled where they are admitted.
+# Asking a model what to do with facts, given nearby memories (EXT-4): one question for all facts of a range of turns.
+# The answer is a list of raw decisions, which `admit` checks.
 
-#: EXT-4: so many nearest memories a fact, their text cut, their similarity rounded.
+#: The number of nearest memories shown per fact, the length of their texts, and the digits of their similarity (EXT-4).
 NEAREST: Final = 5
 _LONGEST: Final = 280
 _DIGITS: Final = 3
@@ -756,7 +768,7 @@ _TOKENS_EACH: Final = 120
 def deciding(
     facts: Sequence[tuple[Statement, Sequence[Neighbour]]], prompts: Prompts, language: str
 ) -> Thought[tuple[list[object], Completion | None]]:
-    """What a model would do with each fact, as it said it, and who said so; nothing to ask: nobody."""
+    """Return the model's raw decisions and its completion; without facts, an empty list and None."""
     if not facts:
         return [], None
     items = [_shown(number, *fact) for number, fact in enumerate(facts)]
@@ -795,14 +807,14 @@ def _listed(answer: Mapping[str, Any]) -> list[object]:
     return cast("list[object]", decisions)
 
 
-# Ask a model whether quotes say what facts say, for those where words and meaning leave it open (EXT-3).
+# Asking a model whether quotes support facts, for the facts that `proof` leaves unsure (EXT-3).
 
 _AROUND: Final = 300
 _SUPPORTING_TOKENS_EACH: Final = 40
 
 
 def supporting(candidates: Sequence[Candidate], prompts: Prompts, language: str) -> Thought[tuple[bool, ...]]:
-    """Which of these facts are supported; what the model says nothing of is not."""
+    """Return for each fact whether the model calls it supported; a fact without a judgement is not."""
     if not candidates:
         return ()
     items = [{"fact": number, "text": one.statement.text, **_cited(one)} for number, one in enumerate(candidates)]
@@ -815,7 +827,7 @@ def supporting(candidates: Sequence[Candidate], prompts: Prompts, language: str)
     )
     answer, _ = yield from asked(ask, prompts("repair", language), _judged)
     judged, _ = read_items(StatedSupport, answer, "judgements")
-    # Judged twice and differently counts as not supported.
+    # Contradictory judgements of one fact count as not supported.
     refused = {one.fact for one in judged if not one.supported}
     held = {one.fact for one in judged if one.supported} - refused
     return tuple(number in held for number in range(len(candidates)))
@@ -835,14 +847,11 @@ def _judged(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return answer
 
 
-# From a stretch of a conversation to decisions, without reaching out for anything (EXT-1 to EXT-6).
+# From turns to decisions (EXT-1 to EXT-6).
 #
-# A generator that asks for what it needs, and is sent it: answers of a model, similarities of texts, memories near a
-# statement. So the whole of understanding can be read in one place and tried with nothing but lists.
-#
-# What the model read is proven by its quotes; what is left open by words and meaning is put to the model once more.
-# What is proven is decided by the model where it may decide, each decision admitted by itself. Where it may not, or
-# what it says is of no use, nothing is decided here: then the rules decide, when the statement is stored.
+# The quotes of a fact must prove it; a model is asked about the unsure ones. The model then decides on the proven facts
+# if it is trusted with decisions, and each decision is checked by `admit`. Otherwise the decision stays None and the
+# rules decide when the statement is stored.
 
 UNPROVEN: Final = "its words do not say it"
 BY_RULES: Final = "decided by the rules: {}"
@@ -850,14 +859,14 @@ BY_RULES: Final = "decided by the rules: {}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Similar:
-    """Asks for the calibrated similarity of each pair of texts; 0 where there is no embedder."""
+    """A request for the calibrated similarity of each pair of texts; 0 without an embedder."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Near:
-    """Asks for the memories near each statement, within reach of the turn it comes from, the nearest first."""
+    """A request for the memories near each statement, within the scope of its turn, nearest first."""
 
     candidates: tuple[Candidate, ...]
 
@@ -867,12 +876,12 @@ Need = Ask | Similar | Near
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """A fact, and what becomes of it.
+    """A fact and its outcome.
 
     Attributes:
         refusal: why it is kept out of memory, or empty.
-        decision: None where the rules are to decide.
-        note: why they are.
+        decision: None if the rules decide.
+        note: why the rules decide.
     """
 
     candidate: Candidate
@@ -883,10 +892,10 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Understood:
-    """What came of a stretch.
+    """The result for a range of turns.
 
     Attributes:
-        rejected: decisions of the model that could not be used, each with the reason.
+        rejected: the reasons for which decisions of the model were dropped.
     """
 
     extraction: Extraction
@@ -905,16 +914,20 @@ def understanding(
     before: str = "",
     isolated: bool = False,
 ) -> Generator[Need, Any, Understood]:
-    """Understand these turns.
+    """Extract facts from these turns, check their evidence and decide on them.
 
     Args:
-        given: what the agent was given, so that its saying it again teaches nothing: instructions, injected memories.
-        before: what the conversation came to so far.
-        isolated: an agent may touch only what it learned itself.
-        decides: may a model decide what is known; None = one that says it can.
+        turns: the turns, oldest first.
+        prompts: looks up a prompt by operation and language.
+        language: the language of the prompts.
+        given: texts that the agent was given (instructions, injected memories); repeating them teaches nothing.
+        most_tokens: token limit of the extraction answer.
+        decides: whether the model may decide on facts; None uses the model's own setting.
+        before: summary of the conversation so far.
+        isolated: an agent may change only memories that it learned itself.
 
     Raises:
-        ModelUnavailable, Unreadable: the turns could not be read at all.
+        ModelUnavailable, Unreadable: the facts could not be extracted at all.
     """
     found: Extraction = yield from extraction(turns, prompts, language, most_tokens, before)
     pasted = (piece for turn in turns if turn.role == "user" for piece in material(turn.text))
@@ -942,7 +955,7 @@ def understanding(
 def _proven(
     turns: Sequence[Turn], candidates: Sequence[Candidate], prompts: Prompts, language: str
 ) -> Generator[Need, Any, tuple[list[Candidate], list[Candidate]]]:
-    """Those that their evidence supports, and the others."""
+    """Split the candidates into those that their evidence supports and the others."""
     if not candidates:
         return [], []
     spans = [_span(one) for one in candidates]
@@ -956,7 +969,7 @@ def _proven(
     try:
         backed = yield from supporting(unsure, prompts, language)
     except (ModelUnavailable, Unreadable):
-        backed = (False,) * len(unsure)  # what nobody supports waits for a person
+        backed = (False,) * len(unsure)  # unsupported facts wait for review
     held = {id(one) for one, yes in zip(unsure, backed, strict=True) if yes}
     held |= {id(one) for one, verdict in zip(candidates, verdicts, strict=True) if verdict == "proven"}
     return [one for one in candidates if id(one) in held], [one for one in candidates if id(one) not in held]
@@ -965,7 +978,7 @@ def _proven(
 def _decided(
     candidates: Sequence[Candidate], prompts: Prompts, language: str, *, isolated: bool
 ) -> Generator[Need, Any, tuple[list[Judged], tuple[str, ...]]]:
-    """What becomes of each, and what of the model's answer could not be used."""
+    """Return the outcome of each candidate, and the reasons for which decisions of the model were dropped."""
     near = cast("tuple[Sequence[Neighbour], ...]", (yield Near(candidates=tuple(candidates))))
     facts = [(one.statement, shown) for one, shown in zip(candidates, near, strict=True)]
     asking: Thought[tuple[list[object], Completion | None]] = deciding(facts, prompts, language)
@@ -977,7 +990,7 @@ def _decided(
         return [Judged(candidate=one, note=note) for one in candidates], ()
 
     def supports(reworded: Statement) -> bool:
-        """True where the words that the fact cites say the new words as well."""
+        """Return whether the words that the fact cites also prove the rewritten text."""
         cited = [one for one in candidates if one.statement.span == reworded.span]
         return any(proof(reworded.text, _span(one), one.statement.text, 1.0) == "proven" for one in cited)
 
@@ -995,11 +1008,12 @@ def _decided(
 
 
 def humble(decision: Decision, trust: int, shown: Sequence[Neighbour]) -> Decision:
-    """An agent's word never ends what the user said: there a person decides.
+    """Return the decision, or a Conflict if it ends a memory with higher trust; a person resolves the conflict.
 
     Args:
-        trust: of who says it.
-        shown: what was near when it was decided.
+        decision: the decision to check.
+        trust: the trust of the turn that states the fact.
+        shown: the memories shown for the fact.
     """
     match decision:
         case (
@@ -1022,16 +1036,16 @@ def _span(candidate: Candidate) -> str:
 
 
 def _before(turn: Turn, turns: Sequence[Turn]) -> str:
-    """The message before a turn, which its words may point back to, and the turn itself."""
+    """Return the text of a turn and of the message before it, which the turn may refer to."""
     spoken = [one for one in turns if one.role != "tool"]
     place = next((number for number, one in enumerate(spoken) if one.id == turn.id), 0)
     return " ".join(citable(one) for one in spoken[max(place - 1, 0) : place + 1])
 
 
-# What a model says a session came to, laid over what the rules say (EXT-1).
+# Merging a model's session summary into the analysis of the rules (EXT-1).
 #
-# The rules quote the user and count; a model writes better summaries and names better subjects. So its words take the
-# place of theirs where it gave any, and everything that stands on quotes stays.
+# A model writes better summaries and names better topics, so its text replaces that of the rules where it gave any.
+# Quotes are kept from the rules.
 
 _MOST_CONCEPTS: Final = 5
 _LONGEST_SUMMARY: Final = 1200
@@ -1039,7 +1053,7 @@ _MOST_ENTITIES: Final = 40
 
 
 def overview(by_rules: Analysis, found: Extraction) -> Analysis:
-    """The analysis of a session with the model's words in it."""
+    """Return the analysis of the rules, with the model's summary, concepts, entities and implicit context merged in."""
     implicit = (found.implicit,) if found.implicit else ()
     return replace(
         by_rules,
@@ -1053,7 +1067,7 @@ def overview(by_rules: Analysis, found: Extraction) -> Analysis:
 
 
 def _entities(counted: Sequence[Entity], named: Sequence[NamedEntity]) -> tuple[Entity, ...]:
-    """Those that were counted, typed as the model says, then those that only the model saw."""
+    """Return the counted entities with the types that the model gives, then the entities that only the model named."""
     types = {fold(one.name): _type(one.type) for one in named}
     known = {fold(one.name) for one in counted}
     more = (Entity(name=one.name, type=_type(one.type)) for one in named if fold(one.name) not in known)

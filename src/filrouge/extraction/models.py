@@ -1,4 +1,4 @@
-"""What extraction makes of a session: its analysis, a model's answers, and reminders of how to work."""
+"""Values of extraction: session analyses, shapes of model answers, reminder names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from filrouge.core.clock import Language
 from filrouge.memories.models import Span
 
-# An analysis: what one session came to, whoever read it.
-#
-# One typed result for the heuristics and for a language model: the code that stores, caches and shows an analysis
-# takes either. What the user said is quoted with its place, so that nothing is put into their mouth; what an agent
-# reported is marked as the agent's.
+# The analysis of a session: one type for heuristics and language models, so that storage, cache and views handle both.
+# The user's words are quoted with their position, so nothing is attributed to them falsely; the agent's reports are
+# marked as such.
 
 EntityType = Literal["person", "organisation", "place", "project", "tool", "file", "url", "other"]
 ENTITY_TYPES: tuple[EntityType, ...] = get_args(EntityType)
@@ -28,10 +26,10 @@ what a summary that somebody else wrote says."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entity:
-    """Something with a name.
+    """A named thing or person.
 
     Attributes:
-        name: as it was written first.
+        name: the name as it was first written.
         mentions: how often it was named.
     """
 
@@ -42,7 +40,7 @@ class Entity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quote:
-    """The user's own words, and where they stand: characters `span` of a turn."""
+    """The user's own words and their position: characters `span` of a turn."""
 
     text: str
     turn_id: str
@@ -51,10 +49,10 @@ class Quote:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """A sentence that a summary is made of.
+    """A sentence that a summary can use.
 
     Attributes:
-        weight: how central it is, to compare with the points of later turns.
+        weight: how central it is; comparable with the points of later turns.
     """
 
     kind: PointKind
@@ -64,15 +62,15 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Analysis:
-    """What a session came to.
+    """The analysis of a session.
 
     Attributes:
-        summary: two or three sentences; empty where nothing was said.
-        concepts: three to five specific subjects where there are so many, the weightiest first, in lower case.
-        questions: what the user asked that nobody answered.
-        implicit_context: what is taken for granted and nowhere stated, as `database: postgres`.
-        points: what the summary was made of; none where a model wrote it.
-        made_by: `heuristic`, or who else.
+        summary: two or three sentences; empty if nothing was said.
+        concepts: up to five specific subjects, heaviest first, in lower case.
+        questions: the user's unanswered questions.
+        implicit_context: facts taken for granted and stated nowhere, such as `database: postgres`.
+        points: the candidate sentences of the summary; empty if a model wrote it.
+        made_by: `heuristic`, or the provider and model.
     """
 
     summary: str = ""
@@ -90,22 +88,22 @@ class Analysis:
     made_by: str = "heuristic"
 
 
-#: Of a session in which nothing was said.
+#: The analysis of a session in which nothing was said.
 NOTHING = Analysis()
 
 
-# The shapes of a model's answers, as they are asked for and as each part of them is read.
+# Shapes of model answers. A shape gives the JSON schema sent with the question: all properties required, no others
+# allowed, as strict providers demand. Parsing is lenient, because models break shapes in every way: missing values take
+# their defaults, unknown properties are ignored, and an invalid list item is dropped alone.
 #
-# A shape gives the JSON schema that goes with the question: every property named and required and nothing else
-# allowed, which is what strict providers want. Reading is kinder, since models break shapes in every way: what is
-# missing takes its default, what nobody asked for is passed over, and an item that does not fit costs itself alone.
+# The docstrings of shapes become descriptions in the schema, so models read them.
 
 Item = TypeVar("Item", bound="Shape")
 _CLOSED: dict[str, Any] = {"additionalProperties": False}
 
 
 def _or_nothing(value: object) -> object:
-    """Null where a text was asked for is no text."""
+    """Return an empty string for null, which models send for a missing text."""
     return "" if value is None else value
 
 
@@ -228,12 +226,12 @@ class StandingShape(Shape):
 
 
 def schema_of(shape: type[Shape]) -> dict[str, Any]:
-    """The JSON schema of an answer."""
+    """Return the JSON schema of an answer."""
     return shape.model_json_schema(mode="serialization")
 
 
 def read_item(shape: type[Item], value: object) -> Item | str:
-    """The value as this shape, or what is wrong with it, without quoting it."""
+    """Return the value as this shape, or the validation error without the value."""
     try:
         return shape.model_validate(value)
     except ValidationError as error:
@@ -243,7 +241,7 @@ def read_item(shape: type[Item], value: object) -> Item | str:
 
 
 def read_items(shape: type[Item], answer: Mapping[str, Any], name: str) -> tuple[list[Item], list[str]]:
-    """Those items of a list in an answer that can be used, and what is wrong with the others."""
+    """Return the valid items of a list in an answer, and the validation errors of the others."""
     given = answer.get(name)
     if not isinstance(given, list):
         return [], [f"{name}: not a list"] if name in answer else []
@@ -252,19 +250,19 @@ def read_items(shape: type[Item], answer: Mapping[str, Any], name: str) -> tuple
 
 
 def text_of(answer: Mapping[str, Any], name: str) -> str:
-    """A text of an answer on one line, empty where there is none."""
+    """Return a text of an answer on one line; empty if it is missing."""
     value = answer.get(name)
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
 def texts_of(answer: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The texts of a list in an answer."""
+    """Return the non-empty texts of a list in an answer."""
     value = answer.get(name)
     texts = cast("list[object]", value) if isinstance(value, list) else []
     return tuple(one.strip() for one in texts if isinstance(one, str) and one.strip())
 
 
-# Reminders of how the user wants work to be done (RULE-2); what each says is with whoever recognises its occasion.
+# Reminders of how the user wants work to be done (RULE-2); `extraction.work` holds their texts and conditions.
 
 Reminder = Literal["plan_mode_required", "no_quick_solutions", "present_all_choices"]
 REMINDERS: tuple[Reminder, ...] = get_args(Reminder)

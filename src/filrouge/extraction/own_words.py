@@ -1,17 +1,15 @@
-"""Own words and material: which parts of a prompt the user says, and which the user quotes, pastes or hands over.
+"""Own words and material: separates the user's own words from quoted or pasted text in a prompt.
 
-Only the user's own words teach anything (RULE-3). A page between rulers, an e-mail, a diff, a chat, the text to
-translate or what somebody else said is material: it may hold any sentence, so none of it becomes a memory.
-
-The decision is structural. A prompt is read in four steps, each of which sees what the steps before left:
+Only the user's own words teach anything (RULE-3). A pasted page, an e-mail, a diff, a chat, a text to translate or
+reported speech is material: it may hold any sentence, so none of it becomes a memory. A prompt is read in four steps:
 
 1. Delimited regions: fences, tags, rulers, BEGIN and END, long quotations.
-2. Lines whose shape a program or a document writes: shell, logs, diffs, data, headers, headings, speakers.
-3. Sentences that hand text over: a task that works on text, a lead-in, a question about what follows or stands before.
+2. Lines whose shape shows a program or a document: shell, logs, diffs, data, headers, headings, speakers.
+3. Sentences that hand over text: a task on a text, a lead-in, a question about the text before or after.
 4. Sentences that report the words of others.
 
-In doubt text is material: a rule that was not learned can be said again; one that a page planted is obeyed. Offsets
-never change: `own_words` gives a text of the same length with blanks in the place of material.
+In doubt, text is material: a missed rule can be stated again, but a rule planted by a page would be obeyed. Offsets
+never change: `own_words` replaces material with blanks of the same length.
 
 Pure: no database, no file.
 """
@@ -31,21 +29,21 @@ from filrouge.extraction.vocabulary import fold
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-#: Words of a quotation that is text rather than a name or a value.
+#: From this number of words on, a quotation is text rather than a name or a value.
 _LONG_QUOTE: Final = 5
-#: Words of a line that can be a title, and of a label before a colon.
+#: Maximum words of a title line, and of a label before a colon.
 _TITLE_WORDS: Final = 9
 _LABEL_WORDS: Final = 5
-#: Characters at the start and at the end of a very long prompt that are looked at.
+#: Of a very long prompt, only this many characters at each end are read.
 _END: Final = 60_000
-#: Characters and paragraphs of a text without a lead-in that nobody types.
+#: From this many characters and paragraphs on, a text without a lead-in is a paste; nobody types that much.
 _LONG_PASTE: Final = 1500
 _PASTE_PARAGRAPHS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Characters `start` to `end` of a prompt; `own` where the user says them."""
+    """Characters `start` to `end` of a prompt; `own` if they are the user's own words."""
 
     start: int
     end: int
@@ -53,7 +51,7 @@ class Part:
 
 
 def parts(text: str) -> tuple[Part, ...]:
-    """The whole text, in order, as parts that alternate between own words and material."""
+    """Return the whole text, in order, as alternating parts of own words and material."""
     found: list[Part] = []
     at = 0
     for start, end in _material(text):
@@ -67,7 +65,7 @@ def parts(text: str) -> tuple[Part, ...]:
 
 
 def own_words(text: str) -> str:
-    """The text with blanks in the place of material; line breaks and offsets stay."""
+    """Return the text with material replaced by blanks; line breaks and offsets stay."""
     return "".join(
         text[part.start : part.end] if part.own else _NO_BREAK.sub(" ", text[part.start : part.end])
         for part in parts(text)
@@ -75,7 +73,7 @@ def own_words(text: str) -> str:
 
 
 def material(text: str) -> tuple[str, ...]:
-    """The pieces of the text that are not the user's own words."""
+    """Return the pieces of the text that are not the user's own words."""
     return tuple(text[part.start : part.end] for part in parts(text) if not part.own)
 
 
@@ -104,7 +102,7 @@ _BEGIN: Final = lazy_re.compile(
     r"^[^\w\n]{0,10}(?:BEGIN|START|D[ÉE]BUT|INICIO|COMIENZO|ANFANG)\b[^a-z\n]{0,60}$", re.MULTILINE
 )
 _FINISH: Final = lazy_re.compile(r"^[^\w\n]{0,10}(?:END|FIN|STOP|EOF|FINAL|ENDE)\b[^a-z\n]{0,60}$", re.MULTILINE)
-#: Marks that open and close, over any number of lines.
+#: Quotation marks that open and close, over any number of lines.
 _PAIRS: Final = (("“", "”"), ("«", "»"), ("„", "“"), ("„", "”"))
 _QUOTES: Final = (
     lazy_re.compile(r'(?<![\w"])"[^"\n]{1,4000}"(?!\w)'),
@@ -113,7 +111,7 @@ _QUOTES: Final = (
     lazy_re.compile(r"(?<![\w‘])‘[^’\n]{1,2000}’(?!\w)"),
     _CODE,
 )
-#: What a command, a path or a setting holds and a sentence does not.
+#: Characters that occur in commands, paths and settings but not in sentences.
 _CODELIKE: Final = lazy_re.compile(r"(?:^|\s)--?[a-z]|[/\\_=<>{}$|&@#]|\w\.\w|\(\)")
 
 
@@ -169,7 +167,7 @@ def _squares(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _between(text: str) -> Iterator[tuple[int, int]]:
-    """What stands between rulers, between BEGIN and END, and between triple quotes."""
+    """Yield the regions between rulers, between BEGIN and END, and between triple quotes."""
     first = _BEGIN.search(text)
     ends = list(_FINISH.finditer(text))
     if first:
@@ -201,7 +199,7 @@ def _paragraphs(text: str) -> list[str]:
 
 # --- 2. Lines ----------------------------------------------------------------------------------------------------------
 
-#: A line that a program wrote. What follows it in its paragraph is the program's too.
+#: A line written by a program; the rest of its paragraph is then program output too.
 _MACHINE: Final = lazy_re.compile(
     r"""^\s*(?:
         >                                                             # quoted in a mail or a review
@@ -227,7 +225,7 @@ _MACHINE: Final = lazy_re.compile(
     )""",
     re.VERBOSE,
 )
-#: A line that is code or a comment; it says nothing about its neighbours.
+#: A line of code or a comment; its neighbours are judged separately.
 _CODE_LINE: Final = lazy_re.compile(
     r"^\s*(?:\#\s*[a-z!]|//|/\*|--\s|[\w.]+\(.*\);?\s*$|.*[{}]\s*$|[\w.]+\s=\s\S+\s*$|[^\s-][^.!?\n]*[\w)\]\"'];\s*$)"
 )
@@ -236,7 +234,7 @@ _FIELDS: Final = lazy_re.compile(r"^\s*[^\s,;|]{1,40}([,;|])[^\s,;|]{0,40}\1\S")
 _INDENTED: Final = lazy_re.compile(r"^(?: {4}|\t)\s*\S")
 _BULLET: Final = lazy_re.compile(r"^\s*(?:[-*•–]|\d{1,2}[.)]|[a-z]\))\s+")
 _HEADING: Final = lazy_re.compile(r"^\s{0,3}#{1,6}\s+\S")
-#: "#142 opened by ana", "PROJ-142: …": a ticket.
+#: A ticket: "#142 opened by ana", "PROJ-142: …".
 _NUMBERED_ITEM: Final = lazy_re.compile(r"^\s*(?:#\d+\b|[A-Z][A-Z\d]{1,9}-\d+\s?:)")
 _URL_LINE: Final = lazy_re.compile(r"^\s*<?https?://\S+>?\s*$")
 _FILE_LINE: Final = lazy_re.compile(
@@ -266,14 +264,14 @@ _GREETING: Final = lazy_re.compile(
 _CLOSING: Final = lazy_re.compile(
     r"^(?:(?:kind|best|warm)?\s?regards|best(?: wishes)?|cheers|yours\b.{0,20}|sincerely|many thanks|thanks|bien (?:a vous|cordialement)|cordialement|amities|veuillez agreer.{0,80}|(?:un )?(?:cordial )?saludos?|atentamente|un abrazo|mit freundlichen.{0,20}|-- ?),?\s*$"
 )
-#: Labels with which people open what they say themselves.
+#: Labels with which users introduce their own statements.
 _OWN_LABEL: Final = lazy_re.compile(
     r"\b(?:rules?|note|notes|remember|reminder|remind|decisions?|decided|context|important|todo|ps|p\.s|nb|n\.b|fyi|btw|update|from now on|going forward|always|never|correction|convention|conventions|policy|guidelines?|preferences?|my|our|we|i|i'm|you|please|by default|for this (?:repo|project)|in this (?:repo|project)|constraints?|facts?|setup|stack|info|reason|because|why|raison|car|parce que|motivo|porque|heads up|answer|question|"
     r"regles?|retiens|rappel|rappelle-toi|souviens-toi|contexte|a noter|a partir de maintenant|desormais|dorenavant|toujours|jamais|mes|mon|ma|nos|notre|nous|on|je|tu|te|par defaut|consignes?|contraintes?|infos?|au fait|attention|"
     r"reglas?|recuerda|nota|notas|contexto|importante|a partir de ahora|siempre|nunca|mis?|nuestr[oa]s?|nosotros|yo|por defecto|decision|decidido|ojo|restricciones|preferencias)\b"
 )
 
-#: Labels of a record that somebody keeps: minutes, an agenda, a ticket.
+#: Labels of records: minutes, an agenda, a ticket.
 _RECORD_LABEL: Final = lazy_re.compile(
     r"^[^\w\n]{0,6}(?:present|attendees|participants?|absent|apologies|agenda|minutes|action items|actions|decisions taken|stand-?up|retro\w*|sync|transcript|slide"
     r"|presents|participants|absents|ordre du jour|compte[- ]rendu|proces-verbal|releve de decisions|diapo\w*"
@@ -289,8 +287,8 @@ class _Line:
 
     Attributes:
         plain: its folded text.
-        first: true where it begins a paragraph.
-        taken: true where it is material already, wholly.
+        first: whether it begins a paragraph.
+        taken: whether all of it is already material.
     """
 
     start: int
@@ -302,7 +300,7 @@ class _Line:
 
 
 def _lines(text: str, taken: bytearray) -> list[_Line]:
-    """The lines that are not blank."""
+    """Return the non-blank lines."""
     found: list[_Line] = []
     folded, previous = fold(text), 0
     blank = True
@@ -323,7 +321,7 @@ def _lines(text: str, taken: bytearray) -> list[_Line]:
 
 
 def _shaped(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
-    """Lines and paragraphs that programs and documents write."""
+    """Yield the lines and paragraphs whose shape shows a program or a document."""
     open_lines = [line for line in lines if not line.taken]
     if not open_lines:
         return
@@ -352,7 +350,7 @@ def _shaped(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
 
 
 def _kinds(lines: list[_Line]) -> list[str]:
-    """Of each line: machine, code, indented or plain."""
+    """Return the kind of each line: "machine", "code", "indented" or "plain"."""
     kinds = [
         "machine"
         if _MACHINE.match(line.text)
@@ -379,7 +377,7 @@ def _kinds(lines: list[_Line]) -> list[str]:
 
 
 def _is_mapping(lines: list[_Line]) -> bool:
-    """True where a key stands over an indented list or over indented text, as in YAML."""
+    """Return whether a key precedes an indented list or indented text, as in YAML."""
     return any(
         re.match(r"[^\s:]{1,30}\s?:\s?[>|]?[-+]?\s*$", key.text)
         and (re.match(r"\s+-\s", value.text) or (re.search(r"[>|][-+]?\s*$", key.text) and value.text[:1].isspace()))
@@ -389,7 +387,7 @@ def _is_mapping(lines: list[_Line]) -> bool:
 
 
 def _is_table(lines: list[_Line]) -> bool:
-    """True where every line has the same separators."""
+    """Return whether every line has the same separators."""
     if len(lines) < 2:
         return False
     if all(_FIELDS.match(line.text) for line in lines):
@@ -402,7 +400,7 @@ def _is_table(lines: list[_Line]) -> bool:
 
 
 def _where_a_document_begins(lines: list[_Line]) -> int | None:
-    """Where a mail, a chat, a page, a ticket or another document begins, which then goes on to the end of the text."""
+    """Return the start of a mail, chat, page, ticket or other document that runs to the end of the text, or None."""
     signed = max((number for number, line in enumerate(lines) if _CLOSING.match(line.plain.strip())), default=-1)
     for number, line in enumerate(lines):
         plain = line.plain.strip()
@@ -444,7 +442,7 @@ def _where_a_document_begins(lines: list[_Line]) -> int | None:
 
 
 def _first_of_fields(lines: list[_Line], field: _Line) -> int:
-    """Where the fields begin that stand right above a field."""
+    """Return the start of the block of labelled fields that ends with this field."""
     number = lines.index(field)
     while number and not lines[number].first and _LABEL.match(lines[number - 1].plain):
         number -= 1
@@ -452,7 +450,7 @@ def _first_of_fields(lines: list[_Line], field: _Line) -> int:
 
 
 def _is_foreign_label(line: _Line) -> bool:
-    """True for "Bob: …", "status: …", which is no label of the user's own speech."""
+    """Return whether a line has a label such as "Bob: …" or "status: …" that users do not put before own statements."""
     found = _LABEL.match(_BULLET.sub("", line.plain))
     if found is None or len(found["label"].split()) > _LABEL_WORDS:
         return False
@@ -460,7 +458,7 @@ def _is_foreign_label(line: _Line) -> bool:
 
 
 def _is_title(lines: list[_Line]) -> bool:
-    """True where the first line is the title of what follows."""
+    """Return whether the first line is the title of the following text."""
     first = lines[0]
     if len(lines) < 2 or len(first.text.split()) > _TITLE_WORDS or _BULLET.match(first.text):
         return False
@@ -477,7 +475,7 @@ def _is_title(lines: list[_Line]) -> bool:
 
 
 def _leads_a_list(line: _Line) -> bool:
-    """True where a line introduces the user's own list."""
+    """Return whether a line introduces the user's own list."""
     plain = line.plain.strip()
     return plain.endswith(":") or (_SPEECH.search(plain) is not None and not plain.endswith("?"))
 
@@ -508,19 +506,19 @@ _TEXT_VERB: Final = lazy_re.compile(
     r"|tradui(?:s|t|re|sez)|resum(?:e[rsz]?|ez)|reformule[rsz]?|relis(?:ez)?|relire|reecri(?:s|re|vez)|raccourci(?:s|r|ssez)|condense[rz]?|synthetise[rz]?|retranscri\w+"
     r"|tradu(?:ce|cir|zca|ceme|cemelo)|resum(?:e|ir|eme|elo)|reformula\w*|reescrib\w+|acorta\w*|parafrasea\w*|transcrib\w+)\b"
 )
-#: Verbs that work on a text where the sentence points to one.
+#: Verbs whose object can be a text; they count if the sentence points to one.
 _WORK_VERB: Final = lazy_re.compile(
     r"\b(?:review|explain|fix|correct|check|analy[sz]e|reply|respond|answer|comment|compare|extract|classify|parse|read|look at|improve|edit|polish|format|convert|turn|make|evaluate|grade|rate|assess|describe|annotate|count|find|spot|interpret|critique|verify|validate|estimate|close|process|digest|see|tell me|help me|clean|tidy"
     r"|explique\w*|corrige\w*|verifie\w*|analyse\w*|repond\w*|commente\w*|compare\w*|extrai\w*|classe\w*|lis|lire|regarde\w*|ameliore\w*|converti\w*|transforme\w*|rends|evalue\w*|decri\w*|annote\w*|compte\w*|trouve\w*|interprete\w*|critique\w*|valide\w*|estime\w*|dis-moi|aide-moi|jette"
     r"|explica\w*|corrige\w*|corregir|revisa\w*|analiza\w*|responde\w*|contesta\w*|comenta\w*|compara\w*|extrae\w*|clasifica\w*|lee\w*|mira|mejora\w*|convierte\w*|haz|evalua\w*|describe\w*|cuenta\w*|encuentra\w*|interpreta\w*|valida\w*|estima\w*|dime|ayudame|echa)\b"
 )
-#: "Here is", "voici", "I got this": what follows was written by somebody else.
+#: "Here is", "voici", "I got this": somebody else wrote the following text.
 _PRESENTS: Final = lazy_re.compile(
     r"(?:^|[,;:] )(?:(?:ok|so|hey|look|hi|oye|tiens|bon|well|and) ?,? ?)*(?:here(?:'s| is| are| was| comes?)|this is (?:what|how|the)|these are|below (?:is|are)|following is|(?:i|we|just|he|she|they)?\s?(?:'ve )?(?:got|received|found|copied|pasted|saw|read|sent me) (?:this|that|these|it|an?|the)\b|(?:i'm |am )?(?:pasting|copying|quoting|forwarding)|copy-?paste|paste of"
     r"|voici|voila|ci-dessous|(?:j'ai |on a |je viens de |viens de )?(?:recu|recevoir|trouve|trouver|copie|lu|lire|vu|voir) (?:ca|ceci|cela|cet?|cette|un|une)|je (?:colle|copie|cite|transfere)|copie-colle"
     r"|aqui (?:esta|estan|tienes|va|van|te)|esto es lo que|est[ao]s? (?:es|son) (?:el|la|los|las)|(?:he )?(?:recib\w+|encontr\w+|copi\w+|vi|lei|visto|leido) (?:esto|est[ea]|un|una)|te? ?(?:paso|pego|copio|reenvio)|pego|copio)(?=\W|$)"
 )
-#: What somebody else wrote, without a name for it.
+#: A reference to somebody else's text without a noun: "what …".
 _WHAT: Final = lazy_re.compile(r"\b(?:what|ce qu\w*|lo que)\b")
 _AUTHOR: Final = lazy_re.compile(r"\b(?:authors?|writers?|auteure?s?|autor(?:a|es|as)?)\b")
 _MINE: Final = lazy_re.compile(
@@ -529,13 +527,13 @@ _MINE: Final = lazy_re.compile(
 _KEEP: Final = lazy_re.compile(
     r"\b(?:remember|note|keep|retain|memori[sz]e|follow|apply|respect|obey|learn|save|store|don't forget|retiens|note[zr]?|garde|applique|respecte|suis|souviens-toi|rappelle-toi|memorise|recuerda|guarda|anota|sigue|aplica|respeta|ten en cuenta)\b"
 )
-#: Words of a clause before a colon that names what follows.
+#: Maximum words of a lead-in before a colon.
 _LEAD_WORDS: Final = 10
-#: What stands before the clause that the colon belongs to.
+#: The clauses before the one with the colon.
 _LAST_CLAUSE: Final = lazy_re.compile(r"^.*[;](?=\s)")
-#: A text of the project, named without saying whose it is: "le rapport : on le rend le 5 juin".
+#: A text of the project, named with an article only: "le rapport : on le rend le 5 juin".
 _OWN_TEXT: Final = lazy_re.compile(r"^(?:the|le|la|les|l'|el|los|las) ?\w+$")
-#: What belongs to somebody else or comes from somewhere else.
+#: Texts and utterances that belong to somebody else or come from elsewhere.
 _SAYING: Final = r"(?:rules?|polic(?:y|ies)|advice|tips?|opinion|view|take|answers?|style ?guide|guidelines?|conventions?|remarks?|mottos?|messages?|comments?|words|claims?|rumou?rs?|stickers?|signs?|headlines?|notes?|(?:first|last) lines?|regles?|politique|conseils?|avis|opinion|reponses?|remarques?|devise|consignes?|mots|rumeurs?|panneau|affiche|reglas?|politica|consejos?|opinion|respuestas?|comentarios?|lema|aviso|cartel|palabras|rumor)"
 _FOREIGN: Final = lazy_re.compile(
     rf"^(?!(?:\w+ )*(?:it|that|let|there|here|what|who|he|she|today|tomorrow)['’]s)(?:\w+ ){{0,2}}\w+['’]s (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN}|[\w-]+\.\w{{2,4}})$"
@@ -547,14 +545,14 @@ _FOREIGN: Final = lazy_re.compile(
 _SAYING_IS: Final = lazy_re.compile(
     rf"(?:\b(?!(?:it|that|let|there|here|what|who|he|she|today)['’])\w+['’]s (?:\w+ )?{_SAYING}|\b(?:his|her|their|leurs?|su|sus) (?:\w+ )?{_SAYING}|\b(?:the|a|an|le|la|les|l'|un|une|el|los|las|una) ?(?:\w+ )?{_SAYING} (?:\w+ ){{0,4}}?(?:from|of|in|on|at|by|du|de|des|d'\w+|en|dans|sur|del|chez|affichee?) ?(?!(?:this|our|ce|notre|este|nuestr[oa])\b)(?:\w+ ){{0,5}}?\w+),? (?:is|was|were|are|goes|est|etait|c'est|es|era|fue)\b|\b(?:with|under|avec|con) (?:the|les|las) (?:words|mots|palabras)\b"
 )
-#: With these the user opens what the user says.
+#: Phrases with which users introduce their own statements.
 _TEACHING: Final = lazy_re.compile(
     r"^(?:and |so |ok |et |y |please )*(?:(?:a|one|the|our|my|another|new|important|quick|general|une|un|la|le|nos|notre|autre|nouvelle|petite|una|otra|nueva|el|las) )*(?:rules?|note|notes|nb|n\.b|ps|p\.s|fyi|btw|by the way|reminder|decisions?|decided|conventions?|guidelines?|preferences?|prefs|constraints?|context|background|important|info|facts?|heads up|update|correction|todo|answer|question|setup|stack|config|policy|requirements?|goal|plan|reason|actually|edit|warning|caution|caveat|"
     r"regles?|rappel|retiens|contexte|consignes?|contraintes?|decisions?|important|infos?|au fait|attention|precision|objectif|raison|en fait|a noter|remarque|"
     r"reglas?|nota|recordatorio|contexto|importante|decision(?:es)?|convencion(?:es)?|preferencias?|restricciones|ojo|por cierto|objetivo|motivo|aviso importante|aclaracion|correccion)\b"
     r"|\b(?:remember|remind|keep in mind|from now on|going forward|always|never|by default|for (?:this|the|our) (?:repo|project|team)|in this (?:repo|project)|for the record|rule of thumb|rules? (?:for|here)|conventions? (?:for|here)|note that|know that|souviens-toi|rappelle-toi|sache|retiens|note que|a partir de maintenant|desormais|dorenavant|toujours|jamais|par defaut|pour ce (?:projet|depot)|dans ce (?:projet|depot)|recuerda|acuerdate|ten en cuenta|a partir de ahora|de ahora en adelante|en adelante|siempre|nunca|por defecto|para este (?:repo|proyecto)|en este (?:repo|proyecto))\b"
 )
-#: Work on the project rather than on a text: what follows the colon is what the user wants.
+#: Tasks on the project rather than on a text: the words after the colon are the user's own.
 _BUILD_VERB: Final = lazy_re.compile(
     r"^(?:(?:please|can you|could you|now|ok|so|and|then|next|also|let's|lets|i want you to|stp|peux-tu|tu peux|ensuite|maintenant|puis|ahora|luego|puedes|por favor),? )*(?:add|implement|create|build|set ?up|configure|deploy|rename|install|update|upgrade|remove|delete|drop|move|run|start|stop|use|try|keep|go with|make sure|ensure|refactor|migrate|change|switch|wire|test|debug|bump|merge|push|commit|do"
     r"|ajoute\w*|implemente\w*|cree\w*|construis|configure\w*|deploie\w*|renomme\w*|installe\w*|supprime\w*|enleve\w*|deplace\w*|lance\w*|utilise\w*|change\w*|migre\w*|passe\w*|teste\w*|fais en sorte"
@@ -562,7 +560,7 @@ _BUILD_VERB: Final = lazy_re.compile(
 )
 _LANGUAGES: Final = r"(?:german|french|english|spanish|italian|portuguese|dutch|chinese|japanese|latin|russian|arabic|allemand|francais|anglais|espagnol|italien|portugais|neerlandais|chinois|japonais|russe|arabe|aleman|frances|ingles|espanol|castellano|italiano|portugues|holandes|chino|japones|ruso)"
 _FORMATS: Final = r"(?:json|toml|ya?ml|xml|csv|tsv|html|markdown|latex|bullets?|bullet points?|table|haiku|snake_?case|camel_?case|kebab-?case|upper ?case|lower ?case|caps|capitals|majuscules?|minuscules?|mayusculas?|minusculas?|tableau|liste|tabla|lista|puces|vinetas)"
-#: The user speaks of himself or of the project.
+#: Words of users about themselves or about the project.
 _SPEAKS: Final = lazy_re.compile(
     r"\b(?:we|we're|we've|i'm|i've|i'd|our|always|never|must|nous|notre|nos|toujours|jamais|il faut|nosotros|nuestr[oa]s?|siempre|nunca)\b"
 )
@@ -571,13 +569,13 @@ _TARGET: Final = lazy_re.compile(
     rf"^(?:(?:same|this|it|now|and|but|the same|pareil|la meme|mais|et|lo mismo|pero|y|ahora|maintenant),? )*(?:(?:back |convert(?:ed)? )?(?:in|into|to|as|from|en|al|a|hacia|vers)(?: an?| une?| un| una)? )?(?:(?:{_LANGUAGES}|{_FORMATS}|\d+ (?:words|lines|sentences|mots|lignes|phrases|palabras|lineas|frases))(?: (?:translation|version|comment|list))?"
     r"|(?:a bit |much |un peu |beaucoup |un poco |mucho )?(?:more|less|plus|moins|mas|menos) \w+|shorter|longer|simpler|nicer|better|clearer|eli5|tl;?dr)(?: (?:of|for|de|pour|para|please|pls|plz|stp|svp|s'il te plait|porfa|por favor|with .{0,20}))?$"
 )
-#: What only a text has, or what only a text is.
+#: Properties that only texts have.
 _TEXT_PROPERTY: Final = lazy_re.compile(
     r"\b(?:(?:how many|count(?: the)?|number of|number) (?:words|lines|vowels|letters|characters|sentences|syllables|them|these)|(?:passive|active) voice|(?:past|present|future) tense|what tense|main idea|key points?|gist|take-?aways?|sentiment|slogans?|tag-?lines?|headlines?|motto|subject line|alphabetical(?:ly)?|rhymes?|fill in the blanks?|fact[- ]?check|true or false|spam|legit|passive[- ]agg?ress?ive|contradict\w*|typos?|placeholder|lorem ipsum|dummy text|sample text|seed data|alt text|tool-?tip|string to|error message|test name|caption|lyrics|(?:linkedin|twitter|author)? ?bio|job ad|exam question|regex that|opinion or fact|fact or opinion|paragraphs?|punctuation|commas|grammar|spelling|wording"
     r"|voix (?:passive|active)|au (?:passe|present|futur|pluriel|feminin)|idee principale|points cles|sentiment|accroches?|orthographe|grammaire|ponctuation|fautes|vrai ou faux|arnaque|par ordre alphabetique|texte d'exemple|maquette|message d'erreur|paroles|offre d'emploi|au propre|qui rime|compte\w* les (?:mots|lignes|lettres)|combien de (?:mots|lignes|lettres|phrases)"
     r"|voz (?:pasiva|activa)|en (?:pasado|presente|futuro|plural)|idea principal|puntos clave|sentimiento|esloganes|eslogan|ortografia|gramatica|puntuacion|errores|verdadero o falso|estafa|orden alfabetico|texto de ejemplo|maqueta|mensaje de error|letra|oferta de (?:trabajo|empleo)|que rime|cuenta las (?:palabras|lineas|letras)|cuantas (?:palabras|lineas|letras|frases))\b"
 )
-#: An order that needs a text: its object is a pronoun, a form or something drawn from a text.
+#: An imperative that needs a text: its object is a pronoun, a form or something derived from a text.
 _TEXT_TASK: Final = lazy_re.compile(
     rf"^(?:(?:please|pls|now|then|ok|so|and|can you|could you|would you|stp|ensuite|puis|maintenant|peux-tu|tu peux|tu pourrais|ahora|luego|puedes|podrias|me) )*(?:"
     rf"(?:convert|turn|put|make|change|rewrite|transform|say|write|type|sort|rank|group|order|number|plot|chart|draw|label|tag|classify|rate|score|grade|simplify|expand|continue|complete|finish|decode|encode|escape|anonymi[sz]e|redact|capitali[sz]e|embed|render|format|quote|highlight|split|merge|list|repeat|render|remove|strip|replace)(?: (?:each|every|the|all) (?:sentence|line|word|comma|letter)s?)? ?(?:(?:it|this|these|them|that|those|all|everything|both|each)\b(?! (?:work|run|pass|configurable|optional|faster|fail|build|compile))|(?:(?:in|on)?to|as|from|in) (?:an? )?(?:{_FORMATS}|{_LANGUAGES}|\w+ (?:list|table|voice|tense))\b)"
@@ -615,18 +613,18 @@ _REPORTS: Final = lazy_re.compile(
     r"|dit|disent|disait|disaient|a ecrit|ont ecrit|ecrivent|repetent?|pense(?:nt)?|croit|croient|m'ecrit|(?:affirm|indiqu|stipul|mentionn|racont|recommand|conseill|sugger|comment|insist|precis|annonc)(?:e|ent|ait|aient)|a (?:affirme|indique|precise|annonce|mentionne|recommande|conseille|suggere|commente|insiste|raconte)|pretend(?:ent|ait)?|verifie|selon|d'apres"
     r"|dicen?|dijo|dijeron|dicho|escribio|escribe|escribieron|(?:afirm|indic|senal|mencion|asegur|coment|aconsej|anunci|explic)(?:an?|o|aron|aba)|sostienen?|recomiendan?|recomendo|sugieren?|sugirio|comprueban?|insisten?|insistio|repiten?|piensan?|creen?|opinan?|segun)\b"
 )
-#: Words that say so only where the words of others stand right behind them: "the sign reads: …".
+#: Verbs that report words only if the words follow directly: "the sign reads: …".
 _READS: Final = lazy_re.compile(
     r"\b(?:reads|goes|ran|says|expects|displays|shows|affiche|attend|muestra|pone|espera)(?: as follows| like this| comme suit| asi)?\s?(?:[:\"“«]|$)"
 )
-#: Before an order ("check that …", "indique le port") nobody stands who says it.
+#: Before an imperative ("check that …", "indique le port") there is no subject, so nobody is reported.
 _NO_SUBJECT: Final = lazy_re.compile(
     r"(?:^|[,;:.(!?-]|\b(?:and|then|so|also|please|to|et|donc|puis|alors|aussi|de|d'|y|luego|a|para|por favor))\s*$"
 )
 _SELF_SAYS: Final = lazy_re.compile(
     r"\b(?:i|i've|we|we've|you|as i|je|j'ai|j'|t'ai|nous|nous avons|on a|on|tu|he|hemos|te|yo) (?:\w+ )?(?:say|said|state|stated|told|tell|wrote|write|mention\w*|recommend\w*|suggest\w*|warn\w*|dit|ecrit|dicho|dije|escrito|escribi|recomiendo|recommande|conseille|suggere)\b|\b(?:have|has) (?:been )?(?:told|said)\b"
 )
-#: What stands behind a verb of saying where the words of others follow.
+#: What follows a verb of saying if it introduces the words of others.
 _REPORTED_WORDS: Final = lazy_re.compile(
     r"\s*(?:$|[^.!?\n:]{0,40}:(?=\s|$)|(?:\S+ ){0,2}?(?:that|(?<!ce )(?<!lo )que|qu'\w+|(?:not |de ne |no )?to|de|d'\w+)\b(?! qu)|[^.!?\n]{0,30}[\"“«]|(?:\S+ ){0,3}?(?:always|never|toujours|jamais|siempre|nunca|we|they|everyone|nobody|on|nous|people)\b)"
 )
@@ -645,7 +643,7 @@ def _sentences(text: str, line: _Line) -> Iterator[tuple[int, int]]:
 
 
 def _asks(text: str) -> bool:
-    """True for a question, a task on text, or a lead-in."""
+    """Return whether the text ends with a question or colon, gives a task on a text, or presents one."""
     plain = fold(text).strip()
     return bool(
         _SOLE_QUESTION.search(plain)
@@ -657,7 +655,13 @@ def _asks(text: str) -> bool:
 
 
 def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[int, int]]:
-    """What sentences hand over, and what they report; `source` is the text with its material."""
+    """Yield the material that sentences hand over or report.
+
+    Args:
+        text: the prompt with the known material blanked.
+        lines: its lines.
+        source: the prompt itself.
+    """
     spoken = [line for line in lines if not line.taken]
     places = {line.start: place for place, line in enumerate(lines)}
     for number, line in enumerate(spoken):
@@ -670,11 +674,11 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
             begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
             ends_here = begin is not None and (begin < 0 or (closes_line and not plain[begin:].strip()))
             if ends_here and _is_fence(source, below):
-                begin = None  # what it points to stands right below, with an end of its own
+                begin = None  # the fence right below is the text, and it has its own end
             elif begin is not None and _BELOW.search(plain) and not plain[begin:].strip():
                 block = _block_below(lines, line)
                 if block is not None:
-                    begin = None  # the paragraph of the request stays the user's, to the block below
+                    begin = None  # the request's paragraph is the user's own words, up to the block below
                     yield block.start, block.start if _FENCE.match(source, block.start) else len(text)
             if begin is not None:
                 yield (line.end if begin < 0 else start + begin), _back(spoken, number, len(text))
@@ -698,7 +702,7 @@ def _is_fence(source: str, line: _Line | None) -> bool:
 
 
 def _block_below(lines: list[_Line], line: _Line) -> _Line | None:
-    """The first line of the next paragraph, where that is material by its shape."""
+    """Return the first line of the next paragraph if all of that line is already material."""
     found = next((one for one in lines if one.first and one.start > line.start), None)
     return found if found is not None and found.taken else None
 
@@ -707,7 +711,7 @@ _BELOW: Final = lazy_re.compile(r"\b(?:below|under|following|ci-dessous|suivant\
 
 
 def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) -> int | None:
-    """Where the material begins that a sentence hands over: a place in it or its end, -1 for the next line, or None."""
+    """Return where the material begins that a sentence hands over: an offset in it, -1 for the next line, or None."""
     if _DIRECTED.search(plain):
         return 0
     colon = _colon(plain)
@@ -721,14 +725,14 @@ def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) 
     return -1 if points and closes_line and not nothing_below else None
 
 
-#: A question that is answered with one of the texts behind it.
+#: A question that asks to choose among the texts that follow.
 _CHOICE: Final = lazy_re.compile(
     r"\W*(?:which (?:one|ones|of|is|are|line|sentence|statement|sounds|reads)|who is (?:right|wrong)|(?:lequel|laquelle|lesquel\w+)|cual(?:es)?)\b.*\?$"
 )
 
 
 def _back(lines: list[_Line], number: int, end: int) -> int:
-    """Where the user speaks again, in a last paragraph that says so; else the end of the text."""
+    """Return the start of the last paragraph if its opening marks it as the user's own, else the end of the text."""
     last = next((line for line in reversed(lines) if line.first), None)
     if last is not None and last in lines[number + 1 :] and _RETURNS.match(last.plain.strip()):
         return last.start
@@ -741,16 +745,17 @@ _RETURNS: Final = lazy_re.compile(
 
 
 def _colon(plain: str) -> int | None:
-    """The first colon of a sentence that is no part of a time, a path or an address."""
+    """Return the first colon of a sentence that is not part of a time, a path or an address."""
     found = re.search(r"(?<=\S):(?=\s|$)|\s:(?=\s|$)", plain)
     return found.end() - 1 if found else None
 
 
 def _hands_over(lead: str, *, inline: bool) -> bool:
-    """True where the words before a colon hand over what follows it: they ask for work, or name what it is.
+    """Return whether the words before a colon hand over the text after it: they ask for work on it or name it.
 
     Args:
-        inline: the text goes on behind the colon, on the same line.
+        lead: the words before the colon.
+        inline: whether the text continues on the same line.
     """
     lead = _LAST_CLAUSE.sub("", lead).strip(" \t-*•–>\"'(")
     if _TEXT_VERB.search(lead) and len(lead) < 160 and not _MINE.search(lead):
@@ -778,7 +783,7 @@ def _hands_over(lead: str, *, inline: bool) -> bool:
 
 
 def _asks_for_text_work(clause: str) -> bool:
-    """True for a short clause that asks for work on a text, or a question about one, and names no other object."""
+    """Return whether a short clause asks for work on a text, or a question about it, and names no other object."""
     clause = clause.strip(" \t.!?:^…¿¡")
     if len(clause.split()) > _LEAD_WORDS or _SPEAKS.search(clause) or _BUILD_VERB.match(clause):
         return False
@@ -788,7 +793,7 @@ def _asks_for_text_work(clause: str) -> bool:
 
 
 def _teaches(lead: str) -> bool:
-    """True for the label of a rule or a fact that the user gives: "rule", "from now on", "for this repo"."""
+    """Return whether this is a label of a rule or fact from the user: "rule", "from now on", "for this repo"."""
     found = _TEACHING.search(lead)
     return found is not None and not re.search(
         r"(?:\b(?:their|his|her|leurs?|sus?)|['’]s) (?:\w+ )?$|\b(?:of|from|by) \S+$", lead[: found.start()]
@@ -796,7 +801,7 @@ def _teaches(lead: str) -> bool:
 
 
 def _points(plain: str) -> str:
-    """How a sentence without a colon points to a text: "text" where it works on one, "this" where it may, or not."""
+    """Return how a sentence without a colon points to a text: "text" for certain, "this" for possibly, "" for not."""
     if _KEEP.search(plain) and not _TEXT_VERB.search(plain):
         return ""
     pointed, noun = _POINTED.search(plain), _POINTED_NOUN.search(plain)
@@ -816,7 +821,7 @@ def _points(plain: str) -> str:
 
 
 def _handed_before(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
-    """What stands before a last sentence that works on it."""
+    """Yield the text before a last sentence that gives a task on it or asks about it."""
     if not lines:
         return
     last = lines[-1]
@@ -844,12 +849,12 @@ def _handed_before(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
 
 
 def _opens_own_list(plain: str) -> bool:
-    """True for a line such as "my rules:", which the user's own statements follow."""
+    """Return whether a line such as "my rules:" introduces the user's own statements."""
     return plain.rstrip().endswith(":") and (_MINE.search(plain) is not None or _teaches(plain))
 
 
 def _is_order_on_it(plain: str) -> bool:
-    """True for a few words that order something of "this" or "these", and nothing of the project."""
+    """Return whether a few words give a task on "this" or "these", and not on the project."""
     return (
         len(plain.split()) <= 5
         and re.match(r"\w+ (?:this|these|those|all of it|ca|ceci|esto)\b", plain) is not None
@@ -857,7 +862,7 @@ def _is_order_on_it(plain: str) -> bool:
     )
 
 
-#: Asked or said of the user's own statements.
+#: Questions and remarks about the user's own statements.
 _AGREES: Final = lazy_re.compile(
     r"\b(?:clear|ok|okay|understood|got it|agreed|d'accord|compris|vale|entendido|claro)\b"
 )
@@ -868,7 +873,7 @@ def _paragraph_count(lines: list[_Line]) -> int:
 
 
 def _reports(plain: str) -> int | None:
-    """Where a sentence begins to report the words of others, or None."""
+    """Return where a sentence begins to report the words of others, or None."""
     reads = _READS.search(plain) or _SAYING_IS.search(plain)
     if reads:
         return reads.start()
@@ -883,7 +888,7 @@ def _reports(plain: str) -> int | None:
 
 
 def _quoted(text: str) -> Iterator[tuple[int, int]]:
-    """Quotations that are sentences rather than names and values."""
+    """Yield the quotations that are sentences rather than names and values."""
     spans = [match.span() for pattern in _QUOTES for match in pattern.finditer(text)]
     for opening, closing in _PAIRS:
         at = text.find(opening)
@@ -898,12 +903,12 @@ def _quoted(text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-# --- All together ------------------------------------------------------------------------------------------------------
+# --- Combining the steps ----------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
 def _material(text: str) -> tuple[tuple[int, int], ...]:
-    """The spans of material, in order, none touching another; of a very long text only both ends may be own words."""
+    """Return the spans of material, in order and disjoint; the middle of a very long text is always material."""
     if len(text) <= 2 * _END:
         return _spans(text)
     gap = "\n\n"
@@ -947,7 +952,7 @@ def _spans(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _sentences_around(text: str, lines: list[_Line], quotations: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The sentences that hold a quotation: without it they say something else."""
+    """Yield the sentences that hold a quotation; without the quotation they would say something else."""
     if not quotations:
         return
     for line in lines:
@@ -963,7 +968,7 @@ def _take(taken: bytearray, spans: Iterable[tuple[int, int]]) -> None:
 
 
 def _masked(text: str, taken: bytearray) -> str:
-    """The text with blanks where it is taken."""
+    """Return the text with the taken characters blanked."""
     pieces: list[str] = []
     at = 0
     for match in re.finditer(rb"\x01+", bytes(taken)):

@@ -1,6 +1,10 @@
-"""What a statement is about and which values it gives, comparable between statements.
+"""Comparable forms of a statement: what it is about and which values it gives.
 
-Tells two versions of one thing apart from two things. Pure: no database, no file.
+Three comparisons build on these, and none of them depends on wording or language: a new value for the same slot, a
+newer version of a fact, and a denial of one. They separate two versions of one fact from two different facts. The
+thresholds are strict: a wrong update hides a true memory, a missed one only leaves an old value beside the new one.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -19,27 +23,25 @@ from filrouge.extraction.sentences import split
 from filrouge.extraction.vocabulary import CATEGORY, GENERIC, canonical, content, fold, tokens
 from filrouge.memories.models import Memory, Neighbour, Statement
 
-# What a statement is about and which values it endorses: the comparable side of a text.
-#
-# `profile` reads the same things in a new statement and in a stored memory, whatever their language and wording: the
-# entity (`production`), the values that it says hold (`9443`) and those it says do not (`8443`), the action it speaks
-# of (deploy, test), and its polarity. Decisions compare profiles, never sentences.
+# Profiles. `profile` reads new statements and stored memories alike. Decisions compare profiles, never sentences.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The comparable side of a text.
+    """The comparable form of a text.
 
     Attributes:
-        entity: canonical words for what it is about, without attribute words such as `port`.
-        named: the entity was said ("for production", "staging runs"), not guessed from what is left over.
-        holds: values that hold, by kind, in order; `name` values by their category where they have one.
-        rejects: folded words that it says do not hold.
-        words: its canonical content words.
-        placed: it says where something is or runs.
-        retracts: it only takes something back.
+        entity: canonical words for its subject, without attribute words such as `port`.
+        named: whether the text names the entity ("for production", "staging runs") or it is only the words left over.
+        holds: the values that hold, in order (`9443`).
+        rejects: folded words that no longer hold (`8443`).
+        actions: the actions it mentions (deploy, test).
+        negated: the number of negations.
+        words: its canonical content words, counted.
+        placed: whether it says where something is or runs.
+        retracts: whether it only retracts something.
     """
 
     entity: frozenset[str]
@@ -53,7 +55,7 @@ class Profile:
     retracts: bool
 
     def values(self, kind: ValueKind) -> tuple[str, ...]:
-        """The values of one kind that hold."""
+        """Return the values of one kind that hold."""
         return tuple(value.text for value in self.holds if value.kind == kind)
 
     @property
@@ -66,7 +68,7 @@ _ATTRIBUTES_WORDS: Final = """
 port version command url uri address adresse path chemin host hote region hosting date deadline number
 numero
 """
-#: Words for the kind of value itself: the slot, not the entity.
+#: Words for the kind of a value: they name the slot, not the entity.
 ATTRIBUTES: Final = frozenset(_ATTRIBUTES_WORDS.split())
 _ACTIONS: Final = {
     "deploy": "deploy",
@@ -100,7 +102,7 @@ prefer prefere like aime want veux always must should need doit use called appel
 maintain manage handle expire start end run set moved deplace change renomme remplace called listening
 running hosted avoid never ground rule correction
 """
-#: Verbs and adverbs that remain in what follows "we": they are not what the sentence is about.
+#: Verbs and adverbs that are left of a clause with "we"; they do not name a subject.
 _FURNITURE: Final = frozenset(_FURNITURE_WORDS.split())
 _OWNERS: Final = re.compile(
     r"\b(?:owns?|maintains?|manages?|handles?|leads?|is responsible for|is in charge of|looks after|takes care of|s'occupe|gere|maintient|dirige|est responsable)\b"
@@ -114,7 +116,7 @@ _FOR: Final = re.compile(
 _TO_DO: Final = re.compile(
     r"^(?:to|pour|para) (\w+(?: [\w-]+){0,3}?),? (?:we|you|run|use|on|utilise|lance|il faut|just)\b"
 )
-#: "we moved search from Elasticsearch", "on a migré la facturation vers Stripe"
+#: "we moved search from Elasticsearch", "on a migré la facturation vers Stripe": the thing that moved is the entity.
 _MOVED: Final = re.compile(
     r"\b(?:moved|migrated|switched|ported|transferred|migre|deplace|bascule|transfere) (?:the |our |la |le |les |notre |nos )?(?!it\b|them\b|from\b|to\b|de\b|vers\b|over\b|everything\b)((?:[\w-]+ ){0,2}?[\w-]+) (?:from|to|over to|onto|vers|chez|sur)\b"
 )
@@ -134,7 +136,7 @@ _BECAUSE: Final = re.compile(r",? (?:because|since|as it|so that|car|parce que|p
 
 @lru_cache(maxsize=4096)
 def profile(text: str) -> Profile:
-    """The comparable side of `text`."""
+    """Return the profile of `text`."""
     parts = [read(sentence.text, sentence.start) for sentence in split(text)] or [read(text[:500], 0)]
     stating = [part for part in parts if reading.retraction(part.plain) is None]
     clauses = stating or parts
@@ -162,7 +164,7 @@ def profile(text: str) -> Profile:
 
 
 def _outdated(parts: list[Clause]) -> frozenset[str]:
-    """The values that a bare one after them replaces: "The port is 3000. No, 3001."."""
+    """Return the values that a later bare value replaces: "The port is 3000. No, 3001."."""
     return frozenset(
         old.text
         for before, after in itertools.pairwise(parts)
@@ -182,7 +184,7 @@ def _alike(old: Value, new: Value) -> bool:
 
 
 def subject(text: str) -> str:
-    """A few normalised words for what `text` is about: `production port`, `staging`, `pdf`."""
+    """Return a few normalised words for the subject of `text`: `production port`, `staging`, `pdf`."""
     seen = profile(text)
     ordered = [word for word in dict.fromkeys(content(text)) if word in seen.entity][:4]
     kinds = {value.kind for value in seen.holds}
@@ -196,7 +198,7 @@ def subject(text: str) -> str:
 
 
 def _entity(plain: str, found: tuple[Value, ...], gone: set[str]) -> tuple[frozenset[str], bool]:
-    """What a clause is about, and whether it says so or it is only what is left over."""
+    """Return the entity of a clause, and whether the clause names it or it is only the words left over."""
     reason = _BECAUSE.search(plain)
     main = plain[: reason.start()] if reason and reason.start() > 12 else plain
     for_phrase = _TO_DO.match(main) or _FOR.search(main)
@@ -216,7 +218,7 @@ def _entity(plain: str, found: tuple[Value, ...], gone: set[str]) -> tuple[froze
 
 
 def _about(main: str, start: int, end: int, found: tuple[Value, ...], gone: set[str]) -> frozenset[str]:
-    """The words between two places that can name something, values only where there is nothing else."""
+    """Return the words in a range that can name something; values only if the range holds nothing else."""
     inside = [value for value in found if start <= value.start < end]
     names = {word for value in inside for word in (value.text, *content(value.text))}
     words = _plainly(main[start:end], names | gone)
@@ -225,14 +227,14 @@ def _about(main: str, start: int, end: int, found: tuple[Value, ...], gone: set[
 
 
 def _people(main: str, end: int, found: tuple[Value, ...]) -> set[str]:
-    """Who owns something is the value, not the subject."""
+    """Return the owners in the subject of a clause about ownership: there, the owner is the value."""
     if _OWNERS.search(main) is None:
         return set()
     return {word for value in found if value.start < end for word in (value.text, *content(value.text))}
 
 
 def _plainly(words: str, names: set[str]) -> frozenset[str]:
-    """The words that can name something: no values, no attribute words, no furniture."""
+    """Return the content words that can name something: no values, no attribute words, no verbs of change."""
     return frozenset(
         word
         for word in content(words)
@@ -245,22 +247,19 @@ def _plainly(words: str, names: set[str]) -> frozenset[str]:
 
 
 def category(value: Value) -> str | None:
-    """What a named tool is for, when known."""
+    """Return the category of a named tool, or None if unknown."""
     return CATEGORY.get(value.text) if value.kind in {"name", "host", "identifier"} else None
 
 
 def same_words(one: str, other: str) -> bool:
-    """True when two texts are the same but for case, accents, punctuation and spacing."""
+    """Return whether two texts are equal apart from case, accents, punctuation and spacing."""
     return tokens(fold(one)) == tokens(fold(other))
 
 
-# When one statement takes the place of another without saying so.
-#
-# A slot is an entity and a kind of value: the port of production, the place of staging, the version of Python in CI,
-# the command that deploys. Two statements compete for it only when they are about exactly the same entity, because a
-# false update hides a true memory, while a missed one only leaves an old value beside the new.
+# Slots. A slot is an entity and a kind of value: the port of production, the host of staging, the version of Python in
+# CI, the deploy command. Two statements compete for a slot only if they have exactly the same entity.
 
-#: Kinds where one entity has one value at a time.
+#: Kinds of which an entity has one value at a time.
 _SINGLE: Final[tuple[ValueKind, ...]] = (
     "port",
     "date",
@@ -276,7 +275,7 @@ _UNIT: Final = re.compile(r"[a-z%]+$")
 
 
 def newer_value(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
-    """True when `mine` gives another value for a slot that `theirs` fills."""
+    """Return whether `mine` gives another value for a slot that `theirs` fills."""
     loosely = corrects and not mine.rejects
     if not _same_entity(mine, theirs, corrects=loosely) or not (mine.entity or loosely):
         return False
@@ -286,7 +285,7 @@ def newer_value(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
 
 
 def another_value(mine: Profile, theirs: Profile) -> bool:
-    """True when each says one thing of exactly the same entity: "Actually no, RabbitMQ for the queue"."""
+    """Return whether each names one thing for exactly the same entity: "Actually no, RabbitMQ for the queue"."""
     if mine.entity != theirs.entity or not (mine.entity and mine.named and theirs.named) or mine.rejects:
         return False
     new, old = _choices(mine), _choices(theirs)
@@ -298,7 +297,10 @@ def _choices(seen: Profile) -> frozenset[str]:
 
 
 def picks_what_was_rejected(mine: Profile, theirs: Profile) -> bool:
-    """True when `mine` holds what `theirs` rejects, and rejects or leaves out what it holds."""
+    """Return whether `mine` and `theirs` contradict each other on a value of the same entity.
+
+    Either each rejects what the other holds, or one of them does and both hold a tool of the same category.
+    """
     back = mine.held & theirs.rejects
     away = theirs.held & mine.rejects
     if not (back or away) or mine.entity != theirs.entity:
@@ -336,7 +338,7 @@ def _differs(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
 
 
 def _other_choice(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
-    """Another tool of the same category, or another name for the same place."""
+    """Return whether they name another tool of the same category, or another name for the same place."""
     new = [value for value in mine.holds if value.kind in {"name", "host", "identifier"}]
     old = [value for value in theirs.holds if value.kind in {"name", "host", "identifier"}]
     if not new or not old or {value.text for value in new} & {value.text for value in old}:
@@ -361,28 +363,24 @@ def _units(found: tuple[str, ...]) -> set[str]:
     return {match.group().rstrip("s") if (match := _UNIT.search(text)) else "" for text in found}
 
 
-# Two versions of one thing, told in different words: "my mark was 64%", later "is 71% enough to pass?".
+# Versions: two values of one fact in different words, such as "my mark was 64%" and later "is 71% enough to pass?".
+# Nothing in the text says that the first is outdated. Two texts are versions if both give a measure of one kind (and of
+# the same noun, for counts) with different numbers, and are otherwise alike. The decision is a sum of log odds over the
+# calibrated similarity of the texts, their shared words, the words only one of them has, words of change, and signs of
+# two different things (another name, another sort of thing counted, a goal beside a result). The weights were fitted on
+# labelled pairs, against statements of different people (docs/adr/0012).
 #
-# Nobody says that the first no longer holds. What gives it away: both give a measure of one kind, of the same noun
-# where something is counted, with different numbers, and everything else about them is alike. How alike is a sum of
-# signs in log odds: the calibrated similarity of the two texts, the words they share, the words that each has alone,
-# words of change, and what tells two things apart (another name, another sort of what is counted, a goal beside a
-# result). The weights were fitted on pairs of which it is known, against statements of different people
-# (docs/adr/0012). A wrong supersede hides what is true, a missed one leaves an old value beside the new, so the odds
-# must be for it.
-#
-# `denial` is the other case: one says "never" about what the other tells, and which of them holds is for a person to
-# say.
+# `denial` covers the case that one text says "never" to what the other states. A person decides which one holds.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-#: Log odds above which one of two is taken for a newer version.
+#: Log odds above which a text counts as a newer version.
 SURE: Final = 0.2
 _NO: Final = -9.0
-#: Characters of a text that are compared: a note may be a page.
+#: Maximum characters of a text that are compared; a note may be a whole page.
 _LONGEST: Final = 2000
-#: Of the signs of `_signs`, in log odds.
+#: Weights of the features in `_signs`, in log odds.
 _WEIGHTS: Final = {
     "always": -4.2,
     "similarity": 7.5,
@@ -417,7 +415,7 @@ goal progress result project per daily weekly monthly yearly quarterly approxima
 march april june july august september october november december monday tuesday wednesday thursday friday saturday sunday include
 including nouveau nouvelle dernier derniere prochain prochaine actuel actuelle fini finir commencer commence jour semaine mois fois
 """
-#: Words of every topic: alone they say nothing of what a sentence is about.
+#: Words that occur in every topic and alone do not identify one.
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
 _CHANGED: Final = re.compile(
     r"\b(?:now|currently|new|newly|just|updated?|latest|recent(?:ly)?|rescheduled|extended|expanded|adjusted|increased|reduced|decreased|raised|lowered|moved|changed|improved|reached|up to|down to|already|again|so far|no longer|instead|revised|bumped|switched|actually"
@@ -444,11 +442,11 @@ _IRREGULAR: Final = {
     "wore": "wear", "worn": "wear", "ran": "run", "sent": "send", "spent": "spend", "left": "leave", "gave": "give", "given": "give", "kept": "keep", "felt": "feel", "paid": "pay",
     "planned": "plan", "led": "lead", "spoke": "speak", "spoken": "speak", "drove": "drive", "driven": "drive", "told": "tell", "said": "say", "ate": "eat", "eaten": "eat",
 }  # fmt: skip
-#: It stands beside what was told before, not in its place.
+#: Words that mark an additional fact rather than a replacement.
 _BESIDES: Final = re.compile(
     r"\b(?:also|another|as well|in addition|besides|aussi|egalement|un autre|une autre|tambien|otro|otra)\b"
 )
-#: What a figure is for: ten in a month and fifty in a year are two figures.
+#: The period of a figure: ten in a month and fifty in a year are two figures.
 _PERIODS: Final = (
     ("day", re.compile(r"\b(?:a day|per day|daily|every day|each day|par jour|quotidien\w*)\b")),
     (
@@ -468,12 +466,12 @@ _PERIODS: Final = (
         ),
     ),
 )
-#: Whose affair it is, where it is not the user's own.
+#: People other than the user whom a fact concerns.
 _PEOPLE: Final = re.compile(
     r"\b(?:my|our|his|her|their|mon|ma|notre) (?:mom|mum|mother|dad|father|sister|brother|wife|husband|partner|girlfriend|boyfriend|friend|boss|manager|colleague|coworker|neighbou?r|roommate|son|daughter|niece|nephew|aunt|uncle|cousin|grandma|grandpa|grandmother|grandfather"
     r"|mere|pere|soeur|frere|femme|mari|ami|amie|chef|patron|collegue|voisine?|fils|fille|tante|oncle)\b"
 )
-#: What was ordered or liked is no account of how things stand.
+#: Kinds that state instructions or tastes rather than facts; they have no versions.
 _STANDING: Final = frozenset({"rule", "preference", "constraint"})
 #: A text, and words for what it is about.
 Said = tuple[str, str]
@@ -481,19 +479,20 @@ Said = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a text says of how things stand.
+    """The comparable form of a text that states a fact.
 
     Attributes:
+        measures: its measures, in order.
         topic: stems of its content words, without measures, common words and dates.
         common: stems of its common words.
         names: stems of the names in it.
-        changed: words of change or of the present: it is not the first version.
-        aims: it gives a goal, or what is left to do, rather than how things stand.
-        adjusted: it says that something was set anew.
-        besides: it is told as one thing more.
-        periods: spans of time that its figures are for.
-        people: relatives, friends and colleagues that it speaks of.
-        denied: stems after "never"; empty where nothing is denied.
+        changed: whether it has words of change or of the present, which a first version lacks.
+        aims: whether it gives a goal or what is left to do, rather than a state.
+        adjusted: whether it says that something was adjusted.
+        besides: whether it is marked as an additional fact ("also", "another").
+        periods: the periods of its figures.
+        people: relatives, friends and colleagues that it mentions.
+        denied: stems after "never"; empty if it denies nothing.
     """
 
     measures: tuple[Measure, ...]
@@ -510,7 +509,7 @@ class Version:
 
 
 def newer_version_of(statement: Statement, near: Sequence[Neighbour]) -> list[Memory]:
-    """The one memory that the statement is a newer version of, or none."""
+    """Return the memory of which the statement is a newer version, as a list of one, or an empty list."""
     odds = [(is_newer_version(_stated(statement), _said(n.memory), n.similarity), n.memory) for n in near]
     best = max(odds, key=lambda one: one[0], default=None)
     told = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
@@ -518,7 +517,7 @@ def newer_version_of(statement: Statement, near: Sequence[Neighbour]) -> list[Me
 
 
 def denial(statement: Statement, near: Sequence[Neighbour]) -> Memory | None:
-    """The memory that says never what the statement tells, or tells what the statement says never was."""
+    """Return the memory that denies what the statement states, or states what the statement denies; or None."""
     odds = [(denies(_stated(statement), _said(n.memory), n.similarity), n.memory) for n in near]
     best = max(odds, key=lambda one: one[0], default=None)
     told = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
@@ -526,13 +525,13 @@ def denial(statement: Statement, near: Sequence[Neighbour]) -> Memory | None:
 
 
 def gives_other_measures(mine: str, theirs: str) -> bool:
-    """True when two texts that may say the same do not give the same measures of one kind."""
+    """Return whether two texts that otherwise agree give different measures of one kind."""
     new, old = version(mine), version(theirs)
     return any(_competes(one, other, new, old) for one in new.measures for other in old.measures)
 
 
 def is_newer_version(mine: Said, theirs: Said, similarity: float) -> float:
-    """The log odds that `mine` is a newer version of `theirs`."""
+    """Return the log odds that `mine` is a newer version of `theirs`."""
     new, old = version(*mine), version(*theirs)
     if new.denied or old.denied:
         return _NO
@@ -544,12 +543,12 @@ def _odds(told: dict[str, float], similarity: float) -> float:
 
 
 def signs(new: Version, old: Version) -> list[dict[str, float]]:
-    """For every two measures that compete: what the words say for the newer being another value of the same."""
+    """Return the features of each pair of competing measures."""
     return [_signs(a, b, new, old) for a in new.measures for b in old.measures if _competes(a, b, new, old)]
 
 
 def denies(mine: Said, theirs: Said, similarity: float) -> float:
-    """The log odds that one text says never what the other tells."""
+    """Return the log odds that one text denies what the other states."""
     new, old = version(*mine), version(*theirs)
     if bool(new.denied) == bool(old.denied):
         return _NO
@@ -562,7 +561,7 @@ def denies(mine: Said, theirs: Said, similarity: float) -> float:
 
 @lru_cache(maxsize=4096)
 def version(text: str, context: str = "") -> Version:
-    """The comparable side of a text; `context` are words for what it is about that are not in it."""
+    """Return the `Version` of a text; `context` holds words for its subject that are not in it."""
     text = text[:_LONGEST]
     plain, found = fold(text), measures(text)
     bare = plain
@@ -587,7 +586,7 @@ def version(text: str, context: str = "") -> Version:
 
 
 def stem(word: str) -> str:
-    """A word without the endings of number and tense, crudely: `missing`, `missed` and `miss` are one."""
+    """Return a word without endings of number and tense, crudely: `missing`, `missed` and `miss` are equal."""
     return _SUFFIX.sub("", _IRREGULAR.get(word, word))
 
 
@@ -600,7 +599,7 @@ def _said(memory: Memory) -> Said:
 
 
 def _competes(one: Measure, other: Measure, new: Version, old: Version) -> bool:
-    """True when two measures may be two values of one thing."""
+    """Return whether two measures may be two values of one fact."""
     if one.kind != other.kind or one.value == other.value:
         return False
     given = ({(m.kind, m.value) for m in new.measures}, {(m.kind, m.value) for m in old.measures})
@@ -618,7 +617,7 @@ def _competes(one: Measure, other: Measure, new: Version, old: Version) -> bool:
 
 
 def _signs(one: Measure, other: Measure, new: Version, old: Version) -> dict[str, float]:
-    """What the words say for or against `one` being the newer value of `other`."""
+    """Return the features for and against `one` being the newer value of `other`."""
     shared = new.topic & old.topic
     ours, known = _stems(one), _stems(other)
     return {
@@ -636,7 +635,7 @@ def _signs(one: Measure, other: Measure, new: Version, old: Version) -> dict[str
         "duration": one.kind == "duration",
         "frequency": one.kind == "frequency",
         "count": one.kind == "count",
-        # each counts a sort of the same thing that the other does not: work hours, holiday hours
+        # Each counts a sort of the same thing that the other does not: work hours, holiday hours.
         "other sort": one.kind == "count" and bool(ours - known) and bool(known - ours),
         "aim": new.aims != old.aims and not new.adjusted,
         "besides": new.besides,

@@ -1,6 +1,8 @@
-"""Reading a prompt: the statement model decides what is remembered; so does the user's yes to what the agent said.
+"""Reading a prompt with the learned models: its statements, and the proposals that it agrees to.
 
-`bench/fit_agreement.py` makes the weights of agreement.
+Patterns (`extraction.heuristics`) find keys, values and retractions; the statement model knows what people want
+remembered. A pattern's statement is kept if the pattern is certain or the model agrees. A unit without a pattern's
+statement is kept if the model's probability is high enough. Quoted and pasted text is in no unit.
 
 Pure: no database, no file.
 """
@@ -39,37 +41,33 @@ from filrouge.extraction.statement_model import (
 from filrouge.extraction.vocabulary import content, fold
 from filrouge.memories.models import Kind, Span, Statement
 
-# Read statements out of a prompt: the statement model decides what is remembered, patterns say what they are sure of.
-#
-# Patterns (`extraction.heuristics`) know keys, values and what is taken back; the model knows what people remember. A
-# pattern's statement stands where it is certain, or where the model agrees; a unit that no pattern read stands where
-# the model is sure enough. What a prompt quotes or pastes is in no unit.
+# Statements of a prompt.
 
-#: What is remembered of each label of the model.
+#: The kind of memory for each label of the model.
 KINDS: Final[dict[str, Kind]] = {
     "fact": "fact", "decision": "decision", "rule": "rule", "preference": "preference", "constraint": "constraint",
     "intent": "intent", "deadline": "fact", "cause": "fact",
 }  # fmt: skip
-#: The share of a kind below which a statement is not taken for a standing rule.
+#: Below this share of the kind, a rule becomes a constraint.
 _SURE_OF_A_RULE: Final = 0.5
-#: A pattern is certain from here on: "remember that ...", a labelled rule, a name.
+#: From this confidence on, a pattern is certain: "remember that ...", a labelled rule, a name.
 _CERTAIN: Final = 0.95
-#: The share of a unit that a pattern's statement holds, if it is the better reading of it.
+#: Minimum share of a unit that a pattern's statement must cover to be preferred over the whole unit.
 _MOST_OF_IT: Final = 0.6
-#: What the model must say of a strong pattern's statement; of a unit that asks, doubts or jokes (one in ten of those
-#: states something); nothing that somebody else is quoted with is taken, however it sounds.
+#: Probabilities required: for a strong pattern's statement; for a unit that asks, doubts or jokes (one in ten of those
+#: states something); and for reported speech, which is never taken.
 _AGREED, _IN_DOUBT, _NEVER = 0.4, 0.8, 2.0
-#: What it must say of a request that is most of its prompt: below that one in five of those states something.
+#: Required for a request that is most of its prompt: below this, only one in five states something.
 _REQUESTED: Final = 0.8
-#: And of a trouble of the moment that is all a prompt says.
+#: Required for a report on the current state that is the whole prompt.
 _IN_TROUBLE: Final = 0.9
 _DOUBTED: Final = frozenset({"question", "hypothesis", "joke", "undecided", "momentary"})
-#: The share of a prompt's letters that are the user's own, below which it is a paste, and its first line a heading.
+#: Minimum share of a prompt's letters that are the user's own; below it the prompt is a paste with a heading.
 _LEAST_OWN: Final = 0.5
 _POINTS_BACK: Final = re.compile(
     r"(?:it|its|it's|that|that's|this|they|those|these|he|she|il|elle|ils|elles|ca|c'est|c'etait|cela|eso|esto|ese|esa)\b"
 )
-#: What is to be remembered by the user's own word, whatever the model thinks of it; "do you remember" asks.
+#: An explicit request to remember, which overrides the model. "do you remember" is a question and does not match.
 _ORDERED: Final = re.compile(
     r"(?:please |ok,? |so,? |and |et |y |por favor,? )*(?:remember|keep in mind|bear in mind|note(?: to self)?"
     r"|don't forget|do not forget|rappelle[sz]?-toi|rappelez-vous|souviens-toi|souvenez-vous|retiens|retenez"
@@ -77,7 +75,7 @@ _ORDERED: Final = re.compile(
     r"|ten en cuenta|anota|apunta)\b"
     r"\s?(?:that |que |qu'|bien |:|,)"
 )
-#: What states a habit or a goal where it is all that a prompt says: nine of ten such prompts of `bench/data/talk` do.
+#: A habit or a goal, if it is the whole prompt: nine of ten such prompts in `bench/data/talk` state something.
 _STANDING: Final = re.compile(
     r"\b(?:before|after|for|with|on|at|in) (?:each|every)\b|\b(?:each|every) time\b|\bwhenever\b"
     r"|\b(?:avant|apres|pour|dans|a) chaque\b|\bchaque fois\b"
@@ -88,19 +86,20 @@ _STANDING: Final = re.compile(
     r"|\b(?:should|must|have to|need to) avoid\b|\b(?:il faut|on doit) (?:absolument )?eviter\b"
     r"|\b(?:hay que|debemos|tenemos que) evitar\b"
 )
-#: "I prefer" never says anything else.
+#: "I prefer" always states a preference.
 _PREFERRED: Final = re.compile(r"\b(?:i|we) (?:really |much )?prefer\b|\b(?:je|on) prefer\w+\b|\bprefiero\b")
 _LEAST_WORDS: Final = 3
-#: Characters of the longest statement.
+#: Maximum characters of a statement.
 LONGEST: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prompt:
-    """A prompt that is to be read.
+    """A prompt to be read.
 
     Attributes:
-        patterns: what patterns found in it.
+        patterns: the statements that patterns found in it.
+        units: its units, in order.
     """
 
     text: str
@@ -109,25 +108,26 @@ class Prompt:
 
     @property
     def texts(self) -> list[str]:
-        """What the vectors are made of: the units, then the units in their setting."""
+        """The texts to embed: the units, then the units with their context."""
         return [one.text for one in self.units] + [one.in_setting for one in self.units]
 
 
 def is_read(turn: Turn) -> bool:
-    """Whether the model reads a turn: what the user wrote to an agent, and nothing else."""
+    """Return whether the model reads a turn: only what the user wrote to an agent."""
     return turn.trust == TRUST_PROMPT and not turn.skipped and is_own_prompt(turn)
 
 
 def prompt(text: str, patterns: tuple[Statement, ...]) -> Prompt:
-    """A prompt cut into units; the first ones of a long one."""
+    """Return a prompt cut into units; of a long one, only the first units."""
     return Prompt(text=text, patterns=patterns, units=tuple(units(text)[: 2 * MOST_STATEMENTS]))
 
 
 def statements(given: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
-    """Every statement of a prompt, in order.
+    """Return the statements of a prompt, in order.
 
     Args:
-        vectors: of `given.texts`, by the bundled embedder; None = words alone.
+        given: the prompt.
+        vectors: the vectors of `given.texts`, by the bundled embedder; None uses the words alone.
     """
     number = len(given.units)
     pair = None if vectors is None else (vectors[:number], vectors[number:])
@@ -156,8 +156,11 @@ def statements(given: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
 
 
 def _is_certain(one: Statement, *, alone: bool) -> bool:
-    """What no model is asked about: a name and its like, an order to remember, something taken back; where it is all
-    that a prompt says, any strong pattern, which is right then in nine cases of ten."""
+    """Return whether a pattern's statement needs no agreement of the model.
+
+    This holds for keyed facts such as a name, corrections that name the old value, "I prefer", and requests to
+    remember. If it is the whole prompt, any strong pattern is enough: it is then right in nine cases of ten.
+    """
     if one.key is not None or (one.is_correction and bool(one.corrects)):
         return True
     if one.kind == "preference" and _PREFERRED.search(fold(one.text)):
@@ -166,10 +169,12 @@ def _is_certain(one: Statement, *, alone: bool) -> bool:
 
 
 def _wanted(unit: Unit, plain: str, threshold: float) -> float:
-    """The probability from which on a unit is taken for a statement.
+    """Return the probability from which on a unit counts as a statement.
 
     Args:
-        plain: its words, folded, without the opening chatter.
+        unit: the unit.
+        plain: its folded words, without the opening chatter.
+        threshold: the threshold of the model.
     """
     mood = reading.silent_mood(plain)
     if mood == "reported":
@@ -185,13 +190,13 @@ def _wanted(unit: Unit, plain: str, threshold: float) -> float:
 
 
 def _is_a_paste(given: Prompt) -> bool:
-    """True where most of several lines is not the user's own."""
+    """Return whether a prompt of several lines is mostly not the user's own words."""
     own = sum(unit.end - unit.start for unit in given.units)
     return "\n" in given.text.strip() and own < _LEAST_OWN * len("".join(given.text.split()))
 
 
 def _is_outright(unit: Unit) -> bool:
-    """True for what is to be remembered by the user's own word, and for a habit or a goal that is all a prompt says."""
+    """Return whether a unit is a request to remember, or a habit or goal that is the whole prompt."""
     plain = fold(unit.text)
     if "?" in plain:
         return False
@@ -203,7 +208,7 @@ def _shared(unit: Unit, one: Statement) -> int:
 
 
 def _statement(given: Prompt, at: int, clause: Clause, judged: Judged, threshold: float) -> Statement | None:
-    """The statement of a unit, without its opening chatter; with the unit before it where it points back to that."""
+    """Return the unit as a statement without its opening chatter, joined to the unit before if it refers back."""
     start, end = clause.start, given.units[at].end
     if at and (len(content(clause.text)) < _LEAST_WORDS or _POINTS_BACK.match(clause.plain)):
         start = given.units[at - 1].start
@@ -226,29 +231,27 @@ def _statement(given: Prompt, at: int, clause: Clause, judged: Judged, threshold
 
 
 def read_units(prompts: Sequence[Prompt]) -> list[str]:
-    """Every text of which `statements` wants a vector, prompt after prompt."""
+    """Return all texts for which `statements` needs vectors, prompt by prompt."""
     return [text for one in prompts for text in one.texts]
 
 
-# Agreement: what an agent proposed, or found, and the user said yes to.
-#
-# "Ok, the second one" states nothing by itself: what is to be remembered stands in the message that it answers. Of
-# each sentence of that message a logistic regression says how likely it is that the user agrees to it with this
-# prompt, from the words of both and plain signs. It was fitted by `bench/fit_agreement.py` on labelled talk, and its
-# threshold was chosen on other projects (`bench/results/agreement.md`). Vectors of the embedder add little to the
-# words here.
+# Agreement: sentences of an agent's message that the user agrees to in the next prompt. "Ok, the second one" states
+# nothing by itself; the statement is in the message before. A logistic regression gives for each sentence of that
+# message the probability that the user agrees to it, from the words of both and plain features.
+# `bench/fit_agreement.py` fitted it on labelled talk; its threshold was chosen on other projects
+# (`bench/results/agreement.md`). Embedding vectors add little to the words here.
 
-#: What `Turn.skipped` may say of a prompt that is a "yes": it was read, or was passed over for saying so little.
+#: Values of `Turn.skipped` that a "yes" may have: read, or skipped because it says so little.
 _SAYS_LITTLE: Final = frozenset({"", "too short", "small talk"})
-#: Columns of the weights: does the user agree to it; if so, is it a decision, and not a fact that was found.
+#: Columns of the weights: does the user agree to the sentence; if so, is it a decision (rather than a fact).
 QUESTIONS: Final = ("agreed", "decision")
-#: Characters at the end of the agent's message that are looked at, and sentences among them.
+#: Of the agent's message, only this many characters at the end are read, and this many sentences of them.
 _LAST_CHARACTERS: Final = 4_000
 _LAST_SENTENCES: Final = 12
-#: Characters of the prompt that are looked at: a "yes" stands at its beginning.
+#: Characters of the prompt that are read: a "yes" is at its beginning.
 _FIRST_CHARACTERS: Final = 2_000
 
-#: Words of the prompt, and of the sentence, that are hashed.
+#: Maximum words of the prompt and of the sentence that are hashed.
 _OF_PROMPT, _OF_SENTENCE = 12, 60
 
 _WORD: Final = re.compile(r"[\w'’]+|[?!]")
@@ -268,11 +271,11 @@ _PROPOSES: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proposal:
-    """A sentence of an agent's message, and the prompt that answers it.
+    """A sentence of an agent's message, with the prompt that answers it.
 
     Attributes:
-        sentence: its place is that in the message.
-        message, prompt: folded.
+        sentence: the sentence as a unit of the message.
+        message, prompt: the folded texts.
     """
 
     sentence: Unit
@@ -281,12 +284,12 @@ class Proposal:
 
 
 def may_agree(turn: Turn) -> bool:
-    """Whether a turn is a prompt that may say yes to the message before it, however little it says."""
+    """Return whether a turn is a prompt that may agree to the message before it, however short it is."""
     return turn.trust == TRUST_PROMPT and turn.skipped in _SAYS_LITTLE and is_own_prompt(turn)
 
 
 def proposals(message: str, prompt: str) -> list[Proposal]:
-    """The last sentences of an agent's message, in order."""
+    """Return the last sentences of an agent's message, in order."""
     begin = max(0, len(message) - _LAST_CHARACTERS)
     begin += max(0, message[begin:].find(" ")) if begin else 0
     whole, asked = fold(message[begin:]), fold(prompt[:_FIRST_CHARACTERS])
@@ -304,10 +307,10 @@ def proposals(message: str, prompt: str) -> list[Proposal]:
 
 
 def agreed(message: str, prompt: str) -> tuple[Statement, ...]:
-    """What of an agent's message the user agrees to with this prompt: its likeliest sentence, or none of it.
+    """Return the sentence of an agent's message that the user most likely agrees to with this prompt.
 
     Returns:
-        At most one statement, whose span is of the message.
+        At most one statement, whose span is in the message.
     """
     given, found = weights(), proposals(message, prompt)
     if not found:
@@ -337,17 +340,17 @@ def _agreement_statement(sentence: Unit, chance: float, decision: float, thresho
 
 @cache
 def weights() -> Regression:
-    """The fitted ones."""
+    """Return the weights fitted for agreement."""
     return load("agreement.npz")
 
 
 def odds_of(found: Sequence[Proposal], given: Regression) -> Numbers:
-    """A row a sentence, a column a question."""
+    """Return the log odds: a row per sentence, a column per question."""
     return log_odds(np.array([signs(one) for one in found], np.float32), [hashed(one) for one in found], given)
 
 
 def signs(one: Proposal) -> list[float]:
-    """The plain signs of a sentence and of the prompt after it."""
+    """Return the plain features of a sentence and of the prompt that follows it."""
     sentence, prompt = fold(one.sentence.text), one.prompt
     many, asked = len(sentence.split()), len(prompt.split())
     yes, proposes = _YES.search(prompt) is not None, _PROPOSES.search(sentence) is not None
@@ -380,7 +383,7 @@ def signs(one: Proposal) -> list[float]:
 
 
 def hashed(one: Proposal) -> list[int]:
-    """The places of the words of the sentence, and of those that the prompt begins with."""
+    """Return the hash buckets of the words of the sentence, and of the first words of the prompt."""
     said = _WORD.findall(fold(one.sentence.text))[:_OF_SENTENCE]
     asked = _WORD.findall(one.prompt[:400])[:_OF_PROMPT]
     found = [f"s:{word}" for word in said] + [f"sb:{a} {b}" for a, b in itertools.pairwise(said[:12])]

@@ -1,4 +1,8 @@
-"""A clause as the heuristics read it: its mood, its words, and whether it corrects something.
+"""Reading a clause: its specific values and measures, its mood, and the corrections it makes.
+
+The kinds (`extraction.kinds`) build on this: each is a function from `Clause` to `Found` or None. Most patterns read
+folded text. Only a plain statement can become a memory. Values make a sentence worth keeping, distinguish sentences
+with the same words, and are what an update replaces.
 
 Pure: no database, no file.
 """
@@ -14,14 +18,7 @@ from filrouge.core.scope import ScopeName
 from filrouge.extraction.vocabulary import AMBIGUOUS, CATEGORY, STOP, canonical, fold
 from filrouge.memories.models import Kind, Sentiment
 
-# Specific values in a sentence: ports, versions, paths, dates, amounts, shares and counts.
-#
-# Pure: no database, no file.
-
-# Specific values in a sentence: ports, versions, hosts, paths, commands, dates, quantities, names, tools.
-#
-# They are what makes a sentence worth keeping (a fact without one is usually chatter), what tells two sentences with
-# the same words apart, and what an update replaces.
+# Specific values: ports, versions, hosts, paths, commands, dates, quantities, names, tools.
 
 ValueKind = Literal[
     "command", "url", "path", "port", "version", "time", "date", "quantity", "host", "identifier", "name", "number"
@@ -30,7 +27,7 @@ ValueKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value: where it stands in the sentence, and its folded, comparable form."""
+    """One value: its position in the sentence, and its folded form for comparison."""
 
     kind: ValueKind
     text: str
@@ -60,13 +57,13 @@ _EXTENSION: Final = (
     r"|tex|typ|csv|xml|proto|tf|log|db|sqlite|pdf|svg|png|conf|ipynb|graphql|prisma|dockerfile)"
 )
 
-#: "Migrations run with", "Les tests se lancent avec": a tool follows, known or not.
+#: "Migrations run with", "Les tests se lancent avec": the next word is a tool, even an unknown one.
 _DONE: Final = (
     r"(?:se (?:lance|deploie|construi|genere|gere|teste|compile|execute|installe)\w* (?:avec|via|par)"
     r"|(?:runs?|built|managed|deployed|tested|generated|linted|formatted|installed|launched|started|bundled)"
     r" (?:with|via|through))"
 )
-#: What has one name at a time, and what is said of it that is no name.
+#: Things that have one name at a time (a main branch, a linter), and adjectives that are not such a name.
 _CHOSEN: Final = (
     r"(?:(?:main|default|stable|trunk|release) branch|branche (?:principale|par defaut)|(?:package|version) manager"
     r"|(?:test|task) runner|hosting provider|linter|formatter|bundler|licen[sc]e|hebergeur|gestionnaire de paquets)"
@@ -76,7 +73,7 @@ _NO_CHOICE: Final = (
     r"|green|red|fine|ok|better|clean|happy|noisy|down|up|free|\w+(?:ed|ing|able))\b"
 )
 
-#: In this order: the first to claim a stretch of characters keeps it. Patterns read folded text.
+#: In order of priority: the first match claims its characters. Patterns read folded text.
 _PATTERNS: Final[tuple[tuple[ValueKind, str], ...]] = (
     ("command", r"`[^`\n]*[ ][^`\n]*`"),  # `make ship-staging`
     ("path", r"`[^`\s]*/[^`\s]*`"),  # `templates/mail`
@@ -130,7 +127,7 @@ _NEVER_NAMES: Final = frozenset(_NEVER_NAMES_WORDS.split())
 
 
 def values(text: str) -> tuple[Value, ...]:
-    """Every value of a sentence, in order, none overlapping."""
+    """Return the values of a sentence, in order, without overlaps."""
     plain = fold(text)
     taken = bytearray(len(text))
     found: list[Value] = []
@@ -154,7 +151,7 @@ def values(text: str) -> tuple[Value, ...]:
     return tuple(_versions(sorted(_ports(found, plain), key=lambda value: value.start)))
 
 
-#: "Karim maintains the billing service": an actor keeps the capital of the first word.
+#: "Karim maintains the billing service": the capital of the first word belongs to a name.
 _ACTOR: Final = re.compile(
     r"(?:.{0,40}[,;] )?([A-ZÀ-Ý][\w-]+)(?: (?:and|et) [A-ZÀ-Ý][\w-]+)? (?:now |only |also |has |a )?"
     r"(?:owns?|maintains?|manages?|handles?|leads?|left|quit|quitté|approves?|reviews?|joined|gère|s'occupe|s’occupe|maintient"
@@ -163,7 +160,7 @@ _ACTOR: Final = re.compile(
 
 
 def _names(text: str) -> list[tuple[int, int]]:
-    """Capitalised words that do not owe their capital to the start of the sentence, and known tools."""
+    """Return the spans of capitalised words, except those with a capital only because they open the sentence."""
     found: list[tuple[int, int]] = []
     actor = _ACTOR.match(text)
     if actor and actor.group(1) not in _NEVER_NAMES:
@@ -191,13 +188,13 @@ def _names(text: str) -> list[tuple[int, int]]:
 
 
 def _proper(word: str) -> bool:
-    """True for a first word that is a name by itself: a tool, or written with an inner capital."""
+    """Return whether a sentence's first word is a name: a known tool, or a word with an inner capital."""
     folded = fold(word)
     return (folded in CATEGORY and folded not in AMBIGUOUS) or any(char.isupper() for char in word[2:])
 
 
 def _ports(found: list[Value], plain: str) -> list[Value]:
-    """Numbers that stand for a port: `from port 8443 to 9443`, `the port is 9443`, `prod is on 9443`."""
+    """Turn numbers that stand for a port into ports: `from port 8443 to 9443`, `the port is 9443`, `on 9443`."""
     speaks_of_port = re.search(r"\b(?:ports?|puertos?|listens?|ecoute\w*|escucha)\b", plain) is not None
     promoted: list[Value] = []
     for value in found:
@@ -209,19 +206,16 @@ def _ports(found: list[Value], plain: str) -> list[Value]:
 
 
 def _versions(found: list[Value]) -> list[Value]:
-    """A number right after a tool is its version: `PostgreSQL 16`."""
+    """Turn a number right after a tool into its version: `PostgreSQL 16`."""
     tools = {value.end + 1 for value in found if value.kind == "name" and value.text in CATEGORY}
     return [
         replace(value, kind="version") if value.kind == "number" and value.start in tools else value for value in found
     ]
 
 
-# Measures: the amounts, dates, shares and counts that a sentence gives of something, comparable between sentences.
-#
-# People tell how things stand by numbers: a mark of 81 %, a third novel, two free evenings, a train at 5:10 PM. A
-# measure is such a number with what it counts, in one form whether it was written `3`, `three` or `third`. Two
-# sentences about one thing whose measures of one kind differ are two versions of it; that is all that `versions`
-# needs to know.
+# Measures: amounts, dates, shares and counts, comparable between sentences. A measure is a number with what it counts
+# ("a mark of 81 %", "a third novel", "a train at 5:10 PM"), in one form for `3`, `three` and `third`. Two sentences on
+# the same subject whose measures of one kind differ are two versions of a fact; `versions` relies on this.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -231,12 +225,12 @@ MeasureKind = Literal["percent", "money", "date", "time", "ratio", "size", "dura
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number and what it is a number of.
+    """One number and what it counts.
 
     Attributes:
-        value: the number in one form: `3`, `68`, `3-22` for a day of a year, `4/5`, `6-9`.
-        of: the folded nouns that are counted, the head last; empty where the kind says it all.
-        start, end: where it stands in the text, the counted nouns included.
+        value: the number in normal form: `3`, `68`, `3-22` for month and day, `4/5`, `6-9`.
+        of: the folded nouns that are counted, the head last; empty if the kind says enough.
+        start, end: the position in the text, including the counted nouns.
     """
 
     kind: MeasureKind
@@ -305,17 +299,17 @@ _ADVERBS: Final = {
 }
 _PERIOD: Final = rf"(?:{'|'.join(sorted(_CLOCK, key=len, reverse=True))})s?"
 _PER: Final = r"(?:a|an|per|each|every|par|chaque|al|por|a la|/)"
-#: Ends what is counted: "31 stamps | in my album", "six crates | at the moment".
+#: Words that end the counted phrase: "31 stamps | in my album", "six crates | at the moment".
 _NOT_COUNTED_WORDS: Final = """
 now already currently so far left yet each either today yesterday tomorrow tonight again back well long old new ago later
 earlier more less total since starting during while until before after dans sur de des du par pour avec how what when who why can could would should will did does
 """ + " ".join(STOP - {"same", "other"})
 _NOT_COUNTED: Final = frozenset(_NOT_COUNTED_WORDS.split()) | _NUMBERS.keys() | _MEASURES_MONTHS.keys()
-#: "the other two bikes", "three more": a part of what there is.
+#: "the other two bikes", "three more": only a part of the total.
 _PARTLY: Final = re.compile(r"\b(?:other|another|additional|extra|autres?|otros|otras) $")
 _SOME_MORE: Final = frozenset("other another additional extra autre otro otra".split())
 _MEASURES_WORD: Final = re.compile(r"[a-z][a-z'-]*")
-#: In this order: the first to claim a stretch of characters keeps it. Patterns read folded text.
+#: In order of priority: the first match claims its characters. Patterns read folded text.
 _WRITTEN: Final[tuple[tuple[MeasureKind, str], ...]] = (
     ("percent", rf"(?P<n>{_DIGITS}) ?(?:%|percent\b|per cent\b|pour cent\b|por ciento\b)"),
     ("money", rf"[$€£] ?(?P<n>{_DIGITS}k?)\b"),
@@ -338,7 +332,7 @@ _MEASURES_PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tup
     (kind, re.compile(pattern)) for kind, pattern in _WRITTEN
 )
 _ORDINAL: Final = rf"\d+(?:st|nd|rd|th|e|eme)|{'|'.join(word for line in _ORDINALS for word in line.split()[1:])}"
-#: An ordinal counts only what one has come to: "my third novel"; "the first chapter" is a name.
+#: An ordinal counts only after a possessive: "my third novel" is a count, "the first chapter" is a name.
 _NTH: Final = re.compile(rf"\b(?:my|our|his|her|their|mon|ma|notre|mi) (?P<n>{_ORDINAL})\b(?= [a-z])")
 _COUNT: Final = re.compile(
     rf"(?<![\w.$€£/:%-])(?P<n>(?:{_CARDINAL})(?:(?:-| to | a )(?:{_CARDINAL}))?)(?P<plus>\+?)(?= |-[a-z])"
@@ -346,13 +340,13 @@ _COUNT: Final = re.compile(
 _NUMBERED: Final = re.compile(
     r"\b(?P<noun>episode|chapter|level|lesson|page|week|day|module|unit|season|volume|book|grade|chapitre|niveau|lecon) (?P<n>\d+)\b"
 )
-#: What is told apart by numbers: "customer 29 listens" counts no listens. Where one has come to (level, chapter) is
-#: `_NUMBERED`, and where something is ("on server 3") may change.
+#: Things identified by a number: "customer 29 listens" counts no listens. Progress (level, chapter) is in `_NUMBERED`.
+#: A location ("on server 3") is excluded because it may change.
 _LABELLED: Final = re.compile(
     r"(?<!\bin )(?<!\bat )(?<!\bon )(?<!\bto )(?<!\binto )(?<!\bfrom )(?<!\bdans )(?<!\ben )(?<!\bsur )(?<!\bau )(?<!\bvers )\b(?P<noun>account|apartment|bay|berth|building|bus|cabin|camera|casier|client|compte|crew|customer|desk|device|district|equipe|floor|gate|group|groupe|hall|host|invoice|issue|job|locker|machine|node|order|platform|pod|rack|region|replica"
     r"|room|route|salle|seat|sector|sensor|server|serveur|service|shard|shelf|table|team|tenant|ticket|usuario|user|utilisateur|worker|zone|cliente|commande|facture|noeud|tache|task) (?:no\.? ?|n° ?|#)?(?P<n>\d+)\b(?![.,:]\d)"
 )
-#: "my album, currently 31", "we are close to 900 now": a bare number, of something said elsewhere in the sentence.
+#: "my album, currently 31", "we are close to 900 now": a number whose noun is elsewhere in the sentence.
 _BARE_NUMBER: Final = re.compile(
     rf"\b(?:(?:increased|risen|grown|grew|gone up|gone down|dropped|fallen|reduced|changed|adjusted|updated|passe|passee?s?|monte|descendu\w*) (?:to|a)|currently|now|now at|total of|up to|close to|around|about|reached|reach|hit|at) (?P<n>{_NUMBER})(?=\s*(?:[,.;!?)]|$)|\s+(?:now|already|so far|and|but|right)\b)(?![.:]\d)"
 )
@@ -361,7 +355,7 @@ _MET: Final = re.compile(r"\b(?P<n>once|twice|thrice)\b|\b(?P<n2>" + _NUMBER + r
 
 @lru_cache(maxsize=4096)
 def measures(text: str) -> tuple[Measure, ...]:
-    """Every measure of a text, in order, none overlapping."""
+    """Return the measures of a text, in order, without overlaps."""
     plain = fold(text)
     taken = _measures_names(plain)
     found: list[Measure] = []
@@ -394,13 +388,13 @@ def measures(text: str) -> tuple[Measure, ...]:
 
 
 def of_two_things(one: str, other: str) -> bool:
-    """True where each text names a thing by a number, the same sort of thing and none in common: customer 28, customer 29."""
+    """Return whether two texts name different things of one sort by number, such as customer 28 and customer 29."""
     mine, theirs = _labels(one), _labels(other)
     return not mine & theirs and bool({noun for noun, _ in mine} & {noun for noun, _ in theirs})
 
 
 def _measures_names(plain: str) -> bytearray:
-    """Ones where a number is a name."""
+    """Return a mask of the characters in which a number is a name."""
     taken = bytearray(len(plain))
     for match in _LABELLED.finditer(plain):
         taken[match.start("n") : match.end("n")] = b"\x01" * len(match["n"])
@@ -444,7 +438,7 @@ def _period(word: str) -> str:
 
 
 def _number(written: str) -> str:
-    """One form of a written number or range: `1,200`, `three` and `5th` are `1200`, `3` and `5`."""
+    """Return a written number or range in normal form: `1,200`, `three` and `5th` become `1200`, `3` and `5`."""
     parts = [part for part in re.split(r" ?(?:-|\bto\b|\band\b|\ba\b) ?", written) if part]
     return "-".join(_single(part.strip()) for part in parts)
 
@@ -465,7 +459,7 @@ def _as_int(written: str) -> int:
 
 
 def _counted(plain: str, at: int) -> tuple[tuple[str, ...], int]:
-    """The words right after a number up to what cannot be counted, three at most, and where they end."""
+    """Return up to three counted words right after a number, and where they end."""
     words: list[str] = []
     end = at
     while len(words) < 3:
@@ -479,10 +473,8 @@ def _counted(plain: str, at: int) -> tuple[tuple[str, ...], int]:
     return tuple(words), end
 
 
-# What kind of speech a sentence is: only a plain statement can become a memory.
-#
-# Questions, requests for work, hypotheses, undecided matters, the reported past, other people's words, jokes, small
-# talk and reports on the state of the moment say nothing that should be true tomorrow. All patterns read folded text.
+# Moods. Questions, tasks, hypotheses, undecided matters, the past, reported speech, jokes, small talk and reports on
+# the current state say nothing that holds tomorrow.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -528,7 +520,7 @@ UNDECIDED: Final = _any(
     r"\b(?:not|n't|never|hardly|haven't|hasn't) (?:\w+ ){0,2}(?:decided|settled|agreed|chosen|sure|certain|final|confirmed)\b",
     r"\b(?:undecided|to be decided|tbd|tbc|up in the air|no decision|nothing (?:is )?(?:decided|settled)|still (?:deciding|hesitating|open))\b",
     r"\b(?:rien n'est|pas|n'a rien|jamais) (?:\w+ ){0,2}(?:decide|tranche|choisi|certain|fixe|arrete|valide)\b(?! que)",
-    # folded, "sûr" is also the preposition "sur": it ends here, or goes on with "de" or "que"
+    # Folded, "sûr" equals the preposition "sur": it must end here, or be followed by "de" or "que".
     r"\b(?:pas|jamais|rien n'est) (?:\w+ ){0,2}sur(?= *(?:[.,;!?)]|$)| (?:de|que|qu')\b)",
     r"\bon (?:hesite|verra|ne sait pas)\b|\bj'hesite\b|\ba voir\b|\bi (?:don't|do not) (?:know|remember|think)\b|\bje ne (?:sais|crois|pense|me souviens)\b|\bno idea\b|\baucune idee\b",
     r"\bno (?:hemos|esta) decidido\b|\btodavia no\b",
@@ -556,13 +548,13 @@ SMALLTALK: Final = _any(
     r"^(?:i|je|j')\s?(?:really )?(?:hate|love|like|deteste|aime|adore|hais) (?:the |les? )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:lun|mar|mercre|jeu|vendre|same)dis?|dimanches?|winter|summer|rain|hiver|pluie)[ .!]*$",
     r"\b(?:the weather|il pleut|it's raining|j'espere|i hope|hope you)\b|^(?:no|pas de) (?:problem|worries|rush|idea|need|thanks|souci|probleme|stress)\b|\bnever ?mind\b|\blaisse tomber\b$",
 )
-#: "for this experiment only", "pour cet appel": over when the task is.
+#: "for this experiment only", "pour cet appel": valid only for the current task.
 MOMENTARY: Final = _any(
     r"\bfor this (?:call|request|answer|reply|response|experiment|task|run|session|demo|exercise|question|prompt|message|spike|prototype)\b",
     r"\bpour (?:cet|cette|ce) (?:appel|requete|reponse|experience|essai|tache|seance|session|exercice|question|message|demo|prototype)\b",
     r"\b(?:just|only) (?:this once|this time)\b|\bjuste (?:cette fois|pour cette fois)\b",
 )
-#: The state of the moment: broken, green, running now; narration of what was just done.
+#: The current state (broken, green, running), and narration of what was just done.
 STATUS: Final = _any(
     r"\b(?:is|are|it's|was|were|seems?|looks?|still|keeps?|got|went|est|sont|reste) (?:\w+ ){0,2}(?:broken|failing|red|green|down|up|slow|stuck(?! (?:on|with))|flaky|blank|empty|weird|wrong|ready|done(?! with| by| via| from| in)|finished|fixed|changed|merged|crashing|hanging|passing|casse\w*|rouges?|verte?s?|lente?s?|bloque\w*|vides?|pret\w*|fini\w*|termine\w*|change\w*|growing)\b(?! (?:when|until|by|in) )",
     r"^(?:still|encore|again|same|toujours)\b|\b(?:still|again|encore|toujours) (?:fails?|failing|crashes|breaks|hangs|shows?|blank|la meme|le meme|pas\b|rouge|en cours|casse)",
@@ -599,7 +591,7 @@ _DO_FR: Final = (
     " teste traduis transforme trouve utilise valide verifie vire va vas demandes implementez ajoutez corrigez faites mettez lancez ecrivez"
 )
 _DO_ES: Final = "anade agrega arregla borra busca cambia comprueba corrige crea ejecuta elimina escribe explica genera haz lanza mira muestra pon prueba quita revisa renombra"
-#: "Test files live in", "Deploy command is": a noun first, so not an order.
+#: "Test files live in", "Deploy command is": the word is a noun, so this is no imperative.
 _NOUN_FIRST: Final = (
     r"(?! (?:(?!the |an? |which |what |if |that |how |why |where |when |whether |my |our |all |le |la |les |un |une |des |ce |cette )[\w-]+ ){0,2}"
     r"(?:is|are|was|were|lives?|goes|go to|runs|starts|expires|takes|uses|lands?|sits?|belongs|must|should|needs?|est|sont|doit|doivent)\b)"
@@ -613,7 +605,7 @@ REQUEST: Final = _any(
     + r"(?:can|could|would|will) you\b|\b(?:peux|pourrais|veux)-tu\b|^tu (?:peux|pourrais)\b|\bpodrias\b|\bpuedes\b",
     r"^(?:i want|i need|i'd like|i would like|we need|you need|you have|je veux|je voudrais|j'aimerais|il faut|il faudra|on doit|tu dois|quiero|necesito) (?:you |to |a |an |the |some |that |que |qu'|un |une |le |la |les |des |de )",
     r"^let's (?!go with|use\b|keep\b|stick|adopt|standardi[sz]e|drop)|^(?:on|allez,? on) (?:attaque|commence|continue|regarde|passe a (?:la|autre|l'etape)|y va|reprend)\b|^allons-y\b",
-    # "Please note it in docs/decisions.md", which is not "Note that the port is 8080"
+    # "Please note it in docs/decisions.md" is a task; "Note that the port is 8080" is not.
     _POLITE + r"(?:note|jot|mark|note[zs]?)[ -](?:it|this|them|le|la|les|ca)\b(?! ?:)",
     r"\b(?:s'il te plait|stp|svp|please)[.! ]*$",
 )
@@ -630,46 +622,43 @@ _SILENT: Final[tuple[tuple[Mood, re.Pattern[str]], ...]] = (
 
 
 def silent_mood(plain: str) -> Mood | None:
-    """The mood that forbids any memory at all, if the sentence is in one."""
+    """Return the mood of the sentence that rules out any memory, or None."""
     return next((mood for mood, pattern in _SILENT if pattern.search(plain)), None)
 
 
 def is_request(plain: str) -> bool:
-    """True when the sentence asks for work now."""
+    """Return whether the sentence asks for work now."""
     return REQUEST.search(plain) is not None
 
 
 def is_imperative(plain: str) -> bool:
-    """True when the sentence opens with the verb of a task."""
+    """Return whether the sentence opens with the verb of a task."""
     return IMPERATIVE.match(plain) is not None
 
 
 def is_past(plain: str) -> bool:
-    """True when it tells of a former time."""
+    """Return whether the sentence is about a past situation."""
     return PAST.search(plain) is not None
 
 
 def is_status(plain: str) -> bool:
-    """True when it reports the state of the moment."""
+    """Return whether the sentence reports the current state."""
     return STATUS.search(plain) is not None
 
 
-# A clause as the kinds read it, and what a kind answers.
-#
-# Each kind (rules, preferences, bugs, decisions, facts) is one function from `Clause` to `Found`, or None. A clause
-# is a sentence without its opening chatter ("Also,", "Au fait,", "For the record:", "Rappelle-toi que"), which says
-# how sure the user was but not what is so.
+# Clauses. A clause is a sentence without its opening chatter ("Also,", "Au fait,", "For the record:", "Rappelle-toi
+# que"). The opening shows how sure the user is, but is not part of the statement.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Words of the user, with what opened them.
+    """A part of the user's text, with its opening.
 
     Attributes:
-        start: where `text` begins in the prompt.
-        plain: `text`, folded.
+        start: the position of `text` in the prompt.
+        plain: `text`, folded, with long quotations blanked.
         opening: the folded chatter, label or heading before it.
     """
 
@@ -682,7 +671,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What kind of statement a clause is."""
+    """The kind of statement that a clause makes."""
 
     kind: Kind
     confidence: float
@@ -716,7 +705,7 @@ _QUOTED: Final = re.compile(r'"[^"\n]{1,300}"|«[^»\n]{1,300}»|(?<![\w])\'[^\'
 
 
 def read(text: str, start: int, before: str = "") -> Clause:
-    """The clause in `text`, which begins at `start` of the prompt, without its opening chatter."""
+    """Return `text`, which begins at `start` of the prompt, as a clause without its opening chatter."""
     plain = fold(text)
     cut = 0
     for _ in range(4):
@@ -729,14 +718,12 @@ def read(text: str, start: int, before: str = "") -> Clause:
 
 
 def unquoted(plain: str) -> str:
-    """The same text with long quotations blanked: what someone else's words say is not a statement."""
+    """Return the text with quotations of three or more words blanked: other people's words are no statement."""
     return _QUOTED.sub(lambda m: m.group() if len(m.group().split()) < 3 else " " * len(m.group()), plain)
 
 
-# Corrections: a sentence that says that something is no longer so, and which words it replaces.
-#
-# `old_values` is also what the decider asks of stored text: "we moved from port 8443 to 9443" holds both numbers but
-# states only the second.
+# Corrections: a sentence that says that something no longer holds, and which words it replaces. The decision step also
+# calls `old_values` on stored text: "we moved from port 8443 to 9443" holds both numbers but states only the second.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -746,7 +733,7 @@ _WHAT: Final = (
     r"(?:the |a |an |our |le |la |les |l'|du |de la |des |d'|notre |on |in |at |sur |port |using |version )*(`[^`]+`|[\w][\w.+#/@-]*(?: [\w.+#/@-]+){0,2}?)"
     + _STOP
 )
-#: Each names what no longer holds. Replacement verbs come first: they hold both values.
+#: Each pattern captures what no longer holds. Replacement verbs come first, because they name both values.
 _OLD: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -789,7 +776,7 @@ _CHANGE: Final = re.compile(
         )
     )
 )
-#: Changing one's mind is a decision; things having moved is a fact.
+#: A changed choice is a decision; other changes are facts.
 _CHOICE: Final = re.compile(
     r"\b(?:we|i|we're|team|on|nous|je) (?:\w+ )?(?:switched|switching|dropped|dropping|ditched|abandoned|replaced|reverted|going back|went back|gave up|stopped|no longer|revient|revenons|repasse|repassons|passe|passons|bascule|abandonne|abandonnons|arrete|laisse tomber|quitte|remplace|n'utilise|change)\b"
 )
@@ -805,7 +792,7 @@ _RETRACT: Final = re.compile(
     r"|^(?P<what3>.{3,80}?) (?:n'est|ne sont) plus (?:vraie?s?|valables?|valides?|d'actualite|necessaires?|le cas)\b"
 )
 _NOT_SO: Final = re.compile(rf"{_ANNOUNCED.pattern}|\b(?:no|nope|not|non|sorry|pardon|oops|pas|rather|plutot)\b")
-#: What may stand around a bare value: "it's 3001", "le 3001, pas le 3000".
+#: Words that may surround a bare value: "it's 3001", "le 3001, pas le 3000".
 _FILLER: Final = re.compile(
     r"(?:[\s.,;:!`'()-]|\b(?:no|not|non|pas|et|and|mais|but|it's|it is|that's|c'est|rather|plutot|sorry|pardon|oops|wait|attends|actually|en fait|finalement|correction|the|le|la|on|sur|en|at|in|to|port|version|now|maintenant)\b)*"
 )
@@ -818,7 +805,7 @@ _MEMORY_WORDS: Final = re.compile(
 
 
 def find_correction(clause: Clause) -> Found | None:
-    """The correction or retraction that the clause states."""
+    """Return the correction or retraction that the clause states, or None."""
     plain = clause.plain
     retracted = retraction(plain)
     if retracted is not None:
@@ -845,12 +832,12 @@ def find_correction(clause: Clause) -> Found | None:
 
 
 def says_change(plain: str) -> bool:
-    """True when the words themselves say that something changed, whatever announced them."""
+    """Return whether the sentence itself states a change, without regard to its opening."""
     return _CHANGE.search(plain) is not None
 
 
 def retraction(plain: str) -> str | None:
-    """What a pure retraction retracts, without the words for "the rule about"; None for anything else."""
+    """Return what a pure retraction retracts, without words such as "the rule about"; None for anything else."""
     match = _RETRACT.match(plain.rstrip(" .!"))
     if match is None:
         return None
@@ -863,7 +850,7 @@ def retraction(plain: str) -> str | None:
 
 
 def is_bare(clause: Clause) -> bool:
-    """True for a correction that is only a value, so that nothing says of what: "En fait non, 3001."."""
+    """Return whether a correction is only a value, without its subject: "En fait non, 3001."."""
     if not clause.values or _NOT_SO.search(clause.opening + clause.plain) is None:
         return False
     rest, at = "", 0
@@ -873,7 +860,7 @@ def is_bare(clause: Clause) -> bool:
 
 
 def old_values(plain: str) -> tuple[str, ...]:
-    """The words that a folded sentence says are not, or no longer, what holds."""
+    """Return the words that a folded sentence calls wrong or outdated."""
     found: dict[str, None] = {}
     for pattern in _OLD:
         for match in pattern.finditer(plain):

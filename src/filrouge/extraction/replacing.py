@@ -1,9 +1,9 @@
-"""Which memory a new statement replaces: the probability that it gives another value of the same thing.
+"""The probability that a statement replaces a memory by giving another value for the same thing.
 
-Nobody announces most changes: "demo is on Friday then". What gives them away is small and adds up: they speak of one
-thing in words that are rare here, they are of one kind, the number or the name is another, a word of change stands
-there, they were said at different times. A logistic regression over such signs, fitted by `bench/fit_replacing.py` on
-the pairs of labelled talk that replace each other against all other near pairs (`bench/results/replacing.md`).
+Most changes are not announced: "demo is on Friday then". Several weak signs together reveal them: shared words that
+are rare among the memories, the same kind, another number or name, a word of change, different times. The model is a
+logistic regression over such features. `bench/fit_replacing.py` fitted it on pairs of labelled talk that replace each
+other, against all other near pairs (`bench/results/replacing.md`).
 
 Pure: no database, no file.
 """
@@ -23,9 +23,9 @@ from filrouge.extraction.profile import profile
 from filrouge.extraction.reading import measures
 from filrouge.extraction.vocabulary import content, fold
 
-# The weights of what replaces what. `bench/fit_replacing.py` writes this file.
+# Fitted weights, written by `bench/fit_replacing.py`.
 
-#: The mean of each sign over all near pairs.
+#: The mean of each feature over all near pairs.
 CENTRE: Final = {
     "similarity": 0.8445,
     "standard": -0.0000,
@@ -62,7 +62,7 @@ CENTRE: Final = {
     "same thing": 0.0029,
     "other mood": 0.3120,
 }
-#: What each sign adds to the log odds, beyond its mean.
+#: The weight of each feature in log odds, applied to its difference from the mean.
 WEIGHTS: Final = {
     "one": -6.8726,
     "similarity": 6.3635,
@@ -102,12 +102,12 @@ WEIGHTS: Final = {
 }
 
 
-#: From this probability on a memory is replaced.
+#: Probability from which on the memory is replaced.
 SURE: Final = 0.5
-#: From this one on it is in doubt (`memories.repository`); chosen by what prompts get then
+#: Probability from which on the memory is in doubt (`memories.repository`); chosen by the effect on prompts
 #: (`bench/results/replacing.md`).
 UNSURE: Final = 0.1
-#: Memories that are compared, the nearest ones.
+#: Maximum number of memories compared, nearest first.
 MOST: Final = 20
 _DIGITS: Final = re.compile(r"\d[\d.,:]*")
 _NAME: Final = re.compile(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Ý][\w-]{2,}")
@@ -121,11 +121,11 @@ _CHANGE: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:
-    """A statement or a memory as it is compared.
+    """A statement or a memory in the form that is compared.
 
     Attributes:
-        corrects: the old values that it names itself.
-        is_correction: it says that something is no longer so.
+        corrects: the old values that it names.
+        is_correction: whether it says that something no longer holds.
     """
 
     text: str
@@ -136,13 +136,13 @@ class Said:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beside:
-    """How a memory stands to the statement.
+    """The position of a memory relative to the statement.
 
     Attributes:
-        similarity: cosine of the two.
-        standard: the same, standardised over the memories that are compared.
-        rank: its place among them by similarity, from 0.
-        same_turn, same_session: where the two were said.
+        similarity: the cosine of the two.
+        standard: the cosine, standardised over the compared memories.
+        rank: its rank by similarity, from 0.
+        same_turn, same_session: whether both were said in the same turn and session.
     """
 
     similarity: float
@@ -154,11 +154,12 @@ class Beside:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """What a statement is compared with.
+    """A memory to compare a statement with.
 
     Attributes:
-        similarity: cosine of the two.
-        same_turn, same_session: whether the statement was said there too.
+        said: the memory's text and kind.
+        similarity: the cosine of the two.
+        same_turn, same_session: whether both were said in the same turn and session.
     """
 
     said: Said
@@ -168,7 +169,7 @@ class Known:
 
 
 def nearest(known: Sequence[Known]) -> list[tuple[int, Beside]]:
-    """The places in `known` of the nearest ones, best first, and how each stands to the statement."""
+    """Return the indexes in `known` of the nearest memories, nearest first, with their positions."""
     places = sorted(range(len(known)), key=lambda at: -known[at].similarity)[:MOST]
     cosines = np.array([known[at].similarity for at in places])
     standard = (cosines - cosines.mean()) / (cosines.std() + 0.01)
@@ -188,7 +189,7 @@ def nearest(known: Sequence[Known]) -> list[tuple[int, Beside]]:
 
 
 def likeliest(new: Said, known: Sequence[Known]) -> tuple[int, float]:
-    """The place in `known`, which is not empty, of what the statement most probably replaces, and how probably."""
+    """Return the index in `known` of the memory most likely replaced, and the probability; `known` is not empty."""
     near = nearest(known)
     rarity = rarities([known[at].said.text for at, _ in near])
     chances = {at: chance(new, known[at].said, beside, rarity) for at, beside in near}
@@ -197,20 +198,20 @@ def likeliest(new: Said, known: Sequence[Known]) -> tuple[int, float]:
 
 
 def chance(new: Said, old: Said, beside: Beside, rarity: Mapping[str, float]) -> float:
-    """The probability that `new` replaces `old`; `rarity` of words in the memories that are compared."""
+    """Return the probability that `new` replaces `old`; `rarity` covers the words of the compared memories."""
     found = signs(new, old, beside, rarity)
     odds = WEIGHTS["one"] + sum(WEIGHTS[name] * (value - CENTRE[name]) for name, value in found.items())
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
 
 def rarities(texts: Sequence[str]) -> dict[str, float]:
-    """How rare each word of some memories is among them: ln(1 + n / occurrences)."""
+    """Return the rarity of each word among these texts: ln(1 + n / occurrences)."""
     often = Counter(word for text in texts for word in set(content(text)))
     return {word: math.log(1 + len(texts) / number) for word, number in often.items()}
 
 
 def signs(new: Said, old: Said, beside: Beside, rarity: Mapping[str, float]) -> dict[str, float]:
-    """What is weighed, by name."""
+    """Return the features of a pair, by name."""
     mine, theirs = frozenset(content(new.text)), frozenset(content(old.text))
     shared = mine & theirs
     weights = [rarity.get(word, 1.0) for word in shared]

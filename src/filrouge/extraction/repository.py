@@ -1,4 +1,11 @@
-"""Analyses of sessions in the database, and how far a model has read each conversation."""
+"""Database access for session analyses and for the progress of models through conversations.
+
+`Analyses` stores what each session came to. A session has one live episode (its summary, superseded by each later
+analysis) and mentions of concepts. A concept is one memory per project and counts the sessions that mention it. The
+analysis cache is a table, so all workers share it and the database settles races. All of this is derived from turns:
+if one of them is erased, the session's analysis is erased as a whole. `Readings` stores how far a model has read each
+conversation, and answers that could not be parsed (EXT-12).
+"""
 
 from __future__ import annotations
 
@@ -16,16 +23,16 @@ from filrouge.extraction.models import Analysis, Entity, Point, Quote
 from filrouge.memories.models import Noop, Span, Statement, Update
 from filrouge.memories.repository import Memories, Origin
 
-# Analyses as the JSON that is stored and back again.
+# JSON form of analyses.
 
 
 def analysis_to_text(analysis: Analysis) -> str:
-    """The whole analysis as JSON."""
+    """Return the analysis as JSON."""
     return json.dumps(asdict(analysis), ensure_ascii=False)
 
 
 def analysis_from_text(text: str) -> Analysis:
-    """What `analysis_to_text` wrote."""
+    """Return the analysis that `analysis_to_text` wrote."""
     raw: Mapping[str, Any] = json.loads(text)
     return Analysis(
         summary=raw["summary"],
@@ -48,17 +55,12 @@ def _quotes(raw: Sequence[Mapping[str, Any]]) -> tuple[Quote, ...]:
     return tuple(Quote(text=one["text"], turn_id=one["turn_id"], span=Span(**one["span"])) for one in raw)
 
 
-# Analyses: what each session came to, how far it was read, and the memories that sum it up.
-#
-# A session has one live episode, which a later analysis supersedes, and mentions concepts; a concept is one memory of
-# its project however many sessions speak of it, and counts them. The cache is a table, so every worker sees it and
-# the store settles races. Everything here is derived from turns: where one is erased, what its session came to goes
-# as a whole.
+# Analyses of sessions.
 
-#: The cache: how long an analysis is fresh, above how many some go, and how many of the newest then stay.
+#: Cache limits: the lifetime of an entry, the size above which entries are evicted, and how many of the newest stay.
 FRESH_SECONDS: Final = 3600.0
 MOST_CACHED, KEPT_CACHED = 80, 50
-#: Turns of a session that are read at once, and characters of each tool's output.
+#: Maximum turns of a session that are read at once, and characters of each tool output.
 _MOST_TURNS, _OF_TOOLS = 400, 4000
 
 
@@ -71,13 +73,13 @@ class Session:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """As named queries take it."""
+        """The parameters for named queries."""
         return {"host": self.host, "session_id": self.id}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Analysed:
-    """The last analysis of a session, with the number of the last turn it read and the memory of its summary."""
+    """The last analysis of a session, the sequence number of the last turn read, and the id of its summary memory."""
 
     analysis: Analysis
     until: int
@@ -85,7 +87,7 @@ class Analysed:
 
 
 class Analyses:
-    """The analyses of one database."""
+    """The session analyses of one database."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -93,41 +95,41 @@ class Analyses:
         self._memories = Memories(tx, analyser)
 
     def find(self, session_id: str) -> Session | None:
-        """The session with this id, of the host that spoke last; None where no turn has it."""
+        """Return the session with this id, of the host with the latest turn; None if no turn has it."""
         row = self._tx.one("turns.host_of_session", {"session_id": session_id})
         return Session(host=row["host"], id=session_id) if row else None
 
     def turns(self, session: Session, *, behind: int = 0) -> tuple[list[Turn], int]:
-        """The session's turns behind a number, of very many the newest, and the number of the last one."""
+        """Return the session's turns after a sequence number (at most the newest 400), and the last number."""
         asked = session.parameters | {"after": behind, "limit": _MOST_TURNS, "of_tools": _OF_TOOLS}
         rows = self._tx.all("turns.of_session", asked)
         return [turn_from_row(row) for row in reversed(rows)], (int(rows[0]["seq"]) if rows else behind)
 
     def are_there(self, turns: Collection[Turn]) -> bool:
-        """True if none of these turns was erased meanwhile."""
+        """Return whether all these turns still exist."""
         row = self._tx.one("turns.present", {"ids": json.dumps([turn.id for turn in turns])})
         return row is not None and row["n"] == len(turns)
 
     def of(self, session: Session) -> Analysed | None:
-        """The session's last analysis."""
+        """Return the session's last analysis, or None."""
         row = self._tx.one("analyses.of", session.parameters)
         if row is None:
             return None
         return Analysed(analysis=analysis_from_text(row["analysis"]), until=row["until_seq"], episode=row["episode_id"])
 
     def idle(self, before: datetime, *, newest: int, limit: int) -> list[Session]:
-        """Sessions of the newest turns that said something since their last analysis, and nothing since `before`."""
+        """Return sessions among the newest turns with turns since their last analysis, and none since `before`."""
         rows = self._tx.all("turns.idle_sessions", {"before": to_text(before), "newest": newest, "limit": limit})
         return [Session(host=row["host"], id=row["session_id"]) for row in rows]
 
     def cached(self, session: Session, history_hash: str, at: datetime) -> Analysis | None:
-        """What the same session with the same history came to within the last hour."""
+        """Return the analysis of the same session with the same history from the last hour, or None."""
         since = to_text(after(at, -FRESH_SECONDS))
         row = self._tx.one("analyses.cached", session.parameters | {"history_hash": history_hash, "since": since})
         return analysis_from_text(row["analysis"]) if row else None
 
     def cache(self, session: Session, history_hash: str, analysis: Analysis, at: datetime) -> None:
-        """Remember an analysis for an hour; of too many the newest stay."""
+        """Cache an analysis for an hour; if there are too many, the newest stay."""
         text = analysis_to_text(analysis)
         row = session.parameters | {"history_hash": history_hash, "analysis": text, "at": to_text(at)}
         self._tx.run("analyses.cache", row)
@@ -136,18 +138,21 @@ class Analyses:
             self._tx.run("analyses.evict", {"keep": KEPT_CACHED})
 
     def cache_size(self) -> int:
-        """How many analyses are remembered."""
+        """Return the number of cached analyses."""
         row = self._tx.one("analyses.cached_count")
         return int(row["n"]) if row else 0
 
     def unread(self) -> list[Session]:
-        """Sessions that said something since their last analysis, or were never analysed; who spoke last comes last."""
+        """Return sessions with turns since their last analysis, or without one; latest speaker last."""
         rows = self._tx.all("turns.unread_sessions")
         return [Session(host=row["host"], id=row["session_id"]) for row in rows]
 
     def keep(self, session: Session, analysis: Analysis, until: int, origin: Origin) -> int:
-        """Keep what a session came to: its summary as an episode, its concepts as mentions; how many memories that
-        made."""
+        """Store an analysis: its summary as an episode, its concepts as mentions.
+
+        Returns:
+            The number of memories created.
+        """
         former, made = self.of(session), 0
         episode = former.episode if former else None
         if analysis.summary and (former is None or episode is None or analysis.summary != former.analysis.summary):
@@ -159,25 +164,28 @@ class Analyses:
         return made
 
     def concepts(self, *, project: str | None, everywhere: bool, limit: int) -> list[dict[str, Any]]:
-        """The concepts of a project or of all, those of most sessions first, with their sessions and threads."""
+        """Return the concepts of one or all projects, most sessions first, with their sessions and threads."""
         asked = {"project_id": project, "everywhere": everywhere, "limit": limit}
         rows = self._tx.all("memories.concepts", asked)
         lists = ("sessions", "thread_ids")
         return [row | {name: json.loads(row[name]) for name in lists} for row in rows]
 
     def about(self, memories: Sequence[str], turns: Sequence[str]) -> list[Session]:
-        """The analysed sessions that these memories sum up, or that these turns belong to."""
+        """Return the analysed sessions that these memories summarise, or that these turns belong to."""
         rows = self._tx.all("analyses.about", {"memories": json.dumps(memories), "turns": json.dumps(turns)})
         return [Session(host=row["host"], id=row["session_id"]) for row in rows]
 
     def sums(self, sessions: Sequence[Session]) -> tuple[str, ...]:
-        """The memories that go with sessions: every summary of them, and the concepts that no other spoke of."""
+        """Return the memories derived from sessions: their summaries, and concepts that no other session mentions."""
         listed = {"sessions": _listed(sessions)}
         spoken = [row["memory_id"] for row in self._tx.all("analyses.spoken_of", listed) if not row["others"]]
         return (*(row["id"] for row in self._tx.all("memories.sums_of", listed)), *spoken)
 
     def forget(self, sessions: Sequence[Session], memories: Sequence[str]) -> None:
-        """Take out what sessions came to, but the memories of these ids themselves; the rest is counted again."""
+        """Erase the analyses of sessions and all mentions of these memories, then recount the other concepts.
+
+        The memories themselves stay.
+        """
         listed = {"sessions": _listed(sessions)}
         touched = [row["memory_id"] for row in self._tx.all("analyses.spoken_of", listed)]
         self._tx.run("analyses.erase", listed)
@@ -193,8 +201,10 @@ class Analyses:
         return self._memories.apply(update, origin).memory_id
 
     def _mention(self, session: Session, concept: str, origin: Origin) -> bool:
-        """Mention a concept once for this session, or the one that it was merged into; True for one that is new. One
-        that the user put into the bin stays there."""
+        """Mention a concept once for this session, following merges; return whether the concept is new.
+
+        A concept that the user put into the bin stays there.
+        """
         subject = " ".join(sorted({forms[-1] for forms in self._analyser.terms(concept)})) or concept
         place = {"user_id": origin.scope.user, "project_id": origin.scope.project, "subject": subject}
         known = self._tx.one("memories.concept", place)
@@ -213,7 +223,7 @@ class Analyses:
         return known is None
 
     def _head(self, memory_id: str) -> dict[str, Any] | None:
-        """What stands for a concept after all merges; None where it is no more."""
+        """Return the row that a merged concept ended in; None if it no longer exists."""
         row = self._tx.one("memories.get", {"id": memory_id})
         while row and row["state"] == "superseded" and row["superseded_by"]:
             row = self._tx.one("memories.get", {"id": row["superseded_by"]})
@@ -221,7 +231,7 @@ class Analyses:
 
 
 def output_hash(text: str) -> str:
-    """By which a judgement of tool output is known: of as much of it as is read."""
+    """Return the cache key of a judgement of tool output: a hash of the part that is read."""
     return text_hash(text[:_OF_TOOLS])
 
 
@@ -229,7 +239,7 @@ def _listed(sessions: Sequence[Session]) -> str:
     return json.dumps([[one.host, one.id] for one in sessions])
 
 
-# How far a model has read each conversation, and its answers that nobody can read (the dead letters of EXT-12).
+# Reading progress of models, and unparsable answers (the dead letters of EXT-12).
 
 _INJECTED = 50
 _FILES = 50
@@ -237,41 +247,41 @@ _FILES = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unread:
-    """Turns that no model has read, in the order they came in, and the place of each in the store."""
+    """Turns that no model has read, in order of arrival, with their sequence numbers."""
 
     turns: tuple[Turn, ...]
     places: tuple[int, ...]
 
 
 class Readings:
-    """The conversations of one database, as models see them."""
+    """The progress of models through the conversations of one database."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def unread(self, host: str, session: str, limit: int) -> Unread:
-        """The next turns to read."""
+        """Return the next turns to read."""
         where = {"host": host, "session_id": session}
         row = self._tx.one("readings.get", where)
         rows = self._tx.all("readings.turns", where | {"seq": row["seq"] if row else 0, "limit": limit})
         return Unread(turns=tuple(turn_from_row(one) for one in rows), places=tuple(one["seq"] for one in rows))
 
     def read_up_to(self, host: str, session: str, place: int, at: datetime) -> None:
-        """Everything of a conversation up to this place is read."""
+        """Mark everything of a conversation up to this sequence number as read."""
         self._tx.run("readings.put", {"host": host, "session_id": session, "seq": place, "at": to_text(at)})
 
     def behind(self) -> int:
-        """How many conversations no model has read to their end."""
+        """Return the number of conversations that no model has read to their end."""
         row = self._tx.one("readings.behind")
         return int(row["n"]) if row else 0
 
     def files(self, host: str, session: str) -> list[Turn]:
-        """The last files that the agent was shown in a conversation, newest first."""
+        """Return the last files that the agent read in a conversation, newest first."""
         rows = self._tx.all("readings.files", {"host": host, "session_id": session, "limit": _FILES})
         return [turn_from_row(row) for row in rows]
 
     def injected(self, host: str, session: str) -> tuple[str, ...]:
-        """The memories that were put in front of a conversation's last prompts."""
+        """Return the texts of memories injected before a conversation's last prompts."""
         rows = self._tx.all("readings.injected", {"host": host, "session_id": session, "limit": _INJECTED})
         return tuple(row["text"] for row in rows)
 
@@ -285,7 +295,7 @@ class Readings:
         answer: str,
         at: datetime,
     ) -> None:
-        """Set an answer aside that nobody can read, with the turns it was about."""
+        """Store an unparsable answer with the turns it was about."""
         first = turns[0]
         self._tx.run(
             "unread.add",
@@ -303,10 +313,10 @@ class Readings:
         )
 
     def unreadable(self, limit: int = 50) -> list[dict[str, Any]]:
-        """The answers that were set aside, newest first."""
+        """Return the stored unparsable answers, newest first."""
         return self._tx.all("unread.all", {"limit": limit})
 
     def unreadable_count(self) -> int:
-        """How many were set aside."""
+        """Return the number of stored unparsable answers."""
         row = self._tx.one("unread.count")
         return int(row["n"]) if row else 0

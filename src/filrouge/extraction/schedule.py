@@ -1,4 +1,4 @@
-"""When a model is to read a conversation: soon after the reply, at its end, or once it has been quiet (EXT-2)."""
+"""Scheduling of model reading: after a reply, at a conversation's end, or after a quiet period (EXT-2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXTRACT = "extract"
 
 
 def queue_reading(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
-    """Have the conversations of new turns read: soon after the agent's reply, or once they have been quiet."""
+    """Queue reading of the conversations of new turns: soon after the agent's reply, or after a quiet period."""
     spoken = [turn for turn in turns if turn.scope.session and turn.role != "tool"]
     if not spoken or (settings := parts.settings(tx)).extract_provider in NO_MODEL:
         return
@@ -28,13 +28,13 @@ def queue_reading(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
 
 
 def queue_last_reading(parts: Parts, tx: Tx, event: Event) -> None:
-    """Have a conversation read that ends, or is about to be compacted."""
+    """Queue reading of a conversation that ends or is about to be compacted."""
     if event.kind in ("pre_compact", "session_end") and parts.settings(tx).extract_provider not in NO_MODEL:
         _queue(tx, event.host, event.session, parts.clock.now(), parts.models.pace.after_reply)
 
 
 def _queue(tx: Tx, host: str, session: str, now: datetime, delay: float) -> None:
-    """One job a conversation; the earliest moment that anything asks for."""
+    """Queue one job per conversation, at the earliest time requested."""
     name = f"{EXTRACT}:{host}:{session}"
     if not Jobs(tx).enqueue(EXTRACT, {"host": host, "session": session}, dedupe=name, at=now, delay=delay):
         Jobs(tx).sooner(name, after(now, delay))

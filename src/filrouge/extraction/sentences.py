@@ -1,8 +1,8 @@
-"""Units: the pieces of a prompt of which each is asked whether it states something.
+"""Cutting text into sentences, clauses and units with exact positions; redaction masks.
 
-A unit is a sentence in the user's own words. A long one is cut further where a new thought begins ("..., but we ...",
-"... du coup on ..."), because people chain what they tell and what they ask for. Lists of these joints are data, not
-knowledge of what matters: that is learned. What redaction masked teaches nothing.
+`split` gives the sentences of a text without code, logs and host blocks; `own_words` is applied to prompts before. A
+clause (`parts`) states, asks, wishes or worries. A unit (`units`) is what the statement model judges: a sentence of the
+user's own words, or a part of a long one.
 
 Pure: no database, no file.
 """
@@ -19,36 +19,29 @@ from filrouge.extraction.own_words import own_words
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import Statement
 
-# Sentences and clauses of a text, with their exact positions, leaving out what nobody said.
-#
-# Pure: no database, no file.
-
-# Cut a text into sentences with exact positions, leaving out what nobody said.
-#
-# Code fences, quoted lines, logs, diffs, tables, JSON and blocks that a host wrote are no sentences: they are cut
-# away and also end the sentence before them. Of a prompt, `own_words` takes out the rest of what the user only quotes
-# or pastes, before it comes here. What remains is split at the end of sentences, never inside a version (`3.11`), a
-# file name, a host (`Fly.io`), an abbreviation or inline code. A list item knows the heading above it, because "Rules
-# for this repo:" is what makes its items rules.
+# Sentences. Code fences, quoted lines, logs, diffs, tables, JSON and host blocks are no sentences; they are cut away
+# and end the sentence before them. The rest is split at the ends of sentences, never inside a version (`3.11`), a
+# file name, a host (`Fly.io`), an abbreviation or inline code. A list item keeps the heading above it, because a
+# heading such as "Rules for this repo:" makes its items rules.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-#: Longer than this it is a paste, not a sentence.
+#: Maximum characters of a sentence; longer text is a paste.
 LONGEST: Final = 700
-#: A prompt is read to its end up to twice this; of a longer one, this much at the start and at the end.
+#: A prompt of up to twice this length is read in full; of a longer one, this many characters at each end.
 END: Final = 60_000
-#: A prompt with more sentences than this is read at both ends only.
+#: Maximum number of sentences; of more, half are taken from each end.
 MOST: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Characters `start` to `end` of the prompt, the words there, and the same words folded.
+    """Characters `start` to `end` of the prompt: the text there, and the same text folded.
 
     Attributes:
-        block: sentences of one paragraph share it; only they can complete each other.
-        heading: where the heading of this list item starts, and its folded words.
+        block: the number of the paragraph; only sentences of one paragraph can complete each other.
+        heading: the start of this list item's heading, and its folded words.
     """
 
     start: int
@@ -64,13 +57,13 @@ _HOST_TAGS: Final = (
     r"|user-prompt-submit-hook|ide_[a-z_]+|turn_aborted|function_results|tool_result|private"
     r"|permissions instructions|skills_instructions|hook_prompt|subagent_notification|bash-(?:input|stdout|stderr)|filrouge[\w-]*"
 )
-#: Where a fence or a host's block opens.
+#: The start of a fence or of a host's block.
 _CUT: Final = re.compile(
     rf"^[ \t]{{0,3}}(?P<fence>```|~~~)|<(?P<tag>{_HOST_TAGS})\b[^>]{{0,300}}>", re.IGNORECASE | re.MULTILINE
 )
 _FENCE_END: Final = {mark: re.compile(rf"^[ \t]*{mark}[^\n]*$", re.MULTILINE) for mark in ("```", "~~~")}
 
-#: Lines that a program wrote: quote, shell, log, stack, diff, table, JSON, markup, code.
+#: Lines that a program wrote: quotes, shell, logs, stacks, diffs, tables, JSON, markup, code.
 _NOISE: Final = re.compile(
     r"""^\s*(?:
         >                                              # > quoted in a mail or a review
@@ -100,7 +93,7 @@ _ABBREVIATION: Final = re.compile(
 
 
 def split(text: str) -> list[Sentence]:
-    """Every sentence of `text` that the user may have said, in order; of a huge paste, those at both ends."""
+    """Return the sentences of `text` that the user may have written, in order; of a huge paste, those at both ends."""
     if len(text) <= 2 * END:
         found = _split(text)
     else:
@@ -110,7 +103,7 @@ def split(text: str) -> list[Sentence]:
 
 
 def _moved(sentence: Sentence, shift: int) -> Sentence:
-    """The same sentence, `shift` characters further on and in a paragraph of its own."""
+    """Return the sentence shifted by `shift` characters, with a paragraph number of its own."""
     heading = (sentence.heading[0] + shift, sentence.heading[1]) if sentence.heading else None
     return replace(
         sentence, start=sentence.start + shift, end=sentence.end + shift, block=-1 - sentence.block, heading=heading
@@ -140,7 +133,7 @@ def _split(text: str) -> list[Sentence]:
 
 
 def _paragraph_lines(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Runs of the user's lines: (start, end, starts a new paragraph); soft-wrapped lines are one run."""
+    """Yield runs of the user's lines as (start, end, starts a new paragraph); soft-wrapped lines are one run."""
     run: tuple[int, int, bool] | None = None
     fresh = True
     for start, end in _own_lines(text):
@@ -162,13 +155,13 @@ def _paragraph_lines(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _continues(before: str, line: str) -> bool:
-    """True when `line` is the rest of a wrapped sentence."""
+    """Return whether `line` continues a wrapped sentence."""
     first = line.lstrip()[:1]
     return before.rstrip()[-1:] not in ".!?:;…" and first.islower() and len(before) - before.rfind("\n") > 40
 
 
 def _own_lines(text: str) -> Iterator[tuple[int, int]]:
-    """Lines outside fences and host blocks; an empty pair stands for what was cut."""
+    """Yield the lines outside fences and host blocks; an empty span marks each blank line and each cut."""
     position = 0
     while position < len(text):
         cut = _next_cut(text, position)
@@ -185,7 +178,7 @@ def _own_lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _next_cut(text: str, position: int) -> tuple[int, int] | None:
-    """The next fence or host block from `position` on, to its end (or the end of the text when unclosed)."""
+    """Return the span of the next fence or host block from `position` on; an unclosed one ends with the text."""
     opening = _CUT.search(text, position)
     if opening is None:
         return None
@@ -211,7 +204,7 @@ def _sentences(text: str, start: int, end: int, block: int, heading: tuple[int, 
 
 
 def _ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Where sentences end between `start` and `end`, outside inline code and addresses."""
+    """Yield the ends of sentences between `start` and `end`, outside inline code and addresses."""
     codes = [(m.start(), m.end()) for m in _WHOLE.finditer(text[start:end])]
     index = 0
     for match in _END.finditer(text[start:end]):
@@ -225,11 +218,8 @@ def _ends(text: str, start: int, end: int) -> Iterator[int]:
         yield start + match.end()
 
 
-# The clauses of a sentence, and what each does: state, ask, wish or worry.
-#
-# A prompt runs several sentences together with commas: "I'm worried about my lease, it ends on May 3, can I leave?".
-# Its clauses are told apart by the words that open them. What a wish or a worry is about names the matter of what
-# follows.
+# Clauses. Prompts chain sentences with commas: "I'm worried about my lease, it ends on May 3, can I leave?". The words
+# that open a clause show what it does. The object of a wish or worry is the subject (`matter`) of the next clause.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -239,9 +229,9 @@ _ASKS: Final = (
     r"|got any|please|peux|pouvez|pourrais|pourriez|peut|est-ce|qu'est-ce|comment|pourquoi|quels?|quelles?|combien|que|dois|faut|as|avez|puis|puedes|podrias|como|cual|cuando|donde)"
 )
 _I: Final = r"(?:i'm|i've|i'd|i'll|i|we're|we've|we'd|we'll|we|my|our|it's|it|that's|this|he's|he|she's|she|they're|they|there's|je|j'|j'ai|on|nous|mon|ma|mes|notre|nos|c'est|ca|il|elle|mi|mis|yo)"
-#: After "which", these tell rather than ask.
+#: After "which", these words open a relative clause rather than a question.
 _RELATIVE: Final = r"is|are|was|were|has|have|had|i|we|my|typically|usually|currently|now|recently|takes?|costs?|includes?|covers?|[a-z]+ed|[a-z]+s"
-#: Where one clause ends and another begins. A comma inside a date or a list is none.
+#: Boundaries between clauses. A comma inside a date or a list is no boundary.
 _BOUNDARY: Final = re.compile(
     rf",\s+(?=which (?:{_RELATIVE})\b)|,?\s+(?:how|why|that|remind me that|the fact that|now that|remember (?:when|how)|the one where|like)\s+(?=(?:it|it's|i've|i|we've|my|our|his|her|their|the)\s)"
     rf"|,\s+(?:(?:and|but|so|or|because|since|mais|et|donc|car|alors|pero|y)\s+)?(?=(?:{_ASKS}|{_I})(?:[\s']|$))"
@@ -257,7 +247,7 @@ _LEAD: Final = re.compile(
     r"|considering(?: that)?|given(?: that)?|especially(?: since)?|now that|mais|et|donc|car|alors|au fait|d'ailleurs|en fait|du coup|bon|sachant que|por cierto|ademas)\b[\s,:]*)+"
 )
 _ASKING: Final = re.compile(rf"{_ASKS}(?:[\s'-]|$)")
-#: The frame of a wish or a worry: its complement is no fact, but names what the sentence is about.
+#: The opening of a wish or a worry. Its complement is no fact, but names the subject of the sentence.
 _FRAME: Final = re.compile(
     r"^(?:i|we|je|j'|on|nous)(?:'m| am|'ve been| have been| was|'re| are|'d like| would like| want| need| hope| plan| suis| veux| voudrais|aimerais| cherche| essaie)?\b(?: (?:kinda|kind of|sorta|sort of|a bit|a little|really|so|just|also|currently|actually|still|very|super|now|un peu|vraiment|assez))*"
     r" ?(?:worried|concerned|nervous|anxious|stressed|excited|scared|afraid|struggling|stuck|confused|trying|thinking|looking|planning|hoping|aiming|having (?:trouble|issues|problems|a hard time)|considering|inquiet|inquiete|stresse|stressee|essaie|pense|cherche)?"
@@ -281,15 +271,15 @@ _FEARED: Final = re.compile(r"\b(?:won't|will|'ll|going to|gonna|may|might|would
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Characters `start` to `end` of a sentence that are one clause.
+    """One clause: characters `start` to `end` of a sentence.
 
     Attributes:
-        plain: its words, folded.
-        asks: it is a question or a request, or goes on with one.
-        relative: it begins with "which" and tells something of the noun before.
-        wishes: it opens a wish or a worry.
-        feared: it says what the worry before it fears.
-        matter: what the wish, worry or question before it is about, as characters of the sentence.
+        plain: its folded words.
+        asks: whether it is a question or request, or continues one.
+        relative: whether it begins with "which" and describes the noun before.
+        wishes: whether it opens a wish or a worry.
+        feared: whether it says what the preceding worry is about.
+        matter: the object of the preceding wish, worry or question, as a range of the sentence.
     """
 
     start: int
@@ -303,7 +293,7 @@ class Part:
 
 
 def parts(sentence: Sentence) -> list[Part]:
-    """The clauses of a sentence, in order."""
+    """Return the clauses of a sentence, in order."""
     found: list[Part] = []
     asking = False
     matter: tuple[int, int] | None = None
@@ -321,17 +311,17 @@ def parts(sentence: Sentence) -> list[Part]:
 
 
 def asks(plain: str) -> bool:
-    """True for folded words that open a question or a request."""
+    """Return whether folded words open a question or a request."""
     return _ASKING.match(plain) is not None
 
 
 def states(plain: str) -> bool:
-    """True for folded words that open with a subject."""
+    """Return whether folded words open with a subject."""
     return _SUBJECT.match(plain) is not None
 
 
 def complement(plain: str, start: int, end: int) -> tuple[int, int] | None:
-    """What a clause wishes for, worries about or turns to, without its frame."""
+    """Return the range of what a clause wishes for, worries about or turns to, or None."""
     said = plain[start:end]
     frame = _SPEAKING.match(said)
     if not frame and (_AIM.match(said) or _WORRY.match(said)):
@@ -358,22 +348,20 @@ def _cut(plain: str) -> list[tuple[int, int]]:
     return pieces
 
 
-# Masks: what redaction leaves in the place of a secret. A statement whose value is masked teaches nothing.
-#
-# A sentence such as "the Slack token is [redacted:secret], keep it" tells nothing without its value, and a memory of
-# it would be shown in the place of things that help. Every way in asks here: statements that were read out of a turn
-# are dropped, and what the user or an agent states by hand is refused with a message.
+# Redaction masks. A sentence such as "the Slack token is [redacted:secret], keep it" is worthless without its value,
+# and a memory of it would displace useful ones. Statements extracted from turns are dropped if they are masked; a
+# statement made by hand is refused with a message. Every way in calls one of these functions.
 
 MASK: Final = re.compile(r"\[redacted:[\w-]+\]")
 
 
 def blanked(text: str) -> str:
-    """The text with blanks in the place of masks, so that every position stays."""
+    """Return the text with masks replaced by blanks; positions stay."""
     return MASK.sub(lambda mask: " " * len(mask[0]), text)
 
 
 def unmasked(statements: Iterable[Statement], text: str) -> tuple[Statement, ...]:
-    """The statements without a mask in their own words or in the sentences of `text` that they were read from."""
+    """Return the statements that hold no mask, neither in their text nor in the sentences that they were read from."""
     masks = [mask.span() for mask in MASK.finditer(text)]
     sentences = [(one.start, one.end) for one in split(blanked(text))] if masks else []
 
@@ -388,10 +376,10 @@ def unmasked(statements: Iterable[Statement], text: str) -> tuple[Statement, ...
 
 
 def without_secret(text: str) -> str:
-    """The redacted text of a statement made by hand, unchanged.
+    """Return the redacted text of a statement made by hand, unchanged.
 
     Raises:
-        BadInput: a secret was masked in it.
+        BadInput: the text holds a masked secret.
     """
     if MASK.search(text):
         raise BadInput(
@@ -401,15 +389,12 @@ def without_secret(text: str) -> str:
     return text
 
 
-# Units: the pieces of a prompt of which each is asked whether it states something.
-#
-# A unit is a sentence in the user's own words. A long one is cut further where a new thought begins ("..., but we
-# ...", "... du coup on ..."), because people chain what they tell and what they ask for. Lists of these joints are
-# data, not knowledge of what matters: that is learned.
+# Units. A long sentence is cut where a new thought begins ("..., but we ...", "... du coup on ..."), because people
+# chain statements and requests. The list of joints only says where to cut; the model learns which units matter.
 
-#: A sentence of at most so many words is one unit.
+#: Maximum words of a sentence that stays one unit.
 _SHORT: Final = 14
-#: What is cut has at least so many words before the joint, and after it.
+#: Minimum words before and after a joint at which a sentence is cut.
 _LEAST_BEFORE, _LEAST_AFTER = 5, 4
 _JOINT: Final = re.compile(
     r"(?:;|,|\s[-–—]+|:)\s+(?=(?:and|but|so|because|cause|also|plus|then|et|mais|donc|car|parce|du coup|alors|puis"
@@ -427,8 +412,9 @@ class Unit:
     """Characters `start` to `end` of a prompt.
 
     Attributes:
-        before, after: the text of the units beside it, empty at the ends of the prompt.
-        place: its number in the prompt, of `number`.
+        before, after: the text of the neighbouring units, empty at the ends of the prompt.
+        place: its index in the prompt.
+        number: how many units the prompt has.
     """
 
     start: int
@@ -441,16 +427,16 @@ class Unit:
 
     @property
     def in_setting(self) -> str:
-        """The unit behind the end of the one before it."""
+        """The unit with the end of the preceding unit before it."""
         return f"{self.before[-160:]} {self.text}".strip()
 
     def shared(self, start: int, end: int) -> int:
-        """How many characters of the prompt the unit shares with those from `start` to `end`."""
+        """Return how many characters the unit shares with the range `start` to `end` of the prompt."""
         return max(0, min(self.end, end) - max(self.start, start))
 
 
 def units(prompt: str) -> list[Unit]:
-    """The units of a prompt, in order; none of what it quotes or pastes."""
+    """Return the units of a prompt, in order, without quoted or pasted text."""
     spans = [span for one in split(own_words(blanked(prompt))) for span in _cut_unit(one.text, one.start)]
     texts = [prompt[start:end] for start, end in spans]
     return [
@@ -468,7 +454,7 @@ def units(prompt: str) -> list[Unit]:
 
 
 def _cut_unit(sentence: str, start: int) -> list[tuple[int, int]]:
-    """Where the units of a sentence stand in the prompt."""
+    """Return the positions in the prompt of a sentence's units."""
     if len(sentence.split()) <= _SHORT:
         return [(start, start + len(sentence))]
     cuts = [0]

@@ -1,4 +1,8 @@
-"""Extraction by a model: of what a conversation says anew, and at once for a program that waits."""
+"""Extraction with a model in the background, and immediate extraction for a program that waits.
+
+`extract` is the job that reads the next turns of a conversation with a model (EXT-2, EXT-11). `extract_now` stores and
+understands a program's messages at once, with the rules.
+"""
 
 from __future__ import annotations
 
@@ -43,22 +47,19 @@ from filrouge.search.spaces import queue_vectors
 from filrouge.search.vector_search import Meaning
 from filrouge.threads.placing import queue_placing
 
-# Have a model read what a conversation says anew (EXT-2, EXT-11), and write what it understood.
-#
-# A conversation is read in stretches, from where the last one ended. The user's prompts were understood by the rules
-# already, as they came; the model adds what rules cannot read, and sees what they made. What it reads is embedded and
-# compared as ever, and applied in one transaction with the mark of how far it has read.
-#
-# An answer that nobody can read is set aside with the turns that it was about, and reading goes on behind them.
+# Background reading. A conversation is read in ranges of turns, each from where the last one ended. The rules have
+# already handled the user's prompts on arrival; the model adds what rules cannot read, and sees the memories they made.
+# The results are embedded, compared and applied in one transaction with the mark of how far the model has read. An
+# answer that cannot be parsed is stored with its turns, and reading continues after them.
 
 _TURNS = 60
 
 
 def extract(parts: Parts, payload: Payload) -> Outcome:
-    """The job: read the next stretch of a conversation.
+    """Job handler: read the next turns of a conversation with a model.
 
     Raises:
-        ModelUnavailable: nobody answers, or the budget is spent; nothing is marked as read.
+        ModelUnavailable: no model answers, or the budget is spent; nothing is marked as read.
     """
     session = Session(host=str(payload["host"]), id=str(payload["session"]))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
@@ -71,7 +72,7 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
 
     def end(tx: Tx) -> None:
         Readings(tx).read_up_to(session.host, session.id, unread.places[count - 1], parts.clock.now())
-        left[:] = Readings(tx).unread(session.host, session.id, 1).turns  # others may have come meanwhile
+        left[:] = Readings(tx).unread(session.host, session.id, 1).turns  # more may have arrived meanwhile
 
     def outcome(write: Callable[[Tx], None], afterwards: Callable[[], None] = lambda: None) -> Outcome:
         delay = 0.0 if len(unread.turns) > count else parts.models.pace.after_reply
@@ -120,8 +121,10 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
 
 
 def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
-    """What is unread, what the agent was given (instructions that it read, memories in front of prompts), and the last
-    prompts of the conversation, newest last."""
+    """Return the unread turns, what the agent was given, and the conversation's last prompts, newest last.
+
+    The agent was given instructions that it read and memories injected before prompts.
+    """
     readings = Readings(tx)
     given = (*readings.injected(session.host, session.id), *boot_texts(readings.files(session.host, session.id)))
     last = parts.turns(tx).last_user_texts(session.host, session.id)
@@ -130,7 +133,7 @@ def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, .
 
 
 def _nobody(parts: Parts, settings: Settings) -> bool:
-    """True where no model is to read; a provider that is set wrongly is one that does not answer.
+    """Return whether no model is to read.
 
     Raises:
         ModelUnavailable: the settings name a provider that cannot be built.
@@ -142,7 +145,7 @@ def _nobody(parts: Parts, settings: Settings) -> bool:
 
 
 def _readings(meaning: Meaning, found: Understood) -> list[Reading]:
-    """What was understood, turn by turn in the order they were said, ready to be settled."""
+    """Return the extracted facts grouped by turn, in the order of the turns, ready for `settle`."""
     by = found.extraction.by
     vectors = vectors_at_once(meaning, [one.candidate.statement.text for one in found.facts])
     grouped: dict[str, list[tuple[Judged, Considered]]] = {}
@@ -165,7 +168,7 @@ def _readings(meaning: Meaning, found: Understood) -> list[Reading]:
 
 
 def _refuse(parts: Parts, tx: Tx, turn: Turn, found: Understood) -> None:
-    """Note what the model decided that cannot be carried out."""
+    """Record in the journal which decisions of the model were rejected."""
     by = found.extraction.by
     origin = Origin(
         scope=turn.scope,
@@ -190,16 +193,13 @@ def _set_aside(parts: Parts, tx: Tx, turns: Sequence[Turn], error: Unreadable) -
     )
 
 
-# Extract at once: what a program says at the end of its work is understood while it waits, and it is told what of it
-# was learned.
-#
-# The words go the way of captured ones: events and turns once each, the same rules, the same decisions, each message
-# in its place. A message with the role `user` is trusted as a captured prompt is. A string is one message of the
-# program, whatever labels stand in it: `User:` in a text proves nobody's words. It teaches facts and decisions of its
-# project, with an agent's trust; no rule, preference or intent comes of it, and it ends nothing that the user said. A
-# model, where one is set, reads the conversation afterwards, as it reads every other.
+# Immediate extraction. A program's messages go through the same steps as captured events: events and turns once each,
+# the same rules, the same decisions. A message with the role `user` has the trust of a captured prompt. A string is a
+# message of the program itself, whatever labels it contains: `User:` in a text proves nothing. It can state facts and
+# decisions of its project with an agent's trust; no rules, preferences or intents, and it ends nothing that the user
+# said. A configured model reads the conversation afterwards, like any other.
 
-#: What only the user's own words make (RELIABILITY 6).
+#: Kinds that only the user's own words can state (RELIABILITY 6).
 _USERS_ALONE: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
 Spoken = str | Message
 """A message, or a text without a speaker."""
@@ -207,13 +207,13 @@ Spoken = str | Message
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extracted:
-    """What came of the messages: every decision, in the order in which things were said."""
+    """The decisions on all statements, in the order in which they were said, and their number."""
 
     actions: tuple[Action, ...]
     extracted: int
 
     def to_json(self) -> dict[str, Any]:
-        """The body of the route, but for the actions."""
+        """Return the counts for the route's response."""
         names = [action.name for action in self.actions]
         return {
             "extracted_count": self.extracted,
@@ -225,7 +225,7 @@ class Extracted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Prepared:
-    """An event with its turns, what is read in those that say something, and their words by the ids of the turns."""
+    """An event with its turns, the statements of those turns, and the index tokens by turn id."""
 
     event: Event
     turns: Sequence[Turn]
@@ -234,14 +234,16 @@ class _Prepared:
 
 
 def extract_now(parts: Parts, messages: str | Sequence[Spoken], *, source: str = "", context: str = "") -> Extracted:
-    """Understand messages now, and keep them; those that were told before by this source are passed over.
+    """Store messages and extract their statements; messages that this source sent before are skipped.
 
     Args:
-        source: `agent/project`, either of which may be missing.
-        context: on what occasion; noted with the events, and nothing more.
+        parts: the services.
+        messages: one text, or texts and messages with a role.
+        source: `agent/project`; either part may be missing.
+        context: the occasion; stored with the events and not used otherwise.
 
     Raises:
-        ExtractionOff: the user wants nothing to be understood.
+        ExtractionOff: the user switched extraction off.
     """
     if not parts.extracting():
         raise ExtractionOff
@@ -271,7 +273,7 @@ def extract_now(parts: Parts, messages: str | Sequence[Spoken], *, source: str =
 
 
 def _spoken(part: Spoken) -> list[tuple[Message, bool]]:
-    """The message of a part, with whether it has a speaker; a string is the program's own text."""
+    """Return the message of a part, and whether it has a speaker; a string is the program's own text."""
     if isinstance(part, Message):
         return [(part, True)]
     return [(Message(role="assistant", content=part.strip()), False)] if part.strip() else []
@@ -295,7 +297,7 @@ def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
 
 
 def _observed(turn: Turn) -> tuple[Statement, ...]:
-    """The facts and decisions of its project that a program's own text states."""
+    """Return the project's facts and decisions that a program's own text states."""
     if turn.skipped or written_by_host(turn.text):
         return ()
     return tuple(
@@ -306,7 +308,7 @@ def _observed(turn: Turn) -> tuple[Statement, ...]:
 
 
 def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: Fresh) -> list[tuple[Action, Vectors | None]]:
-    """Keep an event with its turns and what they state, unless it is here already or was forgotten."""
+    """Store an event with its turns and apply their statements, unless it is stored already or was forgotten."""
     now = parts.clock.now()
     passed = parts.gate.passed(tx, one.event)
     if passed is None:

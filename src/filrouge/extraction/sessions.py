@@ -1,4 +1,10 @@
-"""Sessions analysed: by request, and by themselves when they end, are compacted or fall silent."""
+"""Session analysis: on request, and in the background.
+
+The background job runs when a session ends, is compacted or becomes idle. An analysis is stored as an episode and as
+mentions of concepts. An analysed session is read from where the last analysis ended. A request with the same history
+within an hour is answered from the cache. Preferences are extracted statement by statement elsewhere; an analysis never
+stores a second copy of one.
+"""
 
 from __future__ import annotations
 
@@ -30,26 +36,24 @@ from filrouge.search.word_repository import Words
 from filrouge.threads.placing import queue_quiet_places
 from filrouge.threads.synthesis_service import queue_quiet
 
-# Analysis of sessions: what each came to, kept as an episode and as mentions of concepts.
-#
-# Asked for by a program, or done by the daemon when a session ends, is compacted or falls silent. A session that was
-# analysed is read on from where it was left; the same history within an hour is answered from the cache. Preferences
-# go the ordinary way, statement by statement, so an analysis never stores a second copy of one.
+# Analysis on request.
 
 _LOG = logging.getLogger(__name__)
 HOST: Final = "library"
-#: What a program is told where the user switched extraction off.
+#: The answer to a program if the user switched extraction off.
 DISABLED: Final[Mapping[str, Any]] = {"error": "extraction_disabled"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Material:
-    """What is to be read of a session, and what it came to before.
+    """The new turns of a session, and its former analysis.
 
     Attributes:
-        stored: the turns behind it that the store must still hold when the result is written.
-        until: the number of the last of them.
-        scope: where the session took place.
+        turns: the turns to read.
+        stored: those of them that must still be in the database when the result is written.
+        until: the sequence number of the last of them.
+        former: the former analysis.
+        scope: the scope of the session.
     """
 
     session: Session
@@ -68,15 +72,17 @@ def analyze_session_for_concepts(
     force: bool = False,
     user_id: str | None = None,
 ) -> dict[str, Any]:
-    """Analyse a session and keep what it came to.
+    """Analyse a session and store the result.
 
     Args:
-        history: its messages, in the place of what was captured.
-        force: read everything again, whatever is cached or was analysed before.
-        user_id: whose session it is; None = whoever the captured turns say.
+        parts: the services.
+        session_id: the id of the session.
+        history: its messages; they replace the captured turns.
+        force: read everything again, ignoring the cache and former analyses.
+        user_id: the owner of the session; None takes the owner of the captured turns.
 
     Returns:
-        `summary`, `concepts` and `entities`; or `error`, where extraction is switched off.
+        `summary`, `concepts` and `entities`; or `error` if extraction is switched off.
 
     Raises:
         BadInput: a message of the history has no role or no text.
@@ -103,7 +109,7 @@ def analyze_session_for_concepts(
 
 
 def analyze_history(parts: Parts, session_id: str, history: History) -> dict[str, Any]:
-    """Analyse messages and keep nothing; an answer that is cached is given.
+    """Analyse messages without storing anything; a cached answer is returned if there is one.
 
     Raises:
         BadInput: a message of the history has no role or no text.
@@ -117,7 +123,7 @@ def analyze_history(parts: Parts, session_id: str, history: History) -> dict[str
 
 
 def gather(parts: Parts, tx: Tx, session: Session, digest: str = "", *, force: bool = False) -> Material:
-    """What is new in a captured session; everything where `force` says so."""
+    """Return the new turns of a captured session with its former analysis; with `force`, all turns."""
     store = Analyses(tx, parts.analyser)
     before = None if force else store.of(session)
     behind = before.until if before and before.analysis != NOTHING else 0
@@ -135,10 +141,10 @@ def gather(parts: Parts, tx: Tx, session: Session, digest: str = "", *, force: b
 
 
 def read(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Analysis:
-    """Read turns; who fails is counted by name.
+    """Analyse turns; failures are counted by provider.
 
     Raises:
-        Exception: whatever the analyst raised.
+        Exception: any error of the analyst.
     """
     begun = monotonic()
     try:
@@ -152,7 +158,7 @@ def read(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Analysis:
 
 
 def prepare(parts: Parts, material: Material) -> Analysis:
-    """What the session comes to with what is new in it; nothing new, nothing is read."""
+    """Return the analysis of the session including its new turns; without new turns, the former analysis."""
     if not material.turns:
         return material.former
     turns = worth_reading(parts, material.turns) if material.stored else material.turns
@@ -160,7 +166,7 @@ def prepare(parts: Parts, material: Material) -> Analysis:
 
 
 def keep(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> int:
-    """Write what a session came to, in the caller's transaction; how many memories that made.
+    """Store an analysis in the caller's transaction; return how many memories it created.
 
     Raises:
         Busy: some of its turns were erased meanwhile.
@@ -181,7 +187,7 @@ def keep(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> int:
 
 
 def told(analysis: Analysis) -> dict[str, Any]:
-    """What a program is told of an analysis."""
+    """Return the fields of an analysis that programs get."""
     return {
         "summary": analysis.summary,
         "concepts": list(analysis.concepts),
@@ -211,42 +217,41 @@ def _hash_of(parts: Parts, tx: Tx, session: Session) -> str:
 
 
 def _hash(turns: Sequence[Turn]) -> str:
-    """SHA-256 of who said what, in order."""
+    """Return the SHA-256 of the roles and texts, in order."""
     said = json.dumps([[turn.role, turn.text] for turn in turns], ensure_ascii=True)
     return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _background(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, list[str]]:
-    """How rare words are in everything that was said, and the names of projects."""
+    """Return a function for the rarity of words in all turns, and the names of projects."""
     words = sorted(asked_words(turns))
     having = Words(tx, parts.analyser, "turn").frequencies(words)
     total = number_of(tx, "turns.count")
     weight = math.log1p(total) or 1.0
 
     def rarity(word: str) -> float:
-        """Inverse document frequency over all turns, from 0.5 (everybody says it) to 1.5."""
+        """Return the inverse document frequency over all turns: from 0.5 (in every turn) to 1.5."""
         return 0.5 + math.log((1 + total) / (1 + min(having.get(word, 0), total))) / weight
 
     return rarity, [str(row["name"]) for row in Projects(tx).all()]
 
 
-# Digests: the daemon analyses sessions by itself, when they end, are compacted, or fall silent.
-#
-# One job a session, behind all other work; whatever else asks for it meanwhile is the same job. A session in which
-# next to nothing was said is marked as looked at and leaves no memory; when it goes on it is read from its beginning.
+# Digests: background analysis of sessions, one job per session, behind all other work. Further requests join the
+# waiting job. A session with almost no text is marked as analysed and creates no memory; if it continues, it is read
+# from its beginning.
 
-#: Messages of the user or the agent that a session must hold to be summed up.
+#: Minimum messages of user or agent for a session to be summarised.
 LEAST: Final = 2
-#: A transcript is read two seconds after the event that tells of it.
+#: Delay after an event that announces a transcript; the transcript is read two seconds after it.
 AFTER_TRANSCRIPT_SECONDS: Final = 4.0
 IDLE_SECONDS: Final = 15 * 60.0
 _LOOK_SECONDS: Final = 60.0
-#: So many turns are looked at for idle sessions: some days of one user's work.
+#: How many of the newest turns are searched for idle sessions (some days of one user's work), and sessions per run.
 _NEWEST, _AT_ONCE = 2000, 20
 
 
 def queue_digest(parts: StoreContext, tx: Tx, session: Session, *, delay: float = 0.0) -> None:
-    """Have a session analysed, once all that waits before it is done."""
+    """Queue the analysis of a session, to run after all other waiting work."""
     if session.id and parts.settings(tx).extract_provider != "off":
         work = {"host": session.host, "session": session.id}
         name = f"digest:{session.host}:{session.id}"
@@ -254,7 +259,7 @@ def queue_digest(parts: StoreContext, tx: Tx, session: Session, *, delay: float 
 
 
 def digest(parts: Parts, payload: Payload) -> Outcome:
-    """Analyse what is new in a session."""
+    """Job handler: analyse the new turns of a session."""
     found = read_new(parts, Session(host=payload["host"], id=payload["session"]))
     if found is None:
         return Outcome(write=lambda _: None)
@@ -266,7 +271,7 @@ def digest(parts: Parts, payload: Payload) -> Outcome:
 
 
 def read_new(parts: Parts, session: Session) -> tuple[Material, Analysis] | None:
-    """Read what is new in a session, and what it comes to; None where nothing is new, or nothing is to be read."""
+    """Return the new turns of a session and the resulting analysis; None if there is nothing new or nothing to read."""
     material = parts.readers.here(lambda tx: gather(parts, tx, session))
     spoken = sum(speaker_of(turn) is not None for turn in material.turns)
     if not material.turns or not parts.extracting():
@@ -276,7 +281,11 @@ def read_new(parts: Parts, session: Session) -> tuple[Material, Analysis] | None
 
 
 def queue_idle(parts: Parts) -> int:
-    """Have those sessions analysed that fell silent, and say where their work stands; returns how many."""
+    """Queue the analysis and synthesis of idle sessions, and the regrouping of quiet projects.
+
+    Returns:
+        The number of sessions queued for analysis.
+    """
     before = after(parts.clock.now(), -IDLE_SECONDS)
     queue_quiet(parts, before)
     queue_quiet_places(parts, before)
@@ -288,5 +297,5 @@ def queue_idle(parts: Parts) -> int:
 
 
 def idle_watch(parts: Parts) -> Every:
-    """Looks once a minute for sessions that fell silent."""
+    """Return a periodic task that looks for idle sessions once a minute."""
     return Every(_LOOK_SECONDS, lambda: queue_idle(parts), name="idle", failed="idle sessions could not be looked for")

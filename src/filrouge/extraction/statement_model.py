@@ -1,7 +1,9 @@
-"""The statement model: the probability that a unit of a prompt states something worth remembering, and of which kind.
+"""The statement model: does a unit of a prompt state something to remember, and of which kind.
 
-Logistic regressions over plain signs, hashed words and the vector of the unit. `bench/fit_statements.py` and
-`bench/fit_subject_words.py` make the weights.
+Logistic regressions, one per question, over plain features, hashed words and the vector of the unit. There are two sets
+of weights: with vectors of the bundled embedder, and with words alone, for users of another embedder or none.
+`bench/fit_statements.py` fits them on labelled talk, with thresholds chosen on other projects
+(`bench/results/statements.md`). `bench/fit_subject_words.py` fits the weights of `fitness`.
 
 Pure: no database, no file.
 """
@@ -24,24 +26,22 @@ from filrouge.extraction.sentences import Unit
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import LEAST_TO_INJECT, Statement
 
-# Logistic regressions over dense features and hashed words: how the models of this room are stored and asked.
-#
-# They are fitted by `bench/logistic.py`.
+# Regressions over dense features and hashed words, fitted by `bench/logistic.py`.
 
 Numbers = NDArray[np.float32]
 
-#: Places of hashed words.
+#: Number of hash buckets for words.
 BUCKETS: Final = 1 << 13
-#: Of weights that are rows of numbers.
+#: The weight arrays of a regression.
 PARTS: Final = ("dense", "hashed", "bias")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regression:
-    """Weights of dense features and of hashed words (rows), for each question (columns).
+    """Weights of dense features and of hashed words (rows) for each question (columns).
 
     Attributes:
-        threshold: the probability of the first question from which on its answer is taken for a yes.
+        threshold: the probability from which on the first question counts as yes.
     """
 
     dense: Numbers
@@ -51,33 +51,34 @@ class Regression:
 
 
 def load(file: str, prefix: str = "") -> Regression:
-    """The weights in a file of this room, under names that begin so."""
+    """Load a regression from a file of this package; its arrays have names that begin with `prefix`."""
     found = arrays(file)
     return Regression(**{part: found[prefix + part] for part in PARTS}, threshold=float(found[f"{prefix}threshold"]))
 
 
 def arrays(file: str) -> dict[str, Numbers]:
-    """All arrays in a file of this room, by name."""
+    """Load all arrays of a file of this package, by name."""
     with resources.files(__package__ or "").joinpath(file).open("rb") as opened, np.load(opened) as stored:
         return {name: stored[name].astype(np.float32) for name in stored.files}
 
 
 def places(words: Iterable[str]) -> list[int]:
-    """The places of words, each once. A message may hold half a character, so words may too."""
+    """Return the sorted hash buckets of words. Words may hold lone surrogates, as messages do."""
     return sorted({zlib.crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS for word in words})
 
 
 def weight(places: Sequence[int]) -> float:
-    """What each of so many hashed words counts: a long text is no surer for its length."""
+    """Return the weight of each hashed word; it falls with their number, so length adds no certainty."""
     return 2.0 / float(np.sqrt(max(1, len(places))))
 
 
 def log_odds(features: Numbers, hashed: Sequence[Sequence[int]], given: Regression) -> Numbers:
-    """A row a text, a column a question.
+    """Return the log odds: a row per text, a column per question.
 
     Args:
         features: shape (texts, dense features).
-        hashed: the places of the words of each text.
+        hashed: the hash buckets of each text's words.
+        given: the weights.
     """
     found = features @ given.dense + given.bias
     for row, own in enumerate(hashed):
@@ -86,22 +87,22 @@ def log_odds(features: Numbers, hashed: Sequence[Sequence[int]], given: Regressi
 
 
 def chances(odds: Numbers) -> Numbers:
-    """The probabilities that log odds stand for."""
+    """Return the probabilities for log odds."""
     return (1.0 / (1.0 + np.exp(-np.clip(odds, -30, 30)))).astype(np.float32)
 
 
 def confidence(chance: float, threshold: float) -> float:
-    """What a statement is kept with that was taken at this probability: just enough to be injected at the threshold."""
+    """Return the confidence of a statement taken at this probability: at the threshold, just enough to be injected."""
     surer = (max(chance, threshold) - threshold) / max(1e-9, 1.0 - threshold)
     return round(LEAST_TO_INJECT + (1.0 - LEAST_TO_INJECT) * surer * 0.9, 2)
 
 
-# What the statement model sees of a unit: plain signs, the pattern that matched, hashed words, and two vectors.
+# Features of a unit: plain signs, the pattern that matched, hashed words, and two vectors.
 
-#: What a vector is multiplied with, so that its parts are of the size of the signs.
+#: Factor for vectors, so that their components have the scale of the plain features.
 _VECTOR_SCALE: Final = 4.0
 _MOST_WORDS: Final = 80
-#: A pattern of this confidence reads a prompt of one sentence right in nine cases of ten, a long one in every second.
+#: Pattern confidence from which on, in a prompt of one sentence, nine of ten are right; in a long prompt only half are.
 STRONG: Final = 0.8
 _KINDS: Final = ("fact", "rule", "constraint", "decision", "preference", "intent", "episode")
 
@@ -132,7 +133,7 @@ _CHANGE: Final = re.compile(
 
 
 def signs(unit: Unit, pattern: Statement | None) -> list[float]:
-    """The plain signs of a unit, and those of the pattern that found a statement in it."""
+    """Return the plain features of a unit, and of the pattern statement found in it."""
     text, plain = unit.text, fold(unit.text)
     words, digits = len(plain.split()), len(_DIGIT.findall(text))
     own: list[float | bool] = [
@@ -174,7 +175,7 @@ def signs(unit: Unit, pattern: Statement | None) -> list[float]:
 def dense(
     units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: tuple[Numbers, Numbers] | None
 ) -> Numbers:
-    """A row a unit: its vector and that of it in its setting, where there are any, then the plain signs."""
+    """Return a row per unit: its vector and its vector with context, if given, then the plain features."""
     plain = np.array([signs(*pair) for pair in zip(units, patterns, strict=True)], np.float32)
     if vectors is None:
         return plain
@@ -182,7 +183,7 @@ def dense(
 
 
 def hashed(unit: Unit) -> list[int]:
-    """The places of its words, pairs of words, first and last words, and of the words beside it."""
+    """Return the hash buckets of a unit's words, word pairs, first and last words, and neighbouring words."""
     words = _words(unit.text)[:_MOST_WORDS]
     found = [f"w:{word}" for word in words] + [f"b:{a} {b}" for a, b in itertools.pairwise(words)]
     found += [f"s:{' '.join(words[:1])}", f"s:{' '.join(words[:2])}", f"e:{' '.join(words[-1:])}"]
@@ -194,38 +195,36 @@ def _words(text: str) -> list[str]:
     return [_DIGIT.sub("0", word) for word in _WORD.findall(fold(text))]
 
 
-# Which of the statements that patterns found belongs to a unit.
+# Matching pattern statements to units.
 
 
 def pattern_of(unit: Unit, found: Sequence[Statement]) -> Statement | None:
-    """The first statement that holds more than half of the unit, or of which the unit holds more than half."""
+    """Return the first statement that covers more than half of the unit, or lies more than half in it; or None."""
     for one in found:
         if unit.shared(one.span.start, one.span.end) > 0.5 * min(unit.end - unit.start, one.span.end - one.span.start):
             return one
     return None
 
 
-# Subject words: whether a word can be what talk is about, judged by its letters alone.
-#
-# *Deployment*, *invoices* and *traçabilité* can; *however*, *plutôt* and *wouldn't* cannot. A word is taken apart into
-# runs of two to five letters, which are hashed, and the weights of these add up. They were fitted by
-# `bench/fit_subject_words.py` to what the bundled embedder knows of words, and to the names that people gave to threads
-# of labelled talk (`bench/results/subject_words.md`).
+# Subject words: whether a word can be the subject of talk, judged by its letters alone. *Deployment*, *invoices* and
+# *traçabilité* can; *however*, *plutôt* and *wouldn't* cannot. The score sums the weights of the word's hashed runs of
+# two to five letters. `bench/fit_subject_words.py` fitted them to the bundled embedder's vectors of words, and to names
+# that people gave to threads of labelled talk (`bench/results/subject_words.md`).
 
-#: Letters of a run.
+#: Lengths of letter runs.
 _RUNS: Final = (2, 3, 4, 5)
 _KNOWN: Final = 4096
 
 
 @lru_cache(maxsize=_KNOWN)
 def fitness(word: str) -> float:
-    """How fit a word is to be a subject, in standard deviations above the usual word of talk."""
+    """Return how well a word serves as a subject, in standard deviations above the usual word of talk."""
     own = letters(word)
     return float(_weights()[own].sum() / np.sqrt(len(own)))
 
 
 def letters(word: str) -> list[int]:
-    """The places of a word and of the runs of its letters, its beginning and end among them."""
+    """Return the hash buckets of a word and of its letter runs, including its beginning and end."""
     plain = fold(word)
     whole = f"^{plain}$"
     runs = [f"{size}:{whole[at : at + size]}" for size in _RUNS for at in range(max(0, len(whole) - size + 1))]
@@ -237,15 +236,11 @@ def _weights() -> Numbers:
     return arrays("subject_words.npz")["weights"]
 
 
-# The statement model: the probability that a unit states something worth remembering, its kind and its scope.
-#
-# Logistic regressions over the same features (`features`), one a question, fitted by `bench/fit_statements.py` on
-# labelled talk, with thresholds chosen on other projects (`bench/results/statements.md`). There are two sets of
-# weights: with vectors of the bundled embedder, and of words alone, for whoever uses another embedder or has none.
+# The model itself.
 
 #: The embedder whose vectors the weights were fitted on.
 EMBEDDER: Final = "multilingual-e5-small"
-#: What is asked of a unit: states it anything; of each kind; is it of the user, whatever the project.
+#: The questions per unit: does it state anything; of which kind; does it concern the user in every project.
 QUESTIONS: Final = (
     "states", "fact", "decision", "rule", "preference", "constraint", "intent", "deadline", "cause", "user",
 )  # fmt: skip
@@ -254,13 +249,13 @@ LABELS: Final = QUESTIONS[1:-1]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """What the model says of a unit.
+    """The model's output for a unit.
 
     Attributes:
-        states: the probability that it states something to be remembered.
-        kind: the likeliest of `LABELS`, if it does.
-        sure: the share of that kind in the sum of all.
-        user: the probability that it holds of the user, whatever the project.
+        states: the probability that it states something to remember.
+        kind: the most likely of `LABELS`, given that it does.
+        sure: the share of that kind in the sum over all kinds.
+        user: the probability that it concerns the user in every project.
     """
 
     states: float
@@ -271,7 +266,7 @@ class Judged:
 
 @cache
 def weights(name: str) -> Regression:
-    """The weights `with vectors` or `words alone`."""
+    """Return the weights named `with vectors` or `words alone`."""
     return load("statements.npz", f"{name.replace(' ', '_')}_")
 
 
@@ -281,14 +276,14 @@ def odds_of(
     vectors: tuple[Numbers, Numbers] | None,
     given: Regression,
 ) -> Numbers:
-    """A row a unit, a column a question."""
+    """Return the log odds: a row per unit, a column per question."""
     return log_odds(dense(units, patterns, vectors), [hashed(unit) for unit in units], given)
 
 
 def judge(
     units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: tuple[Numbers, Numbers] | None
 ) -> tuple[list[Judged], float]:
-    """What the model says of each unit, and the threshold that holds for it."""
+    """Return the model's output for each unit, and the threshold."""
     given = weights("words alone" if vectors is None else "with vectors")
     if not units:
         return [], given.threshold

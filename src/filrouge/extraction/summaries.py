@@ -1,4 +1,8 @@
-"""What a session came to, without a model: title, summary, entities, concepts and open questions.
+"""Analysis of a session without a model: summary, entities, concepts, open questions and more.
+
+`analyse` is the entry point. It is incremental: it reads only the new turns and takes the former analysis as input.
+Only what the user writes in prompts counts as the user's words (`own_words`), and only replies count as the agent's.
+Tool output, text written by the host and redacted text have no speaker.
 
 Pure: no database, no file.
 """
@@ -34,24 +38,20 @@ from filrouge.extraction.vocabulary import (
 )
 from filrouge.memories.models import Kind, Span
 
-# What was said in a session, sentence by sentence, with who said it.
-#
-# The reading side of every analysis. Only what the user says in prompts counts as the user's words (`own_words`) and
-# only replies as the agent's; tool output, blocks that a host wrote and what was redacted are nobody's. A summary
-# that a host wrote of its own conversation counts as told.
+# Sentences with their speaker. The host's own summary of a conversation has the speaker "told".
 
 Speaker = Literal["user", "agent", "told"]
-#: What politeness alone says is no part of what a session was about.
+#: Skip reasons of turns that say nothing about the topic of a session.
 _NOTHING_SAID: Final = frozenset({"small talk", "punctuation only", "empty", "tool noise", "written by the host"})
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One sentence.
+    """One sentence with its speaker.
 
     Attributes:
-        place: of its turn among those that were read.
-        sentence: with its position in the turn's text.
+        place: the index of its turn among the given turns.
+        sentence: the sentence, with its position in the turn's text.
     """
 
     turn: Turn
@@ -61,12 +61,12 @@ class Said:
 
     @property
     def text(self) -> str:
-        """The words, on one line."""
+        """The sentence's text on one line."""
         return " ".join(self.sentence.text.split())
 
 
 def speaker_of(turn: Turn) -> Speaker | None:
-    """Whose words a turn holds; None where they are nobody's."""
+    """Return the speaker of a turn, or None if its words have no speaker."""
     if turn.skipped in _NOTHING_SAID:
         return None
     if turn.source == "summary":
@@ -77,7 +77,7 @@ def speaker_of(turn: Turn) -> Speaker | None:
 
 
 def said(turns: Sequence[Turn]) -> list[Said]:
-    """Every sentence of these turns that holds no mask, in their order."""
+    """Return the sentences of these turns in order, without those that hold a redaction mask."""
     found: list[Said] = []
     for place, turn in enumerate(turns):
         speaker = speaker_of(turn)
@@ -90,13 +90,12 @@ def said(turns: Sequence[Turn]) -> list[Said]:
     return found
 
 
-# Which language the user writes: a vote of small words over their last turns (RULINGS 21).
-#
-# It chooses the language of what Filrouge says. Indexing and recall never depend on it.
+# The user's language: a vote of function words over their last turns (RULINGS 21). It selects the language of
+# Filrouge's own text. Indexing and recall do not depend on it.
 
 Language = Literal["en", "fr", "es"]
 
-#: Only the last turns vote: people change language, and a paste of long ago should not decide.
+#: Only the last turns vote: people change language, and an old paste should not decide.
 TURNS: Final = 5
 _LONGEST: Final = 4000
 _EN: Final = """
@@ -118,7 +117,7 @@ _STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
     "fr": frozenset(_FR.split()),
     "es": frozenset(_ES.split()),
 }
-#: The small words of all three languages, folded.
+#: The function words of all three languages, folded.
 SMALL_WORDS: Final = frozenset(word for words in _STOP_WORDS.values() for word in words)
 _LANGUAGES: Final[tuple[Language, ...]] = ("en", "fr", "es")
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
@@ -126,7 +125,7 @@ _WORD: Final = re.compile(r"[a-z]+")
 
 
 def vote(texts: Sequence[str], former: str = "en") -> Language:
-    """The language of the last user turns in `texts` (oldest first); a tie keeps `former`."""
+    """Return the language of the last texts in `texts` (user turns, oldest first); a tie keeps `former`."""
     counts: Counter[Language] = Counter()
     for text in texts[-TURNS:]:
         words = Counter(_WORD.findall(fold(_FENCED.sub(" ", text[:_LONGEST]))))
@@ -140,10 +139,8 @@ def vote(texts: Sequence[str], former: str = "en") -> Language:
     return kept[0] if kept else "en"
 
 
-# Titles: what a conversation is about, in a few words of the user's first real prompt.
-#
-# A title is a subject and never a sentence cut in the middle: the greeting, the courtesies and the "could you" go,
-# the rest is cut where a clause ends, and where no clause is short enough, in front of a small word.
+# Titles: the subject of a prompt. Greetings and courtesies are removed. The rest is cut at the end of a clause; if no
+# clause is short enough, it is cut before a function word, so that no phrase is split.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -152,7 +149,7 @@ LONGEST_TITLE: Final = 64
 _TITLES_FENCED: Final = re.compile(r"```.*?(?:```|\Z)|<([a-z][\w-]*)\b[^>]*>.*?</\1>|https?://\S+", re.DOTALL)
 _MARKS: Final = re.compile(r"^\s*(?:[#>*+-]+|\d+[.)])\s+", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?;…])\s+|\s*\n+\s*|\s+[—–]\s+")
-#: What a prompt begins with before it says anything; matched on folded text, again and again.
+#: Openings without content, matched on folded text until none is left.
 _OPENING: Final = re.compile(
     r"(?:"
     r"(?:hi|hello|hey|good (?:morning|evening|afternoon)|salut|bonjour|bonsoir|coucou|hola|buenos dias|buenas)(?: (?:there|again|all|claude|codex|a tous))?"
@@ -171,7 +168,7 @@ _OPENING: Final = re.compile(
     r"|(?:(?:please )?(?:remember|keep in mind|note|don't forget)(?: that)?|(?:rappelle-toi|souviens-toi|retiens|note|n'oublie pas|rappelez-vous|notez)(?: bien)?(?: que| qu')?|(?:recuerda|no olvides|ten en cuenta)(?: que)?)(?= )"
     r")[\s,:!.]+"
 )
-#: Where a clause ends; the word that opens the next one is not kept.
+#: The end of a clause; the word that opens the next clause is dropped.
 _CLAUSE: Final = re.compile(
     r"\s*[,;:(]\s|\s+-\s|\s(?:because|since|so that|so|but|which|that|when|where|while|if|and then|and|as|without|before|after|until|unless"
     r"|parce que|car|puisque|afin|mais|qui|que|quand|lorsque|pendant|si|et|puis|sans|avant|apres"
@@ -186,7 +183,7 @@ _EDGES: Final = " \t,.;:!?¿¡…-–—'\"“”«»()[]{}*_`>"
 
 
 def title_of(prompt: str) -> str:
-    """The subject of a prompt in at most `LONGEST` characters; empty where it has none."""
+    """Return the subject of a prompt in at most `LONGEST_TITLE` characters, or an empty string if it has none."""
     plain = _MARKS.sub("", _TITLES_FENCED.sub(" ", prompt[:4000]))
     sentences = [told for one in _SENTENCE.split(plain) if one and (told := _opened(" ".join(one.split())))]
     subject = next((one for one in sentences if len(one.split()) > 1), sentences[0] if sentences else "")
@@ -195,7 +192,7 @@ def title_of(prompt: str) -> str:
 
 
 def _opened(sentence: str) -> str:
-    """A sentence without its greetings and courtesies."""
+    """Return a sentence without its greetings and courtesies."""
     rest = sentence.strip(_EDGES)
     while (opening := _OPENING.match(fold(rest))) and len(rest) > opening.end():
         rest = rest[opening.end() :].strip(_EDGES)
@@ -211,19 +208,17 @@ def _shortened(subject: str) -> str:
         return whole[-1].strip(_EDGES)
     words = subject[: LONGEST_TITLE + 1].rpartition(" ")[0].split() or [subject[:LONGEST_TITLE]]
     small = [place for place, word in enumerate(words) if place > 2 and fold(word) in _SMALL]
-    # Cut in front of the last small word: what stands behind it is a phrase that may go on.
+    # Cut before the last function word: the phrase it opens may be incomplete.
     return " ".join(words[: small[-1]] if small else words).strip(_EDGES)
 
 
-# Topics are cleaned before anything is named after them (EXT-9).
-#
-# Labels that a program put in front go, everything is in lower case, and what is no subject (a general word, a scrap,
-# a number) is left out. The order stays; nothing occurs twice. Cleaning what is clean changes nothing.
+# Cleaning topics (EXT-9): labels added by programs are removed, text is lower-cased, and topics that are no subject
+# (generic words, fragments, numbers) are dropped. The order stays, duplicates go. Cleaning is idempotent.
 
 _GENERIC: Final = """
 message contenu analyse fichier file code json response result data type value function class method variable parameter
 """
-#: Words that are no topic by themselves, nor among themselves.
+#: Generic words; a topic of only these words is dropped.
 GENERIC_TOPICS: Final = frozenset(_GENERIC.split())
 SHORTEST: Final = 3
 _LABEL: Final = re.compile(r"\s*(?:message|contenu|fichier)\s*:\s*", re.IGNORECASE)
@@ -232,12 +227,12 @@ _TOPIC_CLEANING_EDGES: Final = " \t\r\n,.;:!?¿¡…\"'“”«»()[]{}*`"
 
 
 def clean_topics(topics: Iterable[str]) -> list[str]:
-    """The topics that are subjects, each once, in lower case."""
+    """Return the topics that are subjects, lower-cased and without duplicates."""
     return list(dict.fromkeys(topic for topic in map(clean_topic, topics) if topic))
 
 
 def clean_topic(topic: str) -> str:
-    """A topic without its labels, in lower case; empty where it is none."""
+    """Return a topic without labels, in lower case, or an empty string if it is no subject."""
     plain = " ".join(topic.lower().split())
     while True:
         label = _LABEL.match(fold(plain))
@@ -255,17 +250,15 @@ def _is_subject(plain: str) -> bool:
 
 
 def without_label(text: str) -> str:
-    """The text without the label that some hosts put before it: `MESSAGE:`, `CONTENU:`, `FICHIER:`."""
+    """Return the text without the label that some hosts put before it: `MESSAGE:`, `CONTENU:`, `FICHIER:`."""
     label = _LABEL.match(text)
     return text[label.end() :] if label else text
 
 
-# Entities: what was named in a conversation, and what kind of thing it is.
-#
-# By rules: an address and a file have their shape, a tool its name in the table of tools, a person the words around
-# them ("Karim maintains", "ask Lena", "demande à Inès"), an organisation its suffix or the word before it, a place
-# its name or "based in". A name that nothing tells apart is `other`, where it was said twice. The user's words and
-# the agent's count; of tool output only files and addresses, since a log is full of capitals.
+# Entities and their types, by rules. URLs and files are found by their shape, tools by a table, persons by cue words
+# ("Karim maintains", "ask Lena", "demande à Inès"), organisations by their suffix or the word before, places by a table
+# or cues such as "based in". Any other name gets the type `other` and must occur twice. The words of the user and the
+# agent are read in full; of tool output only files and URLs, because logs are full of capitalised words.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -312,7 +305,7 @@ netherlands pays-bas norway norvège poland pologne portugal romania roumanie sc
 switzerland suisse turkey turquie ukraine africa afrique asia asie
 """
 _PLACES: Final = frozenset(fold(word) for word in _PLACES_WORDS.split())
-#: Capitalised words that are nobody's name.
+#: Capitalised words that are not names.
 _NO_NAMES_WORDS: Final = """
 i we you he she they it the a an this that these those our your my his her their its and but or so if when where what
 why how who which yes no ok please thanks also then now here there not for from with je tu il elle on nous vous ils elles
@@ -341,11 +334,12 @@ _CUES: Final[tuple[tuple[EntityType, re.Pattern[str]], ...]] = (
 def entities(
     turns: Sequence[Turn], *, projects: Sequence[str] = (), former: Sequence[Entity] = ()
 ) -> tuple[Entity, ...]:
-    """What these turns name, the most named first.
+    """Return the entities that these turns name, most mentioned first.
 
     Args:
-        projects: the short names of projects that are known.
-        former: those of the turns before these, which count on.
+        turns: the new turns of a session.
+        projects: the short names of known projects.
+        former: the entities of earlier turns, whose counts continue.
     """
     found = _Found(former)
     known = {fold(name): name for name in projects if len(name) > 2}
@@ -361,7 +355,7 @@ def entities(
 
 
 class _Found:
-    """Entities while they are counted, by their folded name."""
+    """Counts entities, keyed by their folded name."""
 
     def __init__(self, former: Sequence[Entity]) -> None:
         self._names = {fold(one.name): one.name for one in former}
@@ -388,7 +382,7 @@ class _Found:
 
 
 def _named(sentence: Sentence, projects: dict[str, str]) -> Iterator[tuple[str, EntityType]]:
-    """The entities of a sentence, each stretch of it read once."""
+    """Yield the entities of a sentence; entities do not overlap."""
     text = sentence.text
     taken = bytearray(len(text))
 
@@ -427,7 +421,7 @@ def _is_nobody(name: str) -> bool:
 
 
 def _shaped(text: str) -> Iterator[tuple[str, EntityType]]:
-    """Addresses and files of any text."""
+    """Yield the URLs and files of a text."""
     end_of_last = 0
     for type_, start, end in sorted(_shapes(text), key=lambda shape: shape[1]):
         if start >= end_of_last:
@@ -445,24 +439,23 @@ def _shapes(text: str) -> Iterator[tuple[EntityType, int, int]]:
             yield "file", match.start(), match.end()
 
 
-# Concepts: the three to five subjects that a conversation was about, in its own words.
-#
-# Keyphrases by statistics. Candidates are runs of content words between small words and punctuation, as in RAKE (Rose
-# et al. 2010, doi.org/10.1002/9780470689646.ch1), at most three words long. A word weighs how many sentences have it,
-# damped, times how rare it is elsewhere (TF·IDF), times how fit it is to be a subject, which is learned
-# (`extraction.statement_model`). A phrase weighs what its words do together, the more often it occurs as a phrase the
-# more. A phrase that repeats words of a better one is left out, and people and places are no subjects.
+# Concepts: three to five keyphrases, found by statistics. Candidates are runs of content words between function words
+# and punctuation, as in RAKE (Rose et al. 2010, doi.org/10.1002/9780470689646.ch1), at most three words long. The
+# weight of a word is its damped sentence count times its rarity elsewhere (TF·IDF) times its learned fitness to be a
+# subject (`extraction.statement_model`). The weight of a phrase combines those of its words and grows with its
+# frequency. A phrase that shares words with a better one is dropped, as are people and places.
 
 MOST_CONCEPTS: Final = 5
 _CONCEPTS_LONGEST: Final = 3
 _LONGEST_WORD: Final = 40
-#: What the user says is what it was about; agents say a lot, and a summary repeats it.
+#: Weights by speaker. The user's words decide the subject; agents write a lot, and summaries repeat what was said.
 _SPEAKS: Final = {"user": 2.0, "agent": 1.0, "told": 1.0}
 _TOOL, _PLAIN = 1.3, 0.15
-#: What was said once is less sure to be a phrase than what was said again; three words together once are none.
+#: Exponents that damp the weight of a phrase by its length. A phrase that occurs once is less certain than a repeated
+#: one; three words that occur together once are no phrase.
 _DAMPING_ONCE, _DAMPING_AGAIN = 0.6, 0.25
 _AFTER_ALL: Final = 0.7
-#: Words of talk that the table of orders lacks: they say what is done, not to what.
+#: Words that name an action rather than a subject and are missing from the table of imperatives.
 _NO_SUBJECT_WORDS: Final = """
 maintains owns manages leads prefers wants needs thinks says uses breaks blocks fails works runs listens takes makes
 shows gets goes comes looks seems happens stays becomes decided chose picked moved switched prefer working broken
@@ -473,9 +466,9 @@ slow fast faster slower behind ahead lags disagree huge someone somebody appelle
 funciona rompe decidido elegido attaque attaquer
 """
 _NO_SUBJECT: Final = frozenset(_NO_SUBJECT_WORDS.split())
-#: From this fitness on a word of orders is a noun too: the export, the import.
+#: From this fitness on, an imperative verb is also a noun: "export", "import".
 _NOUN_TOO: Final = 0.5
-#: How much surer a word is for each standard deviation of its fitness; below this one a word says no subject by itself.
+#: Slope of the logistic function over fitness, and the fitness below which a word alone is no subject.
 _STEEPNESS, _WEAK = 1.2, -1.0
 _PUNCTUATION: Final = frozenset(',;:.!?()[]{}"«»…|*<>=`/\\')
 Rarity = Callable[[str], float]
@@ -484,7 +477,7 @@ Rarity = Callable[[str], float]
 
 @dataclass(slots=True)
 class _Phrase:
-    """A candidate while it is counted."""
+    """A candidate phrase with its counts."""
 
     words: tuple[str, ...]
     ends_weakly: bool = False
@@ -499,12 +492,13 @@ def concepts(
     former: Sequence[str] = (),
     nobodies: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """The concepts of a conversation, the weightiest first, five at the most and fewer where there are not so many.
+    """Return the concepts of a conversation, heaviest first; at most five.
 
     Args:
-        rarity: of a folded word in other conversations; None = nothing is known of others.
-        former: those of the turns before these, which count on.
-        nobodies: names of people and places.
+        turns: the new turns of a session.
+        rarity: returns the rarity of a folded word in other conversations; None weighs all words alike.
+        former: the concepts of earlier turns, which compete with the new ones.
+        nobodies: names of people and places, which are excluded.
     """
     sentences = said(turns)
     words = _word_weights(sentences, rarity or _unknown)
@@ -524,7 +518,7 @@ def concepts(
 
 
 def asked_words(turns: Sequence[Turn]) -> frozenset[str]:
-    """The folded words whose rarity `concepts` would ask for."""
+    """Return the folded words whose rarity `concepts` would ask for."""
     return frozenset(fold(word) for one in said(turns) for run in _runs(one) for word in run)
 
 
@@ -574,7 +568,7 @@ def _phrases(sentences: Sequence[Said]) -> dict[tuple[str, ...], _Phrase]:
 
 
 def _runs(one: Said) -> Iterator[list[str]]:
-    """The runs of content words of a sentence, as they are spelt."""
+    """Yield the runs of content words of a sentence, as they are spelt."""
     run: list[str] = []
     for raw in one.text.split():
         head = raw.lstrip("\"'“”«(¿¡*_`[{<")
@@ -598,7 +592,7 @@ def _runs(one: Said) -> Iterator[list[str]]:
 
 
 def _without_article(word: str) -> str:
-    """`l'index` is an index; `pool's` is a pool."""
+    """Return a word without its elided article or possessive: `l'index` becomes `index`, `pool's` becomes `pool`."""
     plain = fold(word)
     for article in ("l'", "d'", "qu'", "s'", "n'", "c'", "j'", "m'", "t'"):
         if plain.startswith(article):
@@ -619,7 +613,7 @@ def _is_no_subject(plain: str) -> bool:
 
 
 def _may_stand(surface: Sequence[str]) -> bool:
-    """True for a phrase that begins with a word of its own and holds no sentence's verb but at its end."""
+    """Return whether a phrase can be a concept: no weak word except as the last of several, and not only generic."""
     plain = [fold(word) for word in surface]
     if any(_is_weak(word) for word in (plain if len(plain) == 1 else plain[:-1])):
         return False
@@ -631,25 +625,25 @@ def _may_stand(surface: Sequence[str]) -> bool:
 
 
 def _is_weak(plain: str) -> bool:
-    """True for words that are hardly ever what talk is about, and for those of orders, which are nouns too."""
+    """Return whether a word is rarely a subject by itself: unfit words and imperative verbs, except tool names."""
     return plain not in CATEGORY and (_is_no_subject(plain) or fitness(plain) < _WEAK)
 
 
 def _score(phrase: _Phrase, words: Mapping[str, float]) -> float:
-    """What its words weigh together, damped by how many they are, and how often they stand together; 0 = no phrase."""
+    """Return the score of a phrase from the weights of its words, their number and its frequency; 0 = no phrase."""
     said_again = phrase.forms.total() > 1
     if not said_again and len(phrase.words) > 1 and (len(phrase.words) == _CONCEPTS_LONGEST or phrase.ends_weakly):
         return 0.0
     damping = _DAMPING_AGAIN if said_again else _DAMPING_ONCE
     weights = [words.get(word, 0.0) for word in phrase.words]
-    if phrase.ends_weakly and len(weights) > 1:  # "the invoice export": a noun after all
+    if phrase.ends_weakly and len(weights) > 1:  # "the invoice export": here the verb form is a noun
         weights[-1] = max(weights[-1], _AFTER_ALL * weights[-2])
     together = sum(weights) / len(weights) ** damping
     return together * (1.0 + math.log1p(phrase.weight))
 
 
 def _distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
-    """The best that say something each: of two that share most of their words the better one."""
+    """Return the best phrases that share no word with a better one and name no person or place."""
     taken: list[str] = []
     used: list[frozenset[str]] = []
     for phrase in best:
@@ -665,10 +659,8 @@ def _distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
     return taken
 
 
-# Questions: what the user asked, and nobody answered yet.
-#
-# A question is open until a reply says something about it: shares one of its telling words, or comes right after a
-# question that has none. A reply that does not know, or only asks back, answers nothing.
+# Open questions: questions of the user without an answer. A later sentence of the agent answers a question if it
+# shares one of its content words, or if the question has none. Counter-questions and "I don't know" are no answers.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -689,10 +681,11 @@ _UNKNOWING: Final = re.compile(
 
 
 def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tuple[Quote, ...]:
-    """The questions that nobody answered in these turns, in their order.
+    """Return the unanswered questions after these turns, in their order.
 
     Args:
-        former: those that were open before these turns.
+        turns: the new turns of a session.
+        former: the questions that were open before these turns.
     """
     sentences = said(turns)
     found = [quote for quote in former if not _answered(quote.text, -1, sentences)]
@@ -705,12 +698,12 @@ def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tu
 
 
 def tells_something(one: Said) -> bool:
-    """True for a sentence of the agent that neither asks back nor says that it does not know."""
+    """Return whether this is a sentence of the agent that neither asks back nor says that it does not know."""
     return one.speaker == "agent" and not _ASKS.search(one.text) and not _UNKNOWING.search(one.sentence.plain)
 
 
 def _is_question(one: Said) -> bool:
-    """True for a question that wants an answer rather than work."""
+    """Return whether the sentence asks for an answer rather than for work."""
     plain = one.sentence.plain
     if len(plain.split()) < _SHORTEST_WORDS or _WORK.search(plain) or reading.is_imperative(plain):
         return False
@@ -720,7 +713,7 @@ def _is_question(one: Said) -> bool:
 
 
 def _answered(question: str, place: int, sentences: Sequence[Said]) -> bool:
-    """True if a reply says something about a question that stands at this place; -1 = before all of them."""
+    """Return whether a reply after sentence number `place` answers the question; -1 = before all sentences."""
     telling = _telling(question)
     for one in sentences[place + 1 :]:
         if tells_something(one) and (not telling or telling & frozenset(content(one.text))):
@@ -732,18 +725,15 @@ def _telling(text: str) -> frozenset[str]:
     return frozenset(word for word in content(text) if word not in PLAIN_WORDS)
 
 
-# Summaries without a model: two or three sentences of the conversation itself, each under a word that says what it
-# is.
-#
-# What a reader wants to know first is what was asked, what was decided or found, and what was done. Of each kind the
-# most central sentence is taken: the one whose words the most other sentences share. The word in front ("Asked", "The
-# agent reports") keeps an agent's claim from looking like the user's.
+# Summaries: two or three sentences of the conversation, each with a label. Per kind, the most central sentence is
+# taken: the one whose words occur in the most other sentences. The label ("Asked", "The agent reports") keeps an
+# agent's claim from looking like the user's words.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
 SENTENCES: Final = 3
-#: Points that are kept of a session, so that later turns can be weighed against them.
+#: Points kept per session, to compare with the points of later turns.
 KEPT: Final = 12
 _SUMMARIES_LONGEST: Final = 240
 _LABELS: Final[Mapping[Language, Mapping[PointKind, str]]] = {
@@ -760,7 +750,7 @@ _LABELS: Final[Mapping[Language, Mapping[PointKind, str]]] = {
         "done": "El agente informa: ", "told": "Resumido: ",
     },
 }  # fmt: skip
-#: In this order a reader wants them.
+#: The order of the kinds in a summary.
 _ORDER: Final[tuple[PointKind, ...]] = ("asked", "decided", "found", "ruled", "done", "noted", "told")
 _DONE: Final = re.compile(
     r"^(?:i|we|i've|we've|i have|j'ai|on a|nous avons|he|hemos)\b.{0,30}?\b(?:fixed|added|created|updated|removed|renamed|moved|implemented|refactored|wrote|rewrote|replaced|migrated|deployed|installed|configured|changed|merged|split|cleaned|tested|verified|found"
@@ -771,7 +761,7 @@ _DONE: Final = re.compile(
 
 
 def points(turns: Sequence[Turn], *, former: Sequence[Point] = ()) -> tuple[Point, ...]:
-    """What a summary of these turns may be made of, the most central first."""
+    """Return the candidate sentences for a summary of these turns, most central first."""
     sentences = said(turns)
     weights = _summaries_word_weights(sentences)
     found = dict[str, Point]()
@@ -783,7 +773,7 @@ def points(turns: Sequence[Turn], *, former: Sequence[Point] = ()) -> tuple[Poin
 
 
 def summary_of(points: Sequence[Point], language: Language) -> str:
-    """Two or three of these points as a text, in the order in which they are wanted; empty where there are none."""
+    """Return up to three of these points as a text, ordered by kind; empty if there are no points."""
     taken: list[Point] = []
     for kind in _ORDER:
         best = next((point for point in points if point.kind == kind and _is_new(point, taken)), None)
@@ -797,12 +787,12 @@ def summary_of(points: Sequence[Point], language: Language) -> str:
 
 
 def reports_work(plain: str) -> bool:
-    """True for a sentence, folded, that tells of work that was done."""
+    """Return whether a folded sentence reports finished work."""
     return _DONE.search(plain) is not None
 
 
 def _asked(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:
-    """The subject of what each prompt asks for; what opens the conversation sets its theme."""
+    """Yield the subject of each prompt's request; the first of these turns weighs more, since it sets the theme."""
     first = True
     for turn in turns:
         title = _request(turn) if speaker_of(turn) == "user" else ""
@@ -812,7 +802,7 @@ def _asked(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Poin
 
 
 def _request(turn: Turn) -> str:
-    """The subject of the first sentence that asks; of a prompt that neither asks nor states anything, its own."""
+    """Return the subject of the first sentence that asks, or of the prompt if it neither asks nor states anything."""
     stated = [statement.span for statement in extract(turn)]
     for one in said([turn]):
         plain, start = one.sentence.plain, one.sentence.start
@@ -849,7 +839,7 @@ def _reported(sentences: Sequence[Said], weights: Mapping[str, float]) -> Iterat
 
 
 def _summaries_word_weights(sentences: Sequence[Said]) -> dict[str, float]:
-    """How many sentences have a word, as a share of the most frequent one; everyday words weigh nothing."""
+    """Return each word's sentence count as a share of the highest count, without everyday words."""
     counts = Counter[str]()
     for one in sentences:
         counts.update({word for word in content(one.text) if word not in PLAIN_WORDS})
@@ -858,19 +848,19 @@ def _summaries_word_weights(sentences: Sequence[Said]) -> dict[str, float]:
 
 
 def _central(text: str, weights: Mapping[str, float]) -> float:
-    """The weight of a sentence's telling words, damped by its length, in [0, 1] for most."""
+    """Return the summed weight of a text's content words, damped by their number; usually in [0, 1]."""
     words = set(content(text))
     return round(sum(weights.get(word, 0.0) for word in words) / max(1, len(words)) ** 0.5, 4)
 
 
 def _is_new(point: Point, taken: Sequence[Point]) -> bool:
-    """False where another point says most of it."""
+    """Return whether no other point shares more than 60 % of its words."""
     words = set(content(point.text))
     return all(len(words & set(content(other.text))) <= 0.6 * max(1, len(words)) for other in taken)
 
 
 def _clipped(text: str) -> str:
-    """On one line, cut in front of a word."""
+    """Return the text on one line, cut before a word."""
     line = " ".join(text.split()).lstrip("#*->• ")
     return (
         line if len(line) <= _SUMMARIES_LONGEST else line[:_SUMMARIES_LONGEST].rpartition(" ")[0].rstrip(",;: ") + "…"
@@ -881,10 +871,7 @@ def _ended(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
-# Analysing a session without a model: everything that `Analysis` holds, from turns alone.
-#
-# Incremental: of a session that was analysed before, only the turns since are read, and the former analysis counts
-# on. A function from turns to an `Analysis`; whoever has a model puts another in its place.
+# The analysis of a session. `analyse` can be replaced by an implementation that uses a model.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -902,12 +889,12 @@ _INTENTS: Final[tuple[tuple[Intent, re.Pattern[str]], ...]] = (
 
 
 class Analyst(Protocol):
-    """Reads the new turns of a session. `analyse` is the one that needs no model."""
+    """Analyses the new turns of a session. `analyse` is the implementation without a model."""
 
     def __call__(
         self, turns: Sequence[Turn], *, former: Analysis, rarity: Rarity | None, projects: Sequence[str]
     ) -> Analysis:
-        """What the session comes to with these turns."""
+        """Return the analysis of the session including these turns."""
         ...
 
 
@@ -918,11 +905,12 @@ def analyse(
     rarity: Callable[[str], float] | None = None,
     projects: Sequence[str] = (),
 ) -> Analysis:
-    """What a session comes to.
+    """Return the analysis of a session.
 
     Args:
-        turns: of the session, in their order; those of before are in `former`.
-        rarity: of a folded word in other conversations.
+        turns: the new turns of the session, in order.
+        former: the analysis of the earlier turns.
+        rarity: returns the rarity of a folded word in other conversations.
         projects: the short names of known projects.
     """
     sentences = said(turns)
@@ -960,18 +948,18 @@ def _quotes(turns: Sequence[Turn]) -> Callable[..., tuple[Quote, ...]]:
 
 
 def _both(former: Sequence[Quote], fresh: Sequence[Quote]) -> tuple[Quote, ...]:
-    """Each once; of too many the latest."""
+    """Return the quotes without duplicates, limited to the latest."""
     return tuple(dict.fromkeys([*former, *fresh]))[-_MOST_QUOTES:]
 
 
 def _implicit(sentences: Sequence[Said], former: Sequence[str]) -> tuple[str, ...]:
-    """What the tools that the user speaks of give away: nobody says "our database is", and everybody names it."""
+    """Return the tools that the user mentions, by category. People rarely say "our database is"; they just name it."""
     known = dict(one.split(": ", 1) for one in former if ": " in one)
     others = tuple(one for one in former if ": " not in one)
     for one in sentences:
         if one.speaker != "user":
             continue
-        # What a choice is held against comes after it: "Typst for invoices, no longer LaTeX".
+        # The rejected tool comes last ("Typst for invoices, no longer LaTeX"): the first per category counts.
         own, rejected = dict[str, str](), old_values(one.sentence.plain)
         for word in re.findall(r"[a-z0-9][\w.+-]*[\w+]", one.sentence.plain):
             if _is_unmistakable(word, one) and word not in rejected:
@@ -987,7 +975,7 @@ def _is_unmistakable(word: str, one: Said) -> bool:
 
 
 def _intent(sentences: Sequence[Said]) -> Intent:
-    """What most of the user's sentences are for; of two, what comes first in the table; statements alone inform."""
+    """Return the intent that matches the most user sentences; ties take the first of the table; none is "inform"."""
     own = [one.sentence.plain for one in sentences if one.speaker == "user"]
     counts = {intent: sum(pattern.search(plain) is not None for plain in own) for intent, pattern in _INTENTS}
     best = max(counts.values(), default=0)

@@ -1,4 +1,9 @@
-"""Tool output: which of it is worth reading, and what of it.
+"""Tool output: how informative it is, and a short extract of it (CAP-6, CAP-7).
+
+A task's answer comes wrapped in JSON, and most command output is progress and lists. `told` extracts the answer.
+`informed` scores it from 0 to 1 and cuts it to an extract that replaces it in fact extraction. The score starts from
+the specification's rule: text over 100 characters that is not bare JSON is worth reading. Causes, conclusions,
+failures and prose raise it; progress bars, listings and repetitions lower it.
 
 Pure: no database, no file.
 """
@@ -18,28 +23,22 @@ from filrouge.extraction.sentences import MASK
 from filrouge.extraction.vocabulary import content, fold
 from filrouge.providers.models import Ask
 
-# Which tool output is worth reading, and what of it (CAP-6, CAP-7).
-#
-# A task's answer comes wrapped in JSON, and most output of commands is progress and lists. `told` takes out what was
-# said; `informed` scores it from 0 to 1 and cuts it to what may stand in its place when facts are looked for. The
-# score starts from the specification's rule (over 100 characters and not bare JSON is worth reading) and moves with
-# what the text holds: causes, conclusions, failures and prose speak for it; progress bars, listings and repetitions
-# against it.
+# Scoring by rules.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-#: Characters of the output that are looked at, and of what is kept of it.
+#: Maximum characters of output that are read, and of the extract that is kept.
 LONGEST_INPUT: Final = 2000
 LONGEST_SUMMARY: Final = 500
 THRESHOLD: Final = 0.5
-#: A shorter text in a task's answer says nothing.
+#: Shorter text in a task's answer counts as no answer.
 SHORTEST: Final = 50
-#: Beyond this nothing is decoded.
+#: Longer output is not decoded as JSON.
 _LONGEST_JSON: Final = 2_000_000
 _LONG_ENOUGH: Final = 100
 _DEEPEST: Final = 20
-#: Where tasks put their answer, in this order, and what is never one.
+#: The fields of a task's answer, in order of preference, and fields that never hold it.
 _ANSWERS: Final = ("content", "output", "result", "text", "message")
 _NO_ANSWERS: Final = frozenset({"retrieval_status", "status", "type"})
 _CAUSE: Final = re.compile(
@@ -60,11 +59,11 @@ _SENTENCE: Final = re.compile(r"(?:^|[.!?:]\s+|\n\s*)[A-ZÀ-Ý][^.!?\n]{20,}[.!?
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Informed:
-    """What a tool's output is worth.
+    """The judgement of a tool's output.
 
     Attributes:
-        score: in [0, 1].
-        summary: at most `LONGEST_SUMMARY` characters that stand in the output's place; empty below the threshold.
+        score: how informative it is, in [0, 1].
+        summary: an extract of at most `LONGEST_SUMMARY` characters; empty below the threshold.
         made_by: `heuristic`, or the model that judged.
     """
 
@@ -74,12 +73,12 @@ class Informed:
 
     @property
     def is_kept(self) -> bool:
-        """True where the output is worth reading."""
+        """Whether the output is worth reading."""
         return self.score >= THRESHOLD
 
 
 def told(output: str) -> str:
-    """What a task's output says: the answer inside its JSON, or the text itself; empty where it says nothing."""
+    """Return the answer inside a task's JSON output, or the text itself; empty if it is too short."""
     text = output.strip()
     if len(text) > _LONGEST_JSON:
         return text[:_LONGEST_JSON]
@@ -91,7 +90,7 @@ def told(output: str) -> str:
 
 
 def answer_of(value: object) -> str:
-    """The answer in a decoded task result, or empty."""
+    """Return the answer in a decoded task result, or an empty string."""
     if isinstance(value, str):
         return value.strip() if len(value.strip()) > SHORTEST else ""
     if isinstance(value, dict):
@@ -105,18 +104,18 @@ def answer_of(value: object) -> str:
 
 
 def informed(output: str) -> Informed:
-    """How much an output tells, and what stands in its place."""
+    """Return the judgement of an output by rules."""
     text = told(output[:LONGEST_INPUT] if not _is_json(output) else output)[:LONGEST_INPUT]
     score = informativeness(text)
     return Informed(score=score, summary=gist(text) if score >= THRESHOLD else "")
 
 
 def informativeness(text: str) -> float:
-    """How much a text tells, from 0 to 1.
+    """Return how informative a text is, from 0 to 1.
 
-    0.5 for more than 100 characters that are not bare JSON, and nothing for the rest. Then 0.15 each for a stated cause
-    or conclusion, for a failure and for sentences; up to 0.5 less for the share of lines that are progress or listing,
-    and up to 0.4 less for words that repeat.
+    The score is 0 for up to 100 characters and for bare JSON, otherwise 0.5, plus 0.15 each for a stated cause or
+    conclusion, for a failure and for sentences. It falls by up to 0.5 for the share of lines that are progress or
+    listing, and by up to 0.4 for repeated words.
     """
     plain = fold(text[:LONGEST_INPUT].strip())
     if len(plain) <= _LONG_ENOUGH or _is_json(text[:LONGEST_INPUT]):
@@ -134,7 +133,7 @@ def informativeness(text: str) -> float:
 
 
 def gist(text: str) -> str:
-    """The lines that tell most, in their order, in at most `LONGEST_SUMMARY` characters; no secret's marker."""
+    """Return the most informative lines, in order, in at most `LONGEST_SUMMARY` characters, without redaction masks."""
     lines = [" ".join(MASK.sub(" ", line).split()) for line in text[:LONGEST_INPUT].splitlines()]
     lines = list(dict.fromkeys(line for line in lines if line))
     ranked = sorted(range(len(lines)), key=lambda place: (-_worth(lines[place]), place))
@@ -156,7 +155,7 @@ def _worth(line: str) -> float:
 
 
 def _is_json(text: str) -> bool:
-    """True for text that is an object or a list, or the beginning of one."""
+    """Return whether the text is a JSON object or list, or the beginning of one."""
     plain = text.strip()
     if plain[:1] not in ("{", "["):
         return False
@@ -168,7 +167,7 @@ def _is_json(text: str) -> bool:
 
 
 def _text_of(value: object) -> str:
-    """A text, or the texts of content blocks one after the other."""
+    """Return a text, or the texts of content blocks joined by line breaks."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list):
@@ -179,7 +178,7 @@ def _text_of(value: object) -> str:
 
 
 def _strings(value: object, depth: int = 0) -> Iterator[str]:
-    """Every text in a decoded JSON value but those of fields that are never an answer."""
+    """Yield all texts in a decoded JSON value, except in fields that never hold the answer."""
     if isinstance(value, str):
         yield value
     elif depth < _DEEPEST and isinstance(value, list):
@@ -191,13 +190,13 @@ def _strings(value: object, depth: int = 0) -> Iterator[str]:
                 yield from _strings(one, depth + 1)
 
 
-# Ask a model what a tool's output tells (CAP-7).
+# Judging by a model (CAP-7).
 
 _TOKENS = 300
 
 
 def judging_output(text: str, prompts: Prompts, language: str) -> Thought[Informed]:
-    """What this output is worth, as a model sees it."""
+    """Return a model's judgement of the output."""
     ask = Ask(
         operation="inform",
         prompt=prompts("inform", language),

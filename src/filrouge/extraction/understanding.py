@@ -1,4 +1,10 @@
-"""Understanding one turn: what it states, what that changes, written in one transaction."""
+"""Storing what turns state: read them, decide on each statement, apply it in one transaction.
+
+`read` extracts and embeds statements outside the transaction. `settle` compares each statement, inside the caller's
+transaction, with the memories of that moment and applies the decision with its journal entry and its vector; so
+statements of one turn, or of two, see each other. `reflect` updates the in-memory index after the commit; that index
+can be rebuilt at any time. A statement that arrives late takes the place that it would have had in time.
+"""
 
 from __future__ import annotations
 
@@ -53,21 +59,19 @@ from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.vector_search import Meaning
 from filrouge.search.word_repository import Place
 
-# Weighing tool output: what of it is worth reading, judged once.
-#
-# The same output comes back with every run of the same command, and a model's judgement costs money. So judgements
-# are kept by a digest of the text, and erased with the turns that they were made of. In the daemon only, never in a
-# hook.
+# Weighing tool output. The same command gives the same output again, and a model's judgement costs money. Judgements
+# are therefore cached by a digest of the text, and erased with the turns that they came from. Runs in the daemon only,
+# never in a hook.
 
 Judge = Callable[[str], Informed]
-#: Whose output is weighed; of the others the first line says which file or page it was.
+#: Sources whose output is weighed; of others, only the first line is kept, which names the file or page.
 _WEIGHED: Final = frozenset({"task", "command"})
 _FIRST_LINE: Final = 200
 _MOST_KEPT: Final = 2000
 
 
 def worth_reading(parts: Parts, turns: Sequence[Turn], judge: Judge = informed) -> list[Turn]:
-    """The turns with tool output cut to what it tells; output that tells nothing is left out."""
+    """Return the turns with tool output cut to its summary; uninformative output is dropped."""
     weighed = _weigh(parts, [turn for turn in turns if turn.role == "tool" and turn.source in _WEIGHED], judge)
     found: list[Turn] = []
     for turn in turns:
@@ -81,7 +85,7 @@ def worth_reading(parts: Parts, turns: Sequence[Turn], judge: Judge = informed) 
 
 
 def _weigh(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Informed]:
-    """What each of these turns is worth, by its id."""
+    """Return the judgement of each of these turns, by turn id."""
     hashes = {turn.id: output_hash(turn.text) for turn in turns}
     rows = parts.readers.here(lambda tx: tx.all("informed.some", {"hashes": json.dumps(list(hashes.values()))}))
     known = {
@@ -103,19 +107,17 @@ def _weigh(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Infor
     return {id_: (known | made)[digest] for id_, digest in hashes.items()}
 
 
-# Late: what becomes of a statement that arrives after something that was said later.
-#
-# Hooks are missed and their spool is read in the morning, a transcript is read when the session is long over, a model
-# reads what the rules read at once. So a statement is held against two groups: what was said before it, as ever; and
-# what was said after it, with the roles changed: would that have replaced this, had both come in their order? Then
-# this is history at once, and ends, as it would have, what it replaces itself. In whatever order dated statements
-# arrive, the same are believed in the end. A retraction that was heard before what it takes back is not seen: nothing
-# is left of it.
+# Late arrivals: statements that arrive after something that was said later. Missed hooks are read from the spool the
+# next day, a transcript is read long after its session, and a model reads what the rules read at once. Such a statement
+# is compared with what was said before it, as usual. It is also compared with what was said after it, with the roles
+# swapped: would the later statement have replaced this one, had both come in order? Then this one becomes history at
+# once, and ends what it would have replaced itself. So the order of arrival does not change which dated statements are
+# live. Exception: a retraction that arrives before the statement it retracts leaves no trace, and is missed.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Later:
-    """What was said after a statement: the memory, and when and how it was said then."""
+    """Something said after a statement: the memory, the time, and the statement as it was made then."""
 
     memory: Memory
     statement: Statement
@@ -125,10 +127,11 @@ class Later:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overtaken:
-    """A statement that something said later makes history, or says again, or disputes.
+    """A statement that a later one supersedes, repeats or contradicts.
 
     Attributes:
-        decision: made of the later statement, with the earlier one as its only neighbour.
+        by: the later statement.
+        decision: the decision on the later statement with the earlier one as its only neighbour.
     """
 
     by: Later
@@ -136,7 +139,7 @@ class Overtaken:
 
 
 def said_later(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> list[Later]:
-    """What was said after a turn, of these memories and those that they replaced; the first to be said first."""
+    """Return the later statements of these memories and of those they replaced; earliest first."""
     heads = {one.memory.id: one.similarity for one in near if (one.memory.last_mention or turn.at) > turn.at}
     if not heads:
         return []
@@ -155,7 +158,7 @@ def said_later(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> l
 
 
 def overtaken(statement: Statement, turn: Turn, later: Sequence[Later]) -> Overtaken | None:
-    """The first of what was said later that would have found this statement worth a word."""
+    """Return the first later statement that would have superseded, repeated or contradicted this one, or None."""
     memory = _memory(statement, turn)
     for one in later:
         decision: Decision = decide(one.statement, [Neighbour(memory=memory, similarity=one.similarity)])
@@ -165,7 +168,7 @@ def overtaken(statement: Statement, turn: Turn, later: Sequence[Later]) -> Overt
 
 
 def _memory(statement: Statement, turn: Turn) -> Memory:
-    """The memory that a statement would be, had it been heard in time."""
+    """Return the memory that the statement would be, had it arrived in time."""
     return Memory(
         id=turn.id,
         scope=turn.scope,
@@ -183,7 +186,7 @@ def _memory(statement: Statement, turn: Turn) -> Memory:
 
 
 def _sayings(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime, Statement]]:
-    """When and how a memory was said; what no turn proves was said when it began."""
+    """Return when and how a memory was stated; without a stored turn as evidence, once, at its start of validity."""
     found = [(turns[one.turn_id].at, _stated(memory, one, turns[one.turn_id])) for one in _proving(memory, turns)]
     return found or [(memory.valid_from, _told(memory))]
 
@@ -193,7 +196,7 @@ def _proving(memory: Memory, turns: Mapping[str, Turn]) -> list[Evidence]:
 
 
 def _stated(memory: Memory, evidence: Evidence, turn: Turn) -> Statement:
-    """What the words of a turn state; a memory keeps less of it than they say."""
+    """Return the statement as its turn makes it; the memory keeps fewer fields."""
     return next((one for one in extract(turn) if one.span == evidence.span), _told(memory))
 
 
@@ -211,16 +214,11 @@ def _told(memory: Memory) -> Statement:
     )
 
 
-# Understand one turn: what it states, what that changes, written in one transaction.
-#
-# The words are embedded first, outside the transaction. Inside it, each statement is compared with what is believed at
-# that moment, so that two statements of one turn, or of two, see each other, and the decision is applied with its
-# journal entry and its vector. What arrives late takes the place that it would have had (`extraction.understanding`).
-# The index in memory follows after the commit; it can be rebuilt at any time.
+# Reading, deciding and applying.
 
 _NEIGHBOURS_BY_WORDS = 20
 _NEIGHBOURS_BY_MEANING = 20
-#: Windows that somebody may be kept waiting for: one or two seconds of the bundled model.
+#: Maximum windows that are embedded while a caller waits: one or two seconds of the bundled model.
 _MOST_AT_ONCE = 16
 
 
@@ -229,11 +227,11 @@ class Considered:
     """A statement of a turn, ready to be decided on.
 
     Attributes:
-        vectors: None where the embedder is down, or a job makes them.
+        vectors: None if the embedder is down, or if a job makes them.
         refusal: why it is kept out of memory, or empty.
-        decision: what a model decided; None = the rules decide, on what is believed at that moment.
-        made_by, prompt_version: who read it, and with which prompt.
-        note: what is to be said in the journal of how it was decided.
+        decision: the model's decision; None if the rules decide, on the memories of that moment.
+        made_by, prompt_version: the model or rules that read it, and the prompt used.
+        note: how it was decided, for the journal.
     """
 
     statement: Statement
@@ -247,7 +245,7 @@ class Considered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """What a turn states, and what the vectors of it were made with."""
+    """The statements of a turn, and the vector space that they were embedded in."""
 
     turn: Turn
     meaning: Meaning
@@ -259,8 +257,10 @@ Fresh = dict[str, tuple[str, Vectors]]
 
 
 def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
-    """Extract the statements of turns by the rules, unless they are not to, and embed them together; nothing is
-    written."""
+    """Extract the statements of turns with rules, if the settings allow it, and embed them together.
+
+    Nothing is written.
+    """
     ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
     meaning = parts.meaning
     stated = _understanding_stated(meaning, turns) if ruled else [()] * len(turns)
@@ -268,7 +268,7 @@ def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
 
 
 def _understanding_stated(meaning: Meaning, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
-    """The statements of each turn: the statement model reads prompts, patterns alone read everything else."""
+    """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest."""
     found = [() if turn.skipped else stated_by(turn) for turn in turns]
     prompts = {at: reader.prompt(turn.text, found[at]) for at, turn in enumerate(turns) if reader.is_read(turn)}
     texts = reader.read_units(list(prompts.values()))
@@ -283,8 +283,10 @@ def _understanding_stated(meaning: Meaning, turns: Sequence[Turn]) -> list[tuple
 
 
 def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]:
-    """What the user agreed to with each of these turns: the words of the agent's message before it, said when the user
-    said yes, and trusted as the user is."""
+    """Return what the user agreed to in each of these turns, or None.
+
+    The words are those of the agent's message before; time and trust are those of the user's turn.
+    """
     if not _by_rules(parts.readers.here(lambda tx: parts.settings(tx))):
         return [None] * len(turns)
     answered = parts.readers.here(
@@ -299,14 +301,14 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
 
 
 def _by_rules(settings: Settings) -> bool:
-    """False where nothing is to be understood, or a model alone is to do it."""
+    """Return whether the rules extract statements: not if extraction is off or only a model may do it."""
     if settings.extract_provider == "off":
         return False
     return settings.analyzer_allow_offline or settings.extract_provider in NO_MODEL
 
 
 def readings_of(meaning: Meaning, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
-    """Embed the statements of turns."""
+    """Return the statements of turns with their vectors; unsupported statements get a refusal."""
     vectors = iter(vectors_at_once(meaning, [one.text for _, statements in stated for one in statements]))
     return [
         Reading(
@@ -326,8 +328,7 @@ def readings_of(meaning: Meaning, stated: Sequence[tuple[Turn, tuple[Statement, 
 
 
 def vectors_at_once(meaning: Meaning, texts: Sequence[str]) -> list[Vectors | None]:
-    """The vectors of each text, or None where the embedder is down or the text so long that a job does it, in
-    passes."""
+    """Return the vectors of each text, or None if the embedder is down or the text is so long that a job embeds it."""
     pieces = [own if len(own) <= _MOST_AT_ONCE else [] for own in map(windows, texts)]
     wanted = [piece for own in pieces for piece in own]
     made = meaning.passages(wanted) if wanted else None
@@ -338,10 +339,13 @@ def vectors_at_once(meaning: Meaning, texts: Sequence[str]) -> list[Vectors | No
 
 
 def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -> list[tuple[Action, Vectors | None]]:
-    """Decide on every statement and apply it, in the caller's transaction.
+    """Decide on every statement and apply the decision, in the caller's transaction.
 
     Args:
-        fresh: shared by turns that are settled one after the other before the index is told of any.
+        parts: the services.
+        tx: the caller's transaction.
+        reading: the statements of the turn.
+        fresh: vectors not yet in the index; shared by turns that are settled before the index is updated.
     """
     done: list[tuple[Action, Vectors | None]] = []
     fresh = {} if fresh is None else fresh
@@ -373,9 +377,9 @@ def _origin(turn: Turn, one: Considered) -> Origin:
 
 
 def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fresh) -> Action:
-    """Decide on a statement, in the order in which things were said, and apply it.
+    """Decide on a statement, in the order in which things were said, and apply the decision.
 
-    What a model decided it decided with the neighbours before it, whenever they were said; it stands while they do.
+    A model's decision was made with the neighbours of its time; it is applied if all of them are still live.
     """
     store, origin, turn = parts.memories(tx), _origin(reading.turn, one), reading.turn
     if one.decision is not None and _still_holds(parts, tx, one.decision):
@@ -404,16 +408,16 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
 
 
 def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
-    """What the rules say now of what was said before."""
+    """Return the decision of the rules, based on what was said before the statement."""
     found = decide(one.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
     if later and isinstance(found, Add):
         again = decide(one.statement, near)
-        found = again if isinstance(again, Noop) else found  # it says no more than what was said later
+        found = again if isinstance(again, Noop) else found  # it adds nothing to what was said later
     return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
 
 
 def _likeliest(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbour]) -> tuple[Memory | None, float]:
-    """The memory that the statement most probably replaces, as was learned of talk, and how probably."""
+    """Return the memory that the statement most likely replaces, by the learned model, and the probability."""
     space, statement, turn = reading.meaning.space, one.statement, reading.turn
     if one.vectors is None or space.model != EMBEDDER or statement.key is not None:
         return None, 0.0
@@ -460,11 +464,11 @@ def _still_holds(parts: Parts, tx: Tx, decision: Decision) -> bool:
 
 
 def reflect(parts: Parts, meaning: Meaning, done: Sequence[tuple[Action, Vectors | None]]) -> None:
-    """Bring the index in memory up to what was committed."""
+    """Update the in-memory index with what was committed."""
     for action, vectors in done:
         for closed in action.closed:
             meaning.memory_index.remove(closed)
-            parts.meaning.memory_index.remove(closed)  # another, if the space was left meanwhile
+            parts.meaning.memory_index.remove(closed)  # a different index if the vector space changed meanwhile
         if action.name in ("add", "update") and vectors is not None:
             memory = parts.readers.here(lambda tx, id_=action.memory_id: parts.memories(tx).get(id_))
             number = parts.readers.here(lambda tx, id_=memory.id: StoredVectors(tx).number("memory", id_))
@@ -473,7 +477,7 @@ def reflect(parts: Parts, meaning: Meaning, done: Sequence[tuple[Action, Vectors
 
 
 def group_of(memory: Memory) -> str:
-    """The group that a memory is searched in: its project, or its user."""
+    """Return the group that a memory is searched in: its project, or its user."""
     return f"user:{memory.scope.user}" if memory.scope_name == "user" else memory.scope.project or ""
 
 
@@ -486,7 +490,7 @@ def neighbours(
     vectors: Vectors | None,
     fresh: Fresh,
 ) -> list[Neighbour]:
-    """The live memories of the same scope that are near by words or by meaning, the nearest first."""
+    """Return the live memories of the same scope that are near by words or by meaning, nearest first."""
     similarity = _similarities(tx, turn, meaning, statement, vectors, fresh)
     store = parts.memories(tx)
     terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
@@ -515,25 +519,25 @@ def _similarities(
 
 
 def _group(turn: Turn, statement: Statement) -> str:
-    """The group that a statement of a turn is compared in."""
+    """Return the group that a statement of a turn is compared in."""
     return f"user:{turn.scope.user}" if statement.scope == "user" else turn.scope.project or ""
 
 
-# Gives a thought what it asks for: a model's answers, similarities of texts, memories near a statement.
+# Answering the requests of the generators in `extraction.model_answers`.
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """Gives a thought what it asks for."""
+    """Runs a generator of requests: model answers, text similarities, memories near a statement."""
 
     parts: Parts
     meaning: Meaning
     settings: Settings
 
     def run(self, thought: Generator[Need, Any, T]) -> T:
-        """Carry a thought to its end; what cannot be had is thrown into it, where it stands."""
+        """Run a generator to its end and return its result; a failed request is raised inside the generator."""
         answer: object = None
         failure: Exception | None = None
         try:
@@ -548,7 +552,7 @@ class Answering:
             return end.value
 
     def judge(self, language: str) -> Judge:
-        """Who weighs the output of tools: the model in heavy and max mode, a question each; else the rules."""
+        """Return the judge of tool output: the model in heavy and max mode, one question each; otherwise the rules."""
 
         def by_model(text: str) -> Informed:
             try:

@@ -1,4 +1,8 @@
-"""Words as extraction compares them: folded, joined across languages, without the common ones.
+"""Word normalisation and word lists: folding, canonical forms, everyday words, tool names.
+
+`fold` keeps offsets. `content` gives the canonical content words, one form for English, French and Spanish, so that a
+French memory can match an English correction without a model. `subject_of` strips the telling from a statement.
+`CATEGORY` maps names of tools to what they are for.
 
 Pure: no database, no file.
 """
@@ -11,13 +15,11 @@ from typing import Final
 
 from filrouge.core import text as re
 
-# Bridges: the words of several languages that mean one thing, as developers and their tools use them.
-#
-# A French question then meets an English memory by its words too, and a newer value of `la prod` the older one of
-# `production`. One line is one meaning: the word that stands for all, then every other, folded (lower case, no
-# accents). A phrase is written with `+` between its words. Words of two meanings are left out, except where
-# developers have one in mind (a `branch` is no part of a tree): a wrong bridge puts the wrong memory before a prompt,
-# a missing one only leaves the work to the vectors.
+# Bridges: synonyms in English, French and Spanish, as developers use them. They let a French question match an English
+# memory by words, and a new value for `la prod` match the old one for `production`. One line is one meaning: the
+# canonical word, then its variants, folded (lower case, no accents). `+` joins the words of a phrase. Words with two
+# meanings are left out, unless developers use only one of them (a `branch` is never part of a tree). A wrong bridge
+# puts a wrong memory before a prompt; a missing one only leaves the match to the vectors.
 
 _LINES: Final = """
 production: prod productions produccion prods
@@ -228,14 +230,14 @@ wife: epouse esposa
 husband: mari epoux esposo
 """
 
-#: Every other folded word of a meaning, with the word that stands for all.
+#: Folded variant to canonical word.
 CANON: Final = {
     word: line.partition(":")[0].strip()
     for line in _LINES.replace("\n  ", " ").strip().splitlines()
     for word in line.partition(":")[2].split()
     if "+" not in word
 }
-#: Folded phrases, with the word that stands for them.
+#: Folded phrase to canonical word.
 PHRASES: Final = {
     phrase.replace("+", " "): line.partition(":")[0].strip()
     for line in _LINES.replace("\n  ", " ").strip().splitlines()
@@ -244,9 +246,8 @@ PHRASES: Final = {
 } | {"base de donnees": "database", "base de datos": "database"}
 
 
-# Everyday words of developers, folded: sharing one of them says nothing about what a prompt needs.
-#
-# Not stop words: they are indexed and scored. They only never count as a telling word by themselves.
+# Everyday words of developers, folded. They are indexed and scored (they are no stop words), but sharing one of them
+# says nothing about what a prompt needs, so they never count as distinctive.
 
 PLAIN_WORDS = frozenset(
     # English
@@ -298,18 +299,14 @@ PLAIN_WORDS = frozenset(
 )
 
 
-# Words as the heuristics compare them: folded, bridged between languages, without the small ones.
-#
-# `fold` lowers and strips accents one character for one character, so that an offset found in folded text is an
-# offset in the original. `content` gives the words that carry meaning, in one canonical form for English, French and
-# Spanish (`prod`, `production` and `producción` are one word), which is what lets a French memory meet an English
-# correction without a model.
+# Folding and canonical forms. `fold` replaces one character by one, so offsets in folded text equal offsets in the
+# original.
 
 _TYPOGRAPHY: Final = {"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‑": "-", "\xa0": " "}
 
 
 class _FoldTable(dict[int, str]):
-    """Character → folded character, filled as characters are met."""
+    """Maps characters to folded characters; filled on demand."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -326,7 +323,7 @@ _FOLD: Final = _FoldTable()
 
 
 def fold(text: str) -> str:
-    """Lower case, no accents, plain quotes and dashes; the same length as `text`."""
+    """Return the text in lower case, without accents, with plain quotes and dashes; the length stays the same."""
     return text.translate(_FOLD)
 
 
@@ -354,7 +351,7 @@ variable parameter thing things chose truc stuff way command new old nouveau nou
 ancienne former correction rule decision note fact info application environment server service machine
 instance region zone project projet side part time local locally everything everywhere tout partout
 """
-#: Words too general to say what a sentence is about (EXT-9, and the furniture of developers' talk).
+#: Words too general to name the subject of a sentence (EXT-9, and common words of developers).
 GENERIC: Final = frozenset(_GENERIC_WORDS.split())
 _MEANINGS: Final = frozenset({*CANON.values(), *PHRASES.values()})
 STOP: Final = frozenset(_SMALL.split())
@@ -364,7 +361,7 @@ _IDENTIFIER: Final = re.compile(r"[0-9_./:@#]")
 
 
 def canonical(word: str) -> str:
-    """The one form of a folded word: bridged between languages, else without its plural."""
+    """Return the canonical form of a folded word: its bridged word, or the word without its plural."""
     if word in CANON:
         return CANON[word]
     if _IDENTIFIER.search(word) or len(word) < 4:
@@ -375,7 +372,7 @@ def canonical(word: str) -> str:
 
 
 def tokens(plain: str) -> list[str]:
-    """The words of a folded text, in order; hyphenated words apart unless they are known or hold a digit."""
+    """Return the words of a folded text, in order; hyphenated words are split unless known or with a digit."""
     found: list[str] = []
     for word in _TOKEN.findall(_PHRASE.sub(lambda found: PHRASES[found[0]], plain)):
         known = word in CANON or word in STOP or _IDENTIFIER.search(word)
@@ -384,29 +381,27 @@ def tokens(plain: str) -> list[str]:
 
 
 def content(text: str) -> tuple[str, ...]:
-    """The canonical content words of a text, in order, with repetitions."""
+    """Return the canonical content words of a text, in order, with repetitions."""
     return tuple(canonical(word) for word in tokens(fold(text)) if word not in STOP and len(word) > 1)
 
 
 def topic(words: Iterable[str]) -> tuple[str, ...]:
-    """Canonical words without the generic ones and without repetition."""
+    """Return canonical words without generic ones and repetitions."""
     return tuple(dict.fromkeys(word for word in words if word not in GENERIC))
 
 
 def is_bridged(word: str) -> bool:
-    """True for a canonical word that stands for others, of whatever language."""
+    """Return whether a canonical word has variants."""
     return word in _MEANINGS
 
 
 def variants(word: str) -> tuple[str, ...]:
-    """Every written form that shares the canonical form of `word`, itself first."""
+    """Return all written forms with this canonical form, the word itself first."""
     return (word, *(form for form, canon in CANON.items() if canon == word and form != word))
 
 
-# Tellings: what a statement is about, without the words that only say that it is told.
-#
-# "For the storefront API we decided on Drizzle" tells of a storefront API and of Drizzle; "we decided" is no part of
-# the subject. Nothing is put into other words, and what is no such telling stays as it is.
+# Subjects of tellings. In "For the storefront API we decided on Drizzle" the subject is the storefront API and Drizzle;
+# "we decided" only reports the decision. The words themselves stay unchanged, as do other sentences.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -425,12 +420,12 @@ _ABOUT: Final = re.compile(
 )
 _TELLS: Final = re.compile(rf"{_WHO} ?{_HAVE} ?{_TOLD} (?P<rest>.{{3,}})")
 _ARTICLE: Final = re.compile(r"(?:(?:the|our|my|les|le|la|nos|notre|mon|ma|mes|el|los|las|nuestra|nuestro) |l')(?=\S)")
-#: Where the reasons begin.
+#: The start of the reasons.
 _REASONS: Final = re.compile(r"\s*(?:[:;(]\s|,? (?:because|since|parce qu|car|puisqu|porque)).*", re.DOTALL)
 
 
 def subject_of(sentence: str) -> str:
-    """The subject of a telling, or the sentence as it is; `X: Y` where Y is told of X."""
+    """Return what a telling is about, or the sentence itself; `X: Y` if Y is stated about X."""
     plain = fold(sentence)
     if about := _ABOUT.fullmatch(plain):
         what = _without_article(sentence[about.start("what") : about.end("what")])
@@ -447,14 +442,13 @@ def _without_article(words: str) -> str:
 
 
 def _bare(told: str) -> str:
-    """What was told, without the reasons for it."""
+    """Return the text without the reasons."""
     return _REASONS.sub("", told)
 
 
-# Names of tools by what they are for, so that "we switched to Bun" can meet "we use pnpm".
-#
-# Only names that a developer may write in lower case, or whose category decides whether one replaces another.
-# Anything capitalised or written like an identifier is recognised without this table.
+# Names of tools by category, so that "we switched to Bun" can replace "we use pnpm". The table only needs names that
+# developers write in lower case, and names whose category decides what replaces what. Capitalised words and
+# identifiers are recognised without it.
 
 _TABLE: Final = """
 python packages: pip uv poetry pipenv conda pdm
@@ -498,5 +492,5 @@ _AMBIGUOUS_WORDS: Final = """
 go render express next chef solid compose less fish linear notion drone black rust oracle ember composer
 spring nose swift key tabs spaces
 """
-#: Names that are also plain words: they count only when written with a capital or beside another tool.
+#: Names that are also plain words: they count only with a capital, or beside another tool.
 AMBIGUOUS: Final = frozenset(_AMBIGUOUS_WORDS.split())

@@ -1,4 +1,9 @@
-"""Which kind of work a rule speaks of and a prompt asks for, and reminders of rules for that work.
+"""Kinds of work that rules are about and prompts ask for, and reminders of how to work.
+
+"Install httpx" and "use uv, never pip" share no word and are not near in meaning; the kind of work connects them.
+There are few kinds that a rule can be about. Each has its verbs, objects and tools in English, French and Spanish. A
+rule with a condition ("before you deploy, run the tests") is about the condition's kind alone. Nearly every prompt to
+a coding agent is of the kind `code`, so that kind says little by itself (`SPECIFIC`).
 
 Pure: no database, no file.
 """
@@ -18,12 +23,7 @@ from filrouge.extraction.reading import is_request
 from filrouge.extraction.sentences import split
 from filrouge.extraction.vocabulary import fold
 
-# Which kind of work a rule speaks of, and a prompt asks for: so that "install httpx" meets "use uv, never pip".
-#
-# Neither shares a word with the other, nor is near in meaning; what joins them is the kind of work. There are few
-# kinds that a rule can be about, and each has its verbs, its things and its tools, in English, French and Spanish. A
-# rule that says when it holds ("before you deploy, run the tests") is about that alone. Nearly every prompt to a
-# coding agent gives work that is `code`, so that kind says little by itself (`SPECIFIC`).
+# Kinds of work.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -50,34 +50,34 @@ _PATTERNS: Final[dict[Work, str]] = {
     r"|\bnueva funcionalidad\b|\bprogramar\b",
 }
 _COMPILED: Final[dict[Work, re.Pattern[str]]] = {work: re.compile(pattern) for work, pattern in _PATTERNS.items()}
-#: "Add a dark mode", "build the export": work on the code though no word says so; of a request alone.
+#: "Add a dark mode", "build the export": work on the code without a word for it. Applies to requests only.
 _MAKES: Final = re.compile(
     r"^(?:(?:please|now|then|ok|also|s'il te plait|stp|maintenant|ensuite|por favor|ahora),? )*(?:(?:can|could|will|would) you |(?:peux|pourrais)-tu |tu peux |puedes )?(?:please )?"
     r"(?:add|build|create|make|write|extend|integrate|rework|rewrite|wire|port|support|fix|ajoute[rz]?|construi\w+|cree[rz]?|ecri\w+|etend\w*|integre[rz]?|reecri\w+|branche[rz]?|corrige[rz]?|anade|construye|crea|escribe|integra|arregla)\b"
 )
-#: Orders that are seldom given about anything else, and that the moods of prompts in general leave out.
+#: Imperatives that are almost always about these kinds and that `is_request` does not cover.
 _ORDERS: Final = re.compile(
     r"^(?:(?:please|now|then|and|ok|maintenant|puis|et|ahora|luego),? )*(?:r?e?instala|desinstala|corre|ejecuta|cut|open|commite[rz]?|redeploie[rz]?|reinstalle[rz]?|(?:npm|pnpm|yarn|pip3?|uv|cargo|brew|apt|poetry|composer) (?:add|i|install|update|upgrade|remove)|squash|rebase|push|force-push|pousse[rz]?|despliega|deploie|deployez|roll back|cherry-pick|bump|lint|reformate?[rz]?|documenta|formatea|publica|sube|haz)\b"
 )
-#: Asks to be told something, not that anything be done.
+#: Phrases that ask for an explanation, not for work.
 _EXPLAINS: Final = re.compile(
     r"\b(?:explain|describe|show me how|tell me|how (?:to|do|does|can|could|would)|explique|decris|montre-moi comment|dis-moi|comment (?:faire|on|je)|explica|describe|dime|como se)\b"
 )
-#: When a rule holds.
+#: The condition of a rule.
 _TRIGGER: Final = re.compile(
     r"\b(?:before|after|when(?:ever)?|while|each time|every ?time|if you|avant (?:de |d'|chaque |tout\w* )?|apres|quand|lorsqu[e']|chaque fois qu[e']|a chaque|antes de|despues de|cuando|cada vez que|si tu)(?=[ '\w])(?P<what>[^,;:.!?]{3,60})"
 )
 
 
 def of_rule(text: str) -> frozenset[Work]:
-    """The kinds of work that a rule is about: those of its condition, or where that names none, of all its words."""
+    """Return the kinds of work that a rule is about: those of its condition, or of all its words if it has none."""
     plain = fold(text)
     conditions: set[Work] = {work for found in _TRIGGER.finditer(plain) for work in _kinds(found["what"])}
     return frozenset(conditions) or _kinds(plain)
 
 
 def of_prompt(text: str) -> frozenset[Work]:
-    """The kinds of work that a prompt asks for; none where it asks for no work."""
+    """Return the kinds of work that a prompt asks for."""
     found: set[Work] = set()
     for sentence in split(own_words(text)):
         if _EXPLAINS.search(sentence.plain):
@@ -93,10 +93,9 @@ def _kinds(plain: str) -> frozenset[Work]:
     return frozenset(work for work, pattern in _COMPILED.items() if pattern.search(plain))
 
 
-# Reminders of how to work, for prompts that ask for the kind of work they are about (RULE-2).
-#
-# They change what an agent does, so each is off until the user switches it on, and even then it is said only where
-# the prompt gives occasion. Their words are Filrouge's own and never hold a word of the prompt.
+# Reminders of how to work, for prompts that ask for the kind of work they concern (RULE-2). They change what an agent
+# does, so each is off by default, and an enabled one is only added if the prompt calls for it. Their texts are fixed
+# and never contain words of the prompt.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -140,7 +139,7 @@ _TRIGGERS: Final[Mapping[Reminder, re.Pattern[str]]] = {
 
 
 def reminded(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, ...]:
-    """Those of the reminders that the user switched on for which a prompt gives occasion, in their order."""
+    """Return the enabled reminders that a prompt calls for, in their fixed order."""
     wanted: list[Reminder] = [name for name in REMINDERS if name in switched_on]
     if not wanted or written_by_host(prompt):
         return ()
@@ -149,7 +148,11 @@ def reminded(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, 
 
 
 def _gives_occasion(name: Reminder, plain: str) -> bool:
-    """A choice is asked for in a question; of work only a request speaks, not a report of it."""
+    """Return whether a folded sentence calls for a reminder.
+
+    For choices any match counts. For work, the match must open the sentence or the sentence must be a request, because
+    reports of work use the same words.
+    """
     found = _TRIGGERS[name].search(plain)
     if found is None:
         return False

@@ -1,9 +1,14 @@
-"""The hosts whose hooks Filrouge understands, and how to tell which one is speaking.
+"""The supported hosts (agent programs), and how to detect which host sent a hook payload.
 
-Built-in hosts stand in a table here, because looking entry points up costs a hook 100 ms. A payload tells
-its host by its shape; where shapes agree, the environment decides, and it comes last because an agent
-started from another agent's shell inherits that one's variables. This package is on the hook's path: what
-reads transcripts is in `hosts.transcripts`, which only the daemon imports.
+In: the JSON payload of a hook. Out: `Event`s for capture, and the JSON that injects context into the host. A payload's
+shape identifies its host. If the shape is ambiguous, the environment decides; it comes second because an agent started
+from another agent's shell inherits that agent's variables.
+
+The hosts are listed here instead of in entry points, because an entry point lookup costs a hook 100 ms. This package is
+on the hook's path. Only the daemon imports `hosts.transcripts`, which reads transcripts.
+
+Each host has a module with the interface `Host`. Open `command_hooks` for the shared hook protocol, `reading` for
+tolerant field access, `project` for the names of a project, `transcripts` for transcript files.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from filrouge.hosts import claude_code, codex, copilot_cli, cursor, gemini, open
 
 
 class Host(Protocol):
-    """A host's module: recognises its payloads, turns each into events, and says how it is answered. Never raises."""
+    """A host's module: detects its payloads, turns them into events, and formats injected context. It never raises."""
 
     NAME: Final[str]
     INJECTS: Final[Mapping[str, str]]
@@ -25,25 +30,25 @@ class Host(Protocol):
     """Whether the host shows its user the `systemMessage` that a hook prints."""
 
     def shaped(self, payload: Mapping[str, Any]) -> bool:
-        """True where only this host would send such a payload."""
+        """Return True if only this host would send such a payload."""
         ...
 
     def around(self, environ: Mapping[str, str], /) -> bool:
-        """True where the environment says that this host is running."""
+        """Return True if the environment shows that this host is running."""
         ...
 
     def parse(
         self, payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]
     ) -> list[Event]:
-        """The events that a payload tells, in their order; none where there is nothing to capture."""
+        """Return the events in a payload, in order; an empty list if there is nothing to capture."""
         ...
 
     def injection(self, moment: str, text: str, /) -> dict[str, Any]:
-        """What to print so that `text` comes in front of the model, at a moment by the host's own name."""
+        """Return the JSON to print so that `text` reaches the model; `moment` is the host's own name of the event."""
         ...
 
 
-#: In the order in which they are asked whether a payload is theirs: those whose shape tells most come first.
+#: The order in which `recognise` tries the hosts: the most distinctive payload shapes come first.
 HOSTS: Final[dict[str, Host]] = {
     openclaw.NAME: openclaw,
     opencode.NAME: opencode,
@@ -57,7 +62,10 @@ HOSTS: Final[dict[str, Host]] = {
 
 
 def recognise(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Host:
-    """The host that sent `payload`; Claude Code, whose protocol others borrow, where nothing tells."""
+    """Return the host that sent `payload`.
+
+    The default is Claude Code, because other hosts borrow its protocol.
+    """
     for host in HOSTS.values():
         if host.shaped(payload):
             return host
@@ -68,10 +76,10 @@ def recognise(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Host:
 def parse(
     payload: dict[str, Any], *, host: str = "", environ: Mapping[str, str], at: float, new_id: Callable[[], str]
 ) -> list[Event]:
-    """The events that `payload` tells; `host` forces who is speaking, where it names one.
+    """Return the events in `payload`; `host` sets the host by name instead of detecting it.
 
-    VS Code runs the hooks that were written for Claude Code, whose command names that host: its shape outdoes
-    the name.
+    VS Code also runs hooks that were written for Claude Code, and their command names Claude Code. A payload with VS
+    Code's shape therefore overrides that name.
     """
     named = HOSTS.get(host)
     if named is claude_code and vscode.shaped(payload):

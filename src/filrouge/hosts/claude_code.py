@@ -1,6 +1,6 @@
-"""Claude Code, as its hooks speak (checked with 2.1.330).
+"""Claude Code's hooks (checked with 2.1.330).
 
-VS Code runs Claude Code's user hooks too, and says by the shape of its payloads that it is another.
+VS Code runs Claude Code's user hooks too; the shape of the payload distinguishes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOTICES: Final = True
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
-    """True where only Claude Code would send such a payload."""
+    """Return True if only Claude Code would send such a payload."""
     path = text_field(payload, "transcript_path").replace("\\", "/")
     return "/projects/" in path or any(
         field(payload, name) is not None for name in ("prompt_id", "effort", "tool_calls", "compact_summary")
@@ -26,12 +26,12 @@ def shaped(payload: Mapping[str, Any]) -> bool:
 
 
 def around(environ: Mapping[str, str]) -> bool:
-    """True where the environment says that Claude Code is running."""
+    """Return True if the environment shows that Claude Code is running."""
     return any(name in environ for name in ("CLAUDECODE", "CLAUDE_PROJECT_DIR"))
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
-    """The event that a Claude Code payload tells; none where there is nothing to capture."""
+    """Return the event of a Claude Code payload; an empty list if there is nothing to capture."""
     return command_hooks.parse(payload, host=NAME, prompt_id="prompt_id", environ=environ, at=at, new_id=new_id)
 
 

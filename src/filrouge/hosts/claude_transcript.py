@@ -1,8 +1,8 @@
-"""Claude Code's transcript: one JSON record per line, and one record per content block of an answer.
+"""Reads Claude Code's transcript: one JSON record per line, one record per content block.
 
-Prompts, answers, tool results and compaction summaries are kept. Everything the host wrote for itself is
-dropped: meta records, side chains, attachments (our own injected memory is one), local commands, failed
-turns. Answers carry no prompt id, so they take that of the user record before them.
+Prompts, answers, tool results and compaction summaries are kept. Everything the host wrote for itself is dropped: meta
+records, side chains, attachments (our own injected memory is one), local commands and failed turns. Answers have no
+prompt id, so they get the id of the user record before them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from filrouge.capture.models import Role, SourceType, TranscriptRecord, is_own_t
 from filrouge.hosts.reading import as_list, as_object, block_text, text_field, unwrapped, written_by_host
 from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
 
-#: Values of `promptSource` that mean the host started the turn by itself.
+#: Values of `promptSource` for turns that the host started by itself.
 _UNTYPED = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
 _SUMMARY_OPENS = "Summary:\n"
 _SUMMARY_CLOSES = "\nIf you need specific details from before compaction"
 
 
 class _Answer(NamedTuple):
-    """The text blocks of one model message, gathered from its records."""
+    """The text blocks of one model message, collected from its records."""
 
     message: str
     key: str
@@ -30,7 +30,7 @@ class _Answer(NamedTuple):
 
 
 def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
-    """The messages that these lines tell, in the order of the file."""
+    """Yield the messages in these lines, in file order."""
     reader = _Reader()
     for raw in objects(lines):
         yield from reader.read(raw)
@@ -38,7 +38,7 @@ def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
 
 
 class _Reader:
-    """Remembers the prompt being answered, the answer being gathered and the tools being called."""
+    """Keeps the current prompt, the current answer and the pending tool calls."""
 
     def __init__(self) -> None:
         self._prompt = ""
@@ -61,7 +61,7 @@ class _Reader:
             yield from self._user(raw, message.get("content"))
 
     def finish(self) -> Iterator[TranscriptRecord]:
-        """The answer gathered so far."""
+        """Yield the answer collected so far, if it has text."""
         answer, self._answer = self._answer, None
         if answer and answer.texts:
             yield self._record(answer.key, "assistant", "reply", "\n\n".join(answer.texts), answer.at)
@@ -106,11 +106,11 @@ class _Reader:
         return TranscriptRecord(key, role, source, text, at, self._prompt, call, self._cwd, self._named())
 
     def _named(self) -> str:
-        """Where no branch is checked out, the host writes HEAD."""
+        """Return the branch; the host writes HEAD if no branch is checked out, which is returned as an empty text."""
         return "" if self._branch == "HEAD" else self._branch
 
 
 def _summary(text: str) -> str:
-    """The summary's own words, without the host's frame: the same words as in the PostCompact hook."""
+    """Return the summary without the host's frame, so that it equals the text of the PostCompact hook."""
     body = text.partition(_SUMMARY_OPENS)[2] or text
     return unwrapped(without_reminders(body.partition(_SUMMARY_CLOSES)[0]), "summary")

@@ -1,6 +1,6 @@
-"""OpenAI Codex, as its hooks speak (checked with 0.169.0).
+"""OpenAI Codex's hooks (checked with 0.169.0).
 
-It has no event for a failed tool and gives no summary after a compaction; both are in its rollout file.
+Codex has no event for a failed tool and sends no summary after a compaction; both are in its rollout file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOTICES: Final = True
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
-    """True where only Codex would send such a payload."""
+    """Return True if only Codex would send such a payload."""
     path = text_field(payload, "transcript_path").replace("\\", "/")
     return (
         os.path.basename(path).startswith("rollout-")
@@ -33,12 +33,12 @@ def shaped(payload: Mapping[str, Any]) -> bool:
 
 
 def around(environ: Mapping[str, str]) -> bool:
-    """True where the environment says that Codex is running."""
+    """Return True if the environment shows that Codex is running."""
     return "CODEX_HOME" in environ
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
-    """The event that a Codex payload tells; none where there is nothing to capture."""
+    """Return the event of a Codex payload; an empty list if there is nothing to capture."""
     return command_hooks.parse(payload, host=NAME, prompt_id="turn_id", environ=environ, at=at, new_id=new_id)
 
 

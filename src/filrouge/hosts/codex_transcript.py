@@ -1,11 +1,12 @@
-"""Codex's rollout file, of which there are several generations.
+"""Reads Codex's rollout file, in its several format generations.
 
-The same message stands in a file up to three times: as a completed item (0.169 and later), as a user or
-agent event (older), and as the response item the model was given, among instructions and injected
-context. Only one of the three may be read. Which one is settled for the lines at hand: completed items
-where any are seen or the file is known to have them, else events, else response items with all that is
-not the user's left out. A record's key is its ordinal; files without ordinals get a key made of the
-second and the text, which is the same whichever of the three was read.
+One message can occur up to three times in a file: as a completed item (0.169 and later), as a user or agent event
+(older versions), and as the response item sent to the model, among instructions and injected context. Only one of the
+three may be read. The choice is made for the given lines: completed items if there are any or the file is known to have
+them, else events, else response items without the parts that the user did not write.
+
+A record's key is its ordinal. In files without ordinals the key is made of the role, the second and a hash of the text,
+and is the same for all three forms.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _OUTPUT_HEADS = ("Chunk ID:", "Exit code:", "Wall time", "Script completed", "Pr
 
 
 class _Told(NamedTuple):
-    """A record and the generation that told it; `tool` names the tool of a result."""
+    """A record and the generation it was read from; `tool` is the tool's name if it is a result."""
 
     generation: str
     record: TranscriptRecord
@@ -42,7 +43,7 @@ class _Told(NamedTuple):
 
 
 def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
-    """The messages that these lines tell, in the order of the file."""
+    """Yield the messages in these lines, in file order."""
     reader = _Reader()
     told = [item for raw in objects(lines) for item in reader.read(raw)]
     generation = reader.generation({item.generation for item in told})
@@ -53,7 +54,7 @@ def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
 
 
 def fullness(lines: Iterable[bytes]) -> float | None:
-    """How full the model's context was at the last of these lines that tells, as a share; None where none does."""
+    """Return the share of the context window in use after the last line that reports it; None if none does."""
     told = None
     for raw in objects(lines):
         payload = as_object(raw.get("payload"))
@@ -66,7 +67,11 @@ def fullness(lines: Iterable[bytes]) -> float | None:
 
 
 def _chosen(item: _Told, generation: str, calls_told_as_items: set[str]) -> bool:
-    """A result told as a response item counts unless a completed item tells it (all shell commands)."""
+    """Return True if the record counts.
+
+    A tool result read as a response item counts unless a completed item holds it. Completed items hold all shell
+    commands.
+    """
     if not item.generation:
         return True
     if item.record.role == "tool" and item.generation == _RESPONSES:
@@ -76,7 +81,7 @@ def _chosen(item: _Told, generation: str, calls_told_as_items: set[str]) -> bool
 
 
 class _Reader:
-    """Remembers the turn that records belong to, the tools being called, and signs of the generation."""
+    """Keeps the current turn, the pending tool calls, and the signs of the format generation."""
 
     def __init__(self) -> None:
         self._turn = ""
@@ -183,7 +188,7 @@ def _turn_of(payload: dict[str, Any]) -> str:
 
 
 def _own_words(payload: dict[str, Any]) -> str:
-    """The message's text; of a user's message with marked parts, only those that the user wrote."""
+    """Return the message's text; if the parts of a user message are labelled, only those that the user wrote."""
     content = payload.get("content")
     marks = as_object(payload.get("internal_chat_message_metadata_passthrough"))
     kinds, parts = as_list(marks.get("content_item_kinds")), as_list(content)
@@ -193,7 +198,7 @@ def _own_words(payload: dict[str, Any]) -> str:
 
 
 def _output(value: Any) -> str:
-    """A tool's output without the shell's report around it."""
+    """Return a tool's output without the shell's report around it."""
     text = block_text(value)
     if text.startswith("{"):
         with suppress(ValueError, RecursionError):
@@ -204,7 +209,7 @@ def _output(value: Any) -> str:
 
 
 def _summary(text: str) -> str:
-    """The summary's own words, without the sentence with which the host hands it on."""
+    """Return the summary without the host's introductory sentence."""
     start = text.find("<summary>")
     body = text[start:] if start >= 0 else text.partition("own analysis:\n")[2] or text
     return unwrapped(body, "summary")

@@ -1,10 +1,11 @@
-"""The hook protocol that Claude Code began and Codex took up: one JSON object on stdin per event.
+"""The hook protocol of Claude Code and Codex: one JSON object on stdin per event.
 
-A host differs from another by its name and by the field that numbers a user's prompt; all else is read
-here, once. Hosts that say the same in other words translate their payload into this protocol first. An
-event's key is made of the host's own ids, so that the same happening told twice (by two hooks, from the
-spool, or by the transcript) is recognised. Anything that no user, agent or tool said gives no event:
-unknown events, tools about to run, internal helpers, and prompts that the host wrote itself.
+Claude Code introduced it. Hosts with this protocol differ only in their name and in the field that numbers a user's
+prompts. Hosts with another format translate their payload into this protocol first. An event's key is built from the
+host's own ids, so that duplicates (from two hooks, the spool or the transcript) are detected.
+
+A payload that holds nothing said by a user, an agent or a tool gives no event: unknown events, tools about to run,
+internal helpers, and prompts that the host wrote itself.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from filrouge.hosts.reading import (
     written_by_host,
 )
 
-#: Values of UserPromptSubmit.source that mean a person (or the program that stands for one) wrote it.
+#: Values of UserPromptSubmit.source for prompts written by a person, or by a program on a person's behalf.
 TYPED = ("", "user", "sdk")
 
 
 class Content(NamedTuple):
-    """What one payload tells, before it is given a place and a time."""
+    """The content of one payload, before place and time are added."""
 
     kind: EventKind
     key: str
@@ -45,7 +46,7 @@ def parse(
     at: float,
     new_id: Callable[[], str],
 ) -> list[Event]:
-    """The event that `payload` tells; none where there is nothing to capture.
+    """Return the event in `payload`; an empty list if there is nothing to capture.
 
     Args:
         payload: what the host wrote on the hook's stdin.
@@ -53,7 +54,7 @@ def parse(
         prompt_id: the field that numbers the user's prompts.
         environ: the hook's environment.
         at: seconds since 1970.
-        new_id: makes an id for an event.
+        new_id: creates an event id.
     """
     reader = _READERS.get(text_field(payload, "hook_event_name"))
     content = reader(payload, text_field(payload, prompt_id)) if reader else None
@@ -78,7 +79,7 @@ def parse(
 
 
 def injection(moment: str, text: str) -> dict[str, Any]:
-    """What a hook prints to put `text` in front of the model, where a host took up the protocol's answer too."""
+    """Return what a hook prints to inject `text`, for hosts that also adopted the protocol's output format."""
     return {"hookSpecificOutput": {"hookEventName": moment, "additionalContext": text}, "suppressOutput": True}
 
 
@@ -87,7 +88,10 @@ def _session_start(payload: dict[str, Any], _: str) -> Content:
 
 
 def _prompt(payload: dict[str, Any], prompt: str) -> Content | None:
-    """A prompt given to a helper agent is its parent's, and some sources are timers: neither is the user."""
+    """Return a user's prompt.
+
+    Prompts for a helper agent come from its parent agent, and some sources are timers. Both are skipped.
+    """
     text, source = text_field(payload, "prompt"), text_field(payload, "source")
     if not text.strip() or source not in TYPED or written_by_host(text) or text_field(payload, "agent_id"):
         return None
@@ -96,7 +100,10 @@ def _prompt(payload: dict[str, Any], prompt: str) -> Content | None:
 
 
 def _reply(payload: dict[str, Any], prompt: str) -> Content | None:
-    """After a hook made the agent go on, a second Stop ends the same prompt with other words."""
+    """Return the agent's reply.
+
+    If a hook made the agent continue, a second Stop with another text ends the same prompt, so its key gets a hash.
+    """
     text = text_field(payload, "last_assistant_message")
     if not text.strip():
         return None
@@ -141,7 +148,10 @@ def _call(payload: dict[str, Any], *, output: Any, failed: bool) -> dict[str, An
 
 
 def _subagent(payload: dict[str, Any], _: str) -> Content | None:
-    """The host's own helpers (compaction is one) have no type; a helper may answer more than once."""
+    """Return a helper agent's reply. The host's own helpers, such as compaction, have no type and are skipped.
+
+    A helper may answer several times, so the key contains a hash of the text.
+    """
     text, kind = text_field(payload, "last_assistant_message"), text_field(payload, "agent_type")
     if not kind or not text.strip():
         return None
@@ -155,7 +165,7 @@ def _pre_compact(payload: dict[str, Any], _: str) -> Content:
 
 
 def _post_compact(payload: dict[str, Any], prompt: str) -> Content | None:
-    """Only Claude Code gives the summary's words; Codex writes them in its transcript alone."""
+    """Return the summary after a compaction. Codex does not send its text here, only in its transcript."""
     text = unwrapped(text_field(payload, "compact_summary"), "summary")
     if not text:
         return None

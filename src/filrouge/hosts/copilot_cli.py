@@ -1,7 +1,7 @@
-"""Copilot's command line, as its hooks speak (1.0.102, by what a running one told).
+"""Copilot CLI's hooks (1.0.102, from payloads of a running one).
 
-No payload names its event: the fields tell. Early versions name no session either; their hooks are told
-apart by the directory. The agent's answer is not told.
+Payloads do not name their event; it is inferred from the fields. Early versions do not send a session id either, so the
+directory stands in for it. The agent's answers are not sent.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ NOTICES: Final = False
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
-    """True where only Copilot's command line would send such a payload: a time as a number, and no event's name."""
+    """Return True if only Copilot CLI would send such a payload: a numeric time and no event name."""
     at = payload.get("timestamp")
     numbered = isinstance(at, int | float) and not isinstance(at, bool)
     return numbered and field(payload, "hook_event_name") is None
 
 
 def around(_: Mapping[str, str]) -> bool:
-    """Never: it sets no variable of its own."""
+    """Return False: Copilot CLI sets no variable of its own."""
     return False
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
-    """The event that a payload of Copilot tells; none where there is nothing to capture."""
+    """Return the event of a Copilot CLI payload; an empty list if there is nothing to capture."""
     moment, cwd = field(payload, "timestamp"), text_field(payload, "cwd")
     source = text_field(payload, "source")
     told = payload | {
@@ -49,7 +49,7 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
 
 
 def _event(payload: Mapping[str, Any]) -> str:
-    """The event's name in the common protocol, by the fields that only this event has."""
+    """Return the event's name in the common protocol, inferred from fields that only this event has."""
     result = as_object(field(payload, "tool_result"))
     if text_field(payload, "tool_name"):
         failed = text_field(result, "result_type") in ("failure", "denied")
@@ -64,7 +64,7 @@ def _event(payload: Mapping[str, Any]) -> str:
 
 
 def _arguments(payload: Mapping[str, Any]) -> Any:
-    """What a tool was called with: an object in a text."""
+    """Return the arguments of a tool call, which arrive as a JSON text."""
     told = field(payload, "tool_args")
     try:
         return json.loads(told) if isinstance(told, str) else told
@@ -73,5 +73,5 @@ def _arguments(payload: Mapping[str, Any]) -> Any:
 
 
 def injection(_moment: str, text: str) -> dict[str, Any]:
-    """What to print so that `text` comes in front of the model, as it knows no wrapping by the event's name."""
+    """Return the JSON to print so that `text` reaches the model; Copilot CLI has no wrapper with the event's name."""
     return {"additionalContext": text}

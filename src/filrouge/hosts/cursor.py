@@ -1,7 +1,7 @@
-"""Cursor, as its hooks speak (hooks.json version 1, by what adapters of others read).
+"""Cursor's hooks (hooks.json version 1, as other tools' adapters read them).
 
-A session is a conversation, a prompt a generation, the directory the first of the open folders. A context
-is taken at a session's start only; before a prompt a hook may let it pass or stop it, and no more.
+A Cursor conversation is a session, a generation is a prompt, and the first open folder is the directory. Context can be
+injected only at the start of a session; a hook before a prompt can only allow or block it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _NAMES: Final = {
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
-    """True where only Cursor would send such a payload."""
+    """Return True if only Cursor would send such a payload."""
     return field(payload, "conversation_id") is not None or field(payload, "workspace_roots") is not None
 
 
 def around(_: Mapping[str, str]) -> bool:
-    """Never: a terminal inside Cursor has its variables too, whatever agent runs in it."""
+    """Return False: every agent that runs in Cursor's terminal sees Cursor's variables."""
     return False
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
-    """The event that a Cursor payload tells; none where there is nothing to capture."""
+    """Return the event of a Cursor payload; an empty list if there is nothing to capture."""
     name = text_field(payload, "hook_event_name")
     roots = [root for root in as_list(field(payload, "workspace_roots")) if isinstance(root, str)]
     told = payload | {
@@ -48,7 +48,7 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
         "session_id": text_field(payload, "conversation_id") or text_field(payload, "session_id"),
         "cwd": roots[0] if roots else text_field(payload, "cwd"),
         "last_assistant_message": text_field(payload, "text"),
-        "stop_hook_active": True,  # an agent answers more than once in a generation: each answer gets its own key
+        "stop_hook_active": True,  # an agent can answer several times per generation, and each answer needs its own key
     }
     if name == "afterFileEdit":
         told |= _edit(payload)
@@ -58,7 +58,7 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
 
 
 def _edit(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The edit of a file as a tool's call; what was written is its output."""
+    """Return a file edit in the form of a tool call; the new text is its output."""
     edits = [text_field(as_object(edit), "new_string") for edit in as_list(field(payload, "edits"))]
     return {
         "tool_name": "Edit",
@@ -68,7 +68,7 @@ def _edit(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _output(payload: Mapping[str, Any]) -> Any:
-    """What a tool answered: an object in a text, in most versions."""
+    """Return a tool's answer, which most versions send as a JSON text."""
     told = field(payload, "result_json")
     if not isinstance(told, str):
         return told if told is not None else field(payload, "tool_output")
@@ -79,5 +79,5 @@ def _output(payload: Mapping[str, Any]) -> Any:
 
 
 def injection(_moment: str, text: str) -> dict[str, Any]:
-    """What to print so that `text` comes in front of the model."""
+    """Return the JSON to print so that `text` reaches the model."""
     return {"additional_context": text}

@@ -1,13 +1,13 @@
-"""Gemini CLI, as its hooks speak (0.61.0, by what a running one told).
+"""Gemini CLI's hooks (0.61.0, from payloads of a running one).
 
-A turn is told twice: the prompt before the agent starts, and prompt and answer when it is done. Nothing is
-numbered; every payload has a time in milliseconds, the same for all hooks that one happening runs.
+Gemini reports a turn twice: the prompt before the agent starts, and prompt and answer at the end. Nothing is numbered,
+but every payload has a time in milliseconds, which is the same for all hooks of one event.
 
-Without a screen it puts what the hooks said at the session's start in front of the prompt, and tells both as the
-prompt. Angle brackets in there come escaped, so that the first closing tag is its own.
+In headless mode Gemini puts the hooks' session-start context before the prompt and reports both as the prompt. Angle
+brackets in that context are escaped, so the first closing tag is the real end of it.
 
-Before every question to its model it says that it compresses by itself, whether it then does or not. Only what
-the user asked for is a compaction.
+Before every model call Gemini announces an automatic compression, whether it compresses or not. Only a compression that
+the user requested is captured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from filrouge.hosts.reading import as_object, block_text, field, text_field, unw
 NAME: Final = "gemini"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "BeforeAgent"}
 NOTICES: Final = True
-#: The events that have another name here.
+#: Events with another name than in the common protocol.
 _NAMES: Final = {
     "BeforeAgent": "UserPromptSubmit",
     "AfterAgent": "Stop",
@@ -35,19 +35,19 @@ _OF_THE_HOOKS: Final = re.compile(r"\s*<hook_context>[^<>]*</hook_context>\s*")
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
-    """True where only Gemini would send such a payload."""
+    """Return True if only Gemini would send such a payload."""
     name = text_field(payload, "hook_event_name")
     path = text_field(payload, "transcript_path").replace("\\", "/")
     return name in _NAMES or name in _FOREIGN or "/.gemini/" in path
 
 
 def around(environ: Mapping[str, str]) -> bool:
-    """True where the environment says that Gemini is running."""
+    """Return True if the environment shows that Gemini is running."""
     return any(name in environ for name in ("GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR"))
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
-    """The event that a Gemini payload tells; none where there is nothing to capture."""
+    """Return the event of a Gemini payload; an empty list if there is nothing to capture."""
     name = text_field(payload, "hook_event_name")
     if name == "PreCompress" and text_field(payload, "trigger") == "auto":
         return []
@@ -69,7 +69,7 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
 
 
 def _output(answer: Any) -> Any:
-    """What the model was shown of a tool's answer, as text where it is text."""
+    """Return the part of a tool's answer that the model saw, as text if possible."""
     shown = as_object(answer)
     error = shown.get("error")
     said = text_field(as_object(error), "message") if isinstance(error, dict) else error

@@ -1,8 +1,8 @@
-"""OpenClaw, as Filrouge's plugin inside it speaks (hooks of 2026.9.6).
+"""OpenClaw, through Filrouge's plugin inside it (hooks of 2026.9.6).
 
-OpenClaw runs no commands: a plugin in its process hands each hook's event and context over, in an envelope
-of ours: `{"hook": …, "event": …, "ctx": …}`. Alone of all hosts it gives the messages of a run. A run that
-a timer, a heartbeat or another agent started is nobody's word, and gives no event.
+OpenClaw does not run hook commands. The plugin in its process sends each hook's event and context in an envelope:
+`{"hook": …, "event": …, "ctx": …}`. OpenClaw is the only host that sends the messages of a whole run. Runs started by a
+timer, a heartbeat or another agent are not a user's words, and give no event.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _FROM_OUTSIDE: Final = ("", "external_user")
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
-    """True where only our plugin in OpenClaw would send such a payload."""
+    """Return True if only our plugin in OpenClaw would send such a payload."""
     return isinstance(payload.get("event"), dict) and bool(text_field(payload, "hook"))
 
 
 def around(_: Mapping[str, str]) -> bool:
-    """Never: only the plugin speaks for it, and that names it."""
+    """Return False: only the plugin sends payloads for OpenClaw, and it names the host."""
     return False
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
-    """The events that an envelope tells; none where there is nothing to capture."""
+    """Return the events in an envelope; an empty list if there is nothing to capture."""
     event, ctx = as_object(payload.get("event")), as_object(payload.get("ctx"))
     by = text_field(as_object(field(ctx, "input_provenance")), "kind")
     if text_field(ctx, "trigger") not in _BY_A_PERSON or by not in _FROM_OUTSIDE:
@@ -68,14 +68,14 @@ def _start(event: dict[str, Any], _: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _prompt(event: dict[str, Any], ctx: dict[str, Any]) -> list[dict[str, Any]]:
-    """The words as they came; the other field has what OpenClaw put around them."""
+    """Return the user's original words; the field `prompt` also holds what OpenClaw added around them."""
     current = field(event, "current_user_message")
     text = current if isinstance(current, str) else text_field(event, "prompt")
     return [_said(text, _run(event, ctx), [*_messages(event), {"role": "user", "content": text}])]
 
 
 def _end(event: dict[str, Any], ctx: dict[str, Any]) -> list[dict[str, Any]]:
-    """The last turn of a run's messages: its prompt (unless that was handed over before), its tools, its answer."""
+    """Return the last turn of a run: its prompt (unless it was sent before), its tool calls and its answer."""
     messages = _messages(event)
     opening = max((n for n, one in enumerate(messages) if one.get("role") == "user"), default=-1)
     turn, run = messages[opening + 1 :], _run(event, ctx)
@@ -101,13 +101,13 @@ def _leave(event: dict[str, Any], _: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _said(text: str, run: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """A prompt; where no run numbers it, its words do, and how often they were said."""
+    """Return a prompt event. Without a run id, its number is a hash of the text and how often the text occurred."""
     times = sum(one.get("role") == "user" and block_text(one.get("content")) == text for one in messages)
     return {"hook_event_name": "UserPromptSubmit", "prompt": text, "run": run or f"{short_hash(text)}:{times}"}
 
 
 def _calls(turn: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tools that ran in a turn, each with what it was given and what it answered."""
+    """Return the tool calls of a turn, each with its arguments and its result."""
     blocks = [as_object(block) for one in turn for block in as_list(one.get("content"))]
     given = {text_field(block, "id"): block.get("arguments") for block in blocks if block.get("type") == "toolCall"}
     return [
@@ -132,12 +132,12 @@ def _run(event: dict[str, Any], ctx: dict[str, Any]) -> str:
 
 
 def _helper(session: str) -> str:
-    """The name of a helper agent, which has a session of its own; empty for the agent that people talk to."""
+    """Return the session of a helper agent, which has its own; empty for the agent that users talk to."""
     return session if ":subagent:" in session else ""
 
 
 def _seconds(event: dict[str, Any]) -> float:
-    """How long a run took, so that its prompt gets the time at which it was said."""
+    """Return the duration of a run in seconds, to compute when its prompt was sent; 0 if unknown."""
     took = field(event, "duration_ms")
     known = isinstance(took, int | float) and not isinstance(took, bool) and 0 < took < 86_400_000
     return took / 1000 if known else 0.0
@@ -153,5 +153,5 @@ _READERS: dict[str, Callable[[dict[str, Any], dict[str, Any]], list[dict[str, An
 
 
 def injection(_moment: str, text: str) -> dict[str, Any]:
-    """What our plugin reads, and hands on."""
+    """Return the JSON that our plugin reads and passes on."""
     return {"context": text}

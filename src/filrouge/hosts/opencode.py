@@ -1,7 +1,7 @@
-"""OpenCode, as Filrouge's plugin inside it speaks (plugin interface 1.18).
+"""OpenCode, through Filrouge's plugin inside it (plugin interface 1.18).
 
-OpenCode runs no commands: a plugin in its process tells what happened in the words of the common protocol,
-numbers a prompt by its message, and says that it speaks for OpenCode.
+OpenCode does not run hook commands. The plugin in its process sends payloads in the common protocol, with the message
+id as the prompt's number and `host` set to OpenCode.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ NOTICES: Final = False
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
-    """True where only our plugin in OpenCode would send such a payload."""
+    """Return True if only our plugin in OpenCode would send such a payload."""
     return payload.get("host") == NAME
 
 
 def around(_: Mapping[str, str]) -> bool:
-    """Never: only the plugin speaks for it, and that names it."""
+    """Return False: only the plugin sends payloads for OpenCode, and it names the host."""
     return False
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
-    """The event that the plugin tells; none where there is nothing to capture."""
+    """Return the event in the plugin's payload; an empty list if there is nothing to capture."""
     return command_hooks.parse(payload, host=NAME, prompt_id="message_id", environ=environ, at=at, new_id=new_id)
 
 
 def injection(_moment: str, text: str) -> dict[str, Any]:
-    """What our plugin reads, and hands on."""
+    """Return the JSON that our plugin reads and passes on."""
     return {"context": text}

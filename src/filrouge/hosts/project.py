@@ -1,18 +1,16 @@
-"""By which names the project around a directory may be known.
+"""Finds the names by which the project around a directory may be known.
 
-Read from git's own files, because a subprocess would cost a hook more than its whole budget. Strongest
-first:
+The names are read from git's own files, because a subprocess would exceed a hook's time budget. Strongest first:
 
     name:    the `project` key of a `.filrouge.toml` in the directory or above it; counts once the user agreed
-    under:   before a name of the folder that holds that file, where it is another folder than the one below
+    under:   prefix for the names of the folder that holds that file, if that is not the folder of the names below
     origin:  the address of the remote `origin`, the same for ssh and https and without credentials
-    root:    the id of the first commit, where the repository was born here
-    clone:   the birth of this clone, otherwise
+    root:    the id of the first commit, if the repository was created here
+    clone:   a hash of the clone's first reflog line, otherwise
     path:    the main work tree, so that linked work trees share it; outside git, the directory itself
 
-The birth is the first line of git's reflog. Git drops old lines of it after some months, so a line counts
-only if it tells of a birth: its former commit is all zeros. Nothing here raises; what cannot be read is
-left out.
+`root` and `clone` come from the first line of git's reflog. Git prunes old lines after some months, so a line counts
+only if it records a creation: its old commit id is all zeros. Nothing here raises; unreadable files are skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ DEFAULT_PORTS = {"ssh": "22", "https": "443", "http": "80", "git": "9418"}
 
 
 class Repository(NamedTuple):
-    """Where a repository keeps its things."""
+    """The directories of a repository."""
 
     common: str
     """The git directory that all its work trees share."""
@@ -46,12 +44,12 @@ class Repository(NamedTuple):
 
 
 def names(cwd: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Every name of the project that `cwd` lies in, strongest first; none for a path that is not absolute."""
+    """Return every name of the project that contains `cwd`, strongest first; empty if the path is not absolute."""
     if not os.path.isabs(cwd):
         return ()
     try:
         return tuple(_names(cwd, environ))
-    except (OSError, ValueError):  # a NUL or a lone surrogate, which no file system can hold
+    except (OSError, ValueError):  # a NUL or a lone surrogate in the path
         return ()
 
 
@@ -64,7 +62,7 @@ def _names(cwd: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _identity(repository: Repository | None, directory: str) -> list[str]:
-    """The names that a folder has whatever a file in it says."""
+    """Return the names of a folder, without the name in its project file."""
     if repository is None:
         return [f"path:{os.path.realpath(directory)}"]
     origin, birth = _origin(repository), _birth(repository)
@@ -74,9 +72,9 @@ def _identity(repository: Repository | None, directory: str) -> list[str]:
 
 
 def branch(cwd: str) -> str:
-    """The branch that is checked out around `cwd`, or the beginning of the commit where none is; else empty.
+    """Return the branch that is checked out at `cwd`, or the short commit id of a detached HEAD; else empty.
 
-    A branch without a commit yet counts. What git would not take for a branch's name is none.
+    A branch without a commit counts. Names that git would reject are ignored.
     """
     if not os.path.isabs(cwd):
         return ""
@@ -93,7 +91,7 @@ def branch(cwd: str) -> str:
 
 
 def find_repository(directory: str) -> Repository | None:
-    """The repository whose work tree holds `directory`, or None."""
+    """Return the repository whose work tree contains `directory`, or None."""
     for place in _upwards(directory):
         marker = os.path.join(place, ".git")
         if os.path.isdir(marker):
@@ -105,7 +103,7 @@ def find_repository(directory: str) -> Repository | None:
 
 
 def normalise(url: str, base: str = "/") -> str:
-    """One spelling for every address of the same repository: `host/path`, or an absolute path.
+    """Return one spelling for all addresses of a repository: `host/path`, or an absolute path.
 
     >>> normalise("git@Forge.example:Ana/shop.git") == normalise("https://ana:key@forge.example/Ana/shop/")
     True
@@ -129,9 +127,9 @@ def _joined(host: str, path: str) -> str:
 
 
 def _linked(place: str, pointer: str) -> Repository | None:
-    """A `.git` file points to the directory of a linked work tree, or of a submodule, if that one points back.
+    """Resolve a `.git` file to the directory of a linked work tree or submodule, if that directory points back.
 
-    Anybody may write such a file into an archive; it must not lend a directory another repository's name.
+    Anybody can put such a file into an archive. It must not give a directory the names of another repository.
     """
     found = re.match(r"gitdir:[ \t]*([^\r\n]+)", pointer)
     if found is None:
@@ -150,7 +148,10 @@ def _linked(place: str, pointer: str) -> Repository | None:
 
 
 def _is_its_tree(gitdir: str, place: str) -> bool:
-    """True where the git directory names `place` as its work tree, or lies among an enclosing one's modules."""
+    """Return True if the git directory is that of the work tree `place`.
+
+    Either its configuration names `place`, or it lies in the `modules` directory of the enclosing repository.
+    """
     tree = _configured(gitdir, "[core]", "worktree")
     if tree and _same(os.path.join(gitdir, tree), place):
         return True
@@ -170,7 +171,7 @@ def _origin(repository: Repository) -> str:
 
 
 def _configured(gitdir: str, wanted: str, key: str) -> str:
-    """A value of the git directory's configuration, or empty."""
+    """Return a value of the git directory's configuration, or an empty text."""
     section = ""
     for line in _read(os.path.join(gitdir, "config")).splitlines():
         line = line.strip()
@@ -190,7 +191,10 @@ def _birth(repository: Repository) -> str:
 
 
 def _override(directory: str) -> tuple[str, str]:
-    """The project's name that a file gives, and the folder of that file; another user's file (in /tmp) is ignored."""
+    """Return the project name in the nearest project file and that file's folder.
+
+    A file of another user, for example in /tmp, is ignored.
+    """
     for place in _upwards(directory):
         path = os.path.join(place, OVERRIDE)
         if os.path.isfile(path) and _trusted(path, directory):
@@ -201,7 +205,7 @@ def _override(directory: str) -> tuple[str, str]:
 
 
 def captures(cwd: str, environ: Mapping[str, str]) -> bool:
-    """False where the environment, or else the nearest `.filrouge.toml`, says `auto_capture = false`."""
+    """Return False if the environment, or else the nearest `.filrouge.toml`, says `auto_capture = false`."""
     given = environ.get("FILROUGE_AUTO_CAPTURE", "").strip().lower()
     if given or not os.path.isabs(cwd):
         return given not in OFF
@@ -216,7 +220,7 @@ def captures(cwd: str, environ: Mapping[str, str]) -> bool:
 
 
 def _top(text: str) -> str:
-    """What stands before the first table."""
+    """Return the part of a TOML text before the first table."""
     return f"\n{text.removeprefix(chr(0xFEFF))}".partition("\n[")[0]
 
 
@@ -234,7 +238,7 @@ def _trusted(path: str, directory: str) -> bool:
 
 
 def _project_dir(cwd: str, environ: Mapping[str, str]) -> str:
-    """Outside git, the directory that Claude Code was started in, if `cwd` is inside it."""
+    """Outside git, return the directory that Claude Code was started in if `cwd` is inside it; else `cwd`."""
     given = environ.get("CLAUDE_PROJECT_DIR", "")
     if not os.path.isabs(given):
         return cwd
@@ -253,7 +257,7 @@ def _upwards(directory: str) -> Iterator[str]:
 
 
 def _read(path: str) -> str:
-    """The beginning of a regular file, or nothing: a pipe put in its place must not hold the hook."""
+    """Return the beginning of a regular file, else an empty text; opening a pipe would block the hook."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return ""

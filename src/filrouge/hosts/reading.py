@@ -1,8 +1,8 @@
-"""Reading what a host wrote, whatever shape it took today.
+"""Tolerant access to the fields of a host's payload.
 
-Hosts rename fields between versions, send null where they have nothing, and write some fields in
-camelCase. These helpers answer with an empty value instead of raising: a hook that fails is worse than
-one that knows less. This module is on the hook's path and imports almost nothing.
+Hosts rename fields between versions, send null for missing values, and write some fields in camelCase. These helpers
+return an empty value instead of raising, because a failing hook is worse than missing data. This module is on the
+hook's path and imports almost nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-#: Text that stands where a user's words would and was written by the host itself.
+#: Beginnings of texts that the host itself wrote in place of a user's prompt.
 HOST_TEXT = (
     "<task-notification",
     "<local-command-",
@@ -33,17 +33,17 @@ HOST_TEXT = (
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """`value` if it is a JSON object, else an empty one."""
+    """Return `value` if it is a JSON object, else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """`value` if it is a JSON list, else an empty one."""
+    """Return `value` if it is a JSON list, else an empty one."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def field(payload: Mapping[str, Any], name: str) -> Any:
-    """The field called `name` (in snake_case), in that spelling or in camelCase; None if absent."""
+    """Return the field `name` (snake_case), spelt that way or in camelCase; None if absent."""
     if name in payload:
         return payload[name]
     head, *rest = name.split("_")
@@ -51,13 +51,13 @@ def field(payload: Mapping[str, Any], name: str) -> Any:
 
 
 def text_field(payload: Mapping[str, Any], name: str) -> str:
-    """The text in that field, or empty for anything that is not text."""
+    """Return the text in that field; empty if it is not text."""
     value = field(payload, name)
     return value if isinstance(value, str) else ""
 
 
 def whole_text(text: str) -> str:
-    """The text with halves of surrogate pairs joined, or replaced where the other half is missing."""
+    """Join halves of surrogate pairs, and replace halves whose other half is missing."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -66,17 +66,17 @@ def whole_text(text: str) -> str:
 
 
 def written_by_host(text: str) -> bool:
-    """True where a host put its own text in the place of a user's."""
+    """Return True if the host wrote this text in place of a user's prompt."""
     return text.lstrip().startswith(HOST_TEXT)
 
 
 def short_hash(text: str) -> str:
-    """Eight stable hexadecimal digits that tell two texts of one session apart."""
+    """Return eight stable hexadecimal digits that distinguish the texts of one session."""
     return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def unwrapped(text: str, tag: str) -> str:
-    """What `text` says without the `<tag>` that encloses the whole of it."""
+    """Return `text` without a `<tag>` that encloses all of it."""
     body = text.strip()
     if body.startswith(f"<{tag}>") and body.endswith(f"</{tag}>"):
         body = body[len(tag) + 2 : -len(tag) - 3].strip()
@@ -84,7 +84,7 @@ def unwrapped(text: str, tag: str) -> str:
 
 
 def block_text(content: Any) -> str:
-    """The words of a message's `content`: text itself, or a list of blocks with a `text` each."""
+    """Return the text of a message's `content`: a text, or a list of blocks with a `text` each."""
     if isinstance(content, str):
         return content
     parts = [part if isinstance(part, str) else text_field(as_object(part), "text") for part in as_list(content)]

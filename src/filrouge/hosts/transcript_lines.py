@@ -1,4 +1,4 @@
-"""What transcript readers share: a line as an object, a time as a number, a text without reminders."""
+"""Helpers for the transcript readers: JSON objects, timestamps, and removing the host's reminders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTA
 
 
 def objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The JSON object of each line that is one."""
+    """Yield the JSON object of each line that holds one; other lines are skipped."""
     for line in lines:
         try:
             value = as_object(json.loads(line))
@@ -25,7 +25,7 @@ def objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def epoch(value: Any) -> float:
-    """Seconds since 1970 for an ISO 8601 text (UTC where it names no zone), else 0.0."""
+    """Convert an ISO 8601 text to seconds since 1970 (UTC if it has no zone); 0.0 for anything else."""
     try:
         at = datetime.fromisoformat(value)
         return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()
@@ -34,7 +34,7 @@ def epoch(value: Any) -> float:
 
 
 def without_reminders(text: str) -> str:
-    """The text without what the host slipped into it for the model's eyes only."""
+    """Return the text without the reminders that the host inserted for the model only."""
     if "<system-reminder>" not in text:
         return text
     return re.sub(r"\n{3,}", "\n\n", _REMINDER.sub("", text)).strip()

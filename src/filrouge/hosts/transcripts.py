@@ -1,9 +1,13 @@
-"""The history of an agent: the transcript files that it left on this disk, oldest first.
+"""Finds the transcript files that agents left on this disk, oldest first, and reads them.
 
-Claude Code keeps `projects/<directory>/<session>.jsonl` below `CLAUDE_CONFIG_DIR` (`~/.claude`), Codex
-`sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl` below `CODEX_HOME` (`~/.codex`), and what was archived in
-`archived_sessions`; what is old it compresses to `….jsonl.zst`. What helper agents said among themselves is no
-conversation with the user and is left out.
+Claude Code writes `projects/<directory>/<session>.jsonl` below `CLAUDE_CONFIG_DIR` (`~/.claude`). Codex writes
+`sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl` below `CODEX_HOME` (`~/.codex`), moves archived sessions to
+`archived_sessions`, and compresses old files to `….jsonl.zst`. Transcripts of helper agents are skipped, because they
+are not conversations with the user.
+
+A reader takes whole lines, in order, from any position of a file, keeps no state between calls, and yields records with
+the same keys at every reading. It skips lines that are not JSON objects, and records that no person, agent or tool
+caused.
 """
 
 from __future__ import annotations
@@ -21,12 +25,6 @@ from filrouge.hosts import claude_code, claude_transcript, codex, codex_transcri
 from filrouge.hosts.reading import as_object, text_field
 from filrouge.hosts.transcript_lines import objects
 
-# The messages in a host's transcript file, for the daemon.
-#
-# A reader takes whole lines, in order, from any place of the file, and yields records whose keys are the same at
-# every reading; it keeps nothing between two calls. A line that is no JSON object is passed over, and so is every
-# record that a person, an agent or a tool did not cause.
-
 Reader = Callable[[Iterable[bytes]], Iterator[TranscriptRecord]]
 
 READERS: Final[dict[str, Reader]] = {
@@ -34,26 +32,25 @@ READERS: Final[dict[str, Reader]] = {
     codex.NAME: codex_transcript.records,
 }
 
-#: Claude Code counts tokens and does not say how many the model takes; it announces a compaction by a hook.
+#: Only Codex reports the context window's size. Claude Code counts tokens without it, and announces a compaction by a
+#: hook.
 COUNTERS: Final[dict[str, Callable[[Iterable[bytes]], float | None]]] = {codex.NAME: codex_transcript.fullness}
 
 
 def fullness(host: str, lines: Iterable[bytes]) -> float | None:
-    """How full the model's context is, as a share, by `lines` of a transcript of `host`; None where they do not
-    tell."""
+    """Return the share of the model's context window in use; None if the lines do not report it."""
     counter = COUNTERS.get(host)
     return counter(lines) if counter else None
 
 
 def records(host: str, lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
-    """The messages that `lines` of a transcript of `host` tell; none for a host without transcripts."""
+    """Yield the messages in `lines` of a transcript of `host`; nothing for a host without a reader."""
     reader = READERS.get(host)
     return reader(lines) if reader else iter(())
 
 
-# Transcripts that Codex compressed (`rollout-….jsonl.zst`): a stream of their bytes, unpacked as they are read.
-#
-# Never more than a window of what was packed is held, whatever the file claims to unpack to.
+# Transcripts compressed by Codex (`rollout-….jsonl.zst`) are decompressed as they are read. Memory use is limited to
+# one window, whatever size the file claims to unpack to.
 
 if TYPE_CHECKING or sys.version_info < (3, 14):
     from backports import zstd
@@ -61,25 +58,25 @@ else:
     from compression import zstd
 
 SUFFIX: Final = ".zst"
-#: What `zstd -d` takes too without being asked: a window of 128 MB. Codex's own are of 8 MB at the most.
+#: A window of 128 MB, the default limit of `zstd -d`. Codex's files use 8 MB at most.
 _WINDOW_LOG: Final = 27
 
 
 def is_packed(path: str) -> bool:
-    """Whether a transcript is compressed."""
+    """Return True if a transcript is compressed."""
     return path.endswith(SUFFIX)
 
 
 def plain(path: str) -> str:
-    """What a transcript was called before it was compressed."""
+    """Return the path that a transcript had before it was compressed."""
     return path.removesuffix(SUFFIX)
 
 
 class Unpacked(io.RawIOBase):
-    """The bytes of a compressed file from its beginning on. What is damaged ends it, and `trouble` says how.
+    """The decompressed bytes of a file, from its beginning. Damaged data ends the stream and sets `trouble`.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -90,19 +87,19 @@ class Unpacked(io.RawIOBase):
 
     @property
     def taken(self) -> int:
-        """How many bytes of the file itself were read."""
+        """Number of compressed bytes read so far."""
         return self._packed.tell()
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """The place in what is unpacked."""
+        """Return the position in the decompressed data."""
         return self._place
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Fill a buffer as far as one step goes."""
+        """Read the next decompressed bytes into the buffer; may fill only part of it."""
         try:
             found = self._file.read1(len(buffer))
         except EOFError:
@@ -116,14 +113,14 @@ class Unpacked(io.RawIOBase):
         return len(found)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         if not self.closed:
             self._file.close()
             self._packed.close()
         super().close()
 
 
-#: The agents whose history can be read, each with the variable that moves it and where it is otherwise.
+#: The agents with readable history: the variable that sets their directory, and its default below the user's home.
 AGENTS: Final[Mapping[str, tuple[str, str]]] = {
     claude_code.NAME: ("CLAUDE_CONFIG_DIR", ".claude"),
     codex.NAME: ("CODEX_HOME", ".codex"),
@@ -145,13 +142,13 @@ class History(NamedTuple):
 
 
 def directory(agent: str, environ: Mapping[str, str]) -> str:
-    """Where the agent keeps its things."""
+    """Return the agent's directory."""
     variable, usual = AGENTS[agent]
     return os.path.abspath(environ.get(variable) or os.path.join(os.path.expanduser("~"), usual))
 
 
 def histories(agent: str, root: str) -> list[History]:
-    """The transcripts below `root`, which is the agent's directory or a copy of it, oldest first."""
+    """Return the transcripts below `root`, the agent's directory or a copy of it, oldest first."""
     read = _claude if agent == claude_code.NAME else _codex
     places = ("projects",) if agent == claude_code.NAME else ("sessions", "archived_sessions")
     inside = [place for name in places if os.path.isdir(place := os.path.join(root, name))]
@@ -175,10 +172,10 @@ def _codex(root: str) -> Iterator[History]:
         stem = name.removesuffix(".jsonl")
         if not name.endswith(".jsonl") or not stem.startswith("rollout-"):
             continue
-        if is_packed(path) and os.path.exists(plain(path)):  # it is being compressed
+        if is_packed(path) and os.path.exists(plain(path)):  # Codex is compressing it
             continue
         meta = _meta(path)
-        if isinstance(meta.get("source"), dict):  # begun by another session, not by a person
+        if isinstance(meta.get("source"), dict):  # started by another session, not by a person
             continue
         thread = _THREAD.search(stem)
         session = text_field(meta, "session_id") or text_field(meta, "id") or (thread[0] if thread else stem)
@@ -195,7 +192,7 @@ def _below(root: str) -> Iterator[str]:
 def _history(path: str, session: str, cwd: str = "") -> History | None:
     try:
         facts = os.stat(path)
-    except OSError:  # gone meanwhile
+    except OSError:  # deleted in the meantime
         return None
     if not stat.S_ISREG(facts.st_mode):
         return None
@@ -203,7 +200,7 @@ def _history(path: str, session: str, cwd: str = "") -> History | None:
 
 
 def _meta(path: str) -> dict[str, Any]:
-    """What the first line of a rollout tells of its session."""
+    """Return the session metadata in the first line of a rollout; empty if it has none."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return {}

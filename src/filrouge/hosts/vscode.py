@@ -1,8 +1,8 @@
-"""VS Code's Copilot, as its hooks speak (a preview, by its documentation).
+"""The hooks of VS Code's Copilot (a preview, by its documentation).
 
-It speaks Claude Code's protocol, with some fields in camelCase and a time in each payload, and runs the
-hooks of Claude Code's settings as well as its own: with both installed a prompt is told twice, and the time
-tells that it is one. A context is taken at a session's start only, and the agent's answer is not told.
+VS Code uses Claude Code's protocol, with some fields in camelCase and a time in each payload. It runs the hooks of
+Claude Code's settings as well as its own, so with both installed a prompt is reported twice; equal times identify the
+duplicate. Context can be injected only at the start of a session, and the agent's answers are not sent.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ NOTICES: Final = True
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
-    """True where only VS Code would send such a payload: it names the event in camelCase and says the time."""
+    """Return True if only VS Code would send such a payload: the event name in camelCase, and a time."""
     return "hookEventName" in payload and bool(text_field(payload, "timestamp"))
 
 
 def around(_: Mapping[str, str]) -> bool:
-    """Never: terminals inside VS Code have its variables too, whatever agent runs in them."""
+    """Return False: every agent that runs in a VS Code terminal sees VS Code's variables."""
     return False
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
-    """The event that a VS Code payload tells; none where there is nothing to capture."""
+    """Return the event of a VS Code payload; an empty list if there is nothing to capture."""
     source = text_field(payload, "source")
     told = payload | {"source": "startup" if source == "new" else source}
     return command_hooks.parse(told, host=NAME, prompt_id="timestamp", environ=environ, at=at, new_id=new_id)
 
 
 def injection(moment: str, text: str) -> dict[str, Any]:
-    """What to print so that `text` comes in front of the model."""
+    """Return the JSON to print so that `text` reaches the model."""
     return {"hookSpecificOutput": {"hookEventName": moment, "additionalContext": text}}

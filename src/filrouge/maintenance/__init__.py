@@ -1,0 +1,10 @@
+"""Maintenance: consolidation, retention, backup, restore, repair, and health reports.
+
+Input is the database and files of one home. Output is the same database, consolidated or replaced, and the reports of
+`status`, `health` and `usage`. Invariant: every operation can be interrupted at any point and leaves the old or the new
+state complete.
+
+Open `garden_service` for consolidation runs and `consolidation` for their rules, `decay` and `retention` for what fades
+and what is deleted, `backup_service` and `backup_files` for backups, `restore` for restore and reset, `repair` for
+damaged databases, and `health` for reports.
+"""

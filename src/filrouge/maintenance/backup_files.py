@@ -1,4 +1,9 @@
-"""Copies of a database that others are writing, proof that a copy is whole, and what may never differ from a backup."""
+"""Backup files: copying a live database, manifests, rotation, replacing the database, and detecting damage.
+
+A backup is `FILROUGE_HOME/backups/NAME.db`, a whole database in one file, with its manifest `NAME.json`. The manifest
+records version, schema, time, row counts and a hash, and which checks passed; it holds no user text. A backup is
+written under a temporary name and renamed only after it is verified, so a file with a backup's name is complete.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +31,17 @@ from filrouge.core.paths import BACKUPS, BRIEFS, DATABASE, WORDS, inside, make_p
 from filrouge.runtime.soundness import row_hashes, whole
 from filrouge.runtime.sqlite import Connection, Database, check_engine, migrations, translated
 
-# Backups as files: whole or not there, each with its manifest, and how one takes the place of the database.
+# File helpers: free space, copies, fsync, and errors with a remedy.
 
-# Files that are whole or not there: room for them, their bytes on the disk, and errors that say what to do.
-
-#: What a file is called while it is being written.
+#: Prefix of a file while it is being written.
 NEW: Final = ".new-"
-#: What SQLite keeps beside a database.
+#: Suffixes of the files that SQLite keeps beside a database.
 LOGS: Final = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
 def writing(path: str) -> Generator[None]:
-    """Say of a file or directory that cannot be written that it cannot."""
+    """Turn an `OSError` while writing a path into `CannotWrite`."""
     try:
         yield
     except OSError as error:
@@ -46,7 +49,7 @@ def writing(path: str) -> Generator[None]:
 
 
 def check_space(directory: str, wanted: int, *, left: int = 0) -> None:
-    """Raise `CannotWrite` unless `wanted` bytes fit in a directory and `left` are free afterwards."""
+    """Raise `CannotWrite` unless a directory has room for `wanted` bytes and `left` bytes stay free."""
     there = directory
     while not os.path.exists(there):
         there = os.path.dirname(there)
@@ -60,24 +63,24 @@ def check_space(directory: str, wanted: int, *, left: int = 0) -> None:
 
 
 def bytes_of(database: str) -> int:
-    """The size of a database with its log; 0 where there is none."""
+    """Return the size of a database with its log; 0 if there is none."""
     return sum(size_of(f"{database}{suffix}") for suffix in ("", "-wal"))
 
 
 def remove_database(path: str) -> None:
-    """Remove a database with its logs, as far as they are there."""
+    """Remove a database and its logs, if present."""
     for suffix in ("", *LOGS):
         with suppress(FileNotFoundError):
             os.unlink(path + suffix)
 
 
 def unfinished(directory: str, suffix: str = ".db") -> str:
-    """A path in a directory that no backup has; it is removed some time if nobody renames it."""
+    """Return an unused temporary path in a directory; a later cleanup removes it unless it is renamed."""
     return os.path.join(directory, f"{NEW}{secrets.token_hex(8)}{suffix}")
 
 
 def private_copy(source: str, target: str) -> bytes:
-    """Copy a file to one of this user alone, down to the disk; SHA-256 of what was read."""
+    """Copy a file to one that only this user can read, and sync it; return the SHA-256 of what was read."""
     digest = hashlib.sha256()
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(source, "rb") as read, os.fdopen(handle, "wb") as write:
@@ -90,7 +93,7 @@ def private_copy(source: str, target: str) -> bytes:
 
 
 def sync_directory(directory: str) -> None:
-    """Bring the names in a directory to the disk."""
+    """Sync the entries of a directory to disk."""
     handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -99,7 +102,7 @@ def sync_directory(directory: str) -> None:
 
 
 def size_of(path: str) -> int:
-    """The bytes of a file; 0 where there is none."""
+    """Return the size of a file in bytes; 0 if there is none."""
     try:
         return os.path.getsize(path)
     except FileNotFoundError:
@@ -110,34 +113,30 @@ def _megabytes(size: int) -> str:
     return f"{-(-size // (1 << 20))} MB"
 
 
-# Backups as files: `FILROUGE_HOME/backups/NAME.db`, each a whole database, with its manifest `NAME.json` beside it.
-#
-# A backup is written under a name that nobody looks for and gets its own once it is verified, so whatever bears the
-# name of a backup is one. The manifest says what was verified: version, schema, time, counts and a hash, and no word
-# of anybody. What SQLite has to do with it is `maintenance.copies`'s; this module knows files.
+# Backups and their manifests.
 
 Kind = Literal["scheduled", "hand", "before-restore", "before-migration", "damaged"]
-#: What a backup leaves free, so that capture goes on.
+#: Bytes that a backup leaves free, so that capture continues.
 LEAST_LEFT: Final = 200 << 20
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-(scheduled|hand|before-restore|before-migration|damaged)(-\d+)?")
 _LOCK: Final = ".lock"
-#: In the home itself: that the directory cannot be written is one of the failures.
+#: Stored in the home itself, because an unwritable backup directory is one of the failures.
 _FAILURE: Final = "backup.error"
-#: Backups that Filrouge made before it changed something: the newest of each kind.
+#: Backups made before a change that are kept, per kind.
 _KEPT_OF_KIND: Final = 2
 _WEEK_SECONDS: Final = 7 * 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """What a backup holds, and what was verified of it.
+    """The content of a backup, and which checks it passed.
 
     Attributes:
-        at: when it was begun.
-        rows: how many rows each table has.
+        at: when the backup began.
+        rows: number of rows per table.
         hash: over all rows of all tables.
-        mark: how far the memory had come; a later backup with the same mark would hold nothing new.
-        verified: what holds: `equal` to its source, `sound` by SQLite's checks, every `seal`, the `journal`'s chain.
+        mark: progress of the memory; a later backup with the same mark would hold nothing new.
+        verified: passed checks: `equal` to its source, `sound` by SQLite's checks, every `seal`, the `journal`'s chain.
     """
 
     name: str
@@ -152,15 +151,15 @@ class Manifest:
     verified: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as the API and the file have it."""
+        """Return the manifest as in the API and in the file."""
         return asdict(self) | {"verified": list(self.verified)}
 
 
 def manifest_from_json(about: Mapping[str, Any]) -> Manifest:
-    """The manifest that `to_json` gave.
+    """Return the manifest that `to_json` wrote.
 
     Raises:
-        KeyError, TypeError: it is another document.
+        KeyError, TypeError: the document is not a manifest.
     """
     known: dict[str, Any] = {field.name: about[field.name] for field in fields(Manifest)}
     known["verified"] = tuple(about["verified"])
@@ -168,33 +167,33 @@ def manifest_from_json(about: Mapping[str, Any]) -> Manifest:
 
 
 def folder(home: str) -> str:
-    """Where the backups of a home are."""
+    """Return the backup directory of a home."""
     return os.path.join(home, BACKUPS)
 
 
 def path_of(home: str, name: str) -> str:
-    """The database of a backup."""
+    """Return the path of a backup's database."""
     return os.path.join(folder(home), f"{name}.db")
 
 
 def is_name(word: str) -> bool:
-    """True for what a backup can be called."""
+    """Return True if the word has the form of a backup's name."""
     return _NAME.fullmatch(word) is not None
 
 
 def listed(home: str) -> list[Manifest]:
-    """Every backup with a manifest, newest first."""
+    """Return every backup with a manifest, newest first."""
     found = [manifest(home, name) for name in _names(home)]
     return sorted((one for one in found if one), key=lambda one: (one.at, one.name), reverse=True)
 
 
 def manifest(home: str, name: str) -> Manifest | None:
-    """What is known of a backup; None where its file or its manifest is not there or is not what was written."""
+    """Return the manifest of a backup; None if file or manifest is missing, unreadable or of another size."""
     return read_manifest(path_of(home, name))
 
 
 def read_manifest(path: str) -> Manifest | None:
-    """The manifest beside a backup's file, wherever that is."""
+    """Return the manifest beside a backup file in any directory, or None."""
     try:
         with open(f"{path.removesuffix('.db')}.json", encoding="utf-8") as file:
             about: dict[str, Any] = json.load(file)
@@ -205,15 +204,15 @@ def read_manifest(path: str) -> Manifest | None:
 
 
 def newest(home: str, *, kinds: Collection[Kind] = ("scheduled", "hand", "before-restore")) -> Manifest | None:
-    """The newest backup of which all was verified, or None."""
+    """Return the newest backup that passed all checks, or None."""
     return next((one for one in listed(home) if one.kind in kinds and "journal" in one.verified), None)
 
 
 def find(home: str, what: str) -> str:
-    """The file of the backup that a person calls so: a name, `latest`, or a path.
+    """Return the file of the backup that a user names: a backup's name, `latest`, or a path.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such backup.
     """
     remedy = "See the backups in `filrouge backup --list`."
     if what == "latest":
@@ -229,7 +228,7 @@ def find(home: str, what: str) -> str:
 
 @contextmanager
 def one_at_a_time(home: str) -> Generator[None]:
-    """Hold the lock of the backups; what an earlier one left that was ended in the middle is removed first.
+    """Hold the backup lock; first remove what an interrupted backup left behind.
 
     Raises:
         Busy: a backup is being made.
@@ -252,7 +251,7 @@ def one_at_a_time(home: str) -> Generator[None]:
 
 
 def free_name(home: str, at: datetime, kind: Kind) -> str:
-    """A name that no backup has, which sorts by time."""
+    """Return an unused backup name that sorts by time."""
     plain, number = f"{at:%Y%m%dT%H%M%SZ}-{kind}", 1
     name = plain
     while os.path.exists(path_of(home, name)):
@@ -262,7 +261,7 @@ def free_name(home: str, at: datetime, kind: Kind) -> str:
 
 
 def publish(temporary: str, path: str, about: Manifest) -> None:
-    """Give a verified file its place and its manifest: the manifest first, so that a file in place always has one."""
+    """Rename a verified file to its path, after writing its manifest, so that a backup always has one."""
     with writing(path):
         describe(path, about)
         os.replace(temporary, path)
@@ -270,10 +269,10 @@ def publish(temporary: str, path: str, about: Manifest) -> None:
 
 
 def describe(path: str, about: Manifest) -> None:
-    """Give the file at `path` this manifest.
+    """Write the manifest of the file at `path`.
 
     Raises:
-        CannotWrite: it has the one that it had.
+        CannotWrite: it cannot be written; the former manifest stays.
     """
     with writing(path):
         handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=NEW)
@@ -286,10 +285,10 @@ def describe(path: str, about: Manifest) -> None:
 
 
 def copy_out(home: str, name: str, to: str) -> None:
-    """Write a backup and its manifest to a file elsewhere, and hold what was written against what was read.
+    """Copy a backup and its manifest to another path, and verify the copy by its hash.
 
     Raises:
-        CannotWrite: it cannot be written there; nothing of it is left.
+        CannotWrite: it cannot be written there; nothing is left behind.
     """
     source, target = path_of(home, name), os.path.abspath(to)
     check_space(os.path.dirname(target), size_of(source))
@@ -309,7 +308,7 @@ def copy_out(home: str, name: str, to: str) -> None:
 
 
 def remove(home: str, name: str) -> None:
-    """Remove a backup: the database first, because a manifest alone is nothing."""
+    """Remove a backup: the database first, because a manifest alone is not listed."""
     path = path_of(home, name)
     for file in (path, f"{path}-wal", f"{path}-shm", f"{path.removesuffix('.db')}.json"):
         with suppress(FileNotFoundError):
@@ -317,8 +316,13 @@ def remove(home: str, name: str) -> None:
 
 
 def rotate(home: str, *, keep: int, weeks: int) -> list[str]:
-    """Remove what is too many: of the scheduled, all but the newest and one for each week before them; of those made
-    before a change, all but the last two of each kind. What was made by hand stays. The names of what went.
+    """Remove surplus backups.
+
+    Of scheduled backups, keep the newest `keep` and one for each of `weeks` earlier weeks. Of backups made before a
+    change, keep the last two of each kind. Backups made by hand stay.
+
+    Returns:
+        The names of the removed backups.
     """
     found = listed(home)
     scheduled = [one for one in found if one.kind == "scheduled"]
@@ -332,19 +336,19 @@ def rotate(home: str, *, keep: int, weeks: int) -> list[str]:
 
 
 def note_failure(home: str, at: str, error: str) -> None:
-    """Leave word that a backup failed, until one succeeds."""
+    """Record that a backup failed, until one succeeds."""
     with suppress(OSError), open(os.path.join(home, _FAILURE), "w", encoding="utf-8") as file:
         json.dump({"at": at, "error": error}, file)
 
 
 def forget_failure(home: str) -> None:
-    """A backup succeeded."""
+    """Delete the record of a failed backup."""
     with suppress(OSError):
         os.unlink(os.path.join(home, _FAILURE))
 
 
 def failure(home: str) -> dict[str, str] | None:
-    """When and why the last backup failed; None where none has since the last that succeeded."""
+    """Return when and why the last backup failed; None if one has succeeded since."""
     try:
         with open(os.path.join(home, _FAILURE), encoding="utf-8") as file:
             return dict(json.load(file))
@@ -353,9 +357,9 @@ def failure(home: str) -> dict[str, str] | None:
 
 
 def _one_a_week(older: list[Manifest], weeks: int) -> set[str]:
-    """The oldest of each of the last weeks: it moves to the next week as time goes by, and is not lost on the way."""
+    """Return the oldest backup of each of the last weeks. The oldest survives each later call as weeks pass."""
     by_week: dict[int, str] = {}
-    for one in older:  # newest first, so the oldest of a week is what stands at last
+    for one in older:  # newest first, so the last one set is the oldest of its week
         by_week[int(from_text(one.at).timestamp() // _WEEK_SECONDS)] = one.name
     return {by_week[week] for week in sorted(by_week, reverse=True)[:weeks]}
 
@@ -369,7 +373,7 @@ def _names(home: str) -> list[str]:
 
 
 def _clear(home: str) -> None:
-    """Remove what was begun and not finished, and manifests without a backup. Only for the lock's holder."""
+    """Remove unfinished files, and manifests without a backup. Only for the holder of the lock."""
     for name in os.listdir(folder(home)):
         alone = is_name(name.removesuffix(".json")) and not os.path.exists(path_of(home, name.removesuffix(".json")))
         if name.startswith(NEW) or (name.endswith(".json") and alone):
@@ -377,30 +381,29 @@ def _clear(home: str) -> None:
                 os.unlink(os.path.join(folder(home), name))
 
 
-# Another database takes the place of the one that a home has: all of it, or nothing.
-#
-# A log must never lie beside a database that it was not written for, and two files cannot be exchanged at once. So
-# the new database is first made whole under a name of its own: that renaming is the moment at which it holds. From
-# then on whoever opens the home, today or after a power cut, does the rest: removes the old log and everything
-# derived from the old rows, and renames. Only for the holder of the home's lock.
+# Replacing the database of a home. Only for the holder of the home's lock.
 
-#: A database that is to take the place of the present one, and is whole.
+#: A complete database that is waiting to replace the present one.
 NEXT: Final = f"{DATABASE}.next"
-#: What the process that was shown a plan for it answers, if it may be done.
+#: The answer of a parent process that agrees to a plan.
 GO: Final = "go"
 
 
 def begun(home: str) -> str:
-    """A path for the new database while it is being made; what an earlier attempt left there is removed."""
+    """Return a path for a new database while it is made; remove what an earlier attempt left behind."""
     clear(home)
     return unfinished(home)
 
 
 def replace(home: str, database: str) -> None:
-    """Put a database that is whole, synced and without a log in the place of the home's.
+    """Replace the home's database with a complete, synced one without a log.
+
+    A log must never lie beside a database that it was not written for, and two files cannot be replaced atomically. So
+    the new database is first renamed to `NEXT`, which commits the replacement; `finish` does the rest. If that is
+    interrupted, even by a power cut, the next process that opens the home calls `finish`.
 
     Raises:
-        CannotWrite: nothing was changed, or the next start finishes it.
+        CannotWrite: nothing was changed, or the next start finishes the replacement.
     """
     with writing(home):
         os.replace(database, inside(home, NEXT))
@@ -409,10 +412,10 @@ def replace(home: str, database: str) -> None:
 
 
 def finish(home: str) -> bool:
-    """Do what is left of a replacement that was begun; False where there is none.
+    """Finish a replacement that was begun; return False if there is none.
 
     Raises:
-        CannotWrite: it cannot be done now; the next start tries again.
+        CannotWrite: it cannot be finished now; the next start tries again.
     """
     waiting, place = inside(home, NEXT), inside(home, DATABASE)
     if not os.path.exists(waiting):
@@ -431,7 +434,7 @@ def finish(home: str) -> bool:
 
 
 def clear(home: str) -> None:
-    """Remove what was begun and never became whole."""
+    """Remove new databases that were never completed."""
     with suppress(FileNotFoundError), os.scandir(home) as found:
         for entry in found:
             if entry.name.startswith(NEW) and ".db" in entry.name:
@@ -439,12 +442,7 @@ def clear(home: str) -> None:
                     os.unlink(entry.path)
 
 
-# Copies of a database that others are writing, and the proof that a copy is what it was made from.
-#
-# SQLite's backup API copies pages inside one read transaction, and the rows of the source are hashed inside the same
-# one: copy and hash are of one moment by construction, whoever commits meanwhile. A reader of a write-ahead log keeps
-# no writer waiting; only the log cannot be emptied until it is done. The copy is a single file without a log of its
-# own.
+# Copying a live database.
 
 _PAGES_AT_ONCE = 1024
 _PATIENCE_MS = 5000
@@ -452,12 +450,12 @@ _PATIENCE_MS = 5000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
-    """What a database holds, without a word of it.
+    """A summary of a database's content, without user text.
 
     Attributes:
-        rows: how many rows each table has.
-        hash: over all rows of all tables, as `row_hash` makes it.
-        schema: the number of its last migration; 0 where it is no memory database.
+        rows: number of rows per table.
+        hash: over all rows of all tables (`runtime.soundness.whole`).
+        schema: number of the last migration; 0 if the file is no memory database.
     """
 
     rows: Mapping[str, int]
@@ -466,7 +464,11 @@ class Content:
 
 
 def copy(source: str, target: str) -> Content:
-    """Copy the database at `source` into the new file `target`; what it held, read in the same transaction.
+    """Copy the database at `source` into the new file `target`; return its content in the same transaction.
+
+    SQLite's backup API copies pages inside one read transaction. The rows of the source are hashed in the same
+    transaction, so copy and hash show the same moment regardless of concurrent commits. A WAL reader does not block
+    writers; the log just cannot be truncated until the reader ends. The copy is a single file without a log.
 
     Raises:
         Corrupt: a page or a row of the source cannot be read.
@@ -482,7 +484,7 @@ def copy(source: str, target: str) -> Content:
             made: Connection = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             with translated():
-                # Nobody reads the file before it is whole, and then it is synced.
+                # The file is not used before it is complete, and it is synced below.
                 list(made.execute("pragma journal_mode = off; pragma synchronous = off"))
                 with made.backup("main", origin, "main") as backup:
                     while not backup.done:
@@ -496,7 +498,7 @@ def copy(source: str, target: str) -> Content:
 
 
 def content(path: str) -> Content:
-    """What a database holds.
+    """Return a summary of a database's content.
 
     Raises:
         Corrupt: it cannot be read.
@@ -506,7 +508,7 @@ def content(path: str) -> Content:
 
 
 def complaints(path: str) -> list[str]:
-    """What SQLite's own checks, full-text indexes and foreign keys included, find wrong with a database."""
+    """Return the errors of SQLite's own checks, including full-text indexes and foreign keys."""
     with _reading(path) as connection, translated():
         found = [str(row[0]) for row in connection.execute("pragma integrity_check")]
         found = [] if found == ["ok"] else found
@@ -517,7 +519,7 @@ def complaints(path: str) -> list[str]:
 
 
 def schema_of(path: str) -> int:
-    """The number of a database's last migration; 0 where it has none.
+    """Return the number of a database's last migration; 0 if it has none.
 
     Raises:
         Corrupt: it cannot be read.
@@ -527,7 +529,7 @@ def schema_of(path: str) -> int:
 
 
 def check_schema(path: str) -> int:
-    """The number of a database's last migration.
+    """Return the number of a database's last migration, if this version can open it.
 
     Raises:
         Corrupt: it is no memory database.
@@ -545,7 +547,7 @@ def check_schema(path: str) -> int:
 
 
 def schema_faults(path: str) -> list[str]:
-    """What of a database's tables, indexes and triggers is not what its migrations make.
+    """Return the tables, indexes and triggers that differ from what the migrations make.
 
     Raises:
         Corrupt: it cannot be read.
@@ -561,7 +563,7 @@ def schema_faults(path: str) -> list[str]:
 
 
 def merge_log(path: str) -> None:
-    """Bring what stands in a database's log into its file, and let the log go; for a database nobody else has open."""
+    """Merge a database's log into its file and truncate it; no other process may have the database open."""
     _alone(path, "pragma wal_checkpoint(truncate)")
     _sync(path)
 
@@ -580,7 +582,7 @@ def _schema(connection: Connection) -> int:
 
 @contextmanager
 def _reading(path: str) -> Generator[Connection]:
-    """A connection inside one read transaction, which is one moment of the database."""
+    """Yield a read-only connection inside one read transaction."""
     with translated():
         connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     try:
@@ -594,12 +596,12 @@ def _reading(path: str) -> Generator[Connection]:
 
 
 def _without_log(path: str) -> None:
-    """A copy of a database with a log says that it has one, too, and could not be opened where nothing may be made."""
+    """Switch a copy out of WAL mode; a WAL database cannot be opened in a read-only directory."""
     _alone(path, "pragma journal_mode = delete")
 
 
 def _alone(path: str, statement: str) -> None:
-    """Run one statement on a database that nobody else has open."""
+    """Run one statement on a database that no other process has open."""
     with translated():
         connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -616,26 +618,14 @@ def _sync(path: str) -> None:
         os.close(handle)
 
 
-# What never changes, held against the newest backup: how damage is noticed in tables whose rows bear no seal.
-#
-# A vector, what a decision about a turn rested on, and who said something when, are written once. Where the same row
-# says something else in the backup, one of the two was changed by nobody. A vector that was made again differs in
-# many of its numbers, if at all; damage differs in a few, and what it does to the length of a vector is seen without
-# a backup.
-#
-# A backup may be of another past: a memory that was put away, or one that an older backup took the place of. Its rows
-# have the same numbers and nothing else in common with those of here. So a row is the same one where at least one of
-# the columns by which it is known is the same.
-#
-# The project of a row changes where two are put together, and with it the seal of a memory, which is looked at by
-# itself. So another project is damage unless the one of the backup is no more and the one of here is there.
+# Damage detection in columns without a seal, by comparison with the newest backup.
 
 _MOST_NUMBERS: Final = 4
 _VECTORS: Final = (
     "select here.vector, kept.vector from main.vectors as here join kept.vectors as kept"
     " using (owner_kind, owner_id, space_id, part) where here.vector <> kept.vector"
 )
-#: By table: its key, the columns that nobody changes once a row is there, and what rows they are that of.
+#: By table: its key, the columns that never change, and a condition for the rows to compare.
 _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
     "thread_decisions": ("seq", ("turn_id", "at", "action", "similarity", "reason", "weighed"), "true"),
     "events": (
@@ -671,14 +661,14 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
 }
 
 
-#: Tables whose project no seal covers, and what it is where nobody put it there.
+#: Tables whose project no seal covers, and the condition for a project that no merge explains.
 _OF_PROJECTS: Final = ("events", "turns")
 _MISPLACED: Final = (
     "here.project_id is not kept.project_id and (kept.project_id is null or here.project_id is null"
     " or kept.project_id in (select id from main.projects)"
     " or here.project_id not in (select id from main.projects))"
 )
-#: By table: columns of which no two rows have the same values.
+#: By table: identifying columns; no two rows share their values.
 _KNOWN_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "thread_decisions": ("turn_id", "at"),
     "events": ("id", "row_hash"),
@@ -688,7 +678,20 @@ _KNOWN_BY: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def differing(path: str, backup: str) -> dict[str, int]:
-    """How many rows that never change differ from those of a backup of the same schema, by table; none are left out.
+    """Count by table the rows that never change but differ from a backup of the same schema.
+
+    Vectors, the evidence of thread decisions, and who said something when, are written once. If such a row differs from
+    the backup, one of the two is damaged. A recomputed vector differs in many of its numbers, if at all; damage changes
+    a few. A change of a vector's length is found without a backup.
+
+    A backup may come from a different history: a memory that was reset, or one that an older backup replaced. Its rows
+    have the same numbers but unrelated content. So two rows count as the same only if an identifying column is equal.
+
+    Merging projects changes a row's project. So a different project counts as damage unless the backup's project no
+    longer exists and the present one does. The seal of a memory, which covers its project, is checked separately.
+
+    Returns:
+        Tables with at least one difference.
 
     Raises:
         Corrupt: one of the two cannot be read.

@@ -1,4 +1,10 @@
-"""Backups in the course of things: when the next one is due, which go, and what is said of them."""
+"""Making, verifying and scheduling backups.
+
+A backup is a copy of the database while it is in use; it counts as a backup only after it is verified. Copying and
+verifying run in a separate process at low priority, because hashing rows in the daemon would delay its hooks:
+
+    python -m filrouge.maintenance.backup_service HOME KIND MOMENT
+"""
 
 from __future__ import annotations
 
@@ -26,15 +32,8 @@ from filrouge.runtime.signals import Every
 from filrouge.runtime.soundness import faults, progress
 from filrouge.runtime.sqlite import Database
 
-# Backing up: a copy of the database while it is in use, verified before it is called a backup.
-#
-# The copy and the verifying are a process of their own, behind everything else on the machine: a daemon that hashed
-# its rows itself would answer its hooks later.
-#
-#     python -m filrouge.maintenance.backup_service HOME KIND MOMENT
-
 _ALL: Final = ("equal", "sound", "seals", "journal")
-#: A copy of some gigabytes on a slow disk.
+#: Timeout: enough for a copy of several gigabytes on a slow disk.
 _LONGEST_SECONDS: Final = 3600.0
 _NICE: Final = 10
 _LOOK_SECONDS: Final = 0.2
@@ -44,9 +43,9 @@ def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEA
     """Make a backup of the home's database in this process.
 
     Args:
-        kind: before a migration nothing but equality is verified: what an older schema sealed is not known here.
-        at: the moment that it bears.
-        left: bytes that must be free afterwards.
+        kind: `before-migration` verifies only equality, because this version does not know an older schema's seals.
+        at: the time recorded in the backup.
+        left: bytes that must stay free.
 
     Raises:
         NotFound: there is no database.
@@ -83,17 +82,17 @@ def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEA
 
 
 def rewritten(path: str, new: str) -> Manifest | None:
-    """Put a rewritten file in the place of the backup at `path`, proven and with a manifest that is true of it.
+    """Replace the backup at `path` with a rewritten file, verify it and update its manifest.
 
     Args:
-        new: the file, in the same directory, without a log; of the present schema.
+        new: the file, in the same directory, without a log, of the present schema.
 
     Returns:
-        The manifest; None where the backup had none: then none is made up.
+        The new manifest; None if the backup had none.
 
     Raises:
-        Corrupt: the new file is damaged; the backup is what it was.
-        CannotWrite: it cannot take its place.
+        Corrupt: the new file is damaged; the backup is unchanged.
+        CannotWrite: the file cannot be put in its place.
     """
     about, held = backup_files.read_manifest(path), backup_files.content(new)
     verified = (*_ALL[:1], *verify(new, None))
@@ -109,14 +108,14 @@ def rewritten(path: str, new: str) -> Manifest | None:
 
 
 def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str, ...]:
-    """What holds of a copy: `equal` to what it was made from, `sound`, every `seal`, and the `journal`.
+    """Verify a copy and return the passed checks: `equal` to its source, `sound`, every `seal`, the `journal`.
 
     Args:
-        expected: the hash of what it was made from; None where nobody knows it.
-        sealed: also look at seals and journal, which needs the present schema.
+        expected: hash of the source; None if unknown.
+        sealed: also check the database, seals and journal, which needs the present schema.
 
     Raises:
-        Corrupt: something does not hold, with what.
+        Corrupt: a check failed; the message says which.
     """
     remedy = "Run `filrouge doctor --deep`; older backups are untouched."
     if expected is not None and backup_files.content(path).hash != expected:
@@ -137,13 +136,13 @@ def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str
 
 
 def in_a_process(home: str, kind: Kind, at: datetime, leaving: Flag) -> Manifest:
-    """`back_up` in a process of its own, which this one waits for.
+    """Run `back_up` in a separate process and wait for it.
 
     Args:
-        leaving: where it is set, the process is ended, and with it the backup.
+        leaving: if set, the process is killed and the backup is abandoned.
 
     Raises:
-        FilrougeError: as `back_up` does; `Busy` where it was ended.
+        FilrougeError: as from `back_up`; `Busy` if the process was killed.
     """
     command = [sys.executable, "-P", "-m", __name__, home, kind, to_text(at)]
     try:
@@ -161,7 +160,7 @@ def in_a_process(home: str, kind: Kind, at: datetime, leaving: Flag) -> Manifest
 
 
 def _said(process: subprocess.Popen[str], leaving: Flag) -> dict[str, Any]:
-    """What the process says at its end."""
+    """Wait for the process and return its output, parsed from JSON."""
     deadline = monotonic() + _LONGEST_SECONDS
     while True:
         try:
@@ -176,7 +175,7 @@ def _said(process: subprocess.Popen[str], leaving: Flag) -> dict[str, Any]:
 
 
 def main(words: list[str]) -> int:
-    """Make one backup and print its manifest, or what went wrong."""
+    """Make one backup and print its manifest or the error as JSON."""
     home, kind, at = words
     if kind not in get_args(Kind):
         raise ValueError(f"no kind of backup: {kind}")
@@ -207,21 +206,21 @@ if __name__ == "__main__":
 _LOG = logging.getLogger(__name__)
 _SCHEDULE_SECONDS: Final = 300.0
 _HOUR: Final = 3600.0
-#: A backup that failed is tried again so much later, not at every look.
+#: Delay before a failed backup is tried again.
 _AGAIN_SECONDS: Final = _HOUR
 
 
 def by_hand(parts: Parts) -> dict[str, Any]:
-    """Make a backup now; what it holds.
+    """Make a backup now and return its manifest.
 
     Raises:
-        FilrougeError: as `back_up` does.
+        FilrougeError: as from `back_up`.
     """
     return _made(parts, "hand").to_json()
 
 
 def described(home: str) -> dict[str, Any]:
-    """Every backup, newest first; when the newest good one was made; and how the last one failed, if it did."""
+    """Return every backup, newest first, the time of the newest good one, and the last failure, if any."""
     found, good = backup_files.listed(home), backup_files.newest(home)
     return {
         "backups": [one.to_json() | {"path": backup_files.path_of(home, one.name)} for one in found],
@@ -231,16 +230,16 @@ def described(home: str) -> dict[str, Any]:
 
 
 def in_brief(home: str) -> dict[str, Any]:
-    """The same for a status: how many there are instead of each."""
+    """Return the same for a status, with the number of backups instead of the list."""
     found = described(home)
     return found | {"backups": len(found["backups"])}
 
 
 def back_up_if_due(parts: Parts) -> Manifest | None:
-    """Make the scheduled backup, and let go of those that are too many; None where none is due.
+    """Make the scheduled backup and remove surplus ones; return None if none is due.
 
     Raises:
-        FilrougeError: it failed, which `status` and `doctor` say until one succeeds.
+        FilrougeError: it failed; `status` and `doctor` report it until a backup succeeds.
     """
     settings, mark = parts.readers.here(lambda tx: (parts.settings(tx), progress(tx)))
     if not settings.backup_hours or not _is_due(parts, settings.backup_hours * _HOUR, mark):
@@ -252,7 +251,7 @@ def back_up_if_due(parts: Parts) -> Manifest | None:
 
 
 def backup_watch(parts: Parts) -> Every:
-    """Looks every five minutes whether a backup is due."""
+    """Return a periodic task that checks every five minutes whether a backup is due."""
     return Every(_SCHEDULE_SECONDS, lambda: back_up_if_due(parts), name="backup", failed="the scheduled backup failed")
 
 
@@ -260,7 +259,7 @@ def _made(parts: Parts, kind: backup_files.Kind) -> Manifest:
     try:
         made = in_a_process(parts.home, kind, parts.clock.now(), parts.leaving)
     except (Busy, NotFound):
-        raise  # nothing is wrong with the memory or its place
+        raise  # neither is a fault of the memory or of the backup directory
     except FilrougeError as error:
         backup_files.note_failure(parts.home, to_text(parts.clock.now()), error.message)
         raise
@@ -270,7 +269,7 @@ def _made(parts: Parts, kind: backup_files.Kind) -> Manifest:
 
 
 def _is_due(parts: Parts, seconds: float, mark: str) -> bool:
-    """True where so long ago nothing was backed up, something has changed since, and none failed just now."""
+    """Return True if the last backup is old enough, something has changed since, and none failed recently."""
     now, last, failed = parts.clock.now(), backup_files.newest(parts.home), backup_files.failure(parts.home)
     if failed and (now - from_text(failed["at"])).total_seconds() < min(seconds, _AGAIN_SECONDS):
         return False

@@ -1,4 +1,12 @@
-"""Consolidation: when two memories are one or contradict each other, and the plan and progress of a run.
+"""Rules for duplicates and contradictions between memories, and the plan and progress of a consolidation run.
+
+Two memories are duplicates only if each already says what the other says, with the same numbers, names and values, in
+the same words or in words of nearly the same meaning. The rules are those that compare a new statement with known
+memories (`extraction.decide`), applied in both directions. Merging is the stricter use: a wrong merge hides a true
+statement, a missed one leaves a repetition (`bench/merging.py` measures it). A contradiction is only put up for review.
+
+No rule crosses a project, a user or a scope. Memories of kind `rule` are not merged or compared, and a pinned memory is
+never merged away.
 
 Pure: no database, no file.
 """
@@ -19,21 +27,15 @@ from filrouge.maintenance.models import KINDS, Garden, GardenStep, StepKind
 from filrouge.memories.models import SUMS, Conflict, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.runtime.feed_messages import Topic
 
-# When two things that are known are one, and which of them stays; when they cannot both hold.
-#
-# The rules are those by which a new statement meets what is known (`extraction.decide`), asked both ways and of two
-# that are live already. Merging is the more careful of the two: a wrong merge hides what was true, a missed one
-# leaves a repetition. So two memories are one only where each already says what the other says, with the same
-# numbers, names and values, and either in the same words or in words that mean nearly the same (`bench/merging.py`
-# measures what that lets through). A contradiction is only put before the user.
-#
-# Nothing crosses a project, a user or a scope. Rules are left alone, and what is pinned is never merged away.
-
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 
 def may_be_one(one: Memory, other: Memory) -> bool:
-    """True for two live memories of one place and kind that nobody set apart: no rules, and at most one is pinned."""
+    """Return True if two memories are eligible to merge.
+
+    Both are live, of one scope and kind. Rules, disabled memories and memories with a timeframe are not eligible; at
+    most one of the two is pinned, and their keys do not differ.
+    """
     if one.id == other.id or not _of_one_place(one, other) or one.kind != other.kind or one.kind == "rule":
         return False
     if (one.pinned and other.pinned) or one.disabled or other.disabled:
@@ -43,10 +45,10 @@ def may_be_one(one: Memory, other: Memory) -> bool:
 
 
 def is_same(one: Memory, other: Memory, similarity: float) -> bool:
-    """True where two memories that may be one say the same.
+    """Return True if two memories that may be merged say the same.
 
     Args:
-        similarity: calibrated, of their texts; 0.0 where it is not known.
+        similarity: calibrated similarity of their texts; 0.0 if unknown.
     """
     if not may_be_one(one, other):
         return False
@@ -58,23 +60,23 @@ def is_same(one: Memory, other: Memory, similarity: float) -> bool:
 
 
 def rank(memory: Memory) -> tuple[bool, bool, int, int, str]:
-    """Who stays comes first: the pinned; a core fact; what is trusted more; what was said more often; the older."""
+    """Sort key; the memory to keep comes first: pinned, core fact, more trusted, more often mentioned, older."""
     return not memory.pinned, memory.key is None, -memory.trust, -memory.mention_count, memory.id
 
 
 def kept_of(one: Memory, other: Memory) -> tuple[Memory, Memory]:
-    """Which of two stays, then which goes."""
+    """Return the memory to keep, then the one to merge into it."""
     first, second = sorted((one, other), key=rank)
     return first, second
 
 
 def contradiction(one: Memory, other: Memory, similarity: float) -> tuple[Memory, Memory, str] | None:
-    """The newer, the older and why they cannot both hold; None where they can, as far as rules can tell."""
+    """Return the newer memory, the older one and why they contradict; None if no rule finds a contradiction."""
     if not _of_one_place(one, other) or "rule" in (one.kind, other.kind) or one.kind in SUMS or other.kind in SUMS:
         return None
     older, newer = sorted((one, other), key=lambda memory: (memory.valid_from, memory.id))
     if {cited.turn_id for cited in older.evidence} & {cited.turn_id for cited in newer.evidence}:
-        return None  # who says both in one breath means both
+        return None  # a person who says both in one turn means both
     found = decide(stated(newer), [Neighbour(memory=older, similarity=similarity)], without=_unsure(newer, older))
     match found:
         case Update(reason=reason) | Conflict(reason=reason):
@@ -84,12 +86,12 @@ def contradiction(one: Memory, other: Memory, similarity: float) -> tuple[Memory
 
 
 def concept_key(text: str) -> frozenset[str]:
-    """What makes two concepts one: their content words, bridged between languages, without plurals and order."""
+    """Return the content words of a concept, without order, plurals and differences of language."""
     return frozenset(content(text))
 
 
 def is_same_concept(one: Memory, other: Memory) -> bool:
-    """True for two concepts of one place that are spelt or said in another way."""
+    """Return True for two concepts of one scope that differ only in spelling or wording."""
     if one.id == other.id or not one.kind == other.kind == "concept" or not _of_one_place(one, other):
         return False
     key = concept_key(one.text)
@@ -97,7 +99,7 @@ def is_same_concept(one: Memory, other: Memory) -> bool:
 
 
 def stated(memory: Memory) -> Statement:
-    """What a memory says, as a statement that is about to be compared."""
+    """Return a memory as a statement to compare."""
     return Statement(
         kind=memory.kind,
         text=memory.text,
@@ -110,13 +112,13 @@ def stated(memory: Memory) -> Statement:
 
 
 def _of_one_place(one: Memory, other: Memory) -> bool:
-    live = one.state == other.state == "live" and "note" not in (one.kind, other.kind)  # files, which nobody merges
+    live = one.state == other.state == "live" and "note" not in (one.kind, other.kind)  # notes are never merged
     same_project = one.scope.project == other.scope.project or one.scope_name == "user"
     return live and one.scope_name == other.scope_name and one.scope.user == other.scope.user and same_project
 
 
 def _unsure(newer: Memory, older: Memory) -> frozenset[Rule]:
-    """The rules that do not suffice to ask a person: of two that name nothing, or name different things."""
+    """Return the rules too weak to justify a question: for texts without an entity, or with different ones."""
     mine, theirs = profile(newer.text).entity, profile(older.text).entity
     if not mine:
         return frozenset({"newer value"})
@@ -129,7 +131,7 @@ def _says_no_more(mine: Memory, theirs: Memory, similarity: float) -> bool:
 
 
 def _same_values(one: Memory, other: Memory) -> bool:
-    """True where no number, name, value or denial tells the two apart."""
+    """Return True if both have the same numbers, names, values, sentiment and negation."""
     mine, theirs = profile(one.text), profile(other.text)
     if (mine.held, mine.rejects, bool(mine.negated)) != (theirs.held, theirs.rejects, bool(theirs.negated)):
         return False
@@ -138,25 +140,21 @@ def _same_values(one: Memory, other: Memory) -> bool:
     return version(one.text).names == version(other.text).names and one.sentiment == other.sentiment
 
 
-# What a run of the garden would do, as a value that prints itself before anything is done.
-#
-# A plan is a list of small steps in their order. A step names what it is about by ids alone, so that it can be kept,
-# and read again after a crash; what a person reads of it (`told`) is shown and never kept. Nothing here looks at a
-# store: whoever knows the store finds the steps, and whoever does them says what came of each.
+# The plan of a run.
 
-#: Before any run was timed: half a minute to two minutes (GARD-2).
+#: Estimate before any run was timed: half a minute to two minutes (GARD-2).
 _UNTIMED: Final = (30.0, 120.0)
-#: Steps of one kind that are told one by one.
+#: Steps of one kind that are listed one by one.
 _TOLD_EACH: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """A small piece of the work.
+    """A small unit of work, stored by ids only, so that it can be read again after a crash.
 
     Attributes:
-        subject: what it is about: ids and counts, never words.
-        told: what a person reads of it; empty where the count says enough.
+        subject: ids and counts of what the step works on, never words.
+        told: description for the user, shown and never stored; empty if the count is enough.
     """
 
     kind: StepKind
@@ -166,10 +164,10 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """How long a run takes, in seconds, at the least and at the most.
+    """The estimated duration of a run: least and most seconds.
 
     Attributes:
-        from_runs: it was learned from runs of before.
+        from_runs: True if it is based on past runs.
     """
 
     least: float
@@ -182,8 +180,8 @@ class GardenPlan:
     """The steps of a run.
 
     Attributes:
-        memories_until: the number of the last memory that was compared with others for this plan.
-        left: sessions and memories that are left for another run, because there are too many for one.
+        memories_until: sequence number of the last memory compared for this plan.
+        left: sessions and memories beyond the limit of one run, left for the next.
     """
 
     steps: tuple[Step, ...]
@@ -196,12 +194,12 @@ class GardenPlan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many steps there are of each kind, of those kinds that there are any of."""
+        """The number of steps per kind, without kinds that have none."""
         found = Counter(step.kind for step in self.steps)
         return {kind: found[kind] for kind in KINDS if found[kind]}
 
     def lines(self, language: Language) -> Iterator[str]:
-        """The plan for a person, a line at a time."""
+        """Return the plan as text for a user, line by line."""
         words = _WORDS[language]
         left = ["  " + _counted(words["left"], self.left)] if self.left else []
         if not self.steps:
@@ -219,7 +217,7 @@ class GardenPlan:
         yield words["takes"].format(time=_time(self.estimate, words))
 
     def to_json(self, language: Language = "en") -> dict[str, Any]:
-        """The plan for programs, with its text and the question to ask below it."""
+        """Return the plan as JSON, with its text and the question to ask below it."""
         return {
             **self.kept(),
             "left": self.left,
@@ -233,20 +231,20 @@ class GardenPlan:
         }
 
     def kept(self) -> dict[str, Any]:
-        """What is kept of it: counts, never words."""
+        """Return what is stored of the plan: counts, never words."""
         return {"counts": self.counts, "memories_until": self.memories_until}
 
 
 def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps by their kinds, those of one kind as they were."""
+    """Return the steps sorted by kind; steps of one kind keep their order."""
     return tuple(sorted(steps, key=lambda step: KINDS.index(step.kind)))
 
 
 def estimate(steps: Sequence[Step], seconds: Mapping[str, float]) -> Estimate:
-    """How long these steps take.
+    """Estimate how long these steps take.
 
     Args:
-        seconds: of a step of each kind in runs of before; a kind that is missing takes as long as the others do.
+        seconds: seconds per step of each kind in past runs; a missing kind gets the mean of the others.
     """
     known = list(seconds.values())
     if not known:
@@ -257,7 +255,7 @@ def estimate(steps: Sequence[Step], seconds: Mapping[str, float]) -> Estimate:
 
 
 def _counted(forms: str, count: int) -> str:
-    """`one|many`, with the number in it."""
+    """Format `one|many` with the number."""
     one, _, many = forms.partition("|")
     return (one if count == 1 else many or one).format(n=count)
 
@@ -321,13 +319,7 @@ _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
 }
 
 
-# How far a run is, in the words of the wire (GARD-2): `ws:memory_progress`, and what a person reads of it.
-#
-# The wire has four phases, a plan more kinds of steps. `extracting_concepts` counts sessions and nothing else, so
-# that "2/5 sessions" is meant as it is said; `vectorizing` counts batches of vectors; all that weighs what is known
-# already (concepts and memories that are one, contradictions, retention) is `analyzing_preferences`. Within a phase
-# `current` goes from 1 to `total` and leaves nothing out, because messages are a function of the steps that are done:
-# whoever comes late, or after a crash, is told the same ones.
+# Progress messages of a run (GARD-2): `ws:memory_progress` and their labels.
 
 TYPE: Final = "ws:memory_progress"
 Phase = Literal["extracting_concepts", "analyzing_preferences", "vectorizing", "completed"]
@@ -346,13 +338,17 @@ PHASE_OF: Final[Mapping[StepKind, Phase]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryProgress:
-    """One message of a run's progress.
+    """One progress message of a run.
+
+    The protocol has four phases, which group the kinds of steps (`PHASE_OF`). `extracting_concepts` counts sessions and
+    nothing else, so "2/5 sessions" is exact. `vectorizing` counts batches of vectors. `analyzing_preferences` counts
+    the rest. Within a phase `current` goes from 1 to `total` without gaps.
 
     Attributes:
-        garden_id: the run; who is told of several runs tells them apart by it. It is not part of the payload.
-        session_id: the session that was read last; empty where the step was about none.
-        current, total: steps of this phase that are done, and that there are; of the whole run in the last message.
-        consolidated_sessions, new_items: what the run came to, in its last message alone.
+        garden_id: the run, for clients that follow several; not part of the payload.
+        session_id: the session of this step; empty if the step has none.
+        current, total: done steps and all steps of this phase; in the last message, of the whole run.
+        consolidated_sessions, new_items: totals of the run, only in the last message.
     """
 
     topic: ClassVar[Topic] = "progress"
@@ -367,7 +363,7 @@ class MemoryProgress:
     new_items: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The message as it goes over the wire."""
+        """Return the message as it is sent."""
         payload: dict[str, Any] = {
             "session_id": self.session_id,
             "current": self.current,
@@ -381,10 +377,12 @@ class MemoryProgress:
 
 
 def messages(garden: Garden, done: Sequence[GardenStep]) -> list[MemoryProgress]:
-    """The messages of a run, in order.
+    """Return the messages of a run, in order.
+
+    They are computed from the done steps, so a late client, or one after a crash, gets the same messages.
 
     Args:
-        done: the steps that are done, in order.
+        done: the done steps, in order.
     """
     so_far, found = Counter[Phase](), list[MemoryProgress]()
     for step in done:
@@ -394,14 +392,14 @@ def messages(garden: Garden, done: Sequence[GardenStep]) -> list[MemoryProgress]
 
 
 def message(garden: Garden, step: GardenStep, current: int) -> MemoryProgress:
-    """The message of a step, the `current`th of its phase."""
+    """Return the message of a step, the `current`th of its phase."""
     phase = PHASE_OF[step.kind]
     total = sum(garden.counts.get(kind, 0) for kind in kinds_of(phase))
     return MemoryProgress(garden_id=garden.id, session_id=step.session, current=current, total=total, phase=phase)
 
 
 def completed(garden: Garden) -> MemoryProgress:
-    """The last message of a run that is completed."""
+    """Return the last message of a completed run."""
     return MemoryProgress(
         garden_id=garden.id,
         session_id="",
@@ -415,12 +413,12 @@ def completed(garden: Garden) -> MemoryProgress:
 
 
 def kinds_of(phase: Phase) -> list[StepKind]:
-    """The kinds of steps that a phase counts."""
+    """Return the kinds of steps that a phase counts."""
     return [kind for kind, other in PHASE_OF.items() if other == phase]
 
 
 def label(payload: Mapping[str, Any], language: Language) -> str:
-    """What a person reads of a payload: `Extraction des concepts... (2/5 sessions)`."""
+    """Return a payload as text for the user: `Extraction des concepts... (2/5 sessions)`."""
     words = _LABELS[language]
     if payload["status"] == "completed":
         sessions, items = int(payload["consolidated_sessions"]), int(payload["new_items"])

@@ -1,4 +1,4 @@
-"""Decay and retention: how lively a memory is, and what is kept for how long.
+"""Decay of memories, and the retention policy.
 
 Pure: no database, no file.
 """
@@ -14,19 +14,9 @@ from typing import Final
 from filrouge.maintenance.models import Cutoffs
 from filrouge.memories.models import Kind, Memory
 
-# Decay: how lively a memory is, from when it was last said or used and how often (MEM-4).
-#
-# Forgetting is exponential, and what is met again fades more slowly (Ebbinghaus 1885; the spacing effect). A memory's
-# vitality is 1 when it is said or used, and halves with every half-life after that; its half-life is that of its
-# kind, longer by the share in which it was met again:
-#
-#     vitality = 0.5 ^ (days since it was met last / (half-life of its kind x (1 + log2(mentions + uses / 2))))
-#
-# Nothing is stored but what happened, so nothing has to be swept, a clock that was wrong does no harm, and the same
-# is true after a rebuild. Vitality is shown and orders; nothing is deleted because it faded, and what the user pinned
-# or laid down as a rule does not fade.
+# Decay (MEM-4).
 
-#: Days in which what nobody speaks of loses half of its vitality.
+#: Half-life in days, by kind.
 HALF_LIVES: Final[Mapping[Kind, float]] = {
     "intent": 14.0,
     "episode": 30.0,
@@ -37,13 +27,24 @@ HALF_LIVES: Final[Mapping[Kind, float]] = {
     "constraint": 180.0,
     "preference": 365.0,
 }
-#: Below this a memory counts as faded.
+#: A memory below this vitality counts as faded.
 FADED: Final = 0.05
 _SECONDS: Final = 86_400.0
 
 
 def vitality(memory: Memory, now: datetime) -> float:
-    """How lively a memory is, in [0, 1]; 1 for what is pinned and for rules, and before its time."""
+    """Return the vitality of a memory, in [0, 1]; 1 if it does not fade, or if `now` is before it was met.
+
+    Forgetting is exponential, and repeated memories fade more slowly (Ebbinghaus 1885; the spacing effect). Vitality is
+    1 when a memory is mentioned or used, and halves with every half-life after that. The half-life depends on the
+    memory's kind and grows with repetition:
+
+        vitality = 0.5 ^ (days since last met / (half-life of its kind x (1 + log2(mentions + uses / 2))))
+
+    Vitality is computed from stored events and not stored itself. So no periodic update is needed, a wrong clock does
+    no lasting harm, and a rebuild gives the same values. Vitality is shown and used for ordering; nothing is deleted
+    because it faded.
+    """
     if fades_not(memory):
         return 1.0
     days = max(0.0, (now - met_last(memory)).total_seconds() / _SECONDS)
@@ -51,7 +52,7 @@ def vitality(memory: Memory, now: datetime) -> float:
 
 
 def half_life(memory: Memory) -> float:
-    """Days in which a memory loses half of its vitality; infinite for what does not fade."""
+    """Return the days in which a memory loses half of its vitality; infinite if it does not fade."""
     if fades_not(memory):
         return math.inf
     met = max(1, memory.mention_count) + max(0, memory.uses) / 2
@@ -59,37 +60,35 @@ def half_life(memory: Memory) -> float:
 
 
 def fades_not(memory: Memory) -> bool:
-    """True for what the user pinned or laid down as a rule."""
+    """Return True for pinned memories and rules."""
     return memory.pinned or memory.kind == "rule"
 
 
 def met_last(memory: Memory) -> datetime:
-    """When a memory was said or used last."""
+    """Return when a memory was last mentioned or used."""
     moments = (memory.created_at, memory.last_mention, memory.last_used)
     return max(moment for moment in moments if moment is not None)
 
 
-# Retention: what is kept for how long, and how much sooner it goes where the whole grows beyond its cap (GARD-5).
-#
-# What people and agents said is kept, and so is whatever a memory cites. What tools put out is raw material and goes
-# after a season, noise that capture filtered after a month, the log of recalls and answers that nobody could read
-# after a season. Where the home is larger than its cap, the same goes sooner, in steps, and never what was said: if
-# that is not enough, it is for the user to decide, who is told.
+# Retention (GARD-5).
 
-#: By how much sooner things go at each step of pressure, and the least that is kept of anything.
+#: Divisors of the retention times at each pressure step, and the least time that anything is kept.
 PRESSURES: Final = (1, 3, 12)
 _LEAST: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """Days that things are kept; 0 = for ever.
+    """Days that rows are kept; 0 means for ever.
+
+    What people and agents said is kept, and so is everything that a memory cites. Above the size cap, these times are
+    shortened in steps. What was said is never deleted for size; if shortening is not enough, the user gets a warning.
 
     Attributes:
-        tools: raw output of tools.
-        noise: what capture filtered.
-        logs: recalls that were made, answers of models that could not be read.
-        cap: bytes of the whole home; 0 = no cap.
+        tools: raw tool output.
+        noise: turns that capture filtered.
+        logs: recalls, and model answers that could not be read.
+        cap: size limit of the whole home in bytes; 0 means no limit.
     """
 
     tools: int = 90
@@ -99,10 +98,10 @@ class Policy:
 
 
 def cutoffs(policy: Policy, now: datetime, pressure: int = 0) -> Cutoffs:
-    """The moments of a policy.
+    """Return the cutoff times of a policy.
 
     Args:
-        pressure: the step, in `range(len(PRESSURES))`; at 0 the policy holds as it stands.
+        pressure: the step, in `range(len(PRESSURES))`; 0 applies the policy unchanged.
     """
     sooner = PRESSURES[pressure]
 
@@ -113,5 +112,5 @@ def cutoffs(policy: Policy, now: datetime, pressure: int = 0) -> Cutoffs:
 
 
 def pressed_further(policy: Policy, size: int, pressure: int) -> int | None:
-    """The next step where the home is still larger than its cap; None where it is not, or nothing is left to press."""
+    """Return the next pressure step if the home exceeds its cap; None if it does not, or at the last step."""
     return pressure + 1 if policy.cap and size > policy.cap and pressure + 1 < len(PRESSURES) else None

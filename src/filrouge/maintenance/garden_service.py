@@ -1,4 +1,13 @@
-"""Tending the garden: what there is to do, when, and how each step is done (GARD-1 to GARD-5)."""
+"""The consolidation run ("garden"): planning it, doing its steps, and starting it (GARD-1 to GARD-5).
+
+A run reads unread sessions, merges duplicate concepts and memories, puts contradictions up for review, queues retention
+and makes missing vectors. It is planned first; the plan and its steps are stored.
+
+The background job `garden` does one step each time it runs. A step is prepared outside any transaction. Its effects,
+its done mark and its counts are then written in one transaction, so a step is done exactly once and a run continues
+after a crash. The result of a run is the sum over its steps. An index of the schema allows one active run at a time.
+Work that appears during a run is left to the next run.
+"""
 
 from __future__ import annotations
 
@@ -59,20 +68,14 @@ from filrouge.search.word_repository import Place
 from filrouge.threads.topics import language_of
 from filrouge.threads.upkeep import late_vector
 
-# Runs of the garden and their steps in the database, and merging two memories that say the same.
+# Stored runs and their steps.
 
-# Runs of the garden and their steps: what is planned, what is done, and what came of it.
-#
-# A step's mark and its counts are written in the transaction of its effects, so a step is done once, wherever a
-# process ends; what a run came to is the sum over its steps. One run is at work at a time: an index of the schema
-# says so.
-
-#: Runs whose pace the next one is estimated by, and whose steps are kept.
+#: Number of latest runs used for the time estimate, and number of latest runs whose steps are kept.
 _TIMED, _KEPT = 5, 20
 
 
 class Gardens:
-    """The runs of one database."""
+    """The stored runs and their steps."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -85,10 +88,10 @@ class Gardens:
         steps: Sequence[GardenStep],
         at: datetime,
     ) -> None:
-        """Note a run with its steps.
+        """Store a run with its steps.
 
         Raises:
-            Busy: another one is at work.
+            Busy: another run is active.
         """
         if (other := self.running()) is not None:
             raise Busy(
@@ -110,10 +113,10 @@ class Gardens:
         )
 
     def get(self, garden_id: str) -> Garden:
-        """One run.
+        """Return one run.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: there is no run with this id.
         """
         row = self._tx.one("gardens.get", {"id": garden_id})
         if row is None:
@@ -121,53 +124,53 @@ class Gardens:
         return _garden(row)
 
     def newest(self, limit: int) -> list[Garden]:
-        """The latest runs, the newest first."""
+        """Return the latest runs, newest first."""
         return [_garden(row) for row in self._tx.all("gardens.newest", {"limit": limit})]
 
     def running(self) -> Garden | None:
-        """The run that is at work."""
+        """Return the active run, or None."""
         row = self._tx.one("gardens.running")
         return _garden(row) if row else None
 
     def last_completed(self) -> Garden | None:
-        """The latest run that was done to its end."""
+        """Return the latest run that completed, or None."""
         row = self._tx.one("gardens.last_completed")
         return _garden(row) if row else None
 
     def next(self, garden_id: str) -> GardenStep | None:
-        """The first step that is not done; None where none is left."""
+        """Return the first step that is not done, or None."""
         row = self._tx.one("gardens.next_step", {"garden_id": garden_id})
         return _step(row) if row else None
 
     def mark(self, garden_id: str, place: int, counts: Mapping[str, int], at: datetime) -> None:
-        """Mark a step as done with what came of it, in the transaction of its effects.
+        """Mark a step as done and store its counts, in the transaction of its effects.
 
         Raises:
-            Busy: it was done meanwhile, or the run is over; the effects must be undone.
+            Busy: the step is already done, or the run is over; the caller must roll back the effects.
         """
         row = {"garden_id": garden_id, "place": place, "result": json.dumps(dict(counts)), "at": to_text(at)}
         if not self._tx.run("gardens.mark_step", row):
             raise Busy(f"Step {place} of the garden {garden_id} was done by another.")
 
     def done(self, garden_id: str, *, behind: int = -1) -> list[GardenStep]:
-        """The steps that are done, in order, behind a place."""
+        """Return the done steps after the place `behind`, in order."""
         rows = self._tx.all("gardens.steps_done", {"garden_id": garden_id, "behind": behind})
         return [_step(row) for row in rows]
 
     def done_of(self, garden_id: str, kinds: Sequence[StepKind]) -> int:
-        """How many steps of these kinds are done."""
+        """Return how many steps of these kinds are done."""
         row = self._tx.one("gardens.count_done", {"garden_id": garden_id, "kinds": json.dumps(list(kinds))})
         return int(row["n"]) if row else 0
 
     def totals(self, garden_id: str) -> dict[str, int]:
-        """What the steps that are done came to together."""
+        """Return the summed counts of the done steps."""
         found = Counter[str]()
         for row in self._tx.all("gardens.results", {"garden_id": garden_id}):
             found.update(json.loads(row["result"]))
         return dict(sorted(found.items()))
 
     def end(self, garden_id: str, at: datetime, *, error: str = "") -> None:
-        """End a run, with what it came to; with an error it failed. Of runs long ago the steps go."""
+        """End a run and store its totals; with an `error` it has failed. Delete the steps of old runs."""
         state = "failed" if error else "completed"
         totals = json.dumps(self.totals(garden_id))
         row = {"id": garden_id, "state": state, "totals": totals, "error": error, "at": to_text(at)}
@@ -175,7 +178,7 @@ class Gardens:
         self._tx.run("gardens.prune", {"keep": _KEPT})
 
     def seconds(self) -> dict[str, float]:
-        """How long a step of each kind took in the latest runs: the median of what lay between two marks."""
+        """Return the median seconds per step of each kind, measured between done marks of the latest runs."""
         spans: dict[str, list[float]] = {}
         before: tuple[str, datetime] | None = None
         for row in self._tx.all("gardens.marks", {"limit": _TIMED}):
@@ -205,24 +208,26 @@ def _step(row: Mapping[str, Any]) -> GardenStep:
     return GardenStep(place=row["place"], kind=row["phase"], subject=json.loads(row["subject"]))
 
 
-# Merging: of two memories that say the same, one stays and gets what speaks for the other, which becomes its history.
-#
-# What goes keeps its words, its evidence and its sessions: it is superseded by the other, so it is found for its own
-# time, and erasing what it rests on takes it along. What stays gets copies of them, and what was added is noted in
-# the journal, so that an undo takes exactly that away again. Trust, confidence and words of what stays are its own.
+# Merging two memories that say the same.
 
 ACTION = "merge"
 
 
 class Merging:
-    """Merges memories of one database. Whether two are one is for the caller to say."""
+    """Merges two memories. The caller decides whether they are the same.
+
+    The memory that goes is superseded by the one that is kept. It keeps its words, evidence and sessions, so a search
+    in its own time still finds it, and erasing its evidence still erases it. The kept memory gets copies of the
+    evidence and sessions that it lacked. The journal records what was copied, so an undo removes exactly that. The kept
+    memory's trust, confidence and words do not change.
+    """
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._writer = MemoryWriter(tx, analyser)
 
     def merge(self, kept: str, gone: str, origin: Origin, reason: str) -> bool:
-        """Let `gone` go into `kept`, in the caller's transaction; False where not both are live."""
+        """Merge `gone` into `kept` in the caller's transaction; return False unless both are live."""
         rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps([kept, gone])})}
         if len(rows) < 2 or any(row["state"] != "live" for row in rows.values()):
             return False
@@ -238,7 +243,14 @@ class Merging:
         return True
 
     def take_back(self, merged: Mapping[str, Any]) -> dict[str, Any]:
-        """Take away from the kept memory what a merge gave it, or give it again; what the journal is to say of it."""
+        """Undo a merge on the kept memory, or redo an undone one.
+
+        Args:
+            merged: the journal's record of the merge, or of its last undo or redo.
+
+        Returns:
+            The record for the journal, with the sign of `by` flipped.
+        """
         kept, back = merged["kept"], -int(merged["by"])
         self._tx.run(
             "memories.merge_mentions",
@@ -258,12 +270,12 @@ class Merging:
         return {**merged, "by": back}
 
     def was_merged(self, one: str, other: str) -> bool:
-        """True where these two were merged once and set apart again: a user said that they are not one."""
+        """Return True if these two were merged once. A user who undid the merge said that they differ."""
         found = Journal(self._tx).of(one)
         return any(entry.action == ACTION and {one, other} <= entry.touches for entry in found)
 
     def _copied(self, kept: Mapping[str, Any], gone: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the kept memory what speaks for the other; what it did not have before."""
+        """Copy the evidence and sessions that the kept memory lacks; return a record of what was added."""
         pair = {"kept": kept["id"], "gone": gone["id"]}
         evidence = [[row["turn_id"], row["start"], row["stop"]] for row in self._tx.all("evidence.copy", pair)]
         sessions = [
@@ -272,7 +284,7 @@ class Merging:
         ]
         first = [kept["first_mention"], min(kept["first_mention"], gone["first_mention"])]
         last = [kept["last_mention"], max(kept["last_mention"], gone["last_mention"])]
-        # A concept counts the sessions that speak of it, and one session may speak of both.
+        # A concept counts the sessions that mention it, and one session may mention both.
         mentions = len(sessions) if kept["kind"] == "concept" else int(gone["mention_count"])
         row = {"id": kept["id"], "by": mentions, "first_0": first[0], "first_1": first[1], "last_0": last[0]}
         self._tx.run("memories.merge_mentions", row | {"last_1": last[1], "back": False})
@@ -287,28 +299,24 @@ class Merging:
         }
 
 
-# What there is to do in the garden: sessions that were not read, concepts and memories that are one, contradictions,
-# texts without vectors.
-#
-# Memories are compared with their nearest once, when they are new: a run goes on behind the last one that an earlier
-# run compared, so many at a time. Two that a user set apart again, or was asked about, are left alone.
+# Finding the work of a run.
 
-#: Of one run: sessions, and memories that are compared with others.
+#: Most sessions that one run reads, and most memories that it compares.
 MOST_SESSIONS, MOST_COMPARED = 2000, 1000
-#: Of a memory that is compared.
+#: Neighbours that each memory is compared with.
 _NEAREST: Final = 6
-#: Texts of one batch of vectors, and texts of one run; the reindex does what is more.
+#: Texts per batch of vectors, and texts per run; the reindex handles the rest.
 _OWNERS, _MOST_OWNERS = 16, 1600
 _LONGEST_TOLD: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
-    """What came of comparing memories.
+    """The result of comparing memories.
 
     Attributes:
-        until: the number of the last that was compared.
-        left: how many are left for another run.
+        until: sequence number of the last memory that was compared.
+        left: memories left for another run.
     """
 
     steps: tuple[Step, ...]
@@ -317,8 +325,10 @@ class Compared:
 
 
 def unread_sessions(parts: Parts, tx: Tx) -> tuple[list[Step], int]:
-    """Two steps for each session that is to be read: what it was about, and what the user stated in it; and how many
-    sessions are left for another run."""
+    """Return two steps for each unread session, and the number of sessions left for another run.
+
+    One step summarises the session; the other looks for what the user stated in it.
+    """
     if parts.settings(tx).extract_provider == "off":
         return [], 0
     found = Analyses(tx, parts.analyser).unread()
@@ -328,7 +338,7 @@ def unread_sessions(parts: Parts, tx: Tx) -> tuple[list[Step], int]:
 
 
 def equal_concepts(parts: Parts, tx: Tx) -> list[Step]:
-    """A step for each concept that another one of its project is as well."""
+    """Return a step for each concept that equals another concept of its project."""
     beside: dict[tuple[str, str | None, frozenset[str]], list[Memory]] = {}
     for row in tx.all("memories.live_concepts"):
         one = memory_from_row(row)
@@ -343,8 +353,11 @@ def equal_concepts(parts: Parts, tx: Tx) -> list[Step]:
 
 
 def compared(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> Compared:
-    """Compare the memories behind a number, so many of them, with those that are nearest to them; none while the index
-    is being filled, because nobody would be near."""
+    """Compare up to `most` memories after sequence number `after` with their nearest neighbours.
+
+    Each memory is compared once, when it is new. Pairs that a user set apart, and memories that the user was asked
+    about, are skipped. Nothing is compared while the vector index is being filled, because neighbours would be missing.
+    """
     if not parts.meaning.ready.is_set():
         return Compared(steps=(), until=after, left=0)
     rows = tx.all("memories.compared", {"after": after, "limit": most})
@@ -372,7 +385,7 @@ def compared(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> 
     merged = _merged(parts, tx, same, known)
     gone = {str(step.subject["gone"]) for step in merged}
     open_ = [one for one in against if gone.isdisjoint((one[0].id, one[1].id)) and _is_open(tx, one[0])]
-    asked = {one[0].id: one for one in reversed(open_)}  # of one memory one question, about the nearest
+    asked = {one[0].id: one for one in reversed(open_)}  # one question per memory, about its nearest neighbour
     steps = (*merged, *(_contradiction(*one) for one in reversed(asked.values())))
     until = max((int(row["seq"]) for row in rows), default=after)
     left = tx.one("memories.not_compared", {"after": until}) or {"n": 0}
@@ -380,7 +393,7 @@ def compared(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> 
 
 
 def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
-    """A step for each batch of texts that lack vectors in the current space."""
+    """Return a step for each batch of texts without vectors in the current space."""
     if parts.meaning.is_lost:
         return []
     kinds: tuple[OwnerKind, ...] = ("memory", "turn")
@@ -393,7 +406,10 @@ def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
 
 
 def _near(parts: Parts, tx: Tx, ids: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Of each memory the nearest with their calibrated similarity; of one without vectors those that share words."""
+    """Return the nearest memories of each memory, with their calibrated similarity.
+
+    A memory without vectors gets the memories that share words with it, at similarity 0.0.
+    """
     meaning = parts.meaning
     memories = parts.memories(tx).some(ids)
     vectors = StoredVectors(tx).some("memory", ids, meaning.space.id)
@@ -412,7 +428,7 @@ def _near(parts: Parts, tx: Tx, ids: Sequence[str]) -> dict[str, dict[str, float
 
 
 def _merged(parts: Parts, tx: Tx, same: Mapping[str, set[str]], known: Mapping[str, Memory]) -> list[Step]:
-    """Who goes into whom: each goes once, into one that stays, and only where those two say the same."""
+    """Choose the merges: each memory goes at most once, into one that stays, and only if those two say the same."""
     merging, gone, steps = Merging(tx, parts.analyser), set[str](), list[Step]()
     for kept in sorted((known[id_] for id_ in same), key=rank):
         if kept.id in gone:
@@ -436,7 +452,7 @@ def _contradiction(newer: Memory, older: Memory, reason: str) -> Step:
 
 
 def _is_open(tx: Tx, newer: Memory) -> bool:
-    """True for a memory that the user was never asked about."""
+    """Return True if the user was never asked about this memory."""
     return tx.one("reviews.get", {"memory_id": newer.id}) is None
 
 
@@ -449,9 +465,7 @@ def _short(text: str) -> str:
     return f"“{line}”" if len(line) <= _LONGEST_TOLD else f"“{line[:_LONGEST_TOLD].rstrip()}…”"
 
 
-# How the steps of the garden are done: each is prepared outside any transaction, and writes in one.
-#
-# Fading is no work: how lively a memory is follows from when it was met (`maintenance.decay`).
+# Doing the steps. Decay is not a step; it is computed when needed (`maintenance.decay`).
 
 About = Mapping[str, Any]
 Counts = Mapping[str, int]
@@ -460,11 +474,11 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effects:
-    """What a step wants written.
+    """The effects of a step.
 
     Attributes:
-        write: writes it, and says what it came to; None = there is more of it, and the step is taken up again.
-        afterwards: done once it is on disk.
+        write: writes the effects and returns the counts; None means that work remains and the step runs again.
+        afterwards: runs after the commit.
     """
 
     write: Callable[[Tx], Counts | None]
@@ -476,7 +490,7 @@ Doer = Callable[[Parts, About], Effects]
 
 
 def read_session(parts: Parts, subject: About) -> Effects:
-    """Read what is new in a session: its summary, its concepts, and when they were spoken of."""
+    """Read what is new in a session: its summary, its concepts and when they were mentioned."""
     found = read_new(parts, Session(host=subject["host"], id=subject["session"]))
     if found is None:
         return Effects(write=lambda _: {})
@@ -485,7 +499,7 @@ def read_session(parts: Parts, subject: About) -> Effects:
 
 
 def read_preferences(parts: Parts, subject: About) -> Effects:
-    """Read what the user stated in a session and nothing was ever made of, as it is read when it comes."""
+    """Extract from the user's turns that no memory cites yet, with the same rules as on capture."""
     session = Session(host=subject["host"], id=subject["session"])
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
     own = [turn for turn in turns if to_be_analysed(turn)]
@@ -511,17 +525,17 @@ def read_preferences(parts: Parts, subject: About) -> Effects:
 
 
 def merge_concepts(parts: Parts, subject: About) -> Effects:
-    """Let a concept go into another."""
+    """Merge a concept into an equal one."""
     return _merging(parts, subject, is_same_concept, "merged_concepts")
 
 
 def merge_memories(parts: Parts, subject: About) -> Effects:
-    """Let a memory go into another that says the same."""
+    """Merge a memory into one that says the same."""
     return _merging(parts, subject, may_be_one, "merged_memories")
 
 
 def ask_about(parts: Parts, subject: About) -> Effects:
-    """Put two memories that cannot both hold before the user."""
+    """Put two contradicting memories up for review."""
 
     def write(tx: Tx) -> Counts:
         known = parts.memories(tx).some([subject["newer"]])
@@ -535,7 +549,7 @@ def ask_about(parts: Parts, subject: About) -> Effects:
 
 
 def make_vectors(parts: Parts, subject: About) -> Effects:
-    """Make the vectors of some texts; of long ones some windows at a time.
+    """Make the vectors of some texts; a long text takes several passes of a few windows each.
 
     Raises:
         EmbedderUnavailable: the model cannot be used.
@@ -570,7 +584,7 @@ def _merging(parts: Parts, subject: About, may: Callable[[Memory, Memory], bool]
             return {}
         kept, gone = known[kept_id], known[gone_id]
         if gone.pinned or rank(gone) < rank(kept):
-            return {}  # the user has had a hand in it since the plan was made
+            return {}  # the user changed one of them after the plan was made
         merged = Merging(tx, parts.analyser).merge(kept_id, gone_id, _gardeners(parts, gone), "they say the same")
         _queue_brief(parts, tx, merged)
         return {counted: int(merged)}
@@ -585,7 +599,7 @@ def _leave_index(parts: Parts, memory_id: str) -> None:
 
 
 def _owners(parts: Parts, tx: Tx, subject: About, space_id: str) -> list[Owner]:
-    """Those texts of a batch that are there and lack vectors."""
+    """Return the texts of a batch that still exist and lack vectors."""
     ids = [str(id_) for id_ in subject["ids"]]
     if subject["owner"] == "turn":
         owners = [
@@ -599,13 +613,16 @@ def _owners(parts: Parts, tx: Tx, subject: About, space_id: str) -> list[Owner]:
 
 
 def _without_retractions(reading: understanding.Reading) -> understanding.Reading:
-    """Without what only takes something back: that was done when it was said, and the user may have brought it back."""
+    """Drop statements that only retract something.
+
+    They took effect when they were said, and the user may have restored the memory since.
+    """
     kept = [one for one in reading.considered if not profile(one.statement.text).retracts]
     return replace(reading, considered=tuple(kept))
 
 
 def _gardeners(parts: Parts, memory: Memory) -> Origin:
-    """Where a change comes from that the garden makes: it says nothing itself, so it has no trust to give."""
+    """Return the origin of the garden's own changes. It states nothing itself, so it gets the agent's trust level."""
     scope = Scope(user=memory.scope.user, project=memory.scope.project, channel="garden")
     return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by="garden", actor="garden")
 
@@ -617,12 +634,12 @@ def _queue_brief(parts: Parts, tx: Tx, wanted: bool) -> None:
 
 
 def passing(parts: Parts, tx: Tx) -> Sequence[Step]:
-    """One step where there is anything whose time is over."""
+    """Return one step if any row has passed its retention time."""
     return [Step(kind="retention", subject={})] if is_due(parts, tx) else []
 
 
 def let_pass(parts: Parts, _: About) -> Effects:
-    """Have it taken out, by a job of its own behind all other work."""
+    """Queue the retention job, which runs after all other work."""
     return Effects(write=lambda tx: {"retentions": int(begin_retention(parts, tx))})
 
 
@@ -638,42 +655,34 @@ DOERS: Final[Mapping[StepKind, Doer]] = {
 }
 
 
-# Tending the garden: what was said and learned is consolidated step by step, while everything else goes on (GARD-1).
-#
-# A run is planned first and kept with its steps. The job `garden` stands behind all other work and does one step each
-# time it is taken up: prepared outside any transaction, its effects, its mark and its counts written in one. So a
-# process may end between any two instructions, and the run goes on where it was; what it came to is the sum over its
-# steps. What comes up meanwhile is the next run's.
-#
-# A step that fails by itself is counted and passed over. Progress is published once a step is on disk; as it is a
-# function of the steps that are done, whoever asks later is told the same.
+# The run: plan, begin, do the next step, end.
 
 _LOG = logging.getLogger(__name__)
 GARDEN: Final = "garden"
 _FILLING_SECONDS: Final = 20.0
-#: What a run is said to have failed of whose job is no more.
+#: The error of a run whose job no longer exists.
 _LOST: Final = "Its job was lost, or set aside after too many tries."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Begun:
-    """A plan, and the run that was begun with it; None where there was nothing to do."""
+    """A plan and the id of the run begun with it; None if there was nothing to do."""
 
     plan: GardenPlan
     garden_id: str | None
 
 
 def plan(parts: Parts) -> GardenPlan:
-    """What a run would do now; right after a start it waits for the index in memory, some seconds at the most."""
+    """Plan a run without starting it; just after a start, wait some seconds for the vector index."""
     parts.meaning.ready.wait(_FILLING_SECONDS)
     return parts.readers.here(lambda tx: _plan(parts, tx))
 
 
 def begin(parts: Parts, occasion: Occasion = "hand") -> Begun:
-    """Plan a run and begin it; it goes on in the background.
+    """Plan a run and begin it; it continues in the background.
 
     Raises:
-        Busy: one is at work already.
+        Busy: another run is active.
     """
     found, garden_id = plan(parts), new_id(parts.clock.now())
 
@@ -685,7 +694,7 @@ def begin(parts: Parts, occasion: Occasion = "hand") -> Begun:
         Jobs(tx).enqueue(GARDEN, {"garden": garden_id}, dedupe=GARDEN, at=now)
 
     def note(tx: Tx) -> None:
-        """A run without a step: the next one goes on behind what was compared for this."""
+        """Store an empty run, so that the next run continues after the memories compared for this one."""
         if Gardens(tx).running() is None and found.memories_until > _compared_until(tx):
             now = parts.clock.now()
             Gardens(tx).begin(garden_id, occasion, found.kept(), [], now)
@@ -700,7 +709,10 @@ def begin(parts: Parts, occasion: Occasion = "hand") -> Begun:
 
 
 def tend(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """The job: do the next step of a run, or end it where none is left."""
+    """Job: do the next step of a run, or end the run if no step is left.
+
+    A failing step is counted and skipped. Progress is published after a step is committed.
+    """
     garden_id = str(payload["garden"])
     garden, step = parts.readers.here(lambda tx: (Gardens(tx).get(garden_id), Gardens(tx).next(garden_id)))
     if garden.state != "running":
@@ -709,18 +721,18 @@ def tend(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
 
 
 def end_lost(parts: Parts, tx: Tx) -> None:
-    """End a run whose job is no more, so that another may begin."""
+    """End a run whose job no longer exists, so that another can begin."""
     garden = Gardens(tx).running()
     if garden is not None and (error := _trouble(tx)):
         Gardens(tx).end(garden.id, parts.clock.now(), error=error)
 
 
 def described(tx: Tx, garden: Garden) -> dict[str, Any]:
-    """A run for programs: how far it is, and what it came to so far."""
+    """Return a run as JSON: its state, its steps done so far and its totals."""
     gardens = Gardens(tx)
     trouble = _trouble(tx) if garden.state == "running" else ""
     if trouble:
-        garden = gardens.get(garden.id)  # its job is gone where it ended since it was read
+        garden = gardens.get(garden.id)  # the run may have ended since it was read, which removes its job
     is_running, is_over = garden.state == "running", garden.state == "completed"
     error = (trouble if is_running else "") or garden.error
     return {
@@ -737,10 +749,10 @@ def described(tx: Tx, garden: Garden) -> dict[str, Any]:
 
 
 def progress(parts: Parts, tx: Tx, garden_id: str, after: int) -> dict[str, Any]:
-    """The messages of a run behind the first `after` of them, as they went over the wire, each with its label.
+    """Return the progress messages of a run after the first `after`, as they were sent, each with its label.
 
     Raises:
-        NotFound: naming the id.
+        NotFound: there is no run with this id.
     """
     gardens = Gardens(tx)
     garden, language = gardens.get(garden_id), language_of(parts, tx)
@@ -750,7 +762,7 @@ def progress(parts: Parts, tx: Tx, garden_id: str, after: int) -> dict[str, Any]
 
 
 def language_shown(parts: Parts) -> Language:
-    """The language in which plans are shown."""
+    """Return the language in which plans are shown."""
     return parts.readers.here(lambda tx: language_of(parts, tx))
 
 
@@ -767,7 +779,7 @@ def _plan(parts: Parts, tx: Tx) -> GardenPlan:
 
 
 def _compared_until(tx: Tx) -> int:
-    """The number of the last memory that a completed run compared with others."""
+    """Return the sequence number of the last memory that a completed run compared."""
     last = Gardens(tx).last_completed()
     return last.memories_until if last else 0
 
@@ -777,7 +789,7 @@ def _done(parts: Parts, garden: Garden, step: GardenStep) -> Outcome:
         prepared = DOERS[step.kind](parts, step.subject)
     except CannotWrite:
         raise
-    except Exception as error:  # one session that cannot be read holds up neither the others nor the run
+    except Exception as error:  # an unreadable session must not block the others or the run
         _LOG.warning("step %d (%s) of the garden %s is passed over", step.place, step.kind, garden.id, exc_info=error)
         prepared = Effects(write=_failed)
     told = list[MemoryProgress]()
@@ -816,52 +828,53 @@ def _publish(parts: Parts, told: Sequence[MemoryProgress]) -> None:
 
 
 def _trouble(tx: Tx) -> str:
-    """Why the run at work will not go on; empty while it will."""
+    """Return why the active run cannot continue; empty if it can."""
     known = Jobs(tx).known_as(GARDEN)
     if known is None:
         return _LOST
     return str(known["error"] or _LOST) if known["state"] == "dead" else ""
 
 
-# When the garden is tended without being asked: while nobody works, and at an hour of the day.
-#
-# At idle a run begins once nothing was captured for some time, there is something to do, and the last run is long
-# enough ago; where there was nothing to do it is not looked again before something else is captured. At the hour of
-# the settings, in the zone of this machine, a run begins once a day, and a daemon that slept through that hour
-# catches up on it within half a day.
+# Starting runs automatically.
 
 _LOOK_SECONDS: Final = 60.0
 _LATE: Final = timedelta(hours=12)
 
 
 def garden_watch(parts: Parts) -> Every:
-    """Looks once a minute whether it is time."""
+    """Return a periodic task that checks once a minute whether a run is due."""
     failed = "it could not be looked whether the garden is to be tended"
     return Every(_LOOK_SECONDS, Watch(parts).look, name="garden", failed=failed)
 
 
 class Watch:
-    """Begins runs in their time. `look` is called again and again."""
+    """Begins runs when they are due; `look` is called periodically.
+
+    When idle, a run begins if nothing was captured for `garden_idle_minutes`, there is something to do, and the last
+    run is at least `garden_rest_hours` old. If there was nothing to do, the next check waits for a new capture. At
+    `garden_hour`, in this machine's time zone, a run begins once a day. A daemon that missed the hour catches up within
+    half a day.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._nothing_since: datetime | None = None
 
     def look(self) -> str | None:
-        """Begin a run if it is time; its id, or None."""
+        """Begin a run if one is due; return its id, or None."""
         parts = self._parts
         occasion, captured = parts.readers.here(lambda tx: self._occasion(parts, tx))
         if occasion is None:
             return None
         try:
             begun = begin(parts, occasion)
-        except Busy:  # somebody began one by hand a moment ago
+        except Busy:  # someone began a run by hand a moment ago
             return None
         self._nothing_since = captured if begun.garden_id is None else None
         return begun.garden_id
 
     def _occasion(self, parts: Parts, tx: Tx) -> tuple[Occasion | None, datetime | None]:
-        """What a run would begin for now, and when something was captured last."""
+        """Return the reason to begin a run now, if any, and when something was captured last."""
         last = next(iter(Gardens(tx).newest(1)), None)
         row = tx.one("events.last")
         captured = from_text(row["at"]) if row and row["at"] else None
@@ -874,14 +887,14 @@ class Watch:
 
 
 def is_idle(settings: Settings, last: Garden | None, captured: datetime, now: datetime) -> bool:
-    """True once nothing was captured for some time, and the last run is long enough ago."""
+    """Return True if nothing was captured for some time and the last run is long enough ago."""
     rested = last is None or now - last.started_at >= timedelta(hours=settings.garden_rest_hours)
     quiet = now - captured >= timedelta(minutes=settings.garden_idle_minutes)
     return settings.garden_idle_minutes > 0 and rested and quiet
 
 
 def is_hour(settings: Settings, last: Garden | None, now: datetime) -> bool:
-    """True from the hour of the settings on, until a run was begun since, or half a day is over."""
+    """Return True from the configured hour on, until a run has begun since then or half a day has passed."""
     if settings.garden_hour < 0:
         return False
     here = now.astimezone()

@@ -1,4 +1,8 @@
-"""How it stands: health, status, reports and usage, as the API and the command line show them."""
+"""Health, status, reports and usage, as the API and the command line show them.
+
+The report functions return the body of one route each, so a command's `--json` output and the route with the same
+meaning cannot differ.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +37,16 @@ from filrouge.search.vector_repository import LEAST_COVERAGE, StoredVectors
 from filrouge.threads.repository import Bridges, Threads
 from filrouge.threads.upkeep import state_counts
 
-# How threads and bridges stand, in counts: for the status, and for the health of the whole with what is wrong.
-#
-# A warning says what it is about, what was found, and the next command.
+# Health and its warnings. A warning has a subject, a cause and the next command to run.
 
-#: Below this share, threads are not taken up again; of fewer threads that could be, the share says nothing.
+#: Lowest healthy share of continued threads, and the number of threads below which the share is not judged.
 LEAST_CONTINUED: Final = 0.10
 ENOUGH_THREADS: Final = 20
 _DAYS: Final = 30
 
 
 def of_threads(parts: Parts, tx: Tx) -> dict[str, Any]:
-    """What `status` says: `threads` by state, `bridges`, and the `current_thread`, the one spoken in last, or None."""
+    """Return the thread part of `status`: `threads` by state, `bridges`, and the latest `current_thread` or None."""
     return {
         "threads": state_counts(parts, tx),
         "bridges": Bridges(tx).count()[0],
@@ -53,7 +55,10 @@ def of_threads(parts: Parts, tx: Tx) -> dict[str, Any]:
 
 
 def health(parts: Parts, tx: Tx) -> dict[str, Any]:
-    """The health of the whole: its figures, and `warnings`, each with `what`, `cause` and `next`; none = `ok`."""
+    """Return all health figures and `warnings`, each with `what`, `cause` and `next`.
+
+    `status` is `ok` if there are no warnings, else `warn`.
+    """
     done, total = StoredVectors(tx).coverage(parts.meaning.space.id)
     queue = Jobs(tx).count()
     stored, unsure = Bridges(tx).count()
@@ -78,7 +83,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
 
 
 def stored_bytes(parts: Parts, tx: Tx) -> dict[str, Any]:
-    """What the home takes on the disk, by part, its cap, and what retention took last."""
+    """Return the home's disk usage by part, its cap, and the last retention run."""
     found = sizes(parts.home)
     return {
         "bytes": sum(found.values()),
@@ -93,18 +98,18 @@ def _mb(size: int) -> str:
 
 
 def _share(part: str, whole: str, some: int, of: int) -> dict[str, Any]:
-    """Two counts with their `rate`, which is None where there is nothing to be a part of."""
+    """Return two counts and their `rate`, which is None if the total is 0."""
     return {part: some, whole: of, "rate": round(some / of, 4) if of else None}
 
 
 def _woken(tx: Tx) -> tuple[int, int]:
-    """How many threads were taken up again, of those that had been put down."""
+    """Return how many dormant threads were taken up again, and how many were ever put down."""
     row = tx.one("standing.woken") or {"woken": 0, "put_down": 0}
     return int(row["woken"]), int(row["put_down"])
 
 
 def _spent(parts: Parts, tx: Tx) -> dict[str, Any]:
-    """Calls to models and their price: today, and in the last days."""
+    """Return calls to models and their cost, today and in the last 30 days."""
     now = parts.clock.now()
     today, month = LlmUsage(tx).spent(now), LlmUsage(tx).by_model(now - timedelta(days=_DAYS))
     return {
@@ -146,17 +151,14 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
     return warnings
 
 
-# Reports: what is stored and how it is going, as the API and the command line show it.
-#
-# Each function answers the body of one route, so that `--json` of a command and the route of the same meaning cannot
-# differ.
+# Reports: what is stored.
 
 
 def project_id(tx: Tx, names: Sequence[str]) -> str | None:
-    """The project that these names stand for; one name may be an id, an alias or a short name.
+    """Return the project with these names; a single name may be an id, an alias or a short name.
 
     Raises:
-        NotFound: a single plain name that no project has.
+        NotFound: a single name without `:` that no project has.
     """
     if not names:
         return None
@@ -173,17 +175,17 @@ def project_id(tx: Tx, names: Sequence[str]) -> str | None:
 
 
 def project_names(tx: Tx, names: Sequence[str]) -> tuple[str, ...]:
-    """The names to store something under: a single plain one must be a project that is known.
+    """Return the names under which to store something; a single plain name must be a known project.
 
     Raises:
-        NotFound: a single plain name that no project has.
+        NotFound: a single name without `:` that no project has.
     """
     known = project_id(tx, names) if len(names) == 1 else None
     return (known,) if known else tuple(names)
 
 
 def audit(tx: Tx) -> dict[str, Any]:
-    """Whether the journal is as it was written."""
+    """Return the result of verifying the journal."""
     verdict = Journal(tx).verify()
     return {
         "sound": verdict.sound,
@@ -195,7 +197,7 @@ def audit(tx: Tx) -> dict[str, Any]:
 
 
 def hit_json(hit: Hit, names: dict[str, str]) -> dict[str, Any]:
-    """One search result."""
+    """Return one search result as JSON."""
     item = hit.item
     return {
         "id": item.id,
@@ -212,14 +214,14 @@ def hit_json(hit: Hit, names: dict[str, str]) -> dict[str, Any]:
 
 
 def hits(tx: Tx, rankings: Sequence[Ranking], limit: int) -> list[dict[str, Any]]:
-    """The results of several rankings one after the other, at most `limit`."""
+    """Return the hits of several rankings in sequence, at most `limit`."""
     names = names_of(tx)
     return [hit_json(hit, names) for ranking in rankings for hit in ranking.hits][:limit]
 
 
 def status(parts: Parts, tx: Tx) -> dict[str, Any]:
-    """The state of the whole, in counts."""
-    spooled = len(inbox.waiting(inside(parts.home, SPOOL)))  # first: what is taken in meanwhile is counted as a job
+    """Return the overall state, in counts."""
+    spooled = len(inbox.waiting(inside(parts.home, SPOOL)))  # read first: a file taken in meanwhile counts as a job
     ledger = Events(tx).ledger()
     count = Jobs(tx).count()
     memories, rule_count, superseded = 0, 0, 0
@@ -255,7 +257,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
 
 
 def stats(tx: Tx) -> dict[str, Any]:
-    """The counts of the memory page."""
+    """Return the counts for the memory page."""
     live = sum(row["n"] for row in tx.all("memories.count") if row["state"] == "live")
     last = tx.one("events.last")
     return {
@@ -267,7 +269,7 @@ def stats(tx: Tx) -> dict[str, Any]:
 
 
 def concepts(parts: Parts, tx: Tx, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """The concepts of a project, or of all where none is named, those of most sessions first."""
+    """Return the concepts of a project, or of all if no name is given, most sessions first."""
     known, project = names_of(tx), project_id(tx, names)
     rows = Analyses(tx, parts.analyser).concepts(project=project, everywhere=not names, limit=limit)
     return [
@@ -288,7 +290,7 @@ def concepts(parts: Parts, tx: Tx, names: Sequence[str], limit: int) -> list[dic
 
 
 def metrics(parts: Parts, tx: Tx) -> bytes:
-    """What Prometheus is told, in its text format."""
+    """Return the metrics in Prometheus text format."""
     count = Jobs(tx).count()
     jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
     return parts.meters.text(
@@ -302,29 +304,29 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
 
 
 def names_of(tx: Tx) -> dict[str, str]:
-    """The short name of every project."""
+    """Return the short name of every project by id."""
     return {row["id"]: row["name"] for row in Projects(tx).all()}
 
 
 def number_of(tx: Tx, query: str) -> int:
-    """What a counting query answers."""
+    """Return the result of a counting query."""
     row = tx.one(query)
     return int(row["n"]) if row else 0
 
 
-# What the memory holds, and what it costs: memories by kind, recalls and their tokens by day and project, models.
-#
-# What recall adds to prompts is kept apart from what Filrouge asks models itself: whoever runs the agent pays for it,
-# with the agent's own model.
+# Usage.
 
 DAYS: Final = 30
 
 
 def usage(parts: Parts, tx: Tx, days: int = DAYS) -> dict[str, Any]:
-    """The body of `GET /api/memory/usage`.
+    """Return the body of `GET /api/memory/usage`: memories, recalls and their tokens by day and project, model calls.
+
+    Tokens that recall adds to prompts are reported separately from Filrouge's own model calls. The user pays for them
+    through the agent's own model.
 
     Args:
-        days: how many days back recalls and models are summed, today included.
+        days: how many days of recalls and model calls to sum, including today.
     """
     since = parts.clock.now() - timedelta(days=days - 1)
     names, recalls = names_of(tx), Recalls(tx)
@@ -348,7 +350,7 @@ def usage(parts: Parts, tx: Tx, days: int = DAYS) -> dict[str, Any]:
 def _projects(
     by_day: list[dict[str, Any]], useful: dict[str | None, int], names: dict[str, str]
 ) -> list[dict[str, Any]]:
-    """Of each project what recall added, and for how many memories."""
+    """Return per project what recall added to prompts, and for how many useful memories."""
     tokens, recalls = dict[str | None, int](), dict[str | None, int]()
     for row in by_day:
         tokens[row["project"]] = tokens.get(row["project"], 0) + row["tokens"]

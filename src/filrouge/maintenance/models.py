@@ -1,4 +1,4 @@
-"""A run of the garden with its steps, and the moments before which things are no longer kept."""
+"""Values of the maintenance room: a consolidation run with its steps, and retention cutoffs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
-# A run of the garden and its steps, as they are kept: counts and ids, never words.
+# A consolidation run ("garden") and its steps, as stored: counts and ids, never words.
 
 StepKind = Literal["sessions", "concepts", "preferences", "duplicates", "contradictions", "retention", "vectors"]
 KINDS: Final[tuple[StepKind, ...]] = get_args(StepKind)
@@ -21,9 +21,9 @@ class Garden:
     """One run.
 
     Attributes:
-        counts: how many steps it has of each kind.
-        memories_until: the number of the last memory that was compared with others for it.
-        totals: what it came to, once it is over.
+        counts: number of steps of each kind.
+        memories_until: sequence number of the last memory compared with others for it.
+        totals: summed results, once the run is over.
     """
 
     id: str
@@ -38,13 +38,13 @@ class Garden:
 
     @property
     def steps(self) -> int:
-        """How many steps it has."""
+        """The number of steps."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GardenStep:
-    """One step of a run: its place in the order, its kind, and the ids that it is about."""
+    """One step of a run: its position, its kind, and the ids that it works on."""
 
     place: int
     kind: StepKind
@@ -52,21 +52,18 @@ class GardenStep:
 
     @property
     def session(self) -> str:
-        """The session that it is about, or empty."""
+        """The session that the step works on, or empty."""
         return str(self.subject.get("session", ""))
-
-
-# The moments before which things are no longer kept.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cutoffs:
-    """What was said before these moments goes; None = nothing does.
+    """Rows older than these times are deleted; None means that none are.
 
     Attributes:
-        tools: raw output of tools.
-        noise: what capture filtered.
-        logs: recalls that were made, answers of models that could not be read.
+        tools: raw tool output.
+        noise: turns that capture filtered.
+        logs: recalls, and model answers that could not be read.
     """
 
     tools: datetime | None

@@ -1,4 +1,15 @@
-"""Repairing a damaged memory, and taking a repair back."""
+"""Repair of a damaged database, and undo of a repair.
+
+A repair reads the rows out of the pages of a copy, writes them into a new database of the same schema, and rebuilds
+indexes and full text there. Only a sound result replaces the damaged files, which are kept among the backups. Every
+lost row is counted and reported.
+
+The repair runs in its own process, so a crash in native code is reported and does not stop the caller:
+
+    python -m filrouge.maintenance.repair HOME MOMENT [--ask] [--undo] [--dry-run] [--vectors] [--all]
+
+With `--ask` it prints the plan as one line once the new database is made, and continues only if it reads `GO`.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +39,7 @@ from filrouge.runtime.sqlite import Connection, Database, migrations
 from filrouge.runtime.wiring import analyser
 from filrouge.search.word_repository import Owner, Words
 
-# Salvage: what can still be read of a damaged database goes into a new one, row by row or page by page.
-
-# The rows in the pages of a database file, read without SQLite: for a file that SQLite will not read any more.
-#
-# Written after SQLite's own description of its format (https://sqlite.org/fileformat2.html). A damaged page costs the
-# cells on it that make no sense, and nothing else: every other leaf is read, also those that no damaged branch leads
-# to any more. What was deleted is not found again, because deleted content is overwritten (`secure_delete`).
+# Reading rows from database pages without SQLite.
 
 Value = int | float | str | bytes | None
 
@@ -48,7 +53,7 @@ _LENGTHS: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 
 
 class Unreadable(ValueError):
-    """A cell or a page that makes no sense."""
+    """A cell or a page that cannot be decoded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,8 +61,8 @@ class Row:
     """One record.
 
     Attributes:
-        rowid: None in a table that has none.
-        values: in the order in which they are stored.
+        rowid: None in a table without rowid.
+        values: in stored order.
     """
 
     rowid: int | None
@@ -66,17 +71,21 @@ class Row:
 
 @dataclass(kw_only=True, slots=True)
 class Leaf:
-    """What was read of a page: its rows, and how many cells made no sense."""
+    """The rows read from a page, and the number of cells that could not be decoded."""
 
     rows: list[Row]
     bad: int
 
 
 class Pages:
-    """The pages of one file without a log.
+    """The pages of one database file without a log, read without SQLite.
+
+    This reads files that SQLite refuses, following its file format (https://sqlite.org/fileformat2.html). A damaged
+    page loses only its unreadable cells. All other leaves are read, including leaves that no intact branch page points
+    to. Deleted rows do not reappear, because deleted content is overwritten (`secure_delete`).
 
     Raises:
-        Unreadable: it does not begin as a database does.
+        Unreadable: the header is not that of a database.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -89,15 +98,15 @@ class Pages:
         self._content = content
         self._usable = self._size - content[20]
         self.count = len(content) // self._size
-        #: Pages that a root led to, or that hold the rest of a long row.
+        #: Pages reached from a root, and overflow pages of long rows.
         self.seen: set[int] = set()
 
     def kind(self, number: int) -> int:
-        """What a page says it is."""
+        """Return the type byte of a page."""
         return self._content[self._start(number) + (100 if number == 1 else 0)]
 
     def walk(self, root: int) -> Iterator[Leaf]:
-        """Every page with rows that a root leads to; what makes no sense on the way is passed over."""
+        """Yield every page with rows that is reachable from a root; skip pages that cannot be decoded."""
         waiting = [root]
         while waiting:
             number = waiting.pop()
@@ -111,7 +120,7 @@ class Pages:
                 yield self.leaf(number)
 
     def lost(self, kind: int) -> Iterator[Leaf]:
-        """Every leaf of that kind that no root led to."""
+        """Yield every leaf of that kind that was not reached from any root."""
         for number in range(2, self.count + 1):
             if number not in self.seen and self.kind(number) == kind:
                 found = self.leaf(number)
@@ -119,7 +128,7 @@ class Pages:
                     yield found
 
     def leaf(self, number: int) -> Leaf:
-        """The rows of a page."""
+        """Return the rows of a page."""
         found = Leaf(rows=[], bad=0)
         kind = self.kind(number)
         for pointer in self._pointers(number):
@@ -138,7 +147,7 @@ class Pages:
         wide = 12 if self._content[head] in _BRANCHES else 8
         count = int.from_bytes(self._content[head + 3 : head + 5], "big")
         first = head + wide
-        if first + 2 * count > start + self._usable:  # the count was hit: what cannot be a pointer ends the list
+        if first + 2 * count > start + self._usable:  # the count is damaged; the loop below drops impossible pointers
             count = (start + self._usable - first) // 2
         found = list[int]()
         for place in range(first, first + 2 * count, 2):
@@ -195,7 +204,7 @@ class Pages:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """The number at a place, and the place behind it."""
+    """Return the varint at an offset, and the offset after it."""
     value = 0
     for place in range(at, at + 8):
         byte = content[place]
@@ -237,13 +246,9 @@ def _value(kind: int, raw: bytes) -> Value:
     return raw.decode("utf-8") if kind & 1 else raw
 
 
-# Salvage: what can still be read of a damaged database goes into a new one, row by row.
-#
-# Rows are taken from the pages that each table's root leads to, and then from leaves that nothing leads to any more,
-# where their shape fits one table alone. The new database's own rules judge every row: types, keys, checks. What
-# refers to a row that is lost loses the reference, or goes too where it cannot be without. Full text is made anew.
+# Copying the readable rows into a new database.
 
-#: Tables that the new database has of itself, and those that are read again from the user's own files.
+#: Tables that the new database fills itself, and tables that are read again from the user's files.
 _OWN: Final = ("schema_migrations", "sqlite_sequence", "vault_notes", "vault_chunks")
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "TEXT": (str,), "INTEGER": (int,), "REAL": (int, float), "BLOB": (bytes,),
@@ -265,12 +270,12 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """What a table's records look like.
+    """The record format of a table.
 
     Attributes:
-        columns: in the order in which they are stored.
+        columns: in stored order.
         number: the column that is the rowid, or empty.
-        refers: the parents of its rows: column, table, column there.
+        refers: foreign keys: column, parent table, parent column.
     """
 
     name: str
@@ -282,14 +287,14 @@ class Shape:
 
 @dataclass(kw_only=True, slots=True)
 class Saved:
-    """What became of one table.
+    """The result for one table.
 
     Attributes:
-        rows: how many were saved.
-        unreadable: cells that made no sense.
-        refused: rows that the table's own rules refused: they are not what was stored.
-        orphaned: rows that had to go because what they were about is lost.
-        remade: rows that are lost, and of which others tell enough to make them again.
+        rows: rows saved.
+        unreadable: cells that could not be decoded.
+        refused: rows rejected by the table's constraints or seals; they are not what was stored.
+        orphaned: rows dropped because a row that they require is lost.
+        remade: lost rows that were rebuilt from other rows.
     """
 
     rows: int = 0
@@ -299,14 +304,19 @@ class Saved:
     remade: int = 0
 
     def to_json(self) -> dict[str, int]:
-        """As the command prints it."""
+        """Return the counts as the command prints them."""
         counts = asdict(self)
         return {"saved": counts.pop("rows"), **counts}
 
 
 @dataclass(kw_only=True, slots=True)
 class Salvage:
-    """Takes the rows of a damaged file into a new database, of the same schema and empty."""
+    """Copies the rows of a damaged file into a new, empty database of the same schema.
+
+    Rows come from the pages that each table's root leads to, then from unreachable leaves whose rows fit exactly one
+    table. The new database enforces its types, keys and checks on every row. A reference to a lost row is set to null;
+    if the column is required, the referring row is dropped. Full text is rebuilt afterwards (`fill_words`).
+    """
 
     content: bytes
     target: Connection
@@ -314,7 +324,7 @@ class Salvage:
     saved: dict[str, Saved] = field(default_factory=dict[str, Saved])
 
     def run(self) -> None:
-        """Take all that can be taken, in one transaction."""
+        """Copy everything that can be read, in one transaction."""
         pages, shapes = Pages(self.content), shapes_of(self.target)
         roots = _roots(pages)
         self.target.execute("pragma foreign_keys = 0")
@@ -325,7 +335,7 @@ class Salvage:
                     self._take(shapes[name], pages.walk(root), found=True)
                 else:
                     for _ in pages.walk(root):
-                        pass  # an index, or full text: its pages are spoken for
+                        pass  # an index or full text; the walk marks its pages as seen
             for leaf in pages.lost(TABLE_LEAF):
                 self._place(leaf, [one for one in shapes.values() if one.has_rowid])
             for leaf in pages.lost(ROWS_LEAF):
@@ -335,7 +345,7 @@ class Salvage:
         self.target.execute("pragma foreign_keys = 1")
 
     def drop(self, table: str, ids: Iterable[str]) -> int:
-        """Take rows out that are not what was stored, with what refers to them; how many."""
+        """Delete rows whose seal does not match, with the rows that require them; return how many."""
         self.target.execute("pragma foreign_keys = 0")
         with self.target:
             dropped = 0
@@ -364,7 +374,7 @@ class Salvage:
                     saved.refused += 1
 
     def _place(self, leaf: Leaf, shapes: Iterable[Shape]) -> None:
-        """Take the rows of a leaf that nothing leads to, where they fit one table alone."""
+        """Copy the rows of an unreachable leaf if they fit exactly one table."""
         fitting = [shape for shape in shapes if all(self._fits(shape, row) for row in leaf.rows)]
         if len(fitting) == 1:
             self._take(fitting[0], [leaf], found=False)
@@ -400,7 +410,7 @@ class Salvage:
         return True
 
     def _remake_projects(self, shapes: Mapping[str, Shape]) -> None:
-        """A project is little more than its id, which all its rows bear; without it every one of them would be lost."""
+        """Rebuild lost projects from the ids in other rows, which would otherwise be dropped as orphans."""
         for shape in shapes.values():
             for column in (column for column, table, _ in shape.refers if table == "projects"):
                 named = f'select distinct "{column}" from "{shape.name}" where "{column}" is not null'  # noqa: S608
@@ -412,7 +422,7 @@ class Salvage:
                     self.saved["projects"].remade += 1
 
     def _orphans(self, shapes: Mapping[str, Shape]) -> None:
-        """Settle what refers to a row that is not there, until nothing does."""
+        """Clear references to missing rows, or drop the referring rows, until none is left."""
         changed = True
         while changed:
             changed = False
@@ -434,14 +444,14 @@ class Salvage:
 
 
 def schema_in(content: bytes) -> int:
-    """The number of the last migration that a file's pages tell of; 0 where they tell nothing."""
+    """Return the number of the last migration recorded in a file's pages; 0 if none can be read."""
     pages = Pages(content)
     root = _roots(pages).get("schema_migrations", 0)
     return max((row.rowid or 0 for leaf in pages.walk(root) for row in leaf.rows), default=0)
 
 
 def shapes_of(connection: Connection) -> dict[str, Shape]:
-    """Every table whose rows are kept: not those of full text, which is made anew."""
+    """Return every table whose rows are copied; full-text tables are rebuilt instead."""
     tables = list(
         connection.execute(
             "select name, wr from pragma_table_list where schema = 'main' and type = 'table'"
@@ -452,7 +462,7 @@ def shapes_of(connection: Connection) -> dict[str, Shape]:
 
 
 def fill_words(database: Database, analyser: Analyser) -> None:
-    """Make the full text of a salvaged database, whose own is empty."""
+    """Build the full text of a salvaged database, which starts empty."""
     for owner in ("turn", "memory"):
         with database.transaction() as tx:
             words = Words(tx, analyser, owner)
@@ -470,7 +480,7 @@ def _shape(connection: Connection, name: str, without_rowid: bool) -> Shape:
     ]
     keys = sorted((one for one in listed if one[4]), key=lambda one: one[4])
     number = keys[0][0] if len(keys) == 1 and keys[0][1] == "INTEGER" and not without_rowid else ""
-    if without_rowid:  # such a table is stored by its key
+    if without_rowid:  # a table without rowid is stored by its key
         listed = keys + [one for one in listed if not one[4]]
     refers = [
         (column, table, key or "id")
@@ -496,7 +506,7 @@ def _shape(connection: Connection, name: str, without_rowid: bool) -> Shape:
 
 
 def _values(shape: Shape, row: Row) -> dict[str, Value] | None:
-    """The columns of a record; what was added to the table after it was written has its default."""
+    """Return the columns of a record; a column added after the record was written gets its default."""
     if len(row.values) > len(shape.columns) or not row.values:
         return None
     values = {
@@ -509,7 +519,7 @@ def _values(shape: Shape, row: Row) -> dict[str, Value] | None:
 
 
 def _roots(pages: Pages) -> dict[str, int]:
-    """Where each table and index begins, as the first page says, as far as it can be read."""
+    """Return the root page of each table and index, as far as the schema table can be read."""
     roots: dict[str, int] = {}
     for leaf in pages.walk(1):
         for row in leaf.rows:
@@ -518,19 +528,19 @@ def _roots(pages: Pages) -> dict[str, int]:
     return roots
 
 
-# Mending what a salvaged database says of itself: a chain with a gap is closed, and says so; wrong vectors go.
-#
-# A journal that lost an entry would never verify again, and no later damage could be told from this one. So the chain
-# is linked anew over what is left, and its next entry records that, with counts: whoever reads the history sees where
-# it was mended, and that it was.
+# Fixing the journal's hash chain and the vectors of a salvaged database.
 
 _MENDING_ROWS_AT_ONCE: Final = 2000
-#: Half precision moves the length of a unit vector by less than a hundredth of this.
+#: Half precision changes the length of a unit vector by less than a hundredth of this.
 _TOLERANCE: Final = 0.002
 
 
 def relink(tx: Tx, *, at: datetime, lost: int) -> int:
-    """Close the journal's chain over what is left of it, unless it holds; how many entries lost their payload."""
+    """Rebuild the journal's chain unless it verifies; return how many entries lost their payload.
+
+    A journal that lost an entry never verifies again, and later damage would go unnoticed. So the chain is rebuilt over
+    the remaining entries, and a new entry records the repair with counts.
+    """
     if Journal(tx).verify().sound:
         return 0
     rows = relinked(tx.all("journal.everything"))
@@ -542,12 +552,12 @@ def relink(tx: Tx, *, at: datetime, lost: int) -> int:
 
 
 def wrong_vectors(tx: Tx) -> list[dict[str, Any]]:
-    """The keys of stored vectors that are no unit vector of their space's dimension, or of nothing that is there."""
+    """Return the keys of stored vectors without an owner, of the wrong size, or not of unit length."""
     return tx.all("vectors.ownerless") + [row for rows in _vectors(tx) for row in _wrong(rows)]
 
 
 def drop_vectors(tx: Tx, keys: list[dict[str, Any]]) -> None:
-    """Take out every window of the owners of these, so that all of them are made again."""
+    """Delete all windows of the owners of these vectors, so that all are made again."""
     tx.many("vectors.drop", [key | {"first": 0, "last": 1 << 31} for key in keys])
 
 
@@ -573,31 +583,31 @@ def _key(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("owner_kind", "owner_id", "space_id", "part")}
 
 
-# Taking a repair back: the damaged files that it kept are the memory again, and the repaired memory is kept.
-#
-# A repair that lost too much can so be followed by something better: another program for damaged files, an older
-# disk. Only the newest repair can be taken back, and once. For the holder of the home's lock.
+# Undo of a repair.
 
-#: In the manifest of what a repair kept, until that repair is taken back.
+#: Mark in the manifest of the files kept by a repair, until that repair is undone.
 REPAIRED: Final = "repaired"
-#: The copy that is put back, and the memory that is kept.
+#: Space factor: the copy that is put back, and the memory that is kept.
 _ROOM: Final = 2
 
 
 def undo(home: str, clock: Clock, *, dry_run: bool, agreed: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Put the files back that the newest repair kept.
+    """Put back the files that the newest repair kept, and keep the repaired memory as a backup.
+
+    This allows another attempt if a repair lost too much, for example with another recovery tool or an older disk. Only
+    the newest repair can be undone, and only once. The caller holds the lock of the home.
 
     Args:
-        dry_run: only say which.
-        agreed: shown what would be done, before anything is.
+        dry_run: only return the plan.
+        agreed: called with the plan before anything changes; False cancels.
 
     Returns:
-        `undone`, what is put back; `at`, when it was repaired; `bytes`; `log`, false where what stood in its log can
-        no longer be read; `kept`, the backup of the memory that was there.
+        `undone`, the backup put back; `at`, the time of the repair; `bytes`; `log`, false if its write-ahead log can no
+        longer be read; `kept`, the backup of the memory that was replaced.
 
     Raises:
-        NotFound: there is no repair to take back.
-        CannotWrite: there is no room; nothing was changed.
+        NotFound: there is no repair to undo.
+        CannotWrite: there is not enough space; nothing was changed.
     """
     backup_files.finish(home)
     about = newest(home)
@@ -611,16 +621,16 @@ def undo(home: str, clock: Clock, *, dry_run: bool, agreed: Callable[[dict[str, 
             return plan
         kept = keep_present(home, clock)
         backup_files.replace(home, new)
-    # A second time would throw away what was learnt since.
+    # A second undo would discard what was learnt since.
     backup_files.describe(path, replace(about, mark=""))
     return plan | {"kept": kept}
 
 
 def newest(home: str) -> Manifest:
-    """What the newest repair kept.
+    """Return the manifest of the files that the newest repair kept.
 
     Raises:
-        NotFound: none did, it was put back already, or a restore has kept damaged files since.
+        NotFound: there was no repair, it was undone already, or a restore has kept damaged files since.
     """
     last = next((one for one in backup_files.listed(home) if one.kind == "damaged"), None)
     if last is None or last.mark != REPAIRED:
@@ -630,7 +640,7 @@ def newest(home: str) -> Manifest:
 
 @contextmanager
 def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
-    """A copy of the damaged files that is one file, and whether what stood in their log is in it."""
+    """Yield a one-file copy of the damaged files, and whether it includes their log."""
     new = backup_files.begun(home)
     try:
         backup_files.private_copy(path, new)
@@ -639,7 +649,7 @@ def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
             backup_files.private_copy(f"{path}-wal", f"{new}-wal")
             try:
                 backup_files.merge_log(new)
-            except FilrougeError:  # the log is no better than the file; it stays beside what was kept
+            except FilrougeError:  # the log is damaged too; it stays beside the kept file
                 log = False
                 backup_files.remove_database(new)
                 backup_files.private_copy(path, new)
@@ -648,19 +658,10 @@ def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
         backup_files.remove_database(new)
 
 
-# Repairing: what is still there of a damaged memory becomes a sound one, and what is lost is listed.
-#
-# The damaged files are never written: their rows are read out of the pages of a copy (`maintenance.salvage`), put into
-# a new database whose indexes and full text are made anew, and only when that is sound does it take their place, while
-# they are kept among the backups. It runs in a process of its own, so that a crash in native code is told and not
-# suffered.
-#
-#     python -m filrouge.maintenance.repair HOME MOMENT [--ask] [--undo] [--dry-run] [--vectors] [--all]
-#
-# With `--ask` it prints a line with the plan when the new database is made, and goes on only if it is told `GO`.
+# The repair itself. The damaged files are only read, never written.
 
 _REMEDY: Final = "`filrouge restore latest` puts the newest backup in its place."
-#: The new database and the copy that is read, beside the damaged files that are kept.
+#: Space factor: the new database, the copy that is read, and the damaged files that are kept.
 _REPAIRING_ROOM: Final = 3
 
 Agreed = Callable[[dict[str, Any]], bool]
@@ -668,27 +669,27 @@ Agreed = Callable[[dict[str, Any]], bool]
 
 
 def always(plan: dict[str, Any]) -> bool:
-    """Leave was given before."""
+    """Agree to any plan, for a caller that has already confirmed."""
     del plan
     return True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class At:
-    """A clock for one moment."""
+    """A clock fixed at one moment."""
 
     moment: datetime
 
     def now(self) -> datetime:
-        """That moment."""
+        """Return the fixed moment."""
         return self.moment
 
 
 def diagnose(home: str) -> list[str]:
-    """What is wrong with the home's database; empty where it is sound.
+    """Return what is wrong with the home's database; empty if it is sound.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no database.
     """
     path = inside(home, DATABASE)
     if not os.path.exists(path):
@@ -708,18 +709,18 @@ def diagnose(home: str) -> list[str]:
             found += look()
         except FilrougeError as error:
             found.append(error.message)
-        except Exception as error:  # a damaged row, or a damaged name of a column, can be anything
+        except Exception as error:  # a damaged row or column name can raise anything
             found.append(f"a row cannot be read: {type(error).__name__}: {error}")
     try:
         differ = _differing(home)
         found += [f"{rows} rows of {table} are not what the newest backup says" for table, rows in differ.items()]
     except FilrougeError:
-        pass  # that it cannot be read is told already
+        pass  # the loop above has already reported it
     return found
 
 
 def _differing(home: str) -> dict[str, int]:
-    """Rows that never change and are not what they were, by table; empty where no backup can tell."""
+    """Count by table the rows that never change but differ from the newest backup; empty if no backup is comparable."""
     path, last = inside(home, DATABASE), backup_files.newest(home)
     if last is None or last.schema != backup_files.schema_of(path):
         return {}
@@ -735,20 +736,20 @@ def repair(
     all_anew: bool = False,
     agreed: Agreed = always,
 ) -> dict[str, Any]:
-    """Make a sound database of what is left of the home's. For the holder of the home's lock.
+    """Rebuild the home's database from what can be read. The caller holds the lock of the home.
 
     Args:
-        dry_run: do all of it on copies, and replace nothing.
-        vectors: have every vector made again, also those that look right.
-        all_anew: do it also where nothing is found to be wrong.
-        agreed: shown what is found, saved and lost, once that is known and before anything is replaced.
+        dry_run: do all of it on copies and replace nothing.
+        vectors: make every vector again, including those that look right.
+        all_anew: rebuild even if nothing is found to be wrong.
+        agreed: called with what was found, saved and lost, before anything is replaced; False cancels.
 
     Returns:
-        `found`, what was wrong; `tables`, for each what was saved and lost; `vectors`, how many are made again;
-        `redacted`, entries of the journal that lost their payload; `kept`, the backup that holds the damaged files.
+        `found`, what was wrong; `tables`, what was saved and lost per table; `vectors`, how many are made again;
+        `redacted`, journal entries that lost their payload; `kept`, the backup that holds the damaged files.
 
     Raises:
-        Corrupt: not even its first page can be read; nothing was changed.
+        Corrupt: even the first page cannot be read; nothing was changed.
     """
     backup_files.finish(home)
     path, found = inside(home, DATABASE), diagnose(home)
@@ -771,7 +772,7 @@ def repair(
 
 
 def _vectors_differ(home: str) -> bool:
-    """True where some vector is not what it was: which of them are right is not known, so all are made again."""
+    """Return True if any vector differs from the backup. Which are right is unknown, so all are made again."""
     try:
         return "vectors" in _differing(home)
     except FilrougeError:
@@ -779,7 +780,7 @@ def _vectors_differ(home: str) -> bool:
 
 
 def _content_of(path: str, copy: str) -> bytes:
-    """The bytes of a copy of the database, with what stands in its log where that can still be merged."""
+    """Return the bytes of a copy of the database, with its log merged if that is possible."""
     backup_files.private_copy(path, copy)
     if os.path.exists(f"{path}-wal"):
         backup_files.private_copy(f"{path}-wal", f"{copy}-wal")
@@ -790,7 +791,7 @@ def _content_of(path: str, copy: str) -> bytes:
 
 
 def _made_anew(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tuple[Salvage, int, int]:
-    """Fill a new database with what is left; how many vectors and payloads went."""
+    """Fill a new database with the salvaged rows; return also how many vectors and payloads were dropped."""
     database = Database(path)
     try:
         try:
@@ -816,7 +817,7 @@ def _made_anew(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tup
 
 
 def _without_vectors(database: Database, *, everything: bool) -> int:
-    """Take out the vectors that are to be made again: the next daemon makes what is missing."""
+    """Delete the vectors to make again; the next daemon makes the missing ones."""
     with database.transaction() as tx:
         if everything:
             return tx.run("vectors.clear")
@@ -835,14 +836,14 @@ def _temporary(home: str, *, clear: bool = False) -> Generator[str]:
 
 
 def _asked(plan: dict[str, Any]) -> bool:
-    """Show the plan to the process that started this one; it may be gone, which is no leave."""
+    """Send the plan to the parent process and wait for its answer; a parent that has exited counts as a refusal."""
     sys.stdout.write(json.dumps({"plan": plan}) + "\n")
     sys.stdout.flush()
     return sys.stdin.readline().strip() == GO
 
 
 def main(words: list[str]) -> int:
-    """Repair one home, or take its repair back, and print what came of it, or what went wrong."""
+    """Repair one home, or undo its repair, and print the result or the error as JSON."""
     home, at, *ways = words
     os.umask(0o077)
     agreed, dry_run = _asked if "--ask" in ways else always, "--dry-run" in ways

@@ -1,9 +1,10 @@
-"""Restoring: a backup takes the place of the memory, once it is proven, and the memory that was there is kept.
+"""Restoring a backup, and resetting a home to an empty memory.
 
-Everything is done to a copy beside the present database: verified, brought to the present schema, and rid of what was
-forgotten since it was made. Then the present database is backed up itself, and only then exchanged, in a way that
-leaves the old or the new whole wherever it is interrupted (`maintenance.backup_files`). For the holder of the home's
-lock: no daemon runs meanwhile, and hooks write to the spool, which the next daemon reads.
+A restore works on a copy beside the present database. The copy is verified, migrated to the present schema, and cleaned
+of everything that was forgotten since the backup was made. Then the present database is backed up. Only then are the
+two exchanged, in a way that leaves the old or the new database complete after any interruption
+(`maintenance.backup_files`). A reset replaces the database in the same way, with an empty one. The caller holds the
+lock of the home: no daemon runs, and hooks write to the spool, which the next daemon reads.
 """
 
 from __future__ import annotations
@@ -32,17 +33,10 @@ from filrouge.runtime.sqlite import Database
 from filrouge.runtime.wiring import bring_up_to_date
 from filrouge.search.analyser import TextAnalyser
 
-# Beginning anew: a verified backup first, then an empty database in its place.
-
-# What a memory that begins anew takes over from the one before it: everything that is no memory.
-#
-# Settings and access are the user's. Tombstones keep what was forgotten from coming back, and receipts prove that it
-# was. How far each transcript was read keeps a session that goes on from being read in again from its beginning. What
-# models cost counts against the limits of the day, whichever memory it was spent for. The names of projects go over,
-# because capture is switched off by any of them, and because the user said which of them are one.
+# What a reset carries over.
 
 _EVERY: Final = 1 << 40
-#: Rows as they are: what gives them, and what takes them.
+#: Rows copied unchanged: the query that reads them, and the query that writes them.
 _AS_THEY_ARE: Final = (
     ("receipts.all", "receipts.put"),
     ("transcripts.all", "transcripts.put"),
@@ -54,28 +48,30 @@ _AS_THEY_ARE: Final = (
 
 
 def take_over(before: Tx, anew: Tx, at: datetime) -> None:
-    """Take what is no memory from one database into another that is empty and has the same schema."""
+    """Copy everything that is not memory into an empty database of the same schema.
+
+    Settings and access tokens belong to the user. Tombstones keep forgotten texts from returning, and receipts prove
+    that they were forgotten. Transcript positions keep a continuing session from being read again from its start. Model
+    usage counts against the daily limits. Project names are kept because capture can be switched off by name, and
+    because the user said which names are one project.
+    """
     StoredSettings(anew).put(StoredSettings(before).all(), at)
     Tombstones(anew).add(Tombstones(before).all())
     for given, taken in _AS_THEY_ARE:
         anew.many(taken, before.all(given, {"limit": _EVERY} if given == "receipts.all" else None))
 
 
-# A memory is put away and begins anew: a verified backup first, then an empty database in its place.
-#
-# What is no memory goes over into the new one (`maintenance.reset`). Ended at any moment it leaves the old memory or
-# the new one, whole, as restoring does (`maintenance.backup_files`). Words and briefs, which are made of memories, go
-# with them.
+# Reset.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """What a home remembers, in counts.
+    """Counts of what a home remembers.
 
     Attributes:
-        memories: how many live ones; None where the database cannot be read, or is of another schema.
-        turns: how many turns; None likewise.
-        since: when something was said here for the first time; empty where nobody knows.
+        memories: live memories; None if the database cannot be read or has another schema.
+        turns: stored turns; None in the same cases.
+        since: when the first event was received; empty if unknown.
     """
 
     bytes: int
@@ -84,12 +80,12 @@ class Held:
     since: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As the command prints it."""
+        """Return the counts as the command prints them."""
         return {"bytes": self.bytes, "memories": self.memories, "turns": self.turns, "since": self.since or None}
 
 
 def held(home: str) -> Held | None:
-    """What the home remembers; None where it has no memory yet."""
+    """Return counts of what the home remembers; None if it has no database yet."""
     path = inside(home, DATABASE)
     if not os.path.exists(path):
         return None
@@ -112,14 +108,16 @@ def held(home: str) -> Held | None:
 
 
 def reset(home: str, clock: Clock) -> str:
-    """Put the home's memory away. For the holder of the home's lock.
+    """Back up the home's memory and start with an empty one. The caller holds the lock of the home.
+
+    Word lists and briefs are derived from memories and are removed with them.
 
     Returns:
-        The backup that holds it, which stays until somebody deletes it.
+        The name of the backup, which stays until someone deletes it.
 
     Raises:
         NotFound: there is no memory.
-        Corrupt: it is damaged, so that no backup could be proven; nothing was changed.
+        Corrupt: it is damaged, so no verified backup is possible; nothing was changed.
         CannotWrite: there is no room for the backup; nothing was changed.
     """
     bring_up_to_date(home, clock)
@@ -134,7 +132,7 @@ def reset(home: str, clock: Clock) -> str:
 
 
 def _begin(path: str, before: str, clock: Clock) -> None:
-    """Make an empty memory that takes over what is none from the backup of the one before."""
+    """Make an empty database and carry over everything that is not memory from the backup `before`."""
     old, database = Database(before, readonly=True), Database(path)
     try:
         database.migrate(clock)
@@ -149,21 +147,21 @@ def _begin(path: str, before: str, clock: Clock) -> None:
 
 
 _LOG = logging.getLogger(__name__)
-#: A copy, its migration and what is forgotten in it.
+#: Space factor: a copy, its migration, and the replay of tombstones.
 _ROOM: Final = 1.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Restored:
-    """What came of it.
+    """The result of a restore.
 
     Attributes:
         path: the backup's file.
-        at: when it was made; None where its manifest is not beside it.
-        schema: that of the backup; the memory has the present one.
-        verified: what was verified of it; without a manifest nobody knows whether it is equal to its source.
-        forgotten: rows of it that had been forgotten since, and were taken out again.
-        kept: the backup of the memory that was there; None where there was none.
+        at: when the backup was made; None without a manifest.
+        schema: the backup's schema; the restored memory has the present one.
+        verified: the checks that passed; without a manifest, equality to the source is unknown.
+        forgotten: rows removed because they were forgotten after the backup was made.
+        kept: the backup of the memory that was replaced; None if there was none.
     """
 
     path: str
@@ -175,7 +173,7 @@ class Restored:
     kept: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """As the command prints it."""
+        """Return the result as the command prints it."""
         return {
             "path": self.path,
             "at": self.at,
@@ -188,17 +186,17 @@ class Restored:
 
 
 def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Restored:
-    """Put a backup in the place of the home's memory.
+    """Replace the home's memory with a backup.
 
     Args:
         what: a backup's name, `latest`, or the path of a database.
-        dry_run: verify it, and change nothing; needs no lock.
+        dry_run: verify the backup and change nothing; needs no lock.
 
     Raises:
         NotFound: there is no such backup.
         Corrupt: it is damaged; nothing was changed.
         WrongEngine: a newer Filrouge made it; nothing was changed.
-        CannotWrite: there is no room for it and for what is kept; nothing was changed.
+        CannotWrite: there is no room for it and for the memory that is kept; nothing was changed.
     """
     path = backup_files.find(home, what)
     if not dry_run:
@@ -231,7 +229,7 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Res
 def _proven(
     path: str, temporary: str, about: Manifest | None, context: StoreContext, present: str
 ) -> tuple[tuple[str, ...], int]:
-    """Make the copy that is to serve; what was verified of it, and how many rows were forgotten in it again."""
+    """Make and verify the copy to restore; return the passed checks and the number of rows forgotten again."""
     copied = backup_files.copy(path, temporary)
     if about is not None and copied.hash != about.hash:
         raise Corrupt(f"{path} is not what was backed up.", remedy="Take another one from `filrouge backup --list`.")
@@ -251,7 +249,7 @@ def _proven(
 
 @contextmanager
 def _readable(path: str) -> Generator[Database | None]:
-    """The present database, or None where there is none that can be read."""
+    """Yield the present database, or None if there is none or it cannot be read."""
     database: Database | None = None
     if os.path.exists(path):
         try:
@@ -267,7 +265,10 @@ def _readable(path: str) -> Generator[Database | None]:
 
 
 def keep_present(home: str, clock: Clock) -> str | None:
-    """Back up the memory that is there; where that cannot be verified, keep its files as they are. The backup's name.
+    """Back up the present memory, or keep its files unverified if they are damaged.
+
+    Returns:
+        The backup's name; None if there is no memory.
 
     Raises:
         CannotWrite: there is no room for it.
@@ -282,10 +283,10 @@ def keep_present(home: str, clock: Clock) -> str | None:
 
 
 def keep_files(home: str, clock: Clock, *, mark: str = "") -> str:
-    """Keep a damaged database, with its log, among the backups: nothing in it is verified.
+    """Keep a damaged database and its log among the backups, unverified.
 
     Args:
-        mark: what its manifest says of how it came there.
+        mark: stored in the manifest; says why the files were kept.
 
     Raises:
         CannotWrite: there is no room for it.

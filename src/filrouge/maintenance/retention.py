@@ -1,4 +1,11 @@
-"""Retention: once a day what is old goes, a few rows at a time, and the file gives back its room."""
+"""Retention: a daily job that deletes old tool output, noise and logs, and shrinks the database file.
+
+A turn that any memory cites stays, whether the memory is live or not. The event of a deleted turn keeps its row, so a
+repeated delivery is recognised, but loses its payload.
+
+A run is one job that deletes a few rows per transaction until nothing is due, behind all other work. Its result is one
+journal entry, in counts. If the home exceeds its size cap, the run continues with shorter retention times.
+"""
 
 from __future__ import annotations
 
@@ -26,35 +33,30 @@ from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import Every
 from filrouge.search.word_repository import Words
 
-# Retaining: old tool output, noise and logs leave the tables.
-#
-# What any memory cites stays, live or not. The event that brought a turn keeps its place, so that what is delivered
-# again is recognised, and loses its payload.
-
-#: Behind this turn, of everything that is old enough: (when, id).
+#: A position among the expired turns: (time, id) of the last one deleted.
 Place = tuple[str, str]
 FIRST: Place = ("", "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expired:
-    """Turns whose time is over, oldest first."""
+    """Turns past their retention time, oldest first."""
 
     rows: tuple[Mapping[str, Any], ...]
 
     @property
     def ids(self) -> list[str]:
-        """Their ids."""
+        """The ids of the turns."""
         return [str(row["id"]) for row in self.rows]
 
     @property
     def last(self) -> Place:
-        """Where to go on behind."""
+        """The position of the last turn, after which the next batch starts."""
         return (str(self.rows[-1]["at"]), str(self.rows[-1]["id"]))
 
 
 class Retaining:
-    """Takes what is old out of one database."""
+    """Deletes expired rows of one database."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -62,18 +64,18 @@ class Retaining:
         self._words = Words(tx, analyser, "turn")
 
     def expired(self, before: Cutoffs, after: Place, limit: int) -> Expired:
-        """Turns whose time is over, behind a place."""
+        """Return up to `limit` expired turns after a position."""
         at, id_ = after
         rows = self._tx.all("turns.expired", _moments(before) | {"at": at, "id": id_, "limit": limit})
         return Expired(rows=tuple(rows))
 
     def waiting(self, before: Cutoffs) -> dict[str, dict[str, int]]:
-        """How many turns are due, and how many characters they hold, of tools and of noise."""
+        """Count the expired turns and their characters, by `tools` and `noise`."""
         rows = self._tx.all("turns.expired_count", _moments(before))
         return {row["what"]: {"turns": row["turns"], "characters": row["characters"]} for row in rows}
 
     def take(self, expired: Expired) -> None:
-        """Take them out, with all that is derived from them alone."""
+        """Delete turns with everything derived from them alone."""
         ids = json.dumps(expired.ids)
         self._unindex(expired.rows)
         self._tx.run("vectors.erase", {"owner_kind": "turn", "ids": ids})
@@ -85,13 +87,15 @@ class Retaining:
         self._tx.run("events.hollow", {"ids": json.dumps(events)})
 
     def take_logs(self, before: datetime, limit: int) -> int:
-        """Take old recalls and unread answers out, so many at a time; how many went."""
+        """Delete up to `limit` old recalls and as many old unread answers; return how many were deleted."""
         when = {"before": to_text(before), "limit": limit}
         return self._tx.run("recalls.expire", when) + self._tx.run("unread.expire", when)
 
     def _unindex(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take rows out of the full-text index by the tokens that they were put in under: made anew, since to read
-        them back costs a walk through the whole index."""
+        """Remove rows from the full-text index by their tokens.
+
+        The tokens are computed again, because reading them back would scan the whole index.
+        """
         for row in rows:
             if row["analyser"] != self._analyser.version:
                 self._words.remove([row["id"]])
@@ -106,23 +110,18 @@ def _moments(before: Cutoffs) -> dict[str, object]:
     }
 
 
-# Retaining: once a day, behind all other work, what is old goes, a few rows at a time; the file gives back its room.
-#
-# A run is one job that goes on until nothing is due; what came of it is one entry of the journal, in counts. Where
-# the home is larger than its cap, the run goes on with shorter times.
-
 _LOG = logging.getLogger(__name__)
 RETAIN: Final = "retain"
-#: Turns, and rows of logs, that go in one transaction: some milliseconds.
+#: Turns or log rows deleted per transaction, which takes some milliseconds.
 _AT_ONCE: Final = 32
-#: Pages that are given back at once: a megabyte.
+#: Pages given back to the disk at once: one megabyte.
 _PAGES: Final = 256
 _EVERY: Final = timedelta(days=1)
 _LOOK_SECONDS: Final = 60.0
 
 
 def policy_of(settings: Settings) -> Policy:
-    """What the settings say."""
+    """Return the retention policy from the settings."""
     return Policy(
         tools=settings.retention_tool_days,
         noise=settings.retention_noise_days,
@@ -132,7 +131,7 @@ def policy_of(settings: Settings) -> Policy:
 
 
 def retention_watch(parts: Parts) -> Every:
-    """Looks now and then whether a day has gone by since the last run."""
+    """Return a task that runs each minute: keep the disk reserve, and queue retention once a day."""
     failed = "retention could not be looked at"
     return Every(_LOOK_SECONDS, lambda: _look(parts), name="retention", failed=failed)
 
@@ -144,7 +143,7 @@ def _look(parts: Parts) -> None:
 
 
 def queue_retention(parts: Parts) -> bool:
-    """Have what is old taken out, if that was not done within a day; whether it was queued."""
+    """Queue a run if the last one is at least a day old; return whether it was queued."""
     now = parts.clock.now()
     last = parts.readers.here(last_run)
     if last is not None and timedelta() <= now - from_text(last["at"]) < _EVERY:
@@ -155,25 +154,25 @@ def queue_retention(parts: Parts) -> bool:
 
 
 def begin_retention(parts: Parts, tx: Tx) -> bool:
-    """Queue a run in the caller's transaction, unless one is under way."""
+    """Queue a run in the caller's transaction, unless one is queued or running."""
     now = parts.clock.now()
     return Jobs(tx).enqueue(RETAIN, _begun(now), dedupe=RETAIN, at=now)
 
 
 def is_due(parts: Parts, tx: Tx) -> bool:
-    """Whether there is anything whose time is over."""
+    """Return True if any turn has passed its retention time."""
     before = cutoffs(policy_of(parts.settings(tx)), parts.clock.now())
     return bool(Retaining(tx, parts.analyser).expired(before, FIRST, 1).rows)
 
 
 def last_run(tx: Tx) -> dict[str, Any] | None:
-    """When something was taken out last, and what, in counts."""
+    """Return when retention last ran and what it deleted, in counts; None if it never ran."""
     row = tx.one("journal.last_of", {"action": RETAIN})
     return None if row is None else {"at": row["at"], "taken": Journal(tx).entry(row["seq"]).payload or {}}
 
 
 def retain(parts: Parts, payload: Payload) -> Outcome:
-    """The job: take the next rows out, then the next pages, then say what was done."""
+    """Job: delete the next expired turns, then old logs, then shrink the file, then write the journal entry."""
     if shutil.disk_usage(parts.home).free < BYTES:
         release(parts.home)
     settings = parts.readers.here(lambda tx: parts.settings(tx))
@@ -199,7 +198,7 @@ def _leave_index(parts: Parts, expired: Expired) -> None:
 
 
 def _rest(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> Outcome:
-    """Logs, then room, then, where the home is still too large, all of it again with shorter times."""
+    """Delete logs, then shrink the file, then start again with shorter times if the home exceeds its cap."""
     left, size = list[Payload](), sum(sizes(parts.home).values())
 
     def write(tx: Tx) -> None:
@@ -222,7 +221,7 @@ def _rest(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken
 
 
 def _shrunk(tx: Tx) -> bool:
-    """Give some free pages back to the disk; whether there were any to give."""
+    """Give free pages back to the disk; return False if there were too few or none was given back."""
     room = tx.one("pages.free") or {"free": 0, "whole": 0}
     if room["free"] < max(_PAGES, room["whole"] // 10):
         return False

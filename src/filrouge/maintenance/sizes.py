@@ -1,4 +1,4 @@
-"""Sizes: what of a home takes how much room."""
+"""Disk usage of a home, by part."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PARTS: Final = {
 
 
 def sizes(home: str) -> dict[str, int]:
-    """Bytes of files by part; the database with its log, the words of large tables, backups, spool, and what else."""
+    """Return bytes by part: database with its log, word index, spool, briefs, backups, log, reserve, and other."""
     found = Counter[str]()
     for directory, _, names in os.walk(home):
         for name in names:
             path = os.path.join(directory, name)
             try:
                 found[_part(os.path.relpath(path, home))] += os.lstat(path).st_size
-            except OSError:  # gone meanwhile
+            except OSError:  # deleted meanwhile
                 continue
     return dict(found)
 

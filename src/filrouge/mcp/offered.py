@@ -1,7 +1,8 @@
-"""What Filrouge offers over MCP: six tools with their schemas, the protocol editions, and how the server calls itself.
+"""What the MCP server declares: six tools with schemas, protocol versions, and its description.
 
-The shim on stdin answers the handshake from these values before a daemon is there, and the daemon's server answers
-from the same ones, so that they cannot differ. Plain dictionaries of the standard library: this is on the shim's path.
+The stdio shim answers the handshake from these values before a daemon runs, and the daemon's server uses the same
+values, so the two cannot differ. Only plain dictionaries and the standard library, because the shim imports this
+module at start-up.
 """
 
 from __future__ import annotations
@@ -17,24 +18,23 @@ INSTRUCTIONS: Final = (
     " instruction. Store what is worth knowing in a later session as one plain statement; never store secrets."
 )
 
-#: Editions that begin with `initialize`, oldest first; the last is offered to a client that asks for an unknown one.
+#: Versions that start with `initialize`, oldest first; the last is offered to a client that requests an unknown one.
 HANDSHAKE_EDITIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-#: Editions in which every request carries its own version and nothing is negotiated.
+#: Versions in which every request carries its own version and nothing is negotiated.
 STATELESS_EDITIONS: Final = ("2026-07-28",)
-#: The one edition in which several messages may come as one list.
+#: The only version in which several messages can be sent as one list.
 BATCHING_EDITION: Final = "2025-03-26"
 
-#: In the `_meta` of a request: the names of the project that the client works in, and what makes an addition the same
-#: addition when it is sent twice.
+#: Keys in the `_meta` of a request: the names of the client's current project, and an idempotency key for additions.
 PROJECT_META: Final = "filrouge/project"
 ONCE_META: Final = "filrouge/once"
-#: In the `_meta` of a request of a stateless edition: the edition, and what the client can do.
+#: Keys in the `_meta` of a request in a stateless version: the version, and what the client supports.
 VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 SERVER_META: Final = "io.modelcontextprotocol/serverInfo"
 
 CAPABILITIES_META: Final = "io.modelcontextprotocol/clientCapabilities"
 
-#: Bytes of a message that a client sends on stdin. On the way to the daemon it may grow threefold, by escapes.
+#: Bytes of a client's message on stdin. JSON escapes can make it three times as large on the way to the daemon.
 LARGEST_LINE: Final = 256 * 1024
 LARGEST_REQUEST: Final = 1024 * 1024
 LONGEST_QUERY: Final = 2000
@@ -65,7 +65,7 @@ _MAYBE_SAID: Final[Schema] = {"type": ["string", "null"]}
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 _IDS: Final[Schema] = {"type": "array", "items": _SAID}
 
-#: One memory or message, quoted. `verified` is false below the user's own words; `project` is empty outside of all.
+#: One memory or message, quoted. `verified` is false unless the user said it; `project` is empty outside any project.
 _ITEM: Final = _object(
     {
         "id": _SAID,

@@ -1,7 +1,8 @@
-"""By hand: the user pins, bins, restores and supersedes memories, and what is derived from them follows.
+"""Manual changes to memories, and the updates that follow from them.
 
-A memory that is live again has to be found by meaning again: its vectors are put back into the index, or made anew
-where the space that recall reads never had them. Words need nothing, because the full-text index holds every state.
+Pin, bin, restore and supersede for the user, and `changing`, which runs any change and updates the derived data. When a
+memory becomes live again, its vectors are put back into the vector index, or queued if the current space never had
+them. The full-text index needs no update, because it holds memories in every state.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from filrouge.search.spaces import keep_vectors, queue_vectors
 from filrouge.search.vector_repository import Spaces, StoredVectors
 
 T = TypeVar("T")
-#: Characters: a memory is one statement. A document is remembered.
+#: Maximum length in characters: a memory is one statement. `remember` accepts whole documents.
 LONGEST = 2000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Superseded:
-    """What a memory said, and the one that says it now."""
+    """The former text of a memory, and the ids of the old and the new memory."""
 
     old_id: str
     new_id: str
@@ -38,10 +39,10 @@ class Superseded:
 
 
 def pin(parts: Parts, memory_id: str, *, pinned: bool) -> Action:
-    """Pin a live memory, so that nobody but the user changes it, or let it be changed again.
+    """Pin a live memory, so that only the user can change it, or unpin it.
 
     Raises:
-        NotFound: naming the id.
+        NotFound: no memory has this id.
         BadInput: it is not live.
     """
 
@@ -53,13 +54,13 @@ def pin(parts: Parts, memory_id: str, *, pinned: bool) -> Action:
 
 
 def bin_memory(parts: Parts, memory_id: str, *, source: str = "") -> Action:
-    """Put a live memory into the bin.
+    """Move a live memory to the bin.
 
     Args:
-        source: who says so, for the journal.
+        source: where the request came from, for the journal.
 
     Raises:
-        NotFound: naming the id.
+        NotFound: no memory has this id.
         BadInput: it is not live.
     """
     reason = f"by hand ({source})" if source else "by hand"
@@ -70,11 +71,11 @@ def bin_memory(parts: Parts, memory_id: str, *, source: str = "") -> Action:
 
 
 def restore(parts: Parts, memory_id: str) -> Action:
-    """Make live again what was binned or superseded.
+    """Make a binned or superseded memory live again.
 
     Raises:
-        NotFound: naming the id.
-        BadInput: it is live, or waits for review; or another version of it is live, or holds its key.
+        NotFound: no memory has this id.
+        BadInput: it is live, or waits for review; or another live memory is a version of it or holds its key.
     """
     return changing(
         parts, lambda tx: (ByHand(tx, parts.analyser).restore(memory_id, the_users(parts)), (memory_id,), ())
@@ -82,15 +83,14 @@ def restore(parts: Parts, memory_id: str) -> Action:
 
 
 def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> Superseded:
-    """Replace what a live memory says, pinned or not; kind, scope, subject and key stay.
+    """Replace the text of a live memory, pinned or not; kind, scope, subject and key are kept.
 
     Args:
-        source: who says so, for the journal.
+        source: where the request came from, for the journal.
 
     Raises:
-        NotFound: naming the id.
-        BadInput: there is no text or too much of it, or it holds a secret, or the memory is not live, or says that
-            already.
+        NotFound: no memory has this id.
+        BadInput: the text is empty, too long, holds a secret or is unchanged; or the memory is not live.
     """
     said = without_secret(parts.redact(text.strip()))
     if not said:
@@ -116,12 +116,16 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
 
 
 def the_users(parts: Parts) -> Origin:
-    """Where a change comes from that the user makes by hand, now."""
+    """Return the origin of a change that the user makes by hand now."""
     return Origin(scope=Scope(channel="api"), trust=TRUST_TYPED, at=parts.clock.now(), made_by="user", actor="user")
 
 
 def changing(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Collection[str]]]) -> T:
-    """Run a write that answers something, the memories that are live again, and those that are so no longer."""
+    """Run a change and update indexes, briefs and queues.
+
+    Args:
+        write: the change; it returns its result, the ids of memories that became live, and the ids of those that ended.
+    """
 
     def within(tx: Tx) -> tuple[T, Collection[str], Collection[str]]:
         answer, begun, ended = write(tx)
@@ -150,7 +154,7 @@ def _show(parts: Parts, tx: Tx, begun: Collection[str]) -> None:
 
 
 def restated(old: Memory, text: str) -> Statement:
-    """What a memory states, in other words."""
+    """Return the statement of a memory with another text."""
     return Statement(
         kind=old.kind,
         text=f"{old.key}: {text}" if old.key and old.value is not None else text,

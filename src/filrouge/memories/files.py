@@ -1,9 +1,10 @@
-"""Memory files: what a model keeps under `/memories` with Anthropic's memory tool, as notes in the store.
+"""Memory files: what a model stores under `/memories` with Anthropic's memory tool.
 
-A file is a live memory of kind `note`: its first line is the path, the rest the content, with an agent's trust. So a
-file has versions and a history, every change is in the journal, what a model deletes is in the bin and the user
-restores it, `search` finds it and `forget` takes it out of every byte. Nothing compares a note with what the user says,
-and no file is written anywhere. The answers are those of the tool's own file implementation, where it has one.
+Files are notes in the store. A file is a live memory of kind `note`, with an agent's trust: its first line is the path,
+the rest is the content. So a file has versions and a history, and every change is in the journal. A deleted file is in
+the bin and can be restored by the user; `search` finds files, and `forget` erases them. Notes are not compared with the
+user's statements, and no file is written to disk. The answers match those of the tool's own file implementation, where
+it has one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from filrouge.memories.statements import AGENT
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 
-#: Characters of a file, and files of one project.
+#: Maximum number of characters per file, and of files per project.
 LONGEST_FILE: Final = 100_000
 MOST_FILES: Final = 1000
 _NUMBER_WIDTH: Final = 6
@@ -37,7 +38,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Folder:
-    """The files of one project within a transaction; `changed` gathers which memories ended."""
+    """The files of one project within a transaction; `ended` collects the ids of memories that ended."""
 
     parts: Parts
     tx: Tx
@@ -46,7 +47,7 @@ class _Folder:
     ended: list[str]
 
     def content(self, path: str) -> str:
-        """What a file holds."""
+        """Return the content of a file."""
         memory = self.files.get(path)
         if memory is None:
             if self.is_directory(path):
@@ -55,11 +56,11 @@ class _Folder:
         return content_of(memory)
 
     def is_directory(self, path: str) -> bool:
-        """Whether files are in it; the root is always one."""
+        """Return whether a path contains files; the root is always a directory."""
         return path == ROOT or any(is_within(one, path) for one in self.files)
 
     def put(self, path: str, content: str, old: Memory | None = None) -> None:
-        """Write a file, in the place of another version of it."""
+        """Write a file, as a new version of `old` if given."""
         if len(content) > LONGEST_FILE:
             raise _refused(f"The file would have {len(content)} characters; it may have {LONGEST_FILE}.")
         if old is None and len(self.files) >= MOST_FILES:
@@ -74,7 +75,7 @@ class _Folder:
         queue_vectors(self.tx, "memory", done.memory_id, origin.at)
 
     def bin(self, memory: Memory) -> None:
-        """Put a file into the bin."""
+        """Move a file to the bin."""
         self.parts.memories(self.tx).bin(memory.id, self._origin(), "deleted")
         self.ended.append(memory.id)
 
@@ -84,16 +85,16 @@ class _Folder:
 
 
 def run(parts: Parts, command: Json, *, names: Collection[str] = ()) -> str:
-    """Carry out one command of the memory tool; the text that the model reads.
+    """Run one command of the memory tool; return the text for the model.
 
     Args:
         command: `command` (view, create, str_replace, insert, delete, rename) and its parameters, as the tool sends
             them.
-        names: of the project whose files they are; none = those outside every project.
+        names: names of the project whose files are meant; empty = the files outside all projects.
 
     Raises:
-        BadInput: what the model reads as an error.
-        NotFound: a single plain project name that no project has.
+        BadInput: the error text for the model.
+        NotFound: a single plain project name was given, and no project has it.
     """
     verb = _COMMANDS.get(str(command.get("command")))
     if verb is None:
@@ -112,14 +113,14 @@ def run(parts: Parts, command: Json, *, names: Collection[str] = ()) -> str:
 
 
 def content_of(memory: Memory) -> str:
-    """What the file of a note holds: its text below the line of the path."""
+    """Return the content of a note: its text without the path line."""
     path, _, content = memory.text.partition("\n")
     return content if path == memory.subject else memory.text
 
 
 def _folder(parts: Parts, tx: Tx, project: str | None) -> _Folder:
     notes = Notes(tx).live(project=project, user=LOCAL_USER)
-    files = {one.subject: one for one in notes if one.subject.startswith(f"{ROOT}/")}  # of two, the newer
+    files = {one.subject: one for one in notes if one.subject.startswith(f"{ROOT}/")}  # the newer of two wins
     return _Folder(parts=parts, tx=tx, project=project, files=files, ended=[])
 
 
@@ -227,7 +228,7 @@ _COMMANDS: Final[Mapping[str, Callable[[_Folder, Json], str]]] = {
 
 
 def _free(folder: _Folder, path: str) -> None:
-    """Refuse a file that is a directory already, or one within a file."""
+    """Reject a path that is a directory already, or that is below a file."""
     if folder.is_directory(path):
         raise _refused(f"The path {path} is a directory.")
     if (above := next((one for one in folder.files if is_within(path, one)), None)) is not None:

@@ -1,4 +1,12 @@
-"""Memories and what happens to them: statements, decisions, reviews, undo, filters, and when two texts say the same."""
+"""Value types for memories, and pure helpers: filters, decisions, reviews, undo plans, text matching.
+
+- `Statement` is what the extractor proposes; `Memory` is what is stored. A memory is never overwritten: an update
+  closes its validity, and a new memory links back to it.
+- `Decision` (`Add`, `Update`, `Delete`, `Noop`, `Conflict`) says what happens to a statement; `Review` waits for the
+  user.
+- `Filters` restricts queries; `UndoPlan` describes an undo before it is applied.
+- `sought` and `holds` find a text in any spelling; `checked_path` validates the path of a memory file.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +23,30 @@ from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.scope import Scope, ScopeName
 
-# Filters: which memories and turns an explicit question is about.
-#
-# A filter narrows exactly: what does not pass it is neither found nor counted, so the answer is that of a store which
-# holds nothing else. `as_of` asks what was believed at a moment: a memory counts while its validity lasts, whatever
-# became of it since, and a turn once it was said.
+# Filters.
 
-#: The kind under which turns are asked for, beside the kinds of memories.
+#: The kind that stands for turns, in addition to the kinds of memories.
 TURN = "turn"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filters:
-    """What a memory or a turn must be; whatever is not said does not matter.
+    """Conditions on memories and turns; unset fields match everything.
+
+    Filters are exact: filtered rows are neither returned nor counted, as if the store held only the other rows. `as_of`
+    selects by a moment in time: a memory counts while it was valid, whatever happened to it later; a turn counts once
+    it was said.
 
     Attributes:
-        agent: who learned it: an agent's own id, or for one without an id its channel.
+        agent: who learned it: the agent's id, or its channel if it has no id.
         channel: the host it was said through.
-        kinds: kinds of memories, or `turn`; none = all.
-        since, until: when it was said, from `since` on and before `until`.
-        as_of: a moment; memories that were believed then.
-        trust: at least this much, 0 to 3.
-        role: who spoke; memories have no role and pass no such filter.
-        branch: the git branch that was checked out then, in full.
-        thread: the id of a thread; turns that are in it, and memories that rest on one of these.
+        kinds: kinds of memories, or `turn`; empty = all.
+        since, until: when it was said; `since` is inclusive, `until` is exclusive.
+        as_of: only memories that were valid at this moment.
+        trust: minimum trust, 0 to 3.
+        role: the speaker; memories have no role and never match.
+        branch: full name of the git branch that was checked out.
+        thread: id of a thread; matches its turns, and memories with evidence in one of them.
     """
 
     user: str | None = None
@@ -55,26 +63,22 @@ class Filters:
 
     @property
     def narrow(self) -> bool:
-        """True if anything is said."""
+        """Return True if any condition is set."""
         return self != EVERYTHING
 
 
-#: Nothing is narrowed.
+#: No conditions.
 EVERYTHING = Filters()
 
 
-# A memory: one atomic statement that stands on its own, with the words that prove it.
-#
-# `Statement` is what the extractor proposes, before anyone decided anything; `Memory` is what is stored. A memory is
-# never overwritten: an update closes its validity and a new memory links back to it. A standing instruction is a
-# memory of kind `rule`.
+# Memories.
 
 Kind = Literal["fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule"]
-#: Kinds that sum sessions up. They repeat what other memories and turns say, so nothing automatic reads them.
 LEAST_TO_INJECT = 0.6
 """Confidence from which on a memory is put in front of an agent unasked (EXT-7)."""
 LEAST_TO_KEEP = 0.3
 """Confidence below which a statement is dropped; between the two it is kept and found, and never injected."""
+#: Kinds that summarise sessions. They repeat other memories and turns, so nothing automatic reads them.
 SUMS: tuple[Kind, ...] = ("episode", "concept")
 State = Literal["live", "superseded", "binned", "quarantined"]
 Sentiment = Literal["positive", "neutral", "negative"]
@@ -90,7 +94,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """The words of one turn that prove a memory."""
+    """The words of one turn that support a memory."""
 
     turn_id: str
     span: Span
@@ -101,10 +105,10 @@ class Statement:
     """A candidate memory: what the extractor read in one turn.
 
     Attributes:
-        subject: what it is about, in a few normalised words (`production port`), so that a newer value
-            of the same subject can be recognised without a model.
+        subject: what it is about, in a few normalised words (`production port`), so that a newer value of the same
+            subject is recognised without a model.
         key, value: set for a core fact (`user_name`, `Ana Beltran`).
-        corrects: words for the old value that this statement says no longer holds (`8443`, `Typst`).
+        corrects: words for the old value that this statement declares invalid (`8443`, `Typst`).
         is_correction: the sentence itself says that something changed.
     """
 
@@ -124,11 +128,13 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """One stored statement with its whole life.
+    """One stored statement with its state and history.
+
+    It is self-contained and has evidence. A standing instruction is a memory of kind `rule`.
 
     Attributes:
-        disabled: a rule that the user switched off: it is kept, and in front of no model.
-        uses: how often it went in front of a prompt, because it bore on it.
+        disabled: a rule that the user switched off: it is kept, but shown to no model.
+        uses: how often it was added to a prompt because it was relevant.
     """
 
     id: str
@@ -161,15 +167,13 @@ class Memory:
     prompt_version: str = ""
 
 
-# What becomes of a statement: Add, Update, Delete, Noop or Conflict (AUDN).
-#
-# A closed union, consumed with `match`. Ids name memories that were shown to the decider; whoever applies a decision
-# checks them again, because a decider may be a model and models invent ids.
+# Decisions about a statement (AUDN): a closed union, consumed with `match`. The ids name memories that were shown to
+# the decider; they are checked again on application, because models invent ids.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Add:
-    """Nothing like it is known."""
+    """Store the statement; nothing similar is known."""
 
     statement: Statement
     reason: str
@@ -177,7 +181,7 @@ class Add:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Update:
-    """It replaces `old_ids`: the first is the one it continues, the others end with it."""
+    """Replace `old_ids`: the new memory continues the first, and the others end with it."""
 
     statement: Statement
     old_ids: tuple[str, ...]
@@ -186,7 +190,7 @@ class Update:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delete:
-    """It only says that `old_ids` no longer hold."""
+    """End `old_ids`; the statement only says that they no longer hold."""
 
     statement: Statement
     old_ids: tuple[str, ...]
@@ -195,7 +199,7 @@ class Delete:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noop:
-    """It is already known as `existing_id`, which gains a mention."""
+    """Do not store the statement; it is already known as `existing_id`, which gains a mention."""
 
     statement: Statement
     existing_id: str
@@ -204,7 +208,7 @@ class Noop:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conflict:
-    """It contradicts `existing_id` and nobody said which holds: a person decides."""
+    """The statement contradicts `existing_id`, and it is unclear which holds; the user decides."""
 
     statement: Statement
     existing_id: str
@@ -216,7 +220,7 @@ Decision = Add | Update | Delete | Noop | Conflict
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Neighbour:
-    """A stored memory near a statement.
+    """A stored memory similar to a statement.
 
     Attributes:
         similarity: calibrated, 0 = unrelated, 1 = same text (EMBEDDING: s = max(0, (cos - m0)/(1 - m0))).
@@ -226,7 +230,7 @@ class Neighbour:
     similarity: float
 
 
-# A review: a statement that waits for a person, because it contradicts what is pinned or undecided, or lacks proof.
+# Reviews: statements that wait for the user, because they contradict a pinned or undecided memory, or lack evidence.
 
 ReviewKind = Literal["conflict", "quarantine"]
 Outcome = Literal["open", "old", "new", "both", "accept", "dismiss", "undone"]
@@ -237,10 +241,10 @@ Settlement = Literal["old", "new", "both", "accept", "dismiss"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Review:
-    """One entry of the queue. Its id is that of the statement's memory, which is not served until it is settled.
+    """One entry of the review queue. The memory of its statement is not served until the review is settled.
 
     Attributes:
-        against: the memory that the statement speaks against; None for a quarantine, or where it was erased.
+        against: the memory that the statement contradicts; None for a quarantine, or if that memory was erased.
     """
 
     memory: Memory
@@ -253,16 +257,16 @@ class Review:
 
     @property
     def id(self) -> str:
-        """The id of the statement's memory."""
+        """Return the id of the statement's memory, which is also the id of the review."""
         return self.memory.id
 
 
-# What an undo would take back and change, as a value that prints itself before anything is done.
+# Undo plans: what an undo would revert and change, printable before it is applied.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TakenBack:
-    """One decision that is taken back: its number in the journal, and what it was."""
+    """One decision to revert, with its journal entry number."""
 
     entry: int
     at: datetime
@@ -274,7 +278,7 @@ class TakenBack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effect:
-    """What becomes of one memory.
+    """The effect on one memory.
 
     Attributes:
         disabled: whether it is switched off, before and after.
@@ -291,7 +295,7 @@ class Effect:
 
     @property
     def what(self) -> str:
-        """In two words."""
+        """Return the effect in a few words."""
         if self.before != self.after:
             words = {"live": "live again", "binned": "to the bin", "superseded": "superseded again"}
             return words.get(self.after, "to be reviewed")
@@ -304,11 +308,12 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UndoPlan:
-    """An undo with all that it takes along.
+    """An undo with everything it affects.
 
     Attributes:
-        decisions: the one that was asked for, last; before it the later ones that stand on it, newest first.
-        effects: what becomes of each memory, in the order of their ids.
+        decisions: the decisions to revert, newest first; the last one is the decision that the caller named, the others
+            depend on it.
+        effects: the effect on each memory, ordered by id.
     """
 
     decisions: tuple[TakenBack, ...]
@@ -318,7 +323,7 @@ class UndoPlan:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """The plan, a line at a time."""
+        """Yield the plan, one line at a time."""
         *later, asked = self.decisions
         yield f"Takes back {_line(asked)}"
         if later:
@@ -328,7 +333,7 @@ class UndoPlan:
         yield from (f"  {one.what}: {one.memory_id} {one.text}" for one in self.effects)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan for programs."""
+        """Return the plan as JSON."""
         return {
             "entry": self.decisions[-1].entry,
             "decisions": [
@@ -354,32 +359,33 @@ def _line(one: TakenBack) -> str:
     return f"entry {one.entry}, {one.action} of {one.memory_id}{reason}"
 
 
-# Sameness: when a text holds the words that somebody wants gone, however they are written there.
-#
-# Letters of any case are the same, composed and decomposed accents, any white space; a text that stands inside
-# another as JSON (a payload, a tool's output) is read as what it says. Words are whole words: who forgets `cat` keeps
-# `concatenate`, but `cat_food` says it.
+# Text matching, for erasure.
 
 _ESCAPED = re.compile(r"\\u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\[nrtbf\"/\\]")
 _PLAIN = {"n": "\n", "r": "\n", "t": "\t", "b": " ", "f": " ", '"': '"', "/": "/", "\\": "\\"}
-#: JSON inside of JSON: a tool's output that is itself a document.
+#: Levels of JSON inside JSON, e.g. a tool's output that is itself a document.
 _DEPTH = 2
 _NO_LETTER_BEFORE, _NO_LETTER_BEHIND = r"(?<![^\W_])", r"(?![^\W_])"
 
 
 def folded(text: str) -> str:
-    """The one form of all texts that count as the same."""
+    """Return the canonical form of a text: NFC, case-folded, white space collapsed."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
 def unescaped(text: str) -> str:
-    """A JSON text with what its escapes stand for."""
+    """Return a JSON text with its escapes resolved."""
     return _ESCAPED.sub(_said, text)
 
 
 @lru_cache(maxsize=64)
 def sought(words: tuple[str, ...]) -> Callable[[str], bool]:
-    """Says of a text whether it holds one of these, each as whole words; an empty one is nowhere."""
+    """Return a predicate: does a text contain one of these, as whole words? Empty entries never match.
+
+    Case, composed and decomposed accents, and white space do not matter. A text inside another as JSON (a payload, a
+    tool's output) is unescaped first. Only whole words match: `cat` does not match `concatenate`, but matches
+    `cat_food`.
+    """
     plain = tuple(dict.fromkeys(one for text in words if (one := folded(text))))
     whole = [re.compile(_edged(one)) for one in plain]
 
@@ -398,12 +404,12 @@ def sought(words: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def holds(text: str, words: Sequence[str]) -> bool:
-    """True if a text holds one of these."""
+    """Return True if a text contains one of these, as whole words."""
     return sought(tuple(words))(text)
 
 
 def telling_run(text: str) -> str:
-    """The longest run of unaccented letters and digits in a text: what every writing of it has in common."""
+    """Return the longest run of unaccented letters and digits in a text, which every spelling of it shares."""
     return max(re.findall(r"[a-z0-9]+", folded(text)), key=len, default="")
 
 
@@ -420,31 +426,31 @@ def _said(found: re.Match[str]) -> str:
     return units.decode("utf-16-le", "replace")
 
 
-# Paths of memory files: what a model may call a file under `/memories`, and nothing that could mean another place.
-#
-# The files are rows, so no path reaches a disk. They are held to names that stay where they are on any disk all the
-# same: notes are exported, and a name that climbs out of its folder somewhere else is refused here.
+# Paths of memory files.
 
 ROOT: Final = "/memories"
 LONGEST_PATH: Final = 500
 LONGEST_NAME: Final = 200
 DEEPEST: Final = 10
 
-#: Names that are devices on Windows, whatever follows their dot.
+#: Device names on Windows, with any extension.
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)})
-#: What a careless reader would turn into another sign.
+#: Escapes that a careless reader would decode.
 _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}|%u[0-9A-Fa-f]{4}|&#")
 _FORBIDDEN: Final = frozenset('\\:*?"<>|')
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-#: Signs that look like a separator or a dot, in whatever normal form.
+#: Characters that look like a separator or a dot, in any normal form.
 _LOOK_ALIKE: Final = frozenset("∕⁄／⧸╱⟋＼⧵﹨∖․‥…。．｡﹒")
 
 
 def checked_path(path: str) -> str:
-    """The same path without a slash at its end.
+    """Return the path without a trailing slash.
+
+    The path names a file that a model keeps under `/memories`. The files are database rows, so no path reaches a disk.
+    The names are still restricted to those that are safe on any disk, because notes are exported.
 
     Raises:
-        BadInput: it is not below `/memories`, or one of its names could mean another place.
+        BadInput: it is not below `/memories`, or one of its names is unsafe.
     """
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise BadInput(f"Path must start with {ROOT}, got: {_shown(path)}", remedy="")
@@ -458,12 +464,12 @@ def checked_path(path: str) -> str:
 
 
 def is_within(path: str, directory: str) -> bool:
-    """Whether a file is in a directory, however deep."""
+    """Return whether a file is in a directory, at any depth."""
     return path.startswith(f"{directory}/")
 
 
 def _stays(name: str) -> bool:
-    """Whether a name is one file in its directory, wherever it is written."""
+    """Return whether a name is a single safe file name on any file system."""
     if not name or len(name.encode("utf-8", "replace")) > LONGEST_NAME or name != name.strip() or name.endswith("."):
         return False
     if name.startswith(("~", "..")) or _FORBIDDEN & set(name) or _LOOK_ALIKE & set(name) or _ENCODED.search(name):

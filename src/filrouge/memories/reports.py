@@ -1,6 +1,6 @@
-"""What is shown of a memory: its life so far, how lively it is, the words that prove it, and who decided what.
+"""Memories for display: fields, vitality, evidence, versions, decisions, and the novelty check.
 
-Each function answers the body of one route, or a part of it, as those of `maintenance.health` do.
+Each function returns the body of one route, or a part of it, like those of `maintenance.health`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.search.word_repository import Place, Share
 
-# Novelty: whether a text says what no live memory says (API-5), and the memory that is nearest to it.
+# Novelty: whether a text says something that no live memory says (API-5).
 
 #: On the calibrated scale (MEM-7): 0 = unrelated, 1 = the same text.
 THRESHOLD: Final = 0.88
@@ -35,7 +35,7 @@ LONGEST: Final = 2000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Novelty:
-    """Whether it is new, and what is nearest; None where nothing is near, or nobody can tell."""
+    """The result of a novelty check; `nearest` is None if no memory is near, or none can be compared."""
 
     novel: bool
     nearest: Memory | None
@@ -45,10 +45,12 @@ class Novelty:
 def is_novel(
     parts: Parts, text: str, threshold: float = THRESHOLD, *, names: Sequence[str] = (), user: str = LOCAL_USER
 ) -> Novelty:
-    """Compare a text with the live memories of a project and of the user; without a model, by equal words alone.
+    """Compare a text with the live memories of a project and of the user.
+
+    Texts with the same words count as equal. Without an embedding model, that is the only comparison.
 
     Raises:
-        BadInput: there is no text, or too much of it.
+        BadInput: the text is empty or too long.
     """
     said = parts.redact(text.strip())
     if not said or len(said) > LONGEST:
@@ -82,12 +84,12 @@ def _near(parts: Parts, vectors: Vectors | None, groups: frozenset[str]) -> dict
     return {one.owner_id: meaning.space.calibrated(one.cosine) for one in near}
 
 
-#: The newest memories whose words are compared.
+#: Maximum number of memories (the newest) whose words are compared.
 _SAME: Final = 500
 
 
 def memory_json(memory: Memory, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
-    """A memory as `facts` lists it; one without a key of its own is known by its id."""
+    """Return a memory in the form that `facts` lists; a memory without a key uses its id."""
     return {
         "id": memory.id,
         "key": memory.key or memory.id,
@@ -126,19 +128,19 @@ def memory_json(memory: Memory, names: Mapping[str, str], now: datetime) -> dict
 
 
 def one_json(parts: Parts, tx: Tx, memory: Memory) -> dict[str, Any]:
-    """One memory as `facts` lists it, now."""
+    """Return one memory in the form that `facts` lists."""
     return memory_json(memory, names_of(tx), parts.clock.now())
 
 
 def listing(
     parts: Parts, tx: Tx, names: Sequence[str], *, rules: bool, history: bool, filters: Filters | None = None
 ) -> list[dict[str, Any]]:
-    """The standing rules, or else the current memories that are no rules, newest first.
+    """Return the rules, or else the memories that are not rules, newest first; by default only live ones.
 
     Args:
-        names: the project's; none means all projects.
-        history: also what was superseded or binned; not together with `filters`.
-        filters: what they must be; with `as_of`, what was believed then.
+        names: names of the project; empty = all projects.
+        history: also return superseded and binned memories; ignored if `filters` are given.
+        filters: conditions on the memories; with `as_of`, memories that were valid then.
     """
     known, project = names_of(tx), project_id(tx, names)
     store = parts.memories(tx)
@@ -151,7 +153,7 @@ def listing(
 
 
 def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
-    """One memory, the words it rests on, and every decision that touched it."""
+    """Return one memory, its evidence, and all decisions that touched it."""
     memory = parts.memories(tx).get(memory_id)
     entries = entries_about(tx, memory_id)
     return memory_json(memory, names_of(tx), parts.clock.now()) | {
@@ -161,8 +163,10 @@ def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
 
 
 def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
-    """Every version of one memory, oldest first, each with its words, and every decision about it, with what `undo`
-    calls it."""
+    """Return all versions of one memory, oldest first, with their evidence, and the decisions about it.
+
+    Each decision has the entry number that `undo` takes.
+    """
     memory, names = parts.memories(tx).get(memory_id), names_of(tx)
     chain = sorted((one.memory for one in Lives(tx).kin([memory_id]).values()), key=lambda one: one.created_at)
     return {
@@ -178,7 +182,7 @@ def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
 
 
 def entries_about(tx: Tx, memory_id: str) -> list[dict[str, Any]]:
-    """Every entry of the journal that speaks of a memory, oldest first; one that was taken back says so."""
+    """Return all journal entries about a memory, oldest first; reverted entries are marked."""
     entries = Journal(tx).of(memory_id)
     gone = undone(entries)
     return [
@@ -196,7 +200,7 @@ def entries_about(tx: Tx, memory_id: str) -> list[dict[str, Any]]:
 
 
 def quotes(parts: Parts, tx: Tx, memory: Memory) -> list[dict[str, Any]]:
-    """The words that a memory rests on."""
+    """Return the words that a memory is based on."""
     turns = {turn.id: turn for turn in parts.turns(tx).get([cited.turn_id for cited in memory.evidence])}
     return [
         {

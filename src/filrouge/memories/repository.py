@@ -1,4 +1,13 @@
-"""Memories in the database: rows, versions, evidence, reviews, doubts, and the entries of the journal."""
+"""Memories in the database: rows, versions, evidence, reviews, manual changes, and journal entries.
+
+- `Memories` reads memories and applies decisions (`Add`, `Update`, `Delete`, `Noop`, `Conflict`).
+- `ByHand` holds the changes that only the user makes: pin, unpin, enable, disable, restore.
+- `Reviews` is the queue of statements that wait for the user.
+- `Doubts` records memories that a newer one may have replaced; `Notes` lists the memory files.
+- `MemoryWriter` and `Lives` are the parts that these share: inserting rows, changing states, writing the journal.
+
+Nothing is overwritten. Each change writes the memory, its evidence and a journal entry in the caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +44,11 @@ from filrouge.runtime import journal
 from filrouge.runtime.journal import Entry, Journal
 from filrouge.search.word_repository import Words
 
-# Rows of the table `memories` as the values they stand for, and what of them is sealed.
+# Rows of the table `memories`, and the content that the seal (a keyed hash) covers.
 
 
 def memory_from_row(row: dict[str, Any]) -> Memory:
-    """The value a row stands for, without its evidence."""
+    """Build a memory from its row, without its evidence."""
     return Memory(
         id=row["id"],
         scope=Scope(
@@ -79,7 +88,7 @@ def memory_from_row(row: dict[str, Any]) -> Memory:
 
 
 def row_of(memory: Memory) -> dict[str, object]:
-    """The columns a new memory brings by itself, sealed."""
+    """Return the columns of a new memory, including its seal."""
     sealed = journal.seal(content_of(memory))
     scope = memory.scope
     return {
@@ -109,12 +118,12 @@ def row_of(memory: Memory) -> dict[str, object]:
 
 
 def intact(row: dict[str, Any]) -> bool:
-    """True if the row's seal holds."""
+    """Return True if the row still matches its seal."""
     return journal.holds(row["row_key"], row["row_hash"], content_of(memory_from_row(row)))
 
 
 def content_of(memory: Memory) -> dict[str, object]:
-    """What never changes in a memory's life: this is sealed."""
+    """Return the fields that never change after creation; the seal covers these."""
     return {
         "id": memory.id,
         "kind": memory.kind,
@@ -128,12 +137,7 @@ def content_of(memory: Memory) -> dict[str, object]:
     }
 
 
-# Lives: the part of a memory that decisions change, and how a change of it is written, noted and taken back.
-#
-# A memory's words never change; its life does: whether it is live and from when to when, what it replaced and what
-# replaced it, whether it is pinned or switched off, and what came of its review. An entry of the journal notes each
-# field that it changed as a pair of before and after, so that an undo puts back exactly this, and sees where
-# something else came between. A memory that a decision made was, before it, in the bin without ever having held.
+# Lives: the mutable fields of a memory.
 
 Pairs = Mapping[str, Sequence[Any]]
 """By the name of a field of `Life`: its value before and after."""
@@ -143,11 +147,16 @@ Changed = Mapping[str, Pairs]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Life:
-    """What decisions change of a memory. Times are as stored (`clock.to_text`).
+    """The fields of a memory that decisions change. Times are in stored form (`clock.to_text`).
+
+    The text of a memory never changes. Its life does: state, validity, links to the versions before and after it,
+    pinned, disabled, and the outcome of its review. A journal entry stores every changed field as a pair (before,
+    after), so that an undo restores exactly these fields and detects later changes. Before the decision that created
+    it, a memory counts as binned with an empty validity.
 
     Attributes:
-        superseded_by: set in the state `superseded` alone.
-        review: None for a memory that never waited for one.
+        superseded_by: set only in the state `superseded`.
+        review: outcome of the review; None if the memory never needed one.
     """
 
     state: State
@@ -161,7 +170,7 @@ class Life:
 
     @property
     def unborn(self) -> Life:
-        """The life as it was before the decision that made the memory."""
+        """Return the life as it was before the decision that created the memory."""
         review: Outcome | None = "undone" if self.review else None
         return replace(self, state="binned", valid_to=self.valid_from, superseded_by=None, review=review)
 
@@ -175,7 +184,7 @@ class Lived:
 
 
 def life_of(memory: Memory, review: Outcome | None = None) -> Life:
-    """The life in a memory's fields."""
+    """Build the life from the fields of a memory."""
     return Life(
         state=memory.state,
         valid_from=to_text(memory.valid_from),
@@ -189,7 +198,7 @@ def life_of(memory: Memory, review: Outcome | None = None) -> Life:
 
 
 def difference(before: Mapping[str, Life], after: Mapping[str, Life]) -> Changed:
-    """What differs between the lives of the same memories."""
+    """Return the fields that differ between two sets of lives of the same memories."""
     found: dict[str, Pairs] = {}
     for id_, life in after.items():
         was, now = asdict(before[id_]), asdict(life)
@@ -199,7 +208,7 @@ def difference(before: Mapping[str, Life], after: Mapping[str, Life]) -> Changed
 
 
 def taken_back(life: Life, pairs: Pairs) -> Life | None:
-    """The life before these changes; None where it is no longer what they left."""
+    """Revert these changes; return None if a field no longer has the value they set."""
     if any(getattr(life, name) != after for name, (_, after) in pairs.items()):
         return None
     values: dict[str, Any] = {name: before for name, (before, _) in pairs.items()}
@@ -207,7 +216,7 @@ def taken_back(life: Life, pairs: Pairs) -> Life | None:
 
 
 def changed_by(entry: Entry) -> Changed:
-    """What an entry of the journal changed; what it only made, it made live."""
+    """Return what a journal entry changed; an entry that only created a memory made it live."""
     if entry.payload is None:
         return {}
     made = {"state": ["binned", "live"], "valid_to": [to_text(entry.at), None]}
@@ -215,35 +224,35 @@ def changed_by(entry: Entry) -> Changed:
 
 
 class Lives:
-    """The lives of the memories of one database."""
+    """Reads and writes the lives of memories."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def kin(self, ids: Collection[str]) -> dict[str, Lived]:
-        """These memories and all that they are linked with, as they replaced one another; unknown ids are left out."""
+        """Return these memories and all versions linked to them; unknown ids are left out."""
         rows = self._tx.all("memories.kin", {"ids": json.dumps(list(ids))})
         return {row["id"]: _lived(row) for row in rows}
 
     def write(self, lives: Mapping[str, Life], at: datetime) -> None:
-        """Give memories these lives. Who ends comes first, so that a core fact's key is free for who begins."""
+        """Write lives. Memories that end are written first, so that a core fact's key is free for its new holder."""
         for id_, life in sorted(lives.items(), key=lambda one: one[1].state == "live"):
             row = asdict(life)
             outcome = row.pop("review")
             self._tx.run("memories.live", row | {"id": id_})
             if outcome:
                 self._tx.run("reviews.settle", {"memory_id": id_, "outcome": outcome, "at": to_text(at)})
-            if life.state in ("superseded", "binned"):  # what has ended need not be asked about
+            if life.state in ("superseded", "binned"):  # an ended memory needs no review
                 self._tx.run("reviews.close", {"memory_id": id_, "at": to_text(at)})
 
     def check(self, lives: Mapping[str, Life], *, kin: Mapping[str, Lived]) -> None:
-        """Refuse lives that would leave two live versions of one memory, or two holders of a core fact's key.
+        """Reject lives that would leave two live versions of one memory, or two live holders of one core fact key.
 
         Args:
-            kin: those memories and everything that they are, or would be, linked with.
+            kin: these memories and every memory that is linked to them, before or after the change.
 
         Raises:
-            BadInput: naming who is in the way.
+            BadInput: names the memory in conflict.
         """
         after = {id_: lives.get(id_, one.life) for id_, one in kin.items()}
         begin = [id_ for id_, life in lives.items() if life.state == "live" and kin[id_].life.state != "live"]
@@ -257,7 +266,7 @@ class Lives:
                 )
 
     def _holders(self, memory: Memory, kin: Mapping[str, Lived], after: Mapping[str, Life]) -> list[str]:
-        """Who else would hold the memory's key."""
+        """Return the ids of other live memories that hold the same key (for a concept, the same subject)."""
         if memory.kind == "concept":
             row = self._tx.one("memories.concept", place_of(memory) | {"subject": memory.subject})
             is_held = row is not None and row["state"] == "live" and row["id"] != memory.id
@@ -277,7 +286,7 @@ class Lives:
 
 
 def place_of(memory: Memory) -> dict[str, object]:
-    """What makes a core fact unique."""
+    """Return the fields within which a core fact key is unique."""
     return {
         "scope": memory.scope_name,
         "project_id": memory.scope.project if memory.scope_name == "project" else None,
@@ -287,7 +296,7 @@ def place_of(memory: Memory) -> dict[str, object]:
 
 
 def _linked(id_: str, lives: Mapping[str, Life]) -> set[str]:
-    """Everyone in a memory's chain."""
+    """Return the ids of all memories in the same version chain."""
     links: dict[str, set[str]] = {one: set() for one in lives}
     for one, life in lives.items():
         for other in (life.supersedes, life.superseded_by):
@@ -307,9 +316,7 @@ def _lived(row: Mapping[str, Any]) -> Lived:
     return Lived(memory=memory, life=life_of(memory, row["outcome"]))
 
 
-# Writing memories: the row with its words and its evidence, and the entry of the journal that says why.
-#
-# What every decision and every verb of the user's hand is made of. Nothing is decided here.
+# Writing: the memory row with its search index entry and evidence, and the journal entry. This part decides nothing.
 
 ActionName = Literal[
     "add", "update", "delete", "noop", "conflict", "error", "pin", "unpin", "enable", "disable", "restore"
@@ -318,10 +325,10 @@ ActionName = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """What a decision came to: the memory it made or touched, and those it closed.
+    """The result of a decision: the memory it created or touched, and the memories it closed.
 
     Attributes:
-        review: the id under which its statement waits for a person.
+        review: id of the review that waits for the user; empty if there is none.
     """
 
     name: ActionName
@@ -333,7 +340,7 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """Where a statement comes from, for the memory's provenance."""
+    """Provenance of a statement."""
 
     scope: Scope
     trust: int
@@ -345,7 +352,7 @@ class Origin:
 
 
 class MemoryWriter:
-    """Writes the memories of one database."""
+    """Inserts memories and writes their journal entries."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self.lives = Lives(tx)
@@ -364,7 +371,7 @@ class MemoryWriter:
         pinned: bool = False,
         disabled: bool = False,
     ) -> Memory:
-        """Store a statement as a memory, with its words and its evidence."""
+        """Store a statement as a memory, with its search index entry and its evidence."""
         memory = replace(
             _memory(statement, origin),
             state=state,
@@ -382,13 +389,13 @@ class MemoryWriter:
         }
         life |= {"pinned": pinned, "disabled": disabled, "analyser": self._analyser.version}
         self._tx.run("memories.add", row_of(memory) | life)
-        if memory.kind not in SUMS:  # they repeat other rows, and would make their words look common
+        if memory.kind not in SUMS:  # they repeat other rows and would distort word frequencies
             self._words.put(memory.id, f"{memory.text} {memory.subject}")
         self._cite(memory.id, statement, origin)
         return memory
 
     def mention(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> None:
-        """A memory is said again: it counts once more, and has one evidence more."""
+        """Record that a memory was stated again: add one mention and the new evidence."""
         self._tx.run("memories.mention", {"id": memory_id, "at": to_text(origin.at), "by": 1})
         span = statement.span
         cited = [origin.turn_id, span.start, span.end] if self._cite(memory_id, statement, origin) else None
@@ -396,7 +403,7 @@ class MemoryWriter:
         self.record(origin, "noop", memory_id, payload)
 
     def said(self, text: str, reason: str, origin: Origin) -> dict[str, object]:
-        """What an entry of the journal quotes of a statement."""
+        """Return the payload of a journal entry about a statement."""
         return {"text": text, "reason": reason, "turn": origin.turn_id}
 
     def record(
@@ -410,7 +417,7 @@ class MemoryWriter:
         after: Mapping[str, Life] | None = None,
         touches: Iterable[str] = (),
     ) -> int:
-        """Note a decision with the lives that it changed; the number of its entry."""
+        """Write a journal entry with the changed lives; return its number."""
         changed = difference(before or {}, after or {})
         return self._journal.append(
             at=origin.at,
@@ -422,11 +429,11 @@ class MemoryWriter:
         )
 
     def record_new(self, origin: Origin, action: str, memory: Memory, payload: Mapping[str, object]) -> int:
-        """Note a decision that made a live memory and changed no other (`lives.changed_by`)."""
+        """Write a journal entry for a decision that only created a live memory (see `changed_by`)."""
         return self.record(origin, action, memory.id, {**payload, "made": True})
 
     def _with_free_key(self, memory: Memory) -> Memory:
-        """A core fact's key is unique: where a live memory still holds it, the new one goes without."""
+        """Drop the key of a new core fact if a live memory still holds it; a key is unique."""
         if memory.key is None:
             return memory
         return replace(memory, key=None) if self._tx.one("memories.core_fact", place_of(memory)) else memory
@@ -460,14 +467,9 @@ def _memory(statement: Statement, origin: Origin) -> Memory:
     )
 
 
-# The review queue: statements that wait for a person, who keeps the old, takes the new, keeps both, or drops it.
-#
-# A waiting statement is a memory in the state `quarantined`: stored with its words and its evidence, so that nothing
-# is lost and erasing takes it along, but served to nobody. What is said again while it waits is one more mention of
-# it. Where two memories are live that cannot both hold, the newer waits as it is: both are served until the user has
-# decided.
+# Review queue.
 
-#: How each kind can be settled.
+#: Allowed settlements for each kind of review.
 _WAYS: Final[Mapping[ReviewKind, Mapping[str, Settlement]]] = {
     "conflict": {"old": "old", "new": "new", "both": "both"},
     "quarantine": {"accept": "accept", "dismiss": "dismiss"},
@@ -475,17 +477,23 @@ _WAYS: Final[Mapping[ReviewKind, Mapping[str, Settlement]]] = {
 
 
 class Reviews:
-    """The queue of one database."""
+    """The review queue.
+
+    It holds statements that wait for the user, who keeps the old memory, takes the new one, keeps both, or rejects. A
+    waiting statement is stored as a memory in the state `quarantined`, with its words and evidence. It is not served,
+    and erasure covers it. Stating it again while it waits adds a mention. When two live memories cannot both be true
+    (`contest`), both are served until the user decides.
+    """
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._writer = MemoryWriter(tx, analyser)
 
     def get(self, memory_id: str) -> Review:
-        """One entry.
+        """Return one review.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: no review has this id.
         """
         row = self._tx.one("reviews.get", {"memory_id": memory_id})
         if row is None:
@@ -493,13 +501,13 @@ class Reviews:
         return self._review(row)
 
     def all(self, *, settled: bool = False, limit: int = 200) -> list[Review]:
-        """What waits, newest first; with `settled` also what no longer does."""
+        """Return the open reviews, newest first; with `settled`, the settled ones too."""
         return [self._review(row) for row in self._tx.all("reviews.all", {"all": settled, "limit": limit})]
 
     def hold(
         self, kind: ReviewKind, statement: Statement, origin: Origin, reason: str, *, against: Memory | None = None
     ) -> str:
-        """Keep a statement for a person to settle; the id of its memory, which may wait already."""
+        """Queue a statement for review; return the id of its memory. The same statement is not queued twice."""
         said = _folded(statement.text)
         for row in self._tx.all("reviews.waiting", _beside(statement, origin, against)):
             if _folded(row["text"]) == said:
@@ -521,8 +529,11 @@ class Reviews:
         return memory.id
 
     def contest(self, memory_id: str, against: str, origin: Origin, reason: str) -> bool:
-        """Ask the user which of two live memories holds; False where not both are live, or the first was asked about
-        before: nobody is asked twice."""
+        """Ask the user which of two live memories holds.
+
+        Returns:
+            False if one of them is not live, or if the first had a review before: the user is not asked twice.
+        """
         kin = self._writer.lives.kin([memory_id, against])
         both = [kin[id_] for id_ in (memory_id, against) if id_ in kin and kin[id_].life.state == "live"]
         if len(both) < 2 or self._tx.one("reviews.get", {"memory_id": memory_id}):
@@ -542,13 +553,14 @@ class Reviews:
         return True
 
     def settle(self, memory_id: str, how: str, origin: Origin) -> tuple[Review, dict[str, Life]]:
-        """Settle what waits, as the user says; the entry as it is now, and the lives that changed.
+        """Settle a review as the user decided; return the updated review and the lives that changed.
 
-        The new takes the place of the live version of what it speaks against, pinned or not, and its pin.
+        With `new`, the statement supersedes the live version of the memory it contradicts, even a pinned one, and
+        inherits its pin.
 
         Raises:
-            NotFound: nothing waits under this id.
-            BadInput: it is settled already, or cannot be settled so.
+            NotFound: no review has this id.
+            BadInput: it is settled already, or `how` is not allowed for its kind.
         """
         review = self.get(memory_id)
         if review.outcome != "open":
@@ -596,8 +608,11 @@ class Reviews:
 def _settled(
     how: Settlement, kin: Mapping[str, Lived], memory_id: str, chain: Mapping[str, Lived], origin: Origin
 ) -> dict[str, Life]:
-    """The lives after the settlement. What is taken is believed from that moment on, not from when it was said; what
-    was believed while it waited, from when it was."""
+    """Return the lives after a settlement.
+
+    A statement that waited becomes valid at the moment of the settlement, not when it was said. One that was live
+    meanwhile keeps its start of validity.
+    """
     life, now = replace(kin[memory_id].life, review=how), to_text(origin.at)
     waited = life.state == "quarantined"
     if how in ("old", "dismiss"):
@@ -630,47 +645,45 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# By hand: what only the user does to a memory that is there. Pin and unpin it, switch a rule off and on, bring it
-# back from the bin.
-#
-# Other verbs of the user's hand stand where decisions of the same effect do: `Memories.supersede`, `Memories.bin`.
+# Manual changes that only the user makes. Two other manual changes are next to the decisions with the same effect:
+# `Memories.supersede` and `Memories.bin`.
 
 
 class ByHand:
-    """The user's hand on the memories of one database."""
+    """Changes that the user makes by hand."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._writer = MemoryWriter(tx, analyser)
 
     def with_key(self, key: str) -> list[Memory]:
-        """The live facts with this key, of the user and of every project, without their evidence."""
+        """Return the live facts with this key, of the user and of all projects, without evidence."""
         return [memory_from_row(row) for row in self._tx.all("memories.with_key", {"key": key})]
 
     def pin(self, memory_id: str, origin: Origin) -> Action:
-        """Keep a live memory from being changed by anybody but the user; one that is pinned stays so.
+        """Protect a live memory from changes by anyone but the user. Pinning a pinned memory does nothing.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: no memory has this id.
             BadInput: it is not live.
         """
         return self._pin(memory_id, origin, pinned=True)
 
     def unpin(self, memory_id: str, origin: Origin) -> Action:
-        """Let a live memory be changed again; one that is not pinned stays so.
+        """Remove the pin of a live memory. Unpinning a memory that is not pinned does nothing.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: no memory has this id.
             BadInput: it is not live.
         """
         return self._pin(memory_id, origin, pinned=False)
 
     def switch(self, memory_id: str, origin: Origin, *, enabled: bool) -> Action:
-        """Switch a live rule off, so that no model is shown it, or on again; one that is so already stays so.
+        """Enable or disable a live rule; a disabled rule is shown to no model. A repeated call does nothing.
 
         Raises:
-            NotFound: naming the id.
-            BadInput: it is not live, or no rule.
+            NotFound: no memory has this id.
+            BadInput: it is not live, or is not a rule.
         """
         found = self._kin(memory_id)[memory_id]
         if found.memory.kind != "rule":
@@ -684,11 +697,11 @@ class ByHand:
         return Action(name=action, memory_id=memory_id, reason="by hand")
 
     def restore(self, memory_id: str, origin: Origin) -> Action:
-        """Make what was binned or superseded live again.
+        """Make a binned or superseded memory live again.
 
         Raises:
-            NotFound: naming the id.
-            BadInput: it is live, or waits for review; or another version of it is live, or holds its key.
+            NotFound: no memory has this id.
+            BadInput: it is live, or waits for review; or another live memory is a version of it or holds its key.
         """
         kin = self._kin(memory_id)
         life = kin[memory_id].life
@@ -732,18 +745,15 @@ class ByHand:
         return kin
 
 
-# Memories: what is believed, what was believed, and the words that prove it.
-#
-# Nothing is overwritten. Applying a decision writes the memory, its evidence and a journal entry in the caller's one
-# transaction; an update closes the old memory's validity and links both. Ids in a decision are checked here again,
-# because the decider may be a model, and models invent ids.
+# Memories: reading them, and applying decisions.
 
-#: Rules of one scope that stand (RULE-1). More are kept; they wait until the user has sorted them out.
+#: Maximum number of active rules per scope (RULE-1). Further rules are stored, but inactive until the user frees a
+#: place.
 MOST_RULES = 20
 
 
 class Memories:
-    """The memories of one database."""
+    """Reads memories and applies decisions to them."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -752,10 +762,10 @@ class Memories:
         self._reviews = Reviews(tx, analyser)
 
     def get(self, memory_id: str) -> Memory:
-        """One memory with its evidence.
+        """Return one memory with its evidence.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: no memory has this id.
         """
         row = self._tx.one("memories.get", {"id": memory_id})
         if row is None:
@@ -765,7 +775,12 @@ class Memories:
     def within(
         self, *, project: str | None, user: str, everywhere: bool = False, all_states: bool = False
     ) -> list[Memory]:
-        """The memories of a project and of its user, newest first; `everywhere` lifts the project."""
+        """Return the memories of a project and of its user, newest first, without session summaries.
+
+        Args:
+            everywhere: return the memories of all projects and users.
+            all_states: return memories that are not live, too.
+        """
         rows = self._tx.all(
             "memories.within",
             {"project_id": project, "user_id": user, "everywhere": everywhere, "all_states": all_states},
@@ -773,72 +788,80 @@ class Memories:
         return self._cited(rows)
 
     def known(self, ids: Sequence[str]) -> list[Memory]:
-        """These memories with their evidence, in the order given."""
+        """Return these memories with their evidence, in the given order; unknown ids are left out."""
         rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps(list(ids))})}
         return self._cited([rows[id_] for id_ in ids if id_ in rows])
 
     def used(self, ids: Collection[str], at: datetime) -> None:
-        """Note that these went in front of a prompt; ids of other things are passed over."""
+        """Record that these memories were added to a prompt; ids of anything else are ignored."""
         self._tx.run("memories.used", {"ids": json.dumps(list(ids)), "at": to_text(at)})
 
     def rules(
         self, *, project: str | None, user: str, agent: str | None = None, limit: int = MOST_RULES
     ) -> list[Memory]:
-        """The standing rules that hold in a project (those one agent learned, or all), `limit` of the user's and as
-        many of the project's, the pinned first and then the newest, without their evidence."""
+        """Return the active rules of a project: up to `limit` of the user and as many of the project.
+
+        Pinned rules come first, then the newest. Evidence is not loaded.
+
+        Args:
+            agent: only rules that this agent (its id, or its channel) learned; None = all.
+        """
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.rules", place)
         return [memory_from_row(row) for row in rows]
 
     def rules_standing(self) -> frozenset[str]:
-        """The ids of the rules that stand, wherever: those beyond the limit of their scope are not among them."""
+        """Return the ids of all active rules, in all scopes; rules beyond the limit of their scope are not included."""
         rows = self._tx.all("memories.rules_standing", {"limit": MOST_RULES, "least": LEAST_TO_INJECT})
         return frozenset(row["id"] for row in rows)
 
     def core_facts(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
-        """The facts with a key that hold here, the user's own before the project's, newest first, without their
-        evidence."""
+        """Return the core facts that hold here: the user's before the project's, newest first, without evidence."""
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.core_facts", place)
         return [memory_from_row(row) for row in rows]
 
     def worth_knowing(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
-        """What a session wants to know first: preferences and constraints, then decisions, facts and plans together,
-        newest first, without their evidence; core facts are not among them."""
+        """Return what a session should see first, without evidence and without core facts.
+
+        Preferences and constraints come first, then decisions, facts and plans together; each part newest first.
+        """
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]
 
     def planned(self, *, project: str | None, user: str, agent: str | None, limit: int) -> list[Memory]:
-        """Plans that name a time, newest first, without their evidence."""
+        """Return plans that name a time, newest first, without evidence."""
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         return [memory_from_row(row) for row in self._tx.all("memories.planned", place)]
 
     def bounding(
         self, *, project: str | None, user: str, agent: str | None, thread: str | None, limit: int
     ) -> list[Memory]:
-        """What binds the work in a thread, newest first, without evidence: its decisions, `limit` of them, and as many
-        constraints, those of the thread before the project's."""
+        """Return the decisions and constraints that apply in a thread, newest first, without evidence.
+
+        At most `limit` of each. Constraints of the thread come before those of the project.
+        """
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.bounding", place | {"thread_id": thread, "newest": 10 * limit})
         return [memory_from_row(row) for row in rows]
 
     def some(self, ids: Sequence[str]) -> dict[str, Memory]:
-        """The memories with these ids, whatever their state, without their evidence."""
+        """Return the memories with these ids by id, in any state, without evidence."""
         rows = self._tx.all("memories.some", {"ids": json.dumps(list(ids))})
         return {row["id"]: memory_from_row(row) for row in rows}
 
     def tokens(self, ids: Sequence[str]) -> dict[str, frozenset[str]]:
-        """The tokens that these memories are indexed under."""
+        """Return the tokens under which these memories are indexed, by id."""
         rows = self._tx.all("memories.searched", {"ids": json.dumps(list(ids))})
         return {row["id"]: frozenset(self._analyser.tokens(row["text"]).split()) for row in rows}
 
     def add(self, statement: Statement, origin: Origin, reason: str) -> Action:
-        """Store a statement without comparing it with anything."""
+        """Store a statement without comparing it to other memories."""
         return self._add(statement, origin, reason)
 
     def put_core_fact(self, statement: Statement, origin: Origin) -> Action:
-        """Store a core fact; the live one with its scope and key is superseded, pinned or not: the user says so."""
+        """Store a core fact; it supersedes the live fact with the same scope and key, even a pinned one."""
         row = self._tx.one("memories.core_fact", _place(statement, origin) | {"key": statement.key})
         old = list(self.some([row["id"]]).values()) if row else []
         if not old:
@@ -846,11 +869,11 @@ class Memories:
         return self._update(statement, old, _not_before(old[0], origin), "set by hand")
 
     def supersede(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> Action:
-        """Replace one live memory by the user's hand, pinned or not; the new one is pinned or off as the old was.
+        """Replace one live memory by hand, even a pinned one; the new memory keeps `pinned` and `disabled`.
 
         Raises:
-            NotFound: naming the id.
-            BadInput: it is not live; the remedy names who is.
+            NotFound: no memory has this id.
+            BadInput: it is not live (the remedy names the live version), or it has the same text already.
         """
         memory = self.get(memory_id)
         if memory.state != "live":
@@ -863,10 +886,13 @@ class Memories:
         return self._update(statement, [memory], _not_before(memory, origin), reason, disabled=memory.disabled)
 
     def apply(self, decision: Decision, origin: Origin) -> Action:
-        """Carry a decision out, in the caller's transaction.
+        """Apply a decision, in the caller's transaction.
 
-        Ids of what is not there, not live, or of another place are passed over. What would change a pinned memory waits
-        for the user (`memories.repository`).
+        Ids that are unknown, not live, or outside the statement's scope are ignored. A change to a pinned memory
+        becomes a review for the user.
+
+        An update closes the validity of the old memory and links both. The ids in a decision are checked again here,
+        because the decision may come from a model, and models invent ids.
         """
         statement, reason = decision.statement, decision.reason
         match decision:
@@ -893,23 +919,33 @@ class Memories:
     def put_late(
         self, statement: Statement, origin: Origin, reason: str, *, by: Memory, at: datetime, ends: Sequence[str] = ()
     ) -> Action:
-        """Keep as history what another statement, said `at` a later time and heard before (`by`), took the place of;
-        of `ends`, what is older ends with it, unless it is pinned or of another place."""
+        """Store a statement as history: a later statement, processed before it, had already replaced it.
+
+        Args:
+            by: the memory that replaced it.
+            at: when the replacing statement was said.
+            ends: memories that end with it if they are older, not pinned, and in the statement's scope.
+        """
         old = [one for one in self._reached(ends, statement, origin) if not one.pinned]
         return self._late(statement, by, at, old, origin, reason)
 
     def quarantine(self, statement: Statement, origin: Origin, reason: str) -> Action:
-        """Keep a statement that its evidence does not support out of memory, visibly."""
+        """Quarantine a statement that its evidence does not support, and queue it for review."""
         id_ = self._reviews.hold("quarantine", statement, origin, reason)
         return Action(name="error", memory_id=id_, reason=reason, review=id_)
 
     def refuse(self, origin: Origin, reason: str) -> Action:
-        """Note a decision that could not be used and was dropped; `reason` repeats no words of the conversation."""
+        """Record a decision that was unusable and dropped; `reason` must not quote the conversation."""
         self._writer.record(origin, "error", origin.turn_id, {"reason": reason, "turn": origin.turn_id})
         return Action(name="error", memory_id="", reason=reason)
 
     def bin(self, memory_id: str, origin: Origin, reason: str) -> Action:
-        """Close one memory by the user's hand; it stays restorable."""
+        """Move one live memory to the bin by hand; it can be restored.
+
+        Raises:
+            NotFound: no memory has this id.
+            BadInput: it is not live.
+        """
         memory = self.get(memory_id)
         if memory.state != "live":
             raise BadInput(f"Memory {memory_id} is {memory.state}, not live.", remedy="See `filrouge facts --all`.")
@@ -945,7 +981,7 @@ class Memories:
     def _late(
         self, statement: Statement, by: Memory, at: datetime, ends: Sequence[Memory], origin: Origin, reason: str
     ) -> Action:
-        """Keep as history what was said before, and heard after, what replaced it."""
+        """Store a statement that was said before its replacement but processed after it."""
         earlier = [one for one in ends if one.valid_from <= origin.at and one.id != by.id]
         before = {one.id: life_of(one) for one in earlier}
         after = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
@@ -974,18 +1010,18 @@ class Memories:
         return Action(name="delete", memory_id=closed[0] if closed else "", closed=closed, reason=reason)
 
     def _dispute(self, statement: Statement, against: Memory, origin: Origin, reason: str) -> Action:
-        """Nothing changes until a person has settled it."""
+        """Queue a conflict for review; nothing else changes until the user settles it."""
         id_ = self._reviews.hold("conflict", statement, origin, reason, against=against)
         return Action(name="conflict", memory_id=against.id, reason=reason, review=id_)
 
     def _reached(self, ids: Sequence[str], statement: Statement, origin: Origin) -> list[Memory]:
-        """Those among these ids that a statement from there may touch."""
+        """Return the live memories among these ids that are in the statement's scope."""
         found, place = self.some(ids), _place(statement, origin)
         near = (found[id_] for id_ in dict.fromkeys(ids) if id_ in found)
         return [one for one in near if one.state == "live" and place.items() <= place_of(one).items()]
 
     def _cited(self, rows: Sequence[dict[str, Any]]) -> list[Memory]:
-        """The memories of these rows, each with its evidence."""
+        """Build the memories of these rows, with their evidence."""
         evidence: dict[str, list[Evidence]] = {row["id"]: [] for row in rows}
         for cited in self._tx.all("evidence.of", {"ids": json.dumps(list(evidence))}):
             span = Span(start=cited["start"], end=cited["stop"])
@@ -994,13 +1030,13 @@ class Memories:
 
 
 def _place(statement: Statement, origin: Origin) -> dict[str, object]:
-    """Where a statement from there holds."""
+    """Return the scope in which a statement holds, as columns."""
     project = origin.scope.project if statement.scope == "project" else None
     return {"scope": statement.scope, "project_id": project, "user_id": origin.scope.user}
 
 
 def _not_before(memory: Memory, origin: Origin) -> Origin:
-    """What the user says by hand is never late, whatever clock the memory had."""
+    """Date a manual change no earlier than the memory's start of validity, so that it never counts as late."""
     return replace(origin, at=max(origin.at, memory.valid_from))
 
 
@@ -1012,40 +1048,39 @@ def _ended(life: Life, state: State, origin: Origin) -> Life:
     return replace(life, state=state, valid_to=max(life.valid_from, to_text(origin.at)))
 
 
-# Doubts: memories of which a newer one perhaps took the place, where that is not probable enough to end them.
-#
-# Both stay live and are found. Where both would go in front of a model by themselves, the newer goes alone, unless
-# the older was said again since or is pinned.
+# Doubts.
 
-#: Why a memory in doubt is left out.
+#: The reason given for leaving out a memory in doubt.
 DOUBTED: Final = "perhaps replaced"
 
 
 class Doubts:
-    """The doubts of one database."""
+    """Doubts about which memories are still current.
+
+    A doubt is a pair of memories where the newer may have replaced the older, but not with enough certainty to end the
+    older. Both stay live and searchable. When both would be added to a prompt automatically, only the newer is added,
+    unless the older was stated again since, or is pinned.
+    """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def add(self, older: str, newer: str) -> None:
-        """Note that a memory perhaps took the place of an older one."""
+        """Record that `newer` may have replaced `older`."""
         self._tx.run("doubts.add", {"older": older, "newer": newer})
 
     def among(self, ids: Collection[str]) -> frozenset[str]:
-        """Those of these memories of which another of them perhaps took the place."""
+        """Return the memories among these that another of them may have replaced."""
         return frozenset(row["id"] for row in self._tx.all("doubts.among", {"ids": json.dumps(list(ids))}))
 
 
-# Notes of one database: memories of kind `note`, which stand for files that a model keeps.
-
-
 class Notes:
-    """The notes of one database."""
+    """Memories of kind `note`, which stand for the files that a model keeps."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def live(self, *, project: str | None, user: str) -> list[Memory]:
-        """Those of a project, or those outside every project, oldest first, without their evidence."""
+        """Return the live notes of a project, or those outside all projects, oldest first, without evidence."""
         rows = self._tx.all("notes.live", {"project_id": project, "user_id": user})
         return [memory_from_row(row) for row in rows]

@@ -1,4 +1,8 @@
-"""Memories by the user's hand: facts by key, rules, reviews, the bin, and undo."""
+"""Operations on memories for the user and for agents: facts by key, rules, reviews, the bin, and undo.
+
+Agents can only bin memories by topic (`doomed`, `bin_doomed`), in two steps; all other changes are the user's. Nothing
+here erases data; `erasure.service` does that.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +34,21 @@ from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
 from filrouge.search.spaces import keep_vectors
 
-# Facts by their key: which memory is meant, changed and binned by the user's hand.
-#
-# A core fact has a key of its own, unique in its scope; every other memory is known by its id, which `facts` gives as
-# its key. Where several facts of different places have one key, none of them is meant until the project is named.
+# Facts by key.
 
 
 def fact_of(parts: Parts, tx: Tx, key: str, names: Sequence[str]) -> Memory:
-    """The live memory that has a key, or else an id.
+    """Return the live memory with this key, or else with this id.
+
+    A core fact has a key that is unique in its scope; any other memory uses its id as key. If facts of several places
+    have the same key, the caller must name the project.
 
     Args:
-        names: the project whose fact is meant, or the user's where it has none; none = wherever there is one.
+        names: names of the project; if the project has no such fact, the user's fact is returned. Empty = any place.
 
     Raises:
-        NotFound: none has it, or it is a rule's id.
-        BadInput: several have it; with their ids.
+        NotFound: no memory has this key or id, or it is a rule.
+        BadInput: several facts have this key; the message lists their ids.
     """
     project = project_id(tx, names)
     found = ByHand(tx, parts.analyser).with_key(key)
@@ -63,10 +67,10 @@ def fact_of(parts: Parts, tx: Tx, key: str, names: Sequence[str]) -> Memory:
 
 
 def change_fact(parts: Parts, key: str, value: str, names: Sequence[str]) -> Superseded | None:
-    """Give a fact another value; None where it has that one already.
+    """Set the value of a fact; return None if it has this value already.
 
     Raises:
-        NotFound, BadInput: as `fact_of` and `supersede` do.
+        NotFound, BadInput: see `fact_of` and `supersede`.
     """
     one = parts.readers.here(lambda tx: fact_of(parts, tx, key, names))
     if (one.value if one.key and one.value is not None else one.text) == parts.redact(value.strip()):
@@ -75,35 +79,32 @@ def change_fact(parts: Parts, key: str, value: str, names: Sequence[str]) -> Sup
 
 
 def bin_fact(parts: Parts, key: str, names: Sequence[str]) -> Action:
-    """Put a fact into the bin, from where it can be restored.
+    """Move a fact to the bin; it can be restored.
 
     Raises:
-        NotFound, BadInput: as `fact_of` does, or it is in the bin already.
+        NotFound, BadInput: see `fact_of`; also if it is in the bin already.
     """
     one = parts.readers.here(lambda tx: fact_of(parts, tx, key, names))
     return bin_memory(parts, one.id)
 
 
-# Into the bin by topic: what an agent may make disappear from sight, in two steps, so that nothing is lost.
-#
-# A preview lists the memories that would go and gives a token over exactly these; with it they are binned, and the
-# user restores them with a command. Nothing is erased here (`erasure.service` does that, for the user alone), and what
-# binds agents or was pinned stays where it is.
+# Binning by topic, for agents.
 
-#: Of this process: a preview is not worth more than a restart.
+#: Key of the tokens; it lives as long as the process, so a preview does not survive a restart.
 _KEY: Final = secrets.token_bytes(32)
-#: The share of a topic's words, weighed by rarity, from which on a memory is about it whatever a model says.
+#: Share of a topic's words, weighted by rarity, from which a memory is about the topic regardless of its relevance
+#: score.
 _ALL_ITS_WORDS: Final = 0.999
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Doomed:
-    """What a topic or an id means.
+    """The memories that a topic or an id refers to.
 
     Attributes:
         goes: the live memories that are, or would be, binned.
-        kept: those that only the user puts there: rules, and what is pinned.
-        token: does exactly that; empty where nothing goes.
+        kept: memories that only the user can bin: rules, and pinned memories.
+        token: confirms binning exactly `goes`; empty if there are none.
     """
 
     goes: tuple[Memory, ...]
@@ -112,24 +113,28 @@ class Doomed:
 
 
 def doomed(parts: Parts, *, topic: str = "", memory_id: str = "", project: str | None = None) -> Doomed:
-    """What would be binned; nothing is changed.
+    """Return what would be binned; nothing is changed.
+
+    This is the first of two steps. The preview lists the memories and returns a token for exactly these; with the
+    token, `bin_doomed` bins them. The user can restore them. Rules and pinned memories are not touched.
 
     Args:
-        project: the one to stay in, with the user's own memories; None = everywhere. An id is found anywhere.
+        project: restricts a topic to this project and the user's own memories; None = everywhere. An id is found
+            anywhere.
 
     Raises:
-        BadInput: neither topic nor id, or both, or a memory that is not live.
-        NotFound: naming the id.
+        BadInput: neither or both of topic and id are given, or the memory is not live.
+        NotFound: no memory has this id.
     """
     return parts.readers.here(lambda tx: _doomed(parts, tx, topic.strip(), memory_id.strip(), project))
 
 
 def bin_doomed(parts: Parts, token: str, *, topic: str = "", memory_id: str = "", project: str | None = None) -> Doomed:
-    """Put into the bin what a preview listed.
+    """Bin what a preview listed.
 
     Raises:
-        Stale: something of it changed since, or the daemon was started anew.
-        BadInput, NotFound: as `doomed`.
+        Stale: the memories changed since the preview, or the daemon was restarted.
+        BadInput, NotFound: see `doomed`.
     """
 
     def write(tx: Tx) -> tuple[Doomed, Collection[str], Collection[str]]:
@@ -175,32 +180,33 @@ def _token(topic: str, memory_id: str, goes: Sequence[Memory]) -> str:
     return hmac.new(_KEY, said.encode(), hashlib.sha256).hexdigest()
 
 
-# Review: what contradicts a pinned or undecided memory, or lacks its proof, waits here until the user settles it.
+# Reviews: statements that contradict a pinned or undecided memory, or lack evidence, and wait for the user.
 
 
 def waiting(parts: Parts, tx: Tx, *, settled: bool = False, limit: int = 200) -> list[dict[str, Any]]:
-    """What waits, newest first; with `settled` also what no longer does."""
+    """Return the open reviews, newest first; with `settled`, the settled ones too."""
     found = Reviews(tx, parts.analyser).all(settled=settled, limit=limit)
     return [_described(parts, tx, one) for one in found]
 
 
 def one(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
-    """One entry of the queue.
+    """Return one review.
 
     Raises:
-        NotFound: nothing waits, or waited, under this id.
+        NotFound: no review has this id.
     """
     return _described(parts, tx, Reviews(tx, parts.analyser).get(memory_id))
 
 
 def settle(parts: Parts, memory_id: str, how: str) -> dict[str, Any]:
-    """Settle what waits: `old`, `new` or `both` of a conflict, `accept` or `dismiss` of what lacks proof.
+    """Settle a review: `old`, `new` or `both` for a conflict, `accept` or `dismiss` for a quarantine.
 
-    `new` ends the live version of what the statement speaks against, pinned or not. Nothing is decided again.
+    `new` ends the live version of the memory that the statement contradicts, pinned or not. No new decision is made
+    about the statement.
 
     Raises:
-        NotFound: nothing waits under this id.
-        BadInput: it is settled already, or cannot be settled so.
+        NotFound: no review has this id.
+        BadInput: it is settled already, or `how` is not allowed for its kind.
     """
 
     def write(tx: Tx) -> tuple[None, Collection[str], Collection[str]]:
@@ -229,24 +235,23 @@ def _described(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
     }
 
 
-# Rules by hand: list the standing instructions with their source, add, edit, switch off and on, remove (RULE-1).
-#
-# So many of each scope stand, the pinned first and then the newest. One more is kept all the same: the oldest that is
-# not pinned then waits, in no block, and is listed as waiting until the user has sorted the rules out. Only the
-# user's own words become a rule, whoever reads them (RULE-3).
+# Rules (RULE-1, RULE-3).
 
-#: Characters: a rule is one instruction.
+#: Maximum length in characters: a rule is one instruction.
 LONGEST = 500
 
 
 def listed(
     parts: Parts, tx: Tx, names: Sequence[str], *, history: bool = False, filters: Filters | None = None
 ) -> list[dict[str, Any]]:
-    """The rules, newest first, each with its source and how it stands.
+    """Return the rules, newest first, each with its source and status.
+
+    The number of active rules per scope is limited; pinned rules come first, then the newest. Any further rule is kept
+    and listed as `waiting`, but not shown to models. Only the user's own words become a rule.
 
     Args:
-        names: the project's; none means all projects.
-        history: also what was superseded or binned.
+        names: names of the project; empty = all projects.
+        history: also return superseded and binned rules.
     """
     found = listing(parts, tx, names, rules=True, history=history, filters=filters)
     standing = parts.memories(tx).rules_standing()
@@ -273,11 +278,11 @@ def listed(
 
 
 def one_rule(parts: Parts, tx: Tx, rule_id: str) -> dict[str, Any]:
-    """One rule as it is listed.
+    """Return one rule in the form of the list.
 
     Raises:
-        NotFound: naming the id.
-        BadInput: it is no rule.
+        NotFound: no memory has this id.
+        BadInput: it is not a rule.
     """
     memory = _rule(parts, tx, rule_id)
     place = [memory.scope.project] if memory.scope.project else []
@@ -288,8 +293,8 @@ def add(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> A
     """Add a rule in the user's own words.
 
     Raises:
-        BadInput: there is no text or too much of it, it holds a secret, a rule of this place says that already, or a
-            rule of a project is given outside every project.
+        BadInput: the text is empty, too long, holds a secret, or is a rule of this scope already; or a project rule is
+            given outside every project.
     """
     said = _checked(parts, text)
     statement = Statement(kind="rule", text=said, span=Span(start=0, end=0), scope=scope, confidence=1.0)
@@ -317,22 +322,22 @@ def add(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> A
 
 
 def edit(parts: Parts, rule_id: str, text: str) -> str:
-    """Say a live rule otherwise; the id of the rule that takes its place, pinned or off as it was.
+    """Replace the text of a live rule; return the id of the new rule, which keeps `pinned` and `disabled`.
 
     Raises:
-        NotFound: naming the id.
-        BadInput: it is no rule, or not live, or there is no text or too much of it.
+        NotFound: no memory has this id.
+        BadInput: it is not a rule, or not live, or the text is empty, too long, unchanged or holds a secret.
     """
     parts.readers.here(lambda tx: _rule(parts, tx, rule_id))
     return supersede(parts, rule_id, _checked(parts, text), source="edited").new_id
 
 
 def switch(parts: Parts, rule_id: str, *, enabled: bool) -> Action:
-    """Switch a rule off, so that it is in no block, or on again.
+    """Switch a rule off, so that it is shown to no model, or on again.
 
     Raises:
-        NotFound: naming the id.
-        BadInput: it is no rule, or not live.
+        NotFound: no memory has this id.
+        BadInput: it is not a rule, or not live.
     """
     return changing(
         parts,
@@ -341,11 +346,11 @@ def switch(parts: Parts, rule_id: str, *, enabled: bool) -> Action:
 
 
 def remove(parts: Parts, rule_id: str) -> Action:
-    """Put a rule into the bin; it stays restorable.
+    """Move a rule to the bin; it can be restored.
 
     Raises:
-        NotFound: naming the id.
-        BadInput: it is no rule, or not live.
+        NotFound: no memory has this id.
+        BadInput: it is not a rule, or not live.
     """
     parts.readers.here(lambda tx: _rule(parts, tx, rule_id))
     return bin_memory(parts, rule_id)
@@ -375,28 +380,27 @@ def _checked(parts: Parts, text: str) -> str:
     return said
 
 
-# Undo: take a decision back, with what stands on it; the plan says beforehand what that would change.
-#
-# `memories.undo_repository` says what stands on what. The plan that is carried out is made again within the
-# transaction, so it is never older than what it changes.
+# Undo: revert a decision and the later decisions that depend on it (see `memories.undo_repository`).
 
 
 def plan(parts: Parts, *, entry: int | None = None, memory_id: str | None = None) -> UndoPlan:
-    """What it would take to undo an entry of the journal, or the last decision about a memory that stands.
+    """Return the plan for undoing a journal entry, or the last decision about a memory that is still in force.
 
     Raises:
         NotFound: there is no such entry, or no such memory.
-        BadInput: neither or both are named; or it cannot be undone: the message says why.
+        BadInput: neither or both are named; or the undo is impossible (the message says why).
     """
     return parts.readers.here(lambda tx: _undo(parts, tx, entry, memory_id)).plan
 
 
 def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None) -> UndoPlan:
-    """Carry it out; what was done.
+    """Carry out an undo; return what was done.
+
+    The plan is made again in the transaction, so it is never outdated.
 
     Raises:
         NotFound: there is no such entry, or no such memory.
-        BadInput: neither or both are named; or it cannot be undone: the message says why.
+        BadInput: neither or both are named; or the undo is impossible (the message says why).
     """
 
     def write(tx: Tx) -> tuple[UndoPlan, Collection[str], Collection[str]]:

@@ -1,4 +1,12 @@
-"""Statements that somebody makes to Filrouge itself: the user by hand, an agent through its tools."""
+"""Statements made directly to Filrouge, by the user or by an agent through its tools.
+
+- `remember`, `remember_many` and `put_fact` store what the user says. The text is processed like captured text: a turn
+  of the highest trust, statements with evidence, and a decision on each.
+- `say` and `correct` store what an agent says, with an agent's trust. Agents repeat what they read, so their statements
+  could be a way to plant a memory. They become facts of the project, never rules or preferences of the user. They end
+  nothing that the user said or pinned: a contradiction waits for the user's review. An agent may correct what an agent
+  said.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +34,14 @@ from filrouge.memories.repository import Action, Origin
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import keep_vectors, queue_vectors
 
-# What somebody says to Filrouge itself, as an event: outside of every agent's session, at this moment.
-
 
 def said_now(clock: Clock, kind: EventKind, text: str, *, names: Sequence[str], host: str, key: str = "") -> Event:
-    """The event of a text.
+    """Build the event of a text, outside any session, dated now.
 
     Args:
-        names: of its project, strongest first; none = outside every project.
+        names: names of its project, strongest first; empty = outside all projects.
         host: the program through which it came.
-        key: what it is recognised by when it comes again; empty = by nothing.
+        key: idempotency key; empty = none.
     """
     now = clock.now()
     return Event(
@@ -53,28 +59,24 @@ def said_now(clock: Clock, kind: EventKind, text: str, *, names: Sequence[str], 
     )
 
 
-# What an agent itself says to memory: it adds and corrects statements, with an agent's trust and no more.
-#
-# Agents repeat what they read, so their word is the easiest way for a stranger's sentence to become a memory. It is
-# kept as a fact of the project, never as a rule or a preference of the user; it ends nothing that the user said or
-# pinned, and where it contradicts that, it waits for the user. What an agent said before, an agent may correct.
+# Statements of agents.
 
-#: Whose doing it is, in the journal.
+#: The actor in the journal.
 AGENT: Final = "agent"
 TWICE: Final = "it was sent before"
 
 
 def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str = "") -> list[Action]:
-    """Store a statement of an agent; returns what it came to.
+    """Store a statement of an agent; return the resulting actions.
 
     Args:
-        names: of its project; none = outside every project.
-        host: through which program it came.
-        once: makes it the same statement when it is sent twice; empty = it is another one.
+        names: names of its project; empty = outside all projects.
+        host: the program through which it came.
+        once: idempotency key: a second call with the same key stores nothing; empty = none.
 
     Raises:
-        BadInput: there is no text, or too much of it, or it holds a secret.
-        NotFound: a single plain project name that no project has.
+        BadInput: the text is empty, too long, or holds a secret.
+        NotFound: a single plain project name was given, and no project has it.
     """
     if len(text) > LONGEST_MEMORY:
         raise BadInput(f"The text has {len(text)} characters; a memory has at most {LONGEST_MEMORY}.")
@@ -96,12 +98,11 @@ def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str =
 
 
 def correct(parts: Parts, memory_id: str, text: str) -> Action:
-    """Replace what a memory says, by an agent; what the user said waits for the user.
+    """Replace the text of a memory on behalf of an agent; if it is the user's memory, a review is opened instead.
 
     Raises:
-        NotFound: naming the id.
-        BadInput: there is no text or too much of it, or it holds a secret, or the memory is not live, or says that
-            already.
+        NotFound: no memory has this id.
+        BadInput: the text is empty, too long, holds a secret or is unchanged; or the memory is not live.
     """
     said = without_secret(parts.redact(text.strip()))
     if not said:
@@ -129,7 +130,7 @@ def correct(parts: Parts, memory_id: str, text: str) -> Action:
 
 
 def is_the_users(memory: Memory) -> bool:
-    """Whether only the user decides about a memory: they said it, pinned it, or it binds agents."""
+    """Return whether only the user may change a memory: the user said or pinned it, or it is a rule or preference."""
     return memory.trust > TRUST_AGENT or memory.pinned or memory.kind in ("rule", "preference")
 
 
@@ -148,28 +149,25 @@ def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[A
     return settle(parts, tx, replace(reading, turn=turn))
 
 
-# Remember: a statement that the user makes to Filrouge itself, by hand. It is understood at once.
-#
-# The words go the same way as captured ones: a turn of the highest trust, statements with their evidence, a decision
-# on each. Where nothing is recognised in them, the text as a whole is the statement, because the user asked for it to
-# be kept.
+# Statements of the user. If nothing is recognised in a text, the whole text becomes one statement, because the user
+# asked for it to be kept.
 
-#: Characters: a long note, a whole document of reference.
+#: Maximum length in characters: a long note, or a whole reference document.
 LONGEST = 200_000
-#: "By the way, for the record:" opens a statement and is no part of it.
+#: Words that may stay uncovered: an opening such as "By the way, for the record:" is not part of a statement.
 _WORDS_OF_CHATTER = 4
 
 
 def remember(
     parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName | None, host: str, branch: str = ""
 ) -> list[Action]:
-    """Store what the user said; returns what it came to.
+    """Store what the user said; return the resulting actions.
 
     Args:
-        branch: the git branch that was checked out where it was said.
+        branch: the git branch that was checked out.
 
     Raises:
-        BadInput: there is no text, or too much of it, or it holds a secret.
+        BadInput: the text is empty, too long, or holds a secret.
     """
     if not text.strip():
         raise BadInput("There is nothing to remember: the text is empty.")
@@ -189,10 +187,10 @@ def remember(
 
 
 def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], scope: ScopeName) -> int:
-    """Store many statements as they are, without deciding on them; vectors follow in the background.
+    """Store many statements without deciding on them; return how many. Vectors follow in the background.
 
     Raises:
-        BadInput: one of them holds a secret; none is stored then.
+        BadInput: one of them holds a secret; none is stored.
     """
     clean = [without_secret(parts.redact(text)) for text in texts]
 
@@ -212,7 +210,7 @@ def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], s
 
 
 def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope: ScopeName) -> Action:
-    """Set a core fact; a value it had before is superseded.
+    """Set a core fact; its former value is superseded.
 
     Raises:
         BadInput: key or value is empty, or the value is a secret.
@@ -245,7 +243,7 @@ def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
 
 
 def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """What was found, if it is all of the text; else the text as one statement: the user asked for all of it."""
+    """Return the statements found if they cover the text; otherwise one statement with the whole text."""
     covered = "".join(text[one.span.start : one.span.end] for one in found)
     if found and len(text.split()) - len(covered.split()) <= _WORDS_OF_CHATTER:
         return found

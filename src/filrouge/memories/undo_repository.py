@@ -1,15 +1,13 @@
-"""Undoing: any decision is taken back, with the later ones that stand on it, and nothing of the journal is rewritten.
+"""Undo: reverts a decision and the later decisions that depend on it, without rewriting the journal.
 
-One rule says what stands on what. A later decision stands on an earlier one where it spoke of a memory whose life the
-earlier one changed (its state, its times, its links); where the earlier one turned a pin or a switch alone, only a
-later turn of the same does. Nothing stands on a mention. What was taken back already counts as if it had not been,
-with what took it back.
+A later decision depends on an earlier one if it touches a memory whose life (state, times, links) the earlier one
+changed. If the earlier one only changed a pin or a switch, only later changes of the same pin or switch depend on it.
+Nothing depends on a mention. Reverted decisions, and the undos that reverted them, are ignored.
 
-So every memory is put back to the life it had, newest decision first, which each must still find as it left it; then
-the whole must leave one live version of everything, or it is refused. Each decision that is taken back leaves an entry
-`undo`, which is itself a decision: to undo it is to do the decision again, with all that was taken back together with
-it. A decision that never was counts as such for every time: `as_of` sees what it made at no time, and what it ended
-as if it had gone on.
+Decisions are reverted newest first. Each must find the memory as the decision left it. The result must leave one live
+version of every memory, or the undo is refused. Each reverted decision gets a journal entry `undo`, which is itself a
+decision: undoing it redoes the decision, with all others reverted by the same undo. A reverted decision counts as never
+made, at any time: `as_of` does not see what it created, and sees what it ended as continuing.
 """
 
 from __future__ import annotations
@@ -40,11 +38,11 @@ _TURNED = frozenset({"pinned", "disabled"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Undo:
-    """A plan with what it takes to carry it out.
+    """A plan with the data needed to carry it out.
 
     Attributes:
-        entries: what is taken back, newest first, each with what that changes.
-        before, after: the lives that it changes.
+        entries: the entries to revert, newest first, each with the changes that this makes.
+        before, after: the lives that change.
     """
 
     plan: UndoPlan
@@ -54,7 +52,7 @@ class Undo:
 
 
 class Undoing:
-    """Takes decisions of one database back."""
+    """Plans and carries out undos."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -64,10 +62,10 @@ class Undoing:
         self._merging = Merging(tx, analyser)
 
     def last_about(self, memory_id: str) -> int:
-        """The number of the last decision that changed a memory and stands.
+        """Return the number of the last decision that changed a memory and is still in force.
 
         Raises:
-            NotFound: there is no such memory.
+            NotFound: no memory has this id.
             BadInput: nothing is left to undo.
         """
         if memory_id not in self._lives.kin([memory_id]):
@@ -80,12 +78,12 @@ class Undoing:
         raise BadInput(f"No decision about {memory_id} is left to undo.", remedy=f"See `filrouge history {memory_id}`.")
 
     def of(self, seq: int) -> Undo:
-        """What it takes to undo an entry of the journal.
+        """Plan the undo of a journal entry.
 
         Raises:
             NotFound: there is no such entry.
-            BadInput: it is taken back already; or it changed nothing; or what it speaks of was erased; or two versions
-                of one memory would be live.
+            BadInput: it is reverted already; or it changed nothing; or what it refers to was erased; or two versions of
+                one memory would be live.
         """
         asked = self._journal.entry(seq)
         _refuse_empty(asked)
@@ -111,7 +109,7 @@ class Undoing:
         return Undo(plan=plan, entries=tuple(steps), before=before, after=lives)
 
     def carry_out(self, undo: Undo, origin: Origin) -> None:
-        """Take it all back, in the caller's transaction."""
+        """Carry out the plan, in the caller's transaction."""
         self._lives.write(undo.after, origin.at)
         first = (self._tx.one("journal.newest") or {"n": 0})["n"] + 1
         for entry, changed in undo.entries:
@@ -145,7 +143,7 @@ class Undoing:
             self._tx.run("evidence.add" if by > 0 else "evidence.withdraw", row)
 
     def _later(self, asked: Entry) -> list[Entry]:
-        """Every later entry that speaks of what it touched, or of what those touched."""
+        """Return every later entry that touches a memory of this entry, directly or through other entries."""
         known, found = set[str](), dict[int, Entry]()
         wanted = set(asked.touches)
         while wanted - known:
@@ -163,13 +161,13 @@ class Undoing:
 
 
 def standing_on(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
-    """The entry and, oldest first, the later ones that stand on it.
+    """Return the entry and, oldest first, the later entries that depend on it.
 
     Args:
-        later: those behind it that speak of what it touched, oldest first.
+        later: the later entries that share a memory with it, directly or indirectly, oldest first.
 
     Raises:
-        BadInput: it is taken back already, or one of those was forgotten.
+        BadInput: the entry is reverted already.
     """
     later = list(later)
     gone = undone(later)
@@ -188,7 +186,7 @@ def standing_on(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
 
 
 def undone(entries: Sequence[Entry]) -> set[int]:
-    """The numbers of those among these entries that were taken back, and of what took them back."""
+    """Return the numbers of the reverted entries among these, and of the undos that reverted them."""
     known, gone = {entry.seq for entry in entries}, set[int]()
     for entry in reversed(entries):
         if entry.seq not in gone and entry.undoes in known:
@@ -197,12 +195,12 @@ def undone(entries: Sequence[Entry]) -> set[int]:
 
 
 def _together(entry: Entry) -> int | None:
-    """The first entry of the undo that an entry is part of."""
+    """Return the first entry of the undo that an entry is part of."""
     return entry.payload.get("together") if entry.payload else None
 
 
 def _reach(entry: Entry) -> tuple[frozenset[str], frozenset[str]]:
-    """The memories whose life an entry changed, and the pins and switches that it turned, alone or with that."""
+    """Return the memories whose life an entry changed, and the pins and switches it changed (alone or not)."""
     changed = changed_by(entry)
     turned = frozenset(id_ for id_, pairs in changed.items() if set(pairs) <= _TURNED)
     return frozenset(changed) - turned, frozenset(

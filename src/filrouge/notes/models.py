@@ -1,7 +1,7 @@
-"""Notes: Markdown files of the user's vault, and the chunks that they are searched in.
+"""Notes: Markdown files of the user's vault, and the chunks that search uses.
 
-A note is the user's file: Filrouge reads it and never changes it. What is kept of it is derived, and goes with it. Only
-in the one folder that the user names for it does it write pages of its own (`notes.markdown`).
+Notes are the user's files, and Filrouge never changes them. Data stored about a note is derived, and is deleted with
+the note. Filrouge writes its own pages (`notes.pages`) only into the folder that the user names for them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-#: What the search answers as the channel of a note.
+#: The channel of a note in search results.
 CHANNEL: Final = "vault"
 
 
@@ -20,14 +20,15 @@ class Note:
     """One note as it was read.
 
     Attributes:
-        path: from the vault's top, with `/` between folders.
-        aliases: other names that its frontmatter gives it.
-        tags: without `#`, folded; those of the frontmatter and those of the text.
-        text: without the frontmatter.
+        path: relative to the vault, with `/` between folders.
+        title: the file name without its suffix.
+        aliases: other names, from its frontmatter.
+        tags: folded, without `#`; from the frontmatter and the text.
+        text: the content without the frontmatter.
         changed: when the file was last written.
-        stamp: what its file looked like then, as the listing says it.
-        hash: of all its bytes.
-        trouble: what could not be read of it, empty where all could.
+        stamp: the file's stamp at that time, as in the listing.
+        hash: SHA-256 of all its bytes.
+        trouble: what could not be read; empty if everything was.
     """
 
     path: str
@@ -46,9 +47,10 @@ class Chunk:
     """A part of a note, of about a thousand characters.
 
     Attributes:
-        part: its place in the note, from 0.
-        heading: the title of the note and the headings that it stands under.
-        text: as it stands in the file, its own heading included.
+        path: the path of the note.
+        part: its position in the note, from 0.
+        heading: the note's title and the headings above the part.
+        text: the part's text as in the file, with its own heading.
     """
 
     path: str
@@ -58,18 +60,18 @@ class Chunk:
 
     @property
     def id(self) -> str:
-        """What it is known by; no other chunk has it at the same time."""
+        """The chunk's id; unique at any one time."""
         return chunk_id(self.path, self.part)
 
     @property
     def indexed(self) -> str:
-        """What is indexed of it: a text is found by the headings above it as well."""
+        """The text to index, with the headings, so that a chunk is also found by the headings above it."""
         return f"{self.heading}\n{self.text}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
-    """A whole file, its frontmatter and line ends as they are; `changed` is when it was last written."""
+    """The text of a whole file, with its frontmatter and line ends; `changed` is when it was last written."""
 
     text: str
     changed: datetime
@@ -77,12 +79,11 @@ class Content:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """What is in a vault.
+    """The contents of a vault.
 
     Attributes:
-        stamps: of each note's path what its file looks like: another one when it was written. Those written last come
-            first.
-        troubles: of each path that was refused the reason.
+        stamps: for each note's path a stamp that changes when the file is written; the last written notes come first.
+        troubles: for each path that was skipped, the reason.
     """
 
     stamps: Mapping[str, str]
@@ -91,7 +92,7 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoteHit:
-    """A note that was found, by its best chunk; the scores are those of `search.models.Hit`."""
+    """A search result: a note with its best chunk; the scores are those of `search.models.Hit`."""
 
     path: str
     part: int
@@ -112,7 +113,7 @@ class NoteHit:
         return chunk_id(self.path, self.part)
 
     def explain(self) -> dict[str, Any]:
-        """Each part of the score."""
+        """Return the parts of the score."""
         return {
             "boosts": dict(self.boosts),
             "bm25_score": round(self.bm25_score, 4),
@@ -125,13 +126,13 @@ class NoteHit:
 
 
 def chunk_id(path: str, part: int) -> str:
-    """What a chunk is known by."""
+    """Return the id of a chunk."""
     return f"{path}#{part}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotesFound:
-    """Notes for a question, best first; `known`: the probability that the vault holds anything about it."""
+    """Notes for a query, best first; `known` is the probability that the vault holds anything about it."""
 
     hits: tuple[NoteHit, ...] = ()
     notices: tuple[str, ...] = ()

@@ -1,8 +1,11 @@
-"""Memories as pages that a person reads, in Obsidian or anywhere, and that can be read in again.
+"""Markdown formats: frontmatter, tags and chunks of notes, and the pages that Filrouge writes.
 
-One page for what is known of the user, one for each project. A memory is a line of a list: its words, escaped so that
-Markdown shows them as they are, and behind them, in a comment that no reader shows, everything else in JSON. A line is
-told by the id in its comment, so lines may be moved and headings renamed. `sum` tells words that were edited.
+There are two kinds of pages. A vault page (`lines`, `rewritten`) holds one memory per line, ending in a block id,
+`^frl-` and the memory's id. An export page (`pages`, `read`) also holds one memory per line, with all other fields as
+JSON in a comment that readers do not display. There is one export page for the user and one for each project. Lines are
+identified by the id in the comment, so they may be moved and headings may be renamed; `sum` detects edited words.
+
+Tags follow Obsidian's rules. Frontmatter values stay text, so no document can create other objects.
 """
 
 from __future__ import annotations
@@ -19,14 +22,8 @@ from filrouge.core import text as re
 from filrouge.core.text import is_control
 from filrouge.notes.models import Chunk, Note
 
-# Markdown notes: frontmatter, tags, chunks to search, and the pages that Filrouge writes.
-#
-# Tags follow Obsidian's rules. Chunks are cut by headings, about a thousand characters each.
-
-# Tags by Obsidian's rules: `#` at the start of a line or after white space, then letters, digits, `_`, `-` and `/`.
-#
-# One of them is no digit, and case does not count. Code, comments and links are no place for tags; a heading's own
-# `#` and the `#` within an address are none.
+# Tags: `#` at the start of a line or after white space, then letters, digits, `_`, `-` and `/`, at least one of them
+# not a digit. Case is ignored. Code, comments and links contain no tags; neither do headings and the `#` in an address.
 
 _TAG: Final = re.compile(r"(?:^|(?<=\s))#([\w/-]+)", re.MULTILINE)
 _WHOLE: Final = re.compile(r"[\w/-]+")
@@ -39,34 +36,34 @@ _SEPARATORS: Final = re.compile(r"[,\s]+")
 
 
 def inline(text: str) -> tuple[str, ...]:
-    """The tags in a note's text, each once, in their order."""
+    """Return the tags in a note's text, each once, in order."""
     paragraphs = _PARAGRAPH.split(unicodedata.normalize("NFC", without_fences(text)))
     plain = "".join(_without_code(one) for one in paragraphs)
     for hidden in (_COMMENT, _LINK):
-        plain = hidden.sub("·", plain)  # no white space: what follows a link is not after a space
+        plain = hidden.sub("·", plain)  # not a space: text after a link must not count as after white space
     return _valid(_TAG.findall(plain))
 
 
 def listed(values: Iterable[str]) -> tuple[str, ...]:
-    """The tags of a frontmatter: a list, or texts that separate them by commas or spaces, with or without `#`."""
+    """Return the tags of frontmatter values, separated by commas or spaces, with or without `#`."""
     parts = [part for value in values for part in _SEPARATORS.split(unicodedata.normalize("NFC", value))]
     bare = [part.removeprefix("#") for part in parts]
     return _valid(part for part in bare if _WHOLE.fullmatch(part))
 
 
 def carries(tags: Iterable[str], wanted: str) -> bool:
-    """True if one of these is the tag, or stands below it: `#a/b` is an `a`."""
+    """Return True if one of the tags is the wanted one or a tag below it: `#a/b` counts as `a`."""
     plain = folded(wanted)
     return bool(plain) and any(tag == plain or tag.startswith(f"{plain}/") for tag in tags)
 
 
 def folded(tag: str) -> str:
-    """The one form of a tag, however it is written."""
+    """Return the canonical form of a tag."""
     return unicodedata.normalize("NFC", tag.strip().removeprefix("#")).casefold().strip("/")
 
 
 def without_fences(text: str) -> str:
-    """A text whose fenced code is blank lines; a fence that nothing closes goes on to the end."""
+    """Blank the lines of fenced code; a fence that is never closed extends to the end."""
     kept, fence = list[str](), ""
     for line in text.split("\n"):
         found = _FENCE.match(line)
@@ -83,7 +80,7 @@ def without_fences(text: str) -> str:
 
 
 def _without_code(paragraph: str) -> str:
-    """A paragraph without its code: what stands between two runs of as many backticks. Each is looked at once."""
+    """Remove inline code, the text between two runs of equally many backticks. Runs in linear time."""
     runs = list(_TICKS.finditer(paragraph))
     closing, later = dict[int, int](), dict[int, int]()
     for n in range(len(runs) - 1, -1, -1):
@@ -106,21 +103,23 @@ def _valid(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in plain if one and not one.isdigit()))
 
 
-# Frontmatter: YAML between two lines of `---` at the top of a note. A note whose YAML is broken is all text.
-#
-# Values are read as they are written: `yes` is a word and `2024` no number. So no document can make an object of its
-# own, or anything but texts, lists and mappings.
+# Frontmatter: YAML between two lines of `---` at the top of a note. A note with invalid YAML is all text. Values are
+# not converted: `yes` is a word and `2024` is not a number. A document can therefore create only texts, lists and
+# mappings.
 
 _BLOCK: Final = re.compile(r"---[ \t]*\n(.*?)(?:^|\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-#: Characters of a frontmatter that are read as YAML; people write some hundred.
+#: Longest frontmatter that is read as YAML; usual ones have a few hundred characters.
 _LONGEST: Final = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Front:
-    """What a note says of itself, and the text below.
+    """The frontmatter of a note, and the text below it.
 
     Attributes:
+        tags: the tags in the frontmatter, folded.
+        aliases: other names of the note.
+        text: the text below the frontmatter.
         trouble: why the frontmatter could not be read, or empty.
     """
 
@@ -131,13 +130,13 @@ class Front:
 
 
 def parted(content: str) -> Front:
-    """The frontmatter of a note and its text; line breaks are `\\n`."""
+    """Split a note into frontmatter and text; line breaks are `\\n`."""
     block = _BLOCK.match(content)
     if block is None:
         return Front(tags=(), aliases=(), text=content)
     if len(block[1]) > _LONGEST:
         return Front(tags=(), aliases=(), text=content, trouble="its frontmatter is too long")
-    import yaml  # only notes with a frontmatter need it, and a daemon's start does not wait for it
+    import yaml  # imported late: only frontmatter needs it, and it would delay the daemon's start
 
     try:
         read: Any = yaml.load(block[1], Loader=yaml.BaseLoader)  # noqa: S506 (texts, lists and mappings alone)
@@ -158,30 +157,29 @@ def _by_lower_name(read: Any) -> Mapping[str, Any]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts of a value: itself, or the members of a list that are texts."""
+    """Return the texts in a value: itself, or the elements of a list that are texts."""
     members = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [one.strip() for one in members if isinstance(one, str) and one.strip()]
 
 
-# Chunks: a note cut by its headings into parts of about a thousand characters, at paragraphs where that goes.
-#
-# Short sections that follow each other share a part, long ones have several. No character but white space is lost, up
-# to what is read of one note at the most.
+# Chunks: a note is cut at its headings into parts of about a thousand characters, between paragraphs where possible.
+# Short consecutive sections share a part, long ones have several. Only white space is lost, up to the limit for one
+# note.
 
-#: Characters of a part at the most, and of neighbouring sections that share one.
+#: Largest size of a part, and of neighbouring sections that share one, in characters.
 LONGEST: Final = 1000
 _TOGETHER: Final = 500
-#: Characters of a note that are read: a thick book would take the embedder minutes.
+#: Number of characters of a note that are read; embedding a whole book would take minutes.
 MOST_CHARACTERS: Final = 200_000
-#: Of what stands above each part: a title may be a whole sentence.
+#: Longest heading of a part; a title may be a whole sentence.
 _LONGEST_HEADING: Final = 200
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-#: Where to cut a long section, the best place first.
+#: Where to cut a long section, best first: paragraph, line, sentence, word.
 _BREAKS: Final = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?…])\s+"), re.compile(r"\s+"))
 
 
 def chunks(note: Note) -> list[Chunk]:
-    """The parts of a note in their order; none where it has no text."""
+    """Return the parts of a note in order; empty if it has no text."""
     parts: list[tuple[str, str]] = []
     for heading, text in _sections(note):
         for piece in _pieces(text):
@@ -193,7 +191,7 @@ def chunks(note: Note) -> list[Chunk]:
 
 
 def _sections(note: Note) -> Iterator[tuple[str, str]]:
-    """Each section with the headings that it stands under; a line of code that looks like a heading is none."""
+    """Yield each section with the headings above it; lines of fenced code are not headings."""
     text = note.text[:MOST_CHARACTERS]
     title = f"{note.title} ({', '.join(note.aliases)})" if note.aliases else note.title
     above, lines = dict[int, str](), list[str]()
@@ -213,7 +211,7 @@ def _named(title: str, above: dict[int, str]) -> str:
 
 
 def _pieces(text: str, breaks: Sequence[re.Pattern[str]] = _BREAKS) -> list[str]:
-    """A text in pieces that are short enough; what stands together is filled up."""
+    """Split a text into pieces of at most `LONGEST` characters, each as full as the break points allow."""
     text = text.strip()
     if not text:
         return []
@@ -222,7 +220,7 @@ def _pieces(text: str, breaks: Sequence[re.Pattern[str]] = _BREAKS) -> list[str]
     if not breaks:
         return [text[at : at + LONGEST] for at in range(0, len(text), LONGEST)]
     found, begin = list[str](), 0
-    filled = 0  # where the piece at hand may end
+    filled = 0  # the last break point in the current piece
     for place in [*((one.start(), one.end()) for one in breaks[0].finditer(text)), (len(text), len(text))]:
         if place[0] - begin > LONGEST:
             if filled > begin:
@@ -235,10 +233,9 @@ def _pieces(text: str, breaks: Sequence[re.Pattern[str]] = _BREAKS) -> list[str]
     return [one for one in [*found, text[begin:].strip()] if one]
 
 
-# Pages that stand in the user's vault: a memory is one line that ends in a block id, `^frl-` and the memory's own.
-#
-# All other lines, the frontmatter and the line ends are whoever's wrote them, and stay as they are byte for byte. A
-# page is known by `filrouge-page` in its frontmatter, so it may be renamed and its lines may be moved.
+# Vault pages: a line of a memory ends in a block id, `^frl-` and the memory's id. All other lines, the frontmatter and
+# the line ends belong to the user and stay the same byte for byte. A page is recognised by `filrouge-page` in its
+# frontmatter, so it may be renamed and its lines may be moved.
 
 _OURS: Final = re.compile(
     r"(?P<head>[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?(?:\[.\][ \t]+)?)"
@@ -254,9 +251,9 @@ class Line:
     """The line of a memory.
 
     Attributes:
-        number: which line of the page it is, from 0; of a line that is not there yet it says nothing.
-        id: the memory's.
-        words: in Markdown, without the dash before and the block id behind.
+        number: its line number on the page, from 0; meaningless for a new line.
+        id: the memory's id.
+        words: its Markdown text, without the leading dash and the block id.
     """
 
     number: int = -1
@@ -265,7 +262,7 @@ class Line:
 
 
 def lines(content: str) -> list[Line]:
-    """The lines of memories on a page."""
+    """Return the lines of memories on a page."""
     return [
         Line(number=number, id=found["id"].lower(), words=found["words"])
         for number, line in enumerate(content.split("\n"))
@@ -274,23 +271,24 @@ def lines(content: str) -> list[Line]:
 
 
 def key_of(content: str) -> str:
-    """What a page is known by; empty for a file that is no page."""
+    """Return the key of a page; empty for a file that is not a page."""
     front = _FRONT.match(content)
     found = _KEY.search(front[1]) if front else None
     return found[1] if found else ""
 
 
 def begun(key: str, title: str) -> str:
-    """A page without a line."""
+    """Return a new page without lines."""
     return f"---\nfilrouge-page: {key}\n---\n\n# {title}\n"
 
 
 def rewritten(content: str, changed: Mapping[int, Line | None], added: Sequence[tuple[str, Line]]) -> str:
-    """A page with some lines changed.
+    """Return a page with changed lines.
 
     Args:
-        changed: what stands in the place of these lines, by their number; None = nothing.
-        added: new lines with the headings that they belong under.
+        content: the page.
+        changed: replacements by line number; None = delete the line.
+        added: new lines, each with the heading of its section.
     """
     end = "\r" if "\r\n" in content else ""
     old = content.split("\n")
@@ -308,14 +306,14 @@ def rewritten(content: str, changed: Mapping[int, Line | None], added: Sequence[
 
 
 def _with(line: str, new: Line) -> str:
-    """A line with other words and another id, whatever is before and behind them."""
+    """Return a line with other words and another id, keeping its beginning and its line end."""
     found = _OURS.fullmatch(line.removesuffix("\r"))
     assert found is not None
     return f"{found['head'] or '- '}{new.words} ^frl-{new.id.lower()}" + ("\r" if line.endswith("\r") else "")
 
 
 def _add(page: list[str], heading: str, line: str, end: str) -> None:
-    """Put a line behind the last of its section, or begin the section at the end of the page."""
+    """Insert a line after the last one of its section, or add the section at the end of the page."""
     at = next((n for n, one in enumerate(page) if one.rstrip() == heading), None)
     if at is None:
         page[-1:] = [end, f"{heading}{end}", end, line, ""]
@@ -328,23 +326,25 @@ def _add(page: list[str], heading: str, line: str, end: str) -> None:
             last = number
     if last > at:
         page.insert(last + 1, line)
-    else:  # a text right below a list would belong to its last item
+    else:  # text directly below a list would belong to its last item
         page[at + 1 : at + 1] = [end, line] if not page[at + 1].strip() else [end, line, end]
 
-
-# A note out of the text of its file, wherever that was read.
 
 SUFFIX = ".md"
 
 
 def note_of(path: str, content: bytes, *, changed: datetime, stamp: str, is_cut: bool = False) -> Note:
-    """The note that these bytes are.
+    """Parse the bytes of a note.
 
     Args:
-        is_cut: there were more of them.
+        path: the note's path.
+        content: its bytes.
+        changed: when the file was last written.
+        stamp: the file's stamp.
+        is_cut: the file has more bytes than these.
     """
     whole = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    if key_of(whole):  # what is known stands there: it is not to be found twice
+    if key_of(whole):  # a vault page holds memories, which must not be found twice
         whole = ""
     front = parted(whole)
     is_cut = is_cut or len(front.text) > MOST_CHARACTERS
@@ -369,7 +369,7 @@ SECTIONS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _FORMER: Final[Mapping[str, str]] = {"superseded": "Replaced", "binned": "In the bin"}
 _OPENING, _CLOSING = "<!--fr ", "-->"
-#: What a row says where its comment is silent.
+#: Default values of fields that a comment leaves out.
 _USUAL: Final[Mapping[str, Any]] = {
     "scope": "project", "user_id": "local", "project_id": None, "agent": "", "channel": "unknown", "session_id": "",
     "subject": "", "key": None, "value": None, "sentiment": "neutral", "timeframe": "", "state": "live",
@@ -386,11 +386,12 @@ _LARGEST_CHARACTER: Final = 0x10FFFF
 
 @dataclass(kw_only=True)
 class Page:
-    """What a page says.
+    """A parsed export page.
 
     Attributes:
-        project: the project that it is about, as a row; None for the user's.
-        problems: what is wrong with lines, by their number from 1.
+        project: the row of its project; None for the user's page.
+        memories: the rows of its memories.
+        problems: problems of lines, with the line number from 1.
     """
 
     project: dict[str, Any] | None = None
@@ -399,7 +400,7 @@ class Page:
 
 
 def pages(projects: Iterable[Mapping[str, Any]], memories: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """The name and the text of every page."""
+    """Yield the name and the text of every export page."""
     own: dict[str | None, list[Mapping[str, Any]]] = {None: []}
     about = {str(one["id"]): one for one in projects}
     for row in memories:
@@ -412,7 +413,7 @@ def pages(projects: Iterable[Mapping[str, Any]], memories: Iterable[Mapping[str,
 
 
 def read(text: str) -> Page | None:
-    """What a page says; None for a file that is no page of ours."""
+    """Parse an export page; None for any other file."""
     lines = text.removeprefix("\ufeff").split("\n")
     head = _head(lines)
     if head is None:
@@ -424,7 +425,7 @@ def read(text: str) -> Page | None:
 
 
 def escaped(text: str) -> str:
-    """A text on one line that Markdown shows as it is."""
+    """Escape a text so that Markdown shows it unchanged on one line."""
     plain = _EATEN.sub(lambda found: "".join(f"\\{one}" for one in found[0]), text)
     spaced = _ODD_SPACE.sub(lambda found: found[0] if found[0] == "\n" else f"&#{ord(found[0])};", plain)
     return "".join(
@@ -433,7 +434,7 @@ def escaped(text: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """The text that was escaped, or what a person wrote in its place."""
+    """Return the original text of an escaped one, or the text that a person wrote instead."""
 
     def said(found: re.Match[str]) -> str:
         sign, line, number = found.groups()
@@ -462,7 +463,7 @@ def _page(project: Mapping[str, Any] | None, rows: Iterable[Mapping[str, Any]]) 
 def _written(row: Mapping[str, Any]) -> str:
     text = str(row["text"])
     rest = {name: value for name, value in row.items() if name != "text" and value != _USUAL.get(name, ...)}
-    # Both stand in texts alone, where they may be written so: a comment must not end before its end.
+    # Both occur only inside JSON strings, where escapes are allowed; unescaped they could end the comment early.
     meta = json.dumps({**rest, "sum": _sum(text)}).replace("--", "-\\u002d").replace("<", "\\u003c")
     return f"- {escaped(text)} {_OPENING}{meta}{_CLOSING}\n"
 
@@ -496,7 +497,7 @@ def _meta(behind: str) -> dict[str, Any] | None:
 
 
 def _head(lines: list[str]) -> tuple[dict[str, Any] | None, int] | None:
-    """The project in the head of a page, and how many lines the head has."""
+    """Return the project in the head of a page, and the number of lines of the head."""
     stripped = [line.strip() for line in lines]
     if stripped[:1] != ["---"] or "---" not in stripped[1:]:
         return None
@@ -514,15 +515,16 @@ def _head(lines: list[str]) -> tuple[dict[str, Any] | None, int] | None:
 
 
 def plain_name(title: str) -> str:
-    """A file's name on any system, without `.md`."""
+    """Return a file name, without `.md`, that is valid on every system."""
     return _STRANGE_NAME.sub("-", title)[:_LONGEST_NAME].strip(" .-") or "unnamed"
 
 
 def free_name(stem: str, taken: Collection[str]) -> str:
-    """The name of a page under which nothing is, in letters of any case.
+    """Return a page name that is not taken, ignoring case.
 
     Args:
-        taken: names that are, casefolded.
+        stem: the wanted name without `.md`.
+        taken: existing names, casefolded.
     """
     name, number = f"{stem}.md", 1
     while name.casefold() in taken:

@@ -1,4 +1,12 @@
-"""Pages in the vault: what stands there, what becomes of each line, and writing them."""
+"""Writes memories as pages into a folder of the vault, and applies the user's edits of them.
+
+Each run reads the pages, applies the user's changes to the memories, and then updates the lines. If a line and its
+memory both changed, the line stays and is reported by `filrouge notes`. A page that somebody else just wrote is skipped
+until its author pauses, so that half a sentence does not become a correction.
+
+The text of a memory never changes; an edit creates a new memory that supersedes the old one. A line whose text differs
+from that of its memory was therefore edited.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +42,7 @@ from filrouge.notes.service import forgotten
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import Every
 
-# What becomes of the pages in the vault: which line of a memory stays, says something else, goes, or is new.
-#
-# The words of a memory never change: what says something else is another memory, which it leads to. So a line that
-# does not hold the words of its memory was edited.
+# Planning: which lines stay, change, are removed or are added.
 
 _BOTH: Final = "changed here and in the memory: let both say the same, or remove the line to have the memory's words"
 _GONE: Final = "edited, and its memory is gone: remove the line, or keep its words with `filrouge remember`"
@@ -45,7 +50,7 @@ _GONE: Final = "edited, and its memory is gone: remove the line, or keep its wor
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Due:
-    """A memory that belongs on a page, with what its line says and the heading that it stands under."""
+    """A memory that belongs on a page, with the text of its line and its heading."""
 
     id: str
     page: str
@@ -57,7 +62,7 @@ class Due:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """A line of a memory where it was found; `hash` is that of what it says."""
+    """The line of a memory and where it was found; `hash` is that of its text."""
 
     path: str
     line: Line
@@ -66,13 +71,13 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """What is known of the memories whose lines were found.
+    """The state of the memories whose lines were found.
 
     Attributes:
-        kept: what was written, by memory.
-        hashes: of what each memory says itself.
-        heads: what says it today.
-        due: what belongs on pages.
+        kept: what was last written, by memory id.
+        hashes: the hash of each memory's text.
+        heads: the current version of each memory.
+        due: the memories that belong on pages.
     """
 
     kept: Mapping[str, Kept]
@@ -83,14 +88,14 @@ class Known:
 
 @dataclass(kw_only=True, slots=True)
 class Plan:
-    """What is to be done.
+    """The planned changes.
 
     Attributes:
-        changes: by path, what stands in the place of a line; None = nothing.
-        placed: by path, the memories that stand there then.
-        troubles: the path, the memory and why its line is left alone.
-        lost: memories whose lines go.
-        blocked: memories that are not written, because a line speaks against them.
+        changes: by path and line number, the replacement of a line; None = delete it.
+        placed: by path, the memories on the page afterwards.
+        troubles: the path, the memory and the reason why its line is left alone.
+        lost: memories whose lines are removed.
+        blocked: memories that are not written, because of a conflicting line.
     """
 
     changes: dict[str, dict[int, Line | None]] = field(default_factory=lambda: defaultdict(dict))
@@ -101,18 +106,20 @@ class Plan:
 
 
 def hash_of(text: str) -> str:
-    """What tells texts apart that say something else; how they are spaced says nothing."""
+    """Return the hash of a text; differences in white space are ignored."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def place_of(path: str, line: Line) -> Place:
-    """A line as it was found."""
+    """Return a line together with the hash of its text."""
     return Place(path=path, line=line, hash=hash_of(unescaped(line.words)))
 
 
 def due_lines(tx: Tx) -> dict[str, Due]:
-    """What belongs on pages, by its id, the oldest first: a page of the user, one for each project, and one for the
-    sessions of each month."""
+    """Return the memories that belong on pages, by id, oldest first.
+
+    There is one page for the user, one for each project, and one for the sessions of each month.
+    """
     names, found = names_of(tx), dict[str, Due]()
     for one in WrittenPages(tx).shown():
         project = names.get(one.project, one.project) if one.project else ""
@@ -134,22 +141,24 @@ def due_lines(tx: Tx) -> dict[str, Due]:
 
 
 def _key(project: str) -> str:
-    """What the page of a project is known by: an id may hold whatever a path holds."""
+    """Return the key of a project's page; it is a hash, since a project id may contain any character of a path."""
     return f"project-{hashlib.sha256(project.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def planned(places: Sequence[Place], known: Known, corrected: Collection[str] = ()) -> Plan:
-    """What becomes of the lines that were found.
+    """Plan the changes to the lines that were found.
 
     Args:
-        corrected: memories that were made to say what their lines say; the words of these may differ in form.
+        places: the lines.
+        known: the state of their memories.
+        corrected: memories that were just changed to the text of their lines; it may differ in form from the memory's.
     """
     plan, done = Plan(), set[str]()
     for place in places:
         id_, head = place.line.id, known.heads.get(place.line.id)
         before = known.hashes.get(id_) or (known.kept[id_].hash if id_ in known.kept else "")
         if not before:
-            continue  # of another memory, as where two machines share a vault
+            continue  # not from this database, for example if two machines share a vault
         due = known.due.get(head.id) if head else None
         if due is not None and id_ in corrected:
             line = Line(id=due.id, words=due.words)
@@ -163,7 +172,7 @@ def planned(places: Sequence[Place], known: Known, corrected: Collection[str] = 
             plan.placed[place.path].append(id_)
             continue
         if line is not None and line.id != id_ and line.id in done:
-            line = None  # two memories have become one
+            line = None  # two memories were merged into one
         if line is None or (line.id, line.words) != (id_, place.line.words):
             plan.changes[place.path][place.line.number] = line
         if line is None:
@@ -174,9 +183,9 @@ def planned(places: Sequence[Place], known: Known, corrected: Collection[str] = 
     return plan
 
 
-# The pages that stand in the vault, as they are now.
+# Reading the pages.
 
-#: A page is not touched until it has been left alone for so long.
+#: Seconds for which a page must be unchanged before Filrouge edits it.
 QUIET_SECONDS: Final = 10.0
 
 
@@ -185,12 +194,14 @@ class Found:
     """The folder as it was read.
 
     Attributes:
-        texts: of every page that may be changed, by path.
-        paths: of every page by its key.
-        elsewhere: memories whose lines stand in files that are no pages; these are the user's alone.
-        corrected: memories that say now what their lines say.
-        is_whole: every page could be read, and none is being written: what is on none is on none.
-        is_waiting: somebody is writing one.
+        texts: the text of every page that may be changed, by path.
+        paths: the path of every page, by key.
+        places: the lines on these pages.
+        elsewhere: memories whose lines are in files that are not pages; Filrouge leaves those alone.
+        corrected: memories that were changed to the text of their lines.
+        troubles: the path, the memory (or empty) and the reason.
+        is_whole: every page could be read and none is being written, so a missing line was really removed.
+        is_waiting: a page is being written.
     """
 
     texts: dict[str, str] = field(default_factory=dict[str, str])
@@ -206,12 +217,14 @@ class Found:
 def read_pages(
     vault: Vault, stamps: Mapping[str, str], before: Collection[str], own: Mapping[str, str], now: datetime
 ) -> Found:
-    """Every page of a folder, but those that somebody is writing.
+    """Read every page of a folder, except those that are being written.
 
     Args:
+        vault: the vault.
         stamps: the files of the folder.
-        before: where pages were last.
-        own: by path, what we wrote ourselves.
+        before: the last known paths of pages.
+        own: the last text that Filrouge wrote, by path.
+        now: the current time.
     """
     found = Found()
     for path in sorted(stamps):
@@ -220,7 +233,7 @@ def read_pages(
         except (NotFound, VaultUnavailable) as error:
             if path in before:
                 found.is_whole = False
-                found.is_waiting |= isinstance(error, NotFound)  # it went, or is being written
+                found.is_waiting |= isinstance(error, NotFound)  # deleted, or being written
                 found.troubles += [] if isinstance(error, NotFound) else [(path, "", error.message)]
             continue
         key, there = key_of(content.text), lines(content.text)
@@ -238,18 +251,14 @@ def read_pages(
 
 
 def _is_being_written(content: Content, own: str | None, now: datetime) -> bool:
-    """A date that lies ahead says nothing."""
+    """Return True if somebody else wrote the file in the last seconds; dates in the future are ignored."""
     is_fresh = after(now, -QUIET_SECONDS) < content.changed <= after(now, QUIET_SECONDS)
     return is_fresh and own != content.text
 
 
-# Writing back: what is known stands as pages in one folder of the vault, and what the user changes there corrects it.
-#
-# A look reads the pages, lets the memory follow what the user did to its lines, and then brings the lines up to date.
-# What both sides changed is left as it stands, and said (`filrouge notes`). A page that somebody else wrote a moment
-# ago is left until its author pauses, so that half a sentence corrects nothing.
+# Writing the pages, and applying edits to memories.
 
-#: More lines than these that are gone from one page at once were hardly deleted one by one.
+#: If more lines than this vanish from a page at once, they are not treated as deleted by the user.
 MOST_DELETED: Final = 5
 _LOOK_SECONDS: Final = 1.0
 _MOST_TROUBLES: Final = 100
@@ -261,12 +270,12 @@ _REMOVED: Final = "was removed: its memories stay, and are written again with `f
 
 
 def pages_watch(parts: Parts) -> Every:
-    """Writes what is known into the vault, where the user wants it."""
+    """Return the periodic task that writes the pages."""
     return Every(_LOOK_SECONDS, WritingBack(parts).look, name="vault-pages", failed="the pages could not be written")
 
 
 class WritingBack:
-    """Keeps the pages as the memory is, and the memory as the user wants it. `look` is called again and again."""
+    """Synchronises pages and memories in both directions. `look` runs periodically."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -274,7 +283,7 @@ class WritingBack:
         self._own: dict[str, str] = {}
 
     def look(self) -> None:
-        """Take in what the user changed, then bring the pages up to date; where nothing changed nothing is read."""
+        """Apply the user's changes, then update the pages; if nothing changed, no page is read."""
         parts = self._parts
         settings = parts.readers.here(lambda tx: parts.settings(tx))
         into = settings.notes_write_folder
@@ -298,7 +307,7 @@ class WritingBack:
             self._seen = state
 
     def _follow(self, vault: Vault, settings: Settings, stamps: Mapping[str, str]) -> bool:
-        """Both ways once; False if something has to be looked at again."""
+        """Synchronise once in both directions; return False if another run is needed."""
         parts = self._parts
         place = f"{settings.notes_folder}\n{settings.notes_write_folder}"
         pages, kept = parts.readers.here(lambda tx: (WrittenPages(tx).pages(), WrittenPages(tx).lines()))
@@ -336,7 +345,7 @@ class WritingBack:
     def _take_in(
         self, found: Found, kept: Mapping[str, Kept], live: Mapping[str, Memory], hashes: Mapping[str, str]
     ) -> dict[str, Kept]:
-        """Let the memory follow what the user did to its lines; what is known of them then."""
+        """Apply the user's edits and deletions of lines to the memories; return the lines that remain known."""
         places = defaultdict[str, list[Place]](list)
         for one in found.places:
             places[one.line.id].append(one)
@@ -351,10 +360,10 @@ class WritingBack:
         return self._binned(found, {id_: one for id_, one in kept.items() if id_ in places or id_ in live}, set(places))
 
     def _binned(self, found: Found, kept: dict[str, Kept], there: Collection[str]) -> dict[str, Kept]:
-        """Put memories into the bin whose lines the user removed; what is known of the others."""
+        """Move memories to the bin whose lines the user removed; return the other lines."""
         gone, left = defaultdict[str, list[str]](list), dict(kept)
         for id_, one in kept.items():
-            # A page that lost its head was not edited, it was cut off.
+            # Skip a page without its frontmatter: it was truncated, not edited.
             if id_ not in there and id_ not in found.elsewhere and not one.is_left and one.page in found.paths:
                 gone[one.page].append(id_)
         for page, all_of in gone.items():
@@ -367,7 +376,7 @@ class WritingBack:
         return left
 
     def _correct(self, memory: Memory, place: Place) -> str:
-        """Let a memory say what its line says; why it does not, or empty."""
+        """Change a memory to the text of its line; return why that is impossible, or an empty text."""
         parts, text = self._parts, unescaped(place.line.words).strip()
         if memory.key and memory.value is not None:
             text = text.removeprefix(f"{memory.key}:").strip()
@@ -382,7 +391,10 @@ class WritingBack:
         return ""
 
     def _let_go(self, plan: Plan, known: Known) -> None:
-        """Know no more of lines that we take out ourselves, before they are out: otherwise the user would have."""
+        """Delete the records of lines that the plan removes, before they are removed.
+
+        Otherwise the next run would take them for deletions by the user.
+        """
         lost = plan.lost & known.kept.keys()
         if lost:
             self._parts.writer.run_patient(lambda tx: WrittenPages(tx).let_go(lost))
@@ -396,7 +408,7 @@ class WritingBack:
         pages: dict[str, Page],
         new: Mapping[str, list[Due]],
     ) -> tuple[dict[str, Kept], bool]:
-        """Write what changes; what the pages hold then, and whether there was nothing to write."""
+        """Write the changed pages; return the lines on the pages, and True if there was nothing to write."""
         kept, is_done = dict(known.kept), True
         keys = {one.path: key for key, one in pages.items() if one.path}
         for path in sorted({*found.texts, *(pages[key].path for key in new)}):
@@ -406,7 +418,7 @@ class WritingBack:
                 continue
             page = before if before is not None else begun(key, escaped(added[0].title))
             rows = [(one.heading, Line(id=one.id, words=one.words)) for one in added]
-            is_done = False  # what was seen is no more
+            is_done = False  # the pages change, so look again
             text = rewritten(page, plan.changes.get(path, {}), rows)
             try:
                 vault.write(path, text, before=before)
@@ -426,7 +438,10 @@ class WritingBack:
 
 
 def _new(plan: Plan, known: Known, pages: Mapping[str, Page], found: Found) -> dict[str, list[Due]]:
-    """What has no line yet, by the key of its page; nothing for a page that was removed, or is being written."""
+    """Return the memories without a line, by the key of their page.
+
+    Pages that were removed or are being written get none.
+    """
     there = plan.blocked.union(known.kept, *plan.placed.values())
     new = defaultdict[str, list[Due]](list)
     for id_, one in known.due.items():
@@ -436,7 +451,7 @@ def _new(plan: Plan, known: Known, pages: Mapping[str, Page], found: Found) -> d
 
 
 def _standing(ids: list[str], page: str, known: Known) -> dict[str, Kept]:
-    """What stands on a page now; of a line that is left alone what was known of it."""
+    """Return the lines on a page now; a line that is left alone keeps its recorded state."""
     found = dict[str, Kept]()
     for id_ in ids:
         if id_ in known.due:
@@ -447,14 +462,14 @@ def _standing(ids: list[str], page: str, known: Known) -> dict[str, Kept]:
 
 
 def _path_now(key: str, path: str, found: Found, stamps: Mapping[str, str]) -> str:
-    """Where a page is now; empty if it was removed."""
+    """Return the current path of a page; empty if it was removed."""
     if key in found.paths:
         return found.paths[key]
     return path if path in stamps or not found.is_whole else ""
 
 
 def _told(troubles: list[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
-    """What to say of each line, the first reason of each."""
+    """Return the first reason for each line, up to the limit."""
     told = dict[tuple[str, str], tuple[str, str, str]]()
     for path, id_, why in troubles:
         told.setdefault((path, id_ or why), (path, id_, why))
@@ -470,7 +485,7 @@ def _headless(found: Found, pages: Mapping[str, Page]) -> list[tuple[str, str, s
 
 
 def _left(kept: Mapping[str, Kept], pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
-    """What to say of lines that went at once, page by page."""
+    """Report lines that vanished together, page by page."""
     count = defaultdict[str, int](int)
     for one in kept.values():
         count[one.page] += one.is_left

@@ -1,10 +1,12 @@
-"""What is held of the vault in memory: the vectors of its chunks, and how the last look at it went.
+"""Notes and written pages in the database, and the vault's vectors in memory.
 
-Notes are alike before they say anything: their languages, their forms, the words under which they are filed. In the
-bundled model's space a short French question is nearer to most short French notes than to the English one that answers
-it. So a question is held against notes above the ground that these stand on (`threads.assignment`), with the mean of
-other questions taken off; of 300 notes twice as many are then found. Few notes have no ground, and are compared as
-they are.
+Note vectors share a large common component: language, form, folder names. In the bundled model's space a short French
+question is closer to most short French notes than to the English note that answers it. `Noted` therefore compares
+queries and notes after whitening (`threads.assignment.Ground`), with the mean of sample questions subtracted from the
+query. With a vault of 300 notes, this found twice as many. A few notes are not enough for whitening, and are compared
+as they are.
+
+All rows of notes are derived from the user's files and can be rebuilt from them.
 """
 
 from __future__ import annotations
@@ -33,16 +35,12 @@ from filrouge.providers.models import EmbeddingSpace
 from filrouge.search.vector_search import Meaning
 from filrouge.threads.assignment import Ground
 
-# Notes of the vault in the database, and the pages that were written into it.
-
-# Notes of the vault as they are indexed: a row for each file, its chunks with their words and a vector.
-#
-# All of it is derived from files that belong to the user, and is made again from them.
+# Indexed notes: a row for each file, and its chunks with their words and vectors.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """What is known of a file: how it looked when it was read, and a hash of what it held."""
+    """The stamp and the content hash of a file when it was last read."""
 
     stamp: str
     hash: str
@@ -50,7 +48,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredChunk:
-    """A chunk with its number, the words that it is indexed under, and when its note was written."""
+    """A chunk with its row number, its indexed words, and when its note was written."""
 
     seq: int
     chunk: Chunk
@@ -60,12 +58,13 @@ class StoredChunk:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Windows:
-    """What is embedded of chunks, window by window.
+    """The embedded windows of chunks; the arrays have one element per window.
 
     Attributes:
-        seqs: the chunk's number.
-        notes: a number for its note, another one for each.
-        parts: the chunk's place in its note.
+        seqs: the row number of the chunk.
+        notes: a number for the note.
+        parts: the position of the chunk in its note.
+        vectors: the vectors, shape (n, dimension).
     """
 
     seqs: NDArray[np.int64]
@@ -76,24 +75,24 @@ class Windows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """How many notes and chunks are indexed."""
+    """The number of indexed notes and chunks."""
 
     notes: int
     chunks: int
 
 
 class StoredVault:
-    """The tables `vault_notes` and `vault_chunks` with their words."""
+    """The tables `vault_notes` and `vault_chunks`, and the word index of chunks."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def known(self) -> dict[str, Seen]:
-        """Every note by its path."""
+        """Return every indexed note by its path."""
         return {row["path"]: Seen(stamp=row["stamp"], hash=row["hash"]) for row in self._tx.all("vault.known")}
 
     def put(self, note: Note, chunks: Sequence[Chunk], stamp: str, analyser: Analyser) -> None:
-        """Index a note in the place of what was known of it."""
+        """Index a note, replacing its earlier version."""
         self._empty([note.path])
         row = {
             "path": note.path, "stamp": stamp, "hash": note.hash, "changed": to_text(note.changed),
@@ -106,23 +105,23 @@ class StoredVault:
         self._tx.many("vault.put_words", words)
 
     def touch(self, path: str, stamp: str, changed: datetime) -> None:
-        """Note that a file was written and holds what it held before."""
+        """Store the new stamp of a file that was written without a change of content."""
         self._tx.run("vault.stamp", {"path": path, "stamp": stamp, "changed": to_text(changed)})
 
     def drop(self, paths: Collection[str]) -> None:
-        """Take notes out that are gone."""
+        """Remove notes that no longer exist."""
         self._empty(paths)
         self._tx.run("vault.drop", {"paths": json.dumps(list(paths))})
 
     def doomed(self, ids: Collection[str], paths: Collection[str]) -> dict[str, str]:
-        """The texts of these chunks and of all chunks of these notes, by their ids."""
+        """Return the texts of these chunks and of all chunks of these notes, by chunk id."""
         asked = {"ids": json.dumps(list(ids)), "paths": json.dumps(list(paths))}
         return {row["id"]: row["text"] for row in self._tx.all("vault.doomed", asked)}
 
     def forget(self, ids: Collection[str], paths: Collection[str]) -> None:
-        """Take chunks out, and whole notes; of the other notes the rest stays, until their files are written again.
+        """Remove these chunks and these whole notes; the other chunks of a note stay until its file is written again.
 
-        The words that were taken out before go from the file as well.
+        The full-text index is merged, so that removed words also disappear from the database file.
         """
         self._tx.run("vault.forget_words", {"ids": json.dumps(list(ids))})
         self._tx.run("vault.forget_chunks", {"ids": json.dumps(list(ids))})
@@ -130,19 +129,19 @@ class StoredVault:
         self._tx.run("vault.merge")
 
     def missing(self, space_id: str, limit: int) -> list[tuple[int, str]]:
-        """Chunks without a vector in this space: their numbers, and what is to be embedded."""
+        """Return chunks without a vector in this space: their row numbers and the texts to embed."""
         rows = self._tx.all("vault.missing", {"space_id": space_id, "limit": limit})
         return [(row["seq"], f"{row['heading']}\n{row['text']}") for row in rows]
 
     def embed(self, space_id: str, vectors: Mapping[int, Vectors]) -> None:
-        """Give chunks the vectors of their windows; one that is gone meanwhile is passed over."""
+        """Store the window vectors of chunks; chunks deleted in the meantime are skipped."""
         rows = [
             {"seq": seq, "space_id": space_id, "vector": own.astype("<f2").tobytes()} for seq, own in vectors.items()
         ]
         self._tx.many("vault.embed", rows)
 
     def windows(self, space_id: str, dimension: int) -> Windows:
-        """Every window of all chunks that are embedded in a space."""
+        """Return every window of all chunks that are embedded in this space."""
         rows = self._tx.all("vault.vectors", {"space_id": space_id})
         numbers = {path: n for n, path in enumerate(dict.fromkeys(row["path"] for row in rows))}
         table = np.array([(row["seq"], numbers[row["path"]], row["part"]) for row in rows], dtype=np.int64).reshape(
@@ -154,16 +153,16 @@ class StoredVault:
         return Windows(seqs=seqs, notes=notes, parts=parts, vectors=vectors)
 
     def best(self, match: str, limit: int) -> list[int]:
-        """The chunks that match an expression of full text, best first."""
+        """Return the chunks that match a full-text expression, best first."""
         return [row["seq"] for row in self._tx.all("vault.best", {"match": match, "limit": limit})]
 
     def frequencies(self, forms: Iterable[str]) -> dict[str, int]:
-        """In how many chunks each of these occurs; those that occur nowhere are left out."""
+        """Return how many chunks contain each of these tokens; tokens without a match are left out."""
         rows = self._tx.all("vault.frequencies", {"forms": json.dumps(list(forms))})
         return {row["term"]: int(row["doc"]) for row in rows}
 
     def chunks(self, seqs: Collection[int]) -> list[StoredChunk]:
-        """These chunks, in no order; those that are gone are left out."""
+        """Return these chunks in no particular order; deleted ones are left out."""
         rows = self._tx.all("vault.chunks", {"seqs": json.dumps(list(seqs))})
         return [
             StoredChunk(seq=row["seq"], chunk=_chunk(row), tokens=row["tokens"], changed=from_text(row["changed"]))
@@ -171,23 +170,23 @@ class StoredVault:
         ]
 
     def beginning(self, path: str, limit: int) -> tuple[str, datetime] | None:
-        """The first characters of a note and when it was written; None where there is none, or no word in it."""
+        """Return the first characters of a note and when it was written; None if it is unknown or has no text."""
         rows = self._tx.all("vault.of_note", {"path": path, "limit": limit // 100})
         if not rows:
             return None
         return "\n\n".join(row["text"] for row in rows)[:limit], from_text(rows[0]["changed"])
 
     def tagged(self, tag: str, limit: int) -> list[str]:
-        """The paths of notes with a tag, as it is folded, or one below it; those first that were written last."""
+        """Return the paths of notes with a (folded) tag or one below it, last written first."""
         return [row["path"] for row in self._tx.all("vault.tagged", {"tag": tag, "limit": limit})] if tag else []
 
     def counts(self) -> Counts:
-        """How much is indexed."""
+        """Return how many notes and chunks are indexed."""
         row = self._tx.one("vault.counts") or {"notes": 0, "chunks": 0}
         return Counts(notes=row["notes"], chunks=row["chunks"])
 
     def troubles(self, limit: int) -> dict[str, str]:
-        """What could not be read of notes that are indexed, by their paths."""
+        """Return what could not be read of indexed notes, by path."""
         return {row["path"]: row["trouble"] for row in self._tx.all("vault.troubles", {"limit": limit})}
 
     def _empty(self, paths: Collection[str]) -> None:
@@ -199,21 +198,21 @@ def _chunk(row: Mapping[str, str | int]) -> Chunk:
     return Chunk(path=str(row["path"]), part=int(row["part"]), heading=str(row["heading"]), text=str(row["text"]))
 
 
-# The pages that were written into the vault, and what their lines held then.
+# Written pages, and the text that their lines held.
 
-#: Memories on all pages together, and sessions: what a person reads, and what is compared at every change.
+#: Limits for all pages together: a person has to read them, and every change compares all of them.
 MOST_FACTS: Final = 5000
 MOST_SESSIONS: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """What is known of a memory's line.
+    """The recorded state of a memory's line.
 
     Attributes:
-        page: the key of the page that it is on.
-        hash: of the words that it held.
-        is_left: it went with many others; the memory stays, and is not written again.
+        page: the key of its page.
+        hash: the hash of its text.
+        is_left: the line vanished together with many others; the memory stays, and the line is not written again.
     """
 
     page: str
@@ -223,7 +222,7 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """Where a page is; `place` names the vault and the folder, `path` is empty where the user removed it."""
+    """The location of a page; `place` names the vault and the folder, `path` is empty if the user removed the page."""
 
     place: str
     path: str
@@ -231,7 +230,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """A memory that belongs on a page; `project` is None for what holds for the user everywhere."""
+    """A memory that belongs on a page; `project` is None for memories that apply everywhere."""
 
     id: str
     project: str | None
@@ -242,7 +241,7 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """The version of a memory that says it now, or its last one."""
+    """The current version of a memory, or its last one."""
 
     id: str
     is_live: bool
@@ -255,18 +254,18 @@ class WrittenPages:
         self._tx = tx
 
     def pages(self) -> dict[str, Page]:
-        """Every page by its key."""
+        """Return every page by its key."""
         return {row["key"]: Page(place=row["place"], path=row["path"]) for row in self._tx.all("pages.all")}
 
     def lines(self) -> dict[str, Kept]:
-        """Every line by the memory that it holds."""
+        """Return every line by its memory id."""
         rows = self._tx.all("pages.lines")
         return {
             row["memory_id"]: Kept(page=row["page"], hash=row["hash"], is_left=bool(row["is_left"])) for row in rows
         }
 
     def keep(self, pages: Mapping[str, Page], lines: Mapping[str, Kept]) -> None:
-        """Note where pages are and what their lines hold, in the place of what was known."""
+        """Store the locations of pages and the state of lines; unlisted lines are deleted, unlisted pages stay."""
         known = self.lines()
         rows = [{"key": key, "place": one.place, "path": one.path} for key, one in pages.items()]
         self._tx.many("pages.put", rows)
@@ -278,22 +277,25 @@ class WrittenPages:
         )
 
     def let_go(self, memories: Collection[str]) -> None:
-        """Know no more of the lines of these."""
+        """Delete the records of these memories' lines."""
         self._tx.run("pages.drop_lines", {"ids": json.dumps(list(memories))})
 
     def anew(self) -> None:
-        """Know nothing any more of pages and lines that the user removed, so that they are written again."""
+        """Delete the records of pages and lines that the user removed, so that they are written again."""
         self._tx.run("pages.anew_lines")
         self._tx.run("pages.anew")
 
     def clear(self) -> None:
-        """Know of no page."""
+        """Delete the records of all pages and lines."""
         self._tx.run("pages.clear")
         self._tx.run("pages.clear_lines")
 
     def shown(self) -> list[Shown]:
-        """What belongs on pages, the oldest first: what is believed and was learned from the user or an agent, and what
-        sums sessions up. What a tool's output or an import alone says is not believed by anybody yet."""
+        """Return the memories that belong on pages, oldest first: facts and session summaries.
+
+        Facts need enough confidence, and must come from the user or an agent. Those known only from a tool's output or
+        an import are left out.
+        """
         asked = {"user_id": LOCAL_USER, "least": LEAST_TO_INJECT, "trust": TRUST_AGENT, "limit": MOST_FACTS}
         facts = self._tx.all("pages.facts", asked)
         sessions = self._tx.all("pages.sessions", asked | {"limit": MOST_SESSIONS})
@@ -309,32 +311,32 @@ class WrittenPages:
         ]
 
     def heads(self, ids: list[str]) -> dict[str, Head]:
-        """Of each of these the version of today; those that are nowhere in the memory are left out."""
+        """Return the current version of each memory; ids that are not in the database are left out."""
         rows = self._tx.all("pages.heads", {"ids": json.dumps(ids)})
         return {row["id"]: Head(id=row["head"], is_live=row["state"] == "live") for row in rows}
 
     def newest_change(self) -> int:
-        """A number that grows with every change of what is known."""
+        """Return the journal's latest number, which grows with every change of memories."""
         row = self._tx.one("journal.newest")
         return int(row["n"]) if row else 0
 
 
-#: A ground is made again when the vectors have become so many times more or fewer.
+#: Recompute the whitening when the number of vectors has changed by this factor.
 _GROWN: Final = 1.1
-#: Chunks of one note that make the ground, and that may be found for a question.
+#: Chunks per note that enter the whitening, and that a query may find.
 _OF_ONE_NOTE: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looked:
-    """How the last look at the vault went.
+    """The result of the last look at the vault.
 
     Attributes:
-        folder: what was looked at; empty where no vault is named.
-        at: when it ended; None before the first.
-        problem: why the vault could not be read, empty where it could.
-        troubles: of single notes, by path.
-        waiting: notes that are still to be read.
+        folder: the vault; empty if none is set.
+        at: when the look ended; None before the first one.
+        problem: why the vault could not be read; empty if it could.
+        troubles: problems of single notes, by path.
+        waiting: number of notes still to be read.
     """
 
     folder: str = ""
@@ -345,18 +347,20 @@ class Looked:
 
     @property
     def is_there(self) -> bool:
-        """True while the vault can be read: nothing is shown of one that cannot."""
+        """True if the vault can be read; notes of an unreadable vault are not shown."""
         return bool(self.folder) and self.at is not None and not self.problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WroteBack:
-    """How the pages stand that are written into the vault.
+    """The state of the pages that are written into the vault.
 
     Attributes:
-        folder: where they are; empty where none are written.
-        problem: why nothing could be written, empty where it could.
-        troubles: what is left alone, with where it stands: the page, the memory (or empty), and why.
+        folder: their folder; empty if none are written.
+        problem: why nothing could be written; empty if it could.
+        pages: number of pages.
+        memories: number of memories on them.
+        troubles: lines that are left alone: the page, the memory (or empty), and the reason.
     """
 
     folder: str = ""
@@ -368,7 +372,7 @@ class WroteBack:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """How near a chunk is to a question: its cosine, and what is left of it above the ground."""
+    """A chunk's similarity to a query: its cosine, and its cosine after whitening."""
 
     cosine: float
     above: float
@@ -376,7 +380,7 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What the questions of the bundled sample have in common, in one space."""
+    """The mean vector of the bundled sample questions in one space."""
 
     space_id: str
     mean: Vector
@@ -384,12 +388,15 @@ class _Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Every window, as of one revision of the rows, in one space.
+    """All windows in one space, as of one revision of the rows.
 
     Attributes:
-        above: the same vectors above the ground; None where there is none.
-        sized: how many vectors the ground was made of.
-        is_whole: all of them.
+        of: the revision and the id of the space.
+        windows: the windows.
+        ground: the whitening; None if there are too few notes.
+        above: the whitened vectors; None without a whitening.
+        sized: how many vectors the whitening was computed from.
+        is_whole: True if no chunk was without a vector.
     """
 
     of: tuple[int, str]
@@ -401,7 +408,7 @@ class _Held:
 
 
 class Noted:
-    """The vault's vectors and its state. Safe for several threads; `anew` has the pages written again that are gone."""
+    """The vault's vectors and state in memory. Thread-safe. Set `anew` to have removed pages written again."""
 
     def __init__(self) -> None:
         self.looked = Looked()
@@ -413,18 +420,18 @@ class Noted:
         self._lock = Lock()
 
     def changed(self) -> None:
-        """Note that rows changed; whoever embeds them loads them anew, and nobody who asks waits for it."""
+        """Record that rows changed; the embedding thread reloads the vectors, and queries do not wait for it."""
         with self._lock:
             self._revision += 1
 
     def forget(self) -> None:
-        """Hold nothing any more: a forgotten vector is not left in memory."""
+        """Drop all vectors, so that forgotten text leaves no vector in memory."""
         with self._lock:
             self._revision += 1
             self._held = None
 
     def learn(self, meaning: Meaning) -> None:
-        """Learn what questions have in common in this space, where that is not known; it takes about a second."""
+        """Compute the mean of the sample questions in this space, if it is not known; takes about a second."""
         space = meaning.space
         if not space.is_measured or (self._asking and self._asking.space_id == space.id):
             return
@@ -432,11 +439,11 @@ class Noted:
         try:
             mean = np.mean([meaning.embedder.query(one) for one in questions], axis=0)
         except EmbedderUnavailable:
-            return  # the next look tries again
+            return  # the next run tries again
         self._asking = _Asking(space.id, mean)
 
     def nearest(self, tx: Tx, space: EmbeddingSpace, vector: Vector, limit: int) -> dict[int, Near]:
-        """The chunks nearest to a question, by the best window of each, best first; of one note a few at the most."""
+        """Return the chunks nearest to a query by their best window, best first, with a few per note at most."""
         held, asking = self._now(tx, space), self._asking
         cosines = np.vecdot(held.windows.vectors, vector)  # see `search.vector_index.products`
         near = cosines
@@ -454,25 +461,27 @@ class Noted:
         return found
 
     def embedded(self, tx: Tx, space: EmbeddingSpace) -> int:
-        """How many chunks are found by their meaning."""
+        """Return the number of chunks with a vector in this space."""
         return len(np.unique(self._now(tx, space).windows.seqs))
 
     def _now(self, tx: Tx, space: EmbeddingSpace) -> _Held:
-        """What is held of this space, even if it lags behind the rows."""
+        """Return the loaded vectors of this space, even if they lag behind the rows."""
         held = self._held
         return held if held is not None and held.of[1] == space.id else self.load(tx, space)
 
     def load(self, tx: Tx, space: EmbeddingSpace, *, is_whole: bool = False) -> _Held:
-        """Read the vectors where they are not held as they are now.
+        """Load the vectors if the loaded ones are out of date.
 
         Args:
-            is_whole: no chunk is without its vector, so the ground is worth making to the letter.
+            tx: a transaction.
+            space: the embedding space.
+            is_whole: no chunk is without a vector, so the whitening is recomputed exactly.
         """
         wanted = (self._revision, space.id)
         held = self._held
         if held is None or held.of != wanted or (is_whole and not held.is_whole):
             windows = StoredVault(tx).windows(space.id, space.dimension)
-            # A thick note is no more of the ground than others.
+            # A long note must not weigh more than others in the whitening.
             vectors = windows.vectors[windows.parts < _OF_ONE_NOTE]
             ground, sized = _ground(None if is_whole else held, space, vectors)
             above = ground.off(windows.vectors) if ground else None
@@ -484,7 +493,10 @@ class Noted:
 
 
 def _ground(before: _Held | None, space: EmbeddingSpace, vectors: Vectors) -> tuple[Ground | None, int]:
-    """The ground of these vectors, the one before where they are hardly others, with how many it is made of."""
+    """Return the whitening of these vectors and how many vectors it was computed from.
+
+    If their number has hardly changed, the earlier whitening is reused.
+    """
     if not space.is_measured:
         return None, 0
     if before and before.ground and before.of[1] == space.id:

@@ -1,4 +1,11 @@
-"""The vault: a look every second at what changed in it, and searching its notes."""
+"""Indexes the vault's notes in the background, and searches them.
+
+`Watch.look` runs every second. It lists the files with their stamps, reads changed files (last written first) and
+removes deleted ones. It stops after half a second and continues in the next run. While a new vault is being read, a
+note written in the meantime is therefore still indexed within two seconds, and is found by its words. Vectors take
+longer; a thread of its own makes them, latest notes first. If the vault is unavailable, its rows stay, but no note is
+shown until it is back.
+"""
 
 from __future__ import annotations
 
@@ -24,30 +31,22 @@ from filrouge.search.fusion import ALONE_MEANING, ALONE_WORDS, OKAPI, Collection
 from filrouge.search.memory_search import LONGEST_QUERY, POOL, Mode
 from filrouge.search.relevance import Questioned, alone, judged, shares
 
-# The vault: a look every second at what changed in it, and beside it the vectors of what was read.
-#
-# A look lists the files with their times and sizes, reads those that changed, the latest first, and takes out what is
-# gone. It stops after half a second and goes on with the next, so of a vault that is named for the first time what is
-# written meanwhile is noticed within two seconds all the same, and found by its words. Vectors take longer, and are
-# made on a thread of their own, those of the latest notes first. A vault that is not there keeps its rows, and
-# nothing of it is shown until it is back.
-
 MOST_TAGGED: Final = 5
 """Notes that a tag may bring."""
 _LOOK_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 0.25
-#: Both work so long at the most before they look again, and write after so many notes or chunks.
+#: Time limit of one run of either task, and how many notes, chunks and deletions one transaction handles.
 _WORK_SECONDS: Final = 0.5
 _NOTES_AT_ONCE: Final = 16
 _CHUNKS_AT_ONCE: Final = 8
 _DROPPED_AT_ONCE: Final = 100
-#: Another one when notes are cut otherwise, so that they are read again.
+#: Version of the chunking. A change makes every note be read again.
 _CUT: Final = 1
 _TROUBLES_SHOWN: Final = 50
 
 
 def vault_watches(parts: Parts) -> tuple[Every, Every]:
-    """Looks at the vault of the settings, and embeds what was read."""
+    """Return the periodic tasks that index the vault and embed its chunks."""
     watch = Watch(parts)
     return (
         Every(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be looked at"),
@@ -57,10 +56,12 @@ def vault_watches(parts: Parts) -> tuple[Every, Every]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Read:
-    """A note as it is to be indexed.
+    """A note to index.
 
     Attributes:
-        is_same: it holds what it held before.
+        note: the note, with secrets removed.
+        chunks: its chunks; empty if its content is unchanged.
+        is_same: its content is unchanged.
     """
 
     note: Note
@@ -69,14 +70,14 @@ class _Read:
 
 
 class Watch:
-    """Keeps the index of notes as the vault is. `look` and `embed` are called again and again."""
+    """Keeps the index of notes up to date. `look` and `embed` run periodically."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._version = f"{_CUT}.{parts.analyser.version}:"
 
     def look(self) -> None:
-        """Take in what changed, for half a second at the most."""
+        """Index what changed, for half a second at most."""
         parts, until = self._parts, monotonic() + _WORK_SECONDS
         folder = parts.readers.here(lambda tx: parts.settings(tx)).notes_folder
         known = parts.readers.here(lambda tx: StoredVault(tx).known())
@@ -95,7 +96,7 @@ class Watch:
         parts.noted.looked = replace(looked, folder=folder)
 
     def _take_in(self, vault: Vault, listing: Listing, known: dict[str, Seen], until: float) -> Looked:
-        """Read what changed, as long as there is time."""
+        """Read and index changed notes until the time is over."""
         troubles = dict(listing.troubles)
         due = [path for path, stamp in listing.stamps.items() if self._is_due(known.get(path), stamp)]
         buried = self._buried([path for path in due if path not in known])
@@ -106,7 +107,7 @@ class Watch:
             for path in step:
                 try:
                     read.append(self._read(vault.read(path), known.get(path)))
-                except NotFound:  # it went, or is being written: the next look sees
+                except NotFound:  # deleted, or being written; the next run decides
                     continue
                 except VaultUnavailable as error:
                     troubles[path] = error.message
@@ -119,13 +120,13 @@ class Watch:
         return seen is None or seen.stamp != self._version + stamp
 
     def _read(self, note: Note, seen: Seen | None) -> _Read:
-        """Cut a note, without its secrets."""
+        """Remove secrets from a note and cut it into chunks."""
         is_same = seen is not None and seen.hash == note.hash and seen.stamp.startswith(self._version)
         clean = note if is_same else replace(note, text=self._parts.redact(note.text))
         return _Read(note=clean, chunks=() if is_same else chunks(clean), is_same=is_same)
 
     def _write(self, read: Sequence[_Read]) -> None:
-        """Index notes, without the chunks that were forgotten."""
+        """Index notes, without chunks that were forgotten."""
         if not read:
             return
 
@@ -150,11 +151,11 @@ class Watch:
             self._parts.noted.changed()
 
     def _buried(self, paths: Sequence[str]) -> frozenset[str]:
-        """Those of these notes whose very names were forgotten."""
+        """Return those of these notes whose paths were forgotten."""
         return self._parts.readers.here(lambda tx: forgotten(self._parts, tx, paths)) if paths else frozenset()
 
     def embed(self) -> None:
-        """Give vectors to chunks that have none in the space of today, for half a second at the most."""
+        """Embed chunks without a vector in the current space, for half a second at most."""
         parts, until = self._parts, monotonic() + _WORK_SECONDS
         meaning = parts.meaning
         space_id = meaning.space.id
@@ -176,11 +177,11 @@ class Watch:
             parts.noted.learn(meaning)
         parts.readers.here(
             lambda tx: parts.noted.load(tx, meaning.space, is_whole=is_whole)
-        )  # nobody who asks is to wait for it
+        )  # load here, so that no query has to wait
 
 
 def described(parts: Parts, tx: Tx) -> dict[str, Any]:
-    """How the vault stands: what is indexed, what is brought into prompts, and what could not be read."""
+    """Describe the state of the vault: what is indexed, what goes into prompts, and what could not be read."""
     settings, looked, store = parts.settings(tx), parts.noted.looked, StoredVault(tx)
     counts = store.counts()
     troubles = dict(looked.troubles) | store.troubles(_TROUBLES_SHOWN)
@@ -216,13 +217,13 @@ def _unwritten(settings: Settings) -> str:
 
 
 def fixed(settings: Settings) -> list[str]:
-    """The paths of the notes that are always brought, each once; `.md` may be left out."""
+    """Return the paths of the notes that are always added to prompts, each once; `.md` is optional in the setting."""
     named = [path.strip().strip("/") for path in settings.notes_paths]
     return list(dict.fromkeys(path if path.endswith(".md") else f"{path}.md" for path in named if path))
 
 
 def forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
-    """Those of these texts that were forgotten, and are not to come back as they are."""
+    """Return those of these texts that were forgotten and must not be stored again in the same words."""
     stones = parts.gate.stones
     if stones is None or not Tombstones(tx).any():
         return frozenset()
@@ -231,17 +232,16 @@ def forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
     return frozenset(text for text, one in hashes.items() if one in buried)
 
 
-# Searching notes: by the words of their chunks and by what these mean, judged like everything else that is found.
-#
-# A note is shown once, by its best chunk. Notes are the user's own and belong to every project.
+# Search by the words and the vectors of chunks, with the same relevance model as for memories. Each note is shown once,
+# with its best chunk. Notes belong to every project.
 
 _ALPHA: Final[Mapping[Mode, float]] = {"text": 0.0, "semantic": 1.0, "hybrid": 0.5}
-#: A note stands among what was asked for only where it is as probable as this.
+#: Least relevance at which a note is merged into other results.
 LEAST_BESIDE: Final = 0.5
 
 
 def search_notes(parts: Parts, tx: Tx, text: str, *, mode: Mode = "hybrid", limit: int = 10) -> NotesFound:
-    """The notes for a question, best first; nothing where no vault is named, or it is not there."""
+    """Return the notes for a query, best first; empty if no vault is set or it is unavailable."""
     counts = StoredVault(tx).counts() if parts.noted.looked.is_there else None
     if counts is None or not counts.chunks:
         return NotesFound()
@@ -256,7 +256,7 @@ def search_notes(parts: Parts, tx: Tx, text: str, *, mode: Mode = "hybrid", limi
 
 
 class _Search:
-    """The chunks for one question, and all that is known of them."""
+    """The candidate chunks for one query, and their features."""
 
     def __init__(self, parts: Parts, tx: Tx, text: str, vector: Vector | None, rows: int) -> None:
         self._parts, self._vector, self._rows = parts, vector, rows
@@ -272,10 +272,10 @@ class _Search:
         self._tokens = {id_: one.tokens.split() for id_, one in self._chunks.items()}
 
     def ranked(self, alpha: float) -> tuple[list[NoteHit], float]:
-        """The hits, best first, and the probability that anything is known.
+        """Return the hits, best first, and the probability that the vault holds anything about the query.
 
-        Words count by the share of the question that they are, meaning by how near a chunk comes to the nearest one: a
-        few everyday words that a hundred notes have must not outweigh what the question is about.
+        The word score is the share of the query that a chunk covers, and the vector score is relative to the nearest
+        chunk. So a few common words that a hundred notes contain do not outweigh the topic of the query.
         """
         alpha = alpha if self._vector is not None else 0.0
         questioned = Questioned(self._terms, self._frequencies, self._rows)
@@ -321,7 +321,7 @@ class _Search:
 
 
 def hit_json(hit: NoteHit) -> dict[str, Any]:
-    """A note that was found, in the form of every other result."""
+    """Return a note in the form of other search results."""
     return {
         "id": hit.path,
         "content": hit.text,
@@ -346,9 +346,9 @@ def beside(
     filters: Filters,
     least: float = LEAST_BESIDE,
 ) -> tuple[list[dict[str, Any]], NotesFound]:
-    """Results with the notes among them that bear on the question: each before the first that is less relevant.
+    """Merge relevant notes into results: each is inserted before the first result with a lower relevance.
 
-    A question that is narrowed to what was said asks no notes.
+    If any filter is set, notes are not searched.
     """
     if filters.narrow:
         return list(found), NotesFound()
@@ -362,7 +362,7 @@ def beside(
 
 
 def _of_best(scores: Mapping[str, float]) -> dict[str, float]:
-    """Each score as a share of the best; what is below nought is nothing."""
+    """Scale scores to shares of the best; scores below zero become zero."""
     best = max(scores.values(), default=0.0)
     return {id_: max(0.0, score) / best for id_, score in scores.items()} if best > 0 else {}
 

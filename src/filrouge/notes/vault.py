@@ -1,4 +1,13 @@
-"""The vault: a folder of Markdown files, or Obsidian through its plugin Local REST API (read with 5.1.0)."""
+"""Access to the vault: a folder of Markdown files, or Obsidian's plugin Local REST API.
+
+A folder needs no app and no key; only its Markdown files are read and written, never anything outside of it.
+`.obsidian`, `.trash` and all other names that begin with a dot are skipped. Symbolic links are not followed: a target
+inside the vault is listed under its own name, and a link out of the vault is reported.
+
+The plugin (read with 5.1.0) serves vaults that are not in a local folder. It makes its own certificate, so no authority
+vouches for it: it is fetched once without a check, the user confirms its fingerprint, and afterwards any other
+certificate is rejected.
+"""
 
 from __future__ import annotations
 
@@ -23,37 +32,32 @@ from filrouge.core.protocols import Vault
 from filrouge.notes.models import Content, Listing, Note
 from filrouge.notes.pages import MOST_CHARACTERS, SUFFIX, note_of
 
-# A vault as a folder: no app, no key. Its Markdown files are read and written, and nothing outside of it ever is.
-#
-# `.obsidian`, `.trash` and every other folder or file that begins with a dot is none of it. A symbolic link is not
-# followed: what it leads to within the vault is there under its own name, and what lies outside is refused and said.
-
 MOST_NOTES: Final = 20_000
 """Notes of one vault; whoever names his whole disk has that many."""
-#: Four bytes a character at the most.
+#: A UTF-8 character has at most four bytes.
 _MOST_BYTES: Final = 4 * MOST_CHARACTERS
-#: A date of a file that is none (year 2100) must not keep the others from being read.
+#: Limit for implausible file dates (year 2100), so that they do not prevent other notes from being read.
 _LAST_MOMENT: Final = 4_102_444_800.0
 _OUTSIDE: Final = "it is a link that leads out of the vault"
 
 
 class FolderVault:
-    """Implements `Vault` over a directory."""
+    """Implements `Vault` for a directory."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.abspath(os.path.expanduser(folder))
 
     def list(self, within: str = "") -> Listing:
-        """Every note with its stamp, those written last first; or those in one of its folders.
+        """List all notes with their stamps, last written first, or those of one folder.
 
         Raises:
-            VaultUnavailable: the folder is not there, or cannot be read.
+            VaultUnavailable: the vault does not exist or cannot be read.
         """
         files, troubles = dict[str, os.stat_result](), dict[str, str]()
         if within and not os.path.isdir(os.path.join(self._folder, within)):
             if os.path.isdir(self._folder):
                 return Listing(stamps={})
-            within = ""  # whoever walks there says that the vault is gone
+            within = ""  # walking the vault itself reports that it is gone
         for path, found in self._walk(within, troubles):
             if len(files) >= MOST_NOTES:
                 troubles[path] = f"there are more than {MOST_NOTES} notes; the rest is left out"
@@ -63,7 +67,7 @@ class FolderVault:
         return Listing(stamps={path: _stamp_of_file(files[path]) for path in ordered}, troubles=troubles)
 
     def read(self, path: str) -> Note:
-        """One note.
+        """Read one note.
 
         Raises:
             NotFound: there is no such note in the vault, or it is being written.
@@ -75,7 +79,7 @@ class FolderVault:
         )
 
     def _whole(self, path: str) -> tuple[bytes, os.stat_result]:
-        """The bytes of a file that nobody writes meanwhile, as many as are read; raises as `read` does."""
+        """Return the bytes of a file, up to the limit, if nobody writes it meanwhile; raises as `read` does."""
         try:
             before, content, after = self._content(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -87,11 +91,11 @@ class FolderVault:
         return content, after
 
     def content(self, path: str) -> Content:
-        """A whole file.
+        """Read the text of a whole file.
 
         Raises:
             NotFound: there is none, or it is being written.
-            VaultUnavailable: it cannot be read, is no UTF-8, or is larger than any page.
+            VaultUnavailable: it cannot be read, is not UTF-8, or is too large for a page.
         """
         raw, found = self._whole(path)
         if found.st_size > len(raw):
@@ -102,10 +106,10 @@ class FolderVault:
             raise VaultUnavailable(f"{path!r} is no UTF-8.") from error
 
     def write(self, path: str, text: str, *, before: str | None) -> None:
-        """Put a text in the place of the one that was read, whole or not at all; folders are made.
+        """Replace the text `before` of a file atomically; missing folders are created.
 
         Raises:
-            Stale: something else is there by now; it stays.
+            Stale: the file holds another text by now, which stays.
             VaultUnavailable: it cannot be written.
         """
         folder, _, name = path.rpartition("/")
@@ -116,7 +120,7 @@ class FolderVault:
             raise VaultUnavailable(f"{path!r} cannot be written: {error.strerror or error}.") from error
 
     def _put(self, at: int, path: str, name: str, raw: bytes, before: str | None) -> None:
-        """Write beside the file, look at it once more, and rename."""
+        """Write a temporary file next to the target, check the target again, and rename."""
         new = f".filrouge-{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -143,12 +147,12 @@ class FolderVault:
         return raw, found
 
     def _content(self, path: str) -> tuple[os.stat_result, bytes, os.stat_result]:
-        """The bytes of a file, and what it looked like before and after."""
+        """Return the bytes of a file, and its status before and after reading."""
         folder, _, name = path.rpartition("/")
         if not path.endswith(SUFFIX) or name.startswith(".") or "\0" in path:
             raise FileNotFoundError(path)
         with self._opened(folder) as at:
-            # A pipe would keep whoever opens it waiting.
+            # Without O_NONBLOCK, opening a pipe would block.
             opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
         with os.fdopen(opened, "rb") as file:
             before = os.fstat(opened)
@@ -159,8 +163,10 @@ class FolderVault:
 
     @contextmanager
     def _opened(self, folder: str, *, make: bool = False) -> Generator[int]:
-        """A folder of the vault, step by step from its top and no step through a link: whoever exchanges a folder for
-        one gets nothing."""
+        """Open a folder of the vault step by step from the top, without following links.
+
+        A folder that is replaced by a link meanwhile is not entered.
+        """
         names = folder.split("/") if folder else []
         if "\0" in folder or any(not name or name.startswith(".") for name in names):
             raise FileNotFoundError(folder)
@@ -178,7 +184,10 @@ class FolderVault:
             os.close(at)
 
     def _walk(self, within: str, troubles: dict[str, str]) -> Iterator[tuple[str, os.stat_result]]:
-        """The Markdown files of a folder and those below, in no order; what cannot be read is noted."""
+        """Yield the Markdown files in a folder and below, in no particular order.
+
+        Paths that cannot be read go into `troubles`.
+        """
         try:
             with os.scandir(os.path.join(self._folder, within)) as entries:
                 found = [entry for entry in entries if not entry.name.startswith(".")]
@@ -199,7 +208,7 @@ class FolderVault:
             elif entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                 try:
                     yield path, entry.stat(follow_symlinks=False)
-                except FileNotFoundError:  # it went while we looked
+                except FileNotFoundError:  # deleted in the meantime
                     continue
 
     def _is_inside(self, link: str) -> bool:
@@ -212,7 +221,7 @@ def _changed(found: os.stat_result) -> datetime:
 
 
 def _stamp_of_file(found: os.stat_result) -> str:
-    """Another one when a file was written, or exchanged for another."""
+    """Return a stamp that changes when a file is written or replaced."""
     return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
 
 
@@ -224,10 +233,7 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-# The certificate of Obsidian's plugin: trusted once, by the person who looks at its fingerprint, and nobody else's.
-#
-# The plugin makes its own certificate, so no authority vouches for it. It is fetched without a check a single time;
-# from then on whoever shows another one is refused.
+# Certificate of Obsidian's plugin.
 
 CERTIFICATE: Final = VAULT_CERTIFICATE
 KEY: Final = VAULT_KEY
@@ -237,10 +243,10 @@ _SECONDS: Final = 5.0
 
 
 def host_and_port(address: str) -> tuple[str, int, bool]:
-    """Where the plugin listens, and whether the way there is encrypted.
+    """Return the plugin's host and port, and whether the connection is encrypted.
 
     Raises:
-        BadInput: it is no address, or an unencrypted one of another machine.
+        BadInput: it is not an address, or an unencrypted one of another machine.
     """
     parts = urlsplit(address)
     is_safe = parts.scheme == "https"
@@ -256,11 +262,11 @@ def host_and_port(address: str) -> tuple[str, int, bool]:
 
 
 def fetched(address: str) -> str:
-    """The certificate that is shown there, as PEM; it proves nothing yet.
+    """Fetch the certificate of that address as PEM, without verifying it.
 
     Raises:
-        BadInput: it is no address with a certificate.
-        VaultUnavailable: nobody answers, or what is answered is no certificate.
+        BadInput: the address has no certificate or is invalid.
+        VaultUnavailable: there is no answer, or the answer is not a certificate.
     """
     host, port, is_safe = host_and_port(address)
     if not is_safe:
@@ -285,17 +291,17 @@ def fetched(address: str) -> str:
 
 
 def fingerprint(pem: str) -> str:
-    """The SHA-256 of a certificate, as people compare it.
+    """Return the SHA-256 fingerprint of a certificate, in the usual notation.
 
     Raises:
-        ValueError: it is no certificate.
+        ValueError: it is not a certificate.
     """
     digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.strip())).hexdigest().upper()
     return ":".join(digest[place : place + 2] for place in range(0, len(digest), 2))
 
 
 def keep(home: str, name: str, text: str) -> None:
-    """Keep the certificate or the key in the home, readable by its user alone."""
+    """Store the certificate or the key in the home, readable only by its user."""
     make_private(home)
     descriptor = open_own(inside(home, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -303,7 +309,7 @@ def keep(home: str, name: str, text: str) -> None:
 
 
 def kept(home: str, name: str) -> str:
-    """What is kept; empty where nothing is."""
+    """Return the stored certificate or key; empty if there is none."""
     try:
         with open(open_own(inside(home, name), os.O_RDONLY), encoding="utf-8") as file:
             return file.read().strip()
@@ -312,24 +318,22 @@ def kept(home: str, name: str) -> str:
 
 
 def context_of(pem: str) -> ssl.SSLContext:
-    """Trusts that certificate, and no other."""
+    """Return an SSL context that trusts only that certificate."""
     context = ssl.create_default_context(cadata=pem)
-    # The plugin's certificate is its own authority, with less in it than strict checks of authorities ask for.
+    # The plugin's certificate is self-signed, and lacks fields that strict verification requires.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
-# A vault as Obsidian's plugin Local REST API gives it (read with 5.1.0), for one that lies where no folder is named.
-#
-# One search tells the times of all notes, because the plugin lists names alone; it evaluates every note, so it is
-# asked every fifteen seconds. A path is sent segment by segment: `%2F` is no separator there.
+# The plugin's listing has only names, so one search returns the times of all notes. It evaluates every note, so it runs
+# at most every fifteen seconds. Path segments are encoded separately: the plugin does not treat `%2F` as a separator.
 
 _ASK_SECONDS: Final = 15.0
 _ASK_AGAIN_SECONDS: Final = 5.0
 _WAIT_SECONDS: Final = 5.0
 _LARGEST_ANSWER: Final = 32 * 1024 * 1024
 _NOTE: Final = "application/vnd.olrapi.note+json"
-#: The plugin compares this type letter by letter.
+#: The plugin compares this content type literally.
 _LOGIC: Final = "application/vnd.olrapi.jsonlogic+json"
 _TIMES: Final = b'{"var":"stat.mtime"}'
 _MILLISECONDS: Final = 1000.0
@@ -348,7 +352,7 @@ class RestVault:
         self._due = 0.0
 
     def greet(self) -> None:
-        """Ask for the names at its top, which is little work for Obsidian, to see that it answers and takes the key.
+        """Check that Obsidian answers and accepts the key, with a cheap request for the names in the top folder.
 
         Raises:
             BadInput: the address cannot be used.
@@ -357,11 +361,10 @@ class RestVault:
         self._asked("GET", "/vault/", "application/json")
 
     def list(self, within: str = "") -> Listing:
-        """Every note with its stamp, or those in one folder, those written last first; what was said a moment ago is
-        said again.
+        """List all notes with their stamps, last written first, or those of one folder; recent answers are cached.
 
         Raises:
-            VaultUnavailable: Obsidian does not run, shows another certificate, or does not take the key.
+            VaultUnavailable: Obsidian does not run, shows another certificate, or rejects the key.
         """
         if monotonic() >= self._due:
             self._look()
@@ -374,30 +377,30 @@ class RestVault:
         return self._listing
 
     def read(self, path: str) -> Note:
-        """One note.
+        """Read one note.
 
         Raises:
-            NotFound: there is none (any more), or Obsidian went meanwhile: the next look tells which.
-            VaultUnavailable: what is answered is no note.
+            NotFound: there is none (any more), or Obsidian stopped answering; the next listing shows which.
+            VaultUnavailable: the answer is not a note.
         """
         text, changed = self._read(path)
         raw = text.encode("utf-8", "replace")
         return note_of(path, raw[: 4 * MOST_CHARACTERS], changed=_moment(changed), stamp=_stamp_of_header(changed))
 
     def content(self, path: str) -> Content:
-        """A whole file; raises as `read` does."""
+        """Read the text of a whole file; raises as `read` does."""
         text, changed = self._read(path)
         return Content(text=text, changed=_moment(changed))
 
     def write(self, path: str, text: str, *, before: str | None) -> None:
-        """Put a text in the place of the one that was read.
+        """Replace the text `before` of a file.
 
-        The plugin has no condition for that (it passes `If-Match` over), so the file is read once more just before: who
-        writes it between that and the answer, some milliseconds, is overwritten.
+        The plugin ignores `If-Match`, so the file is read again just before. A change by somebody else in the
+        milliseconds between that and the write is lost.
 
         Raises:
-            Stale: something else is there by now; it stays.
-            VaultUnavailable: it cannot be written, or Obsidian is gone.
+            Stale: the file holds another text by now, which stays.
+            VaultUnavailable: it cannot be written, or Obsidian does not answer.
         """
         status, content = self._asked("GET", _place(path), _NOTE)
         if (_said(path, content)[0] if status == _OK else None) != before:
@@ -438,11 +441,11 @@ class RestVault:
     def _asked(
         self, method: str, place: str, accept: str, body: bytes | None = None, *, kind: str = _LOGIC
     ) -> tuple[int, bytes]:
-        """The status and the body of an answer.
+        """Send a request and return the status and the body of the answer.
 
         Raises:
             BadInput: the address cannot be used.
-            VaultUnavailable: there is no answer, or no leave to ask.
+            VaultUnavailable: there is no answer, the certificate is not trusted, or the key is rejected.
         """
         connection = self._connection()
         headers = {"Accept": accept, "Authorization": f"Bearer {kept(self._home, KEY)}"}
@@ -487,7 +490,7 @@ class RestVault:
 
 
 def _notes(paths: dict[str, float]) -> list[str]:
-    """The Markdown files that are no part of Obsidian's own."""
+    """Return the Markdown files, without Obsidian's own and hidden ones."""
     return [
         path
         for path in paths
@@ -500,7 +503,7 @@ def _place(path: str) -> str:
 
 
 def _said(path: str, content: bytes) -> tuple[str, float]:
-    """The text of a note and when it was written, in milliseconds."""
+    """Return the text of a note and when it was written, in milliseconds."""
     try:
         found = json.loads(content)
         return str(found["content"]), float(found["stat"]["mtime"])
@@ -516,23 +519,20 @@ def _stamp_of_header(changed: float) -> str:
     return f"rest:{changed:.0f}"
 
 
-# The vault that the settings name: a folder, or the address of Obsidian's plugin.
-
-
 def is_address(place: str) -> bool:
-    """Whether a vault is named by the address of the plugin, and not by its folder."""
+    """Return True if a vault is given as the plugin's address instead of a folder."""
     return place.startswith(("https://", "http://"))
 
 
 class Vaults:
-    """Opens vaults; that of an address is kept, because it is not asked at every look."""
+    """Opens vaults. It keeps the one of an address, because that caches its listing."""
 
     def __init__(self, home: str) -> None:
         self._home = home
         self._rest: RestVault | None = None
 
     def __call__(self, place: str) -> Vault:
-        """The vault at that place, which need not be there."""
+        """Return the vault at that place, which need not exist."""
         if not is_address(place):
             return FolderVault(place)
         if self._rest is None or self._rest.address != place:

@@ -1,8 +1,9 @@
-"""The names of a folder's project, split into the one that a file chose and those that the folder has by itself.
+"""Splits the names of a folder's project into the name that a file chose and the folder's own names.
 
-A `.filrouge.toml` may name the project of its folder. Anybody can write such a file into a repository, so the name
-counts only for folders that the user agreed to (`capture.event_repository`). The folder that holds the file is the one
-that is asked about; where it is not the folder that the agent works in, its names stand in the list behind `under:`.
+A `.filrouge.toml` may name the project of its folder. Anybody can put such a file into a repository, so the name counts
+only for folders that the user agreed to (`capture.repository.Projects`). The consent applies to the folder that holds
+the file. If the agent works in another folder below it, the list also has the names of the holding folder, with the
+prefix `under:`.
 
 This module is on the hook's path: standard library only, and a NamedTuple.
 """
@@ -17,7 +18,7 @@ UNDER = "under:"
 
 
 class FolderNames(NamedTuple):
-    """What a list of names (`hosts.project`) is made of."""
+    """The parts of a list of names (`hosts.project`)."""
 
     chosen: str
     """`name:…` of a `.filrouge.toml`, or empty. A name that comes alone was chosen by the caller, not by a file."""
@@ -28,7 +29,7 @@ class FolderNames(NamedTuple):
 
 
 def split(names: Sequence[str]) -> FolderNames:
-    """Split a list of names, strongest first, as `hosts.project.names` makes it."""
+    """Split a list of names, strongest first, as `hosts.project.names` returns it."""
     own = tuple(name for name in names[1:] if not name.startswith(UNDER))
     if not names or not names[0].startswith(CHOSEN) or not own:
         return FolderNames("", (), tuple(names))
@@ -37,18 +38,18 @@ def split(names: Sequence[str]) -> FolderNames:
 
 
 def brief_keys(names: Sequence[str]) -> list[str]:
-    """The keys under which the brief of a folder's project may be kept, the best first."""
+    """Return the keys under which the brief of a folder's project may be stored, best first."""
     folder = split(names)
     strong = [name for name in folder.holder if not name.startswith("path:")]
     return [*(brief_key(folder.chosen, name) for name in strong or folder.holder), *folder.own]
 
 
 def brief_key(chosen: str, holder: str) -> str:
-    """The key of the brief of a chosen name, for the folder that is known by `holder`."""
+    """Return the brief's key for a chosen name and the folder with the name `holder`."""
     return f"{chosen}\n{holder}"
 
 
 def with_holder(chosen: str, holder: Iterable[str], own: Sequence[str]) -> list[str]:
-    """The list of names for a folder whose project a file in the folder `holder` chose."""
+    """Return the list of names for a folder whose project was chosen by a file in the folder `holder`."""
     held = list(holder)
     return [chosen, *([] if held == list(own) else [UNDER + name for name in held]), *own]

@@ -1,4 +1,4 @@
-"""What it takes to make one project of two, as a value that prints itself before anything is done."""
+"""Plans for merging two projects and for joining a folder to a project, shown before they apply."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-#: What is said before and after: there is no way back but a backup.
+#: Shown before and after a merge: only a backup can undo it.
 NO_WAY_BACK = "This cannot be undone: afterwards nobody knows which was whose. A backup is the way back."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectMerge:
-    """A project that goes into another, with all that was said and learned in it.
+    """The merge of one project into another, with all of its turns and memories.
 
     Attributes:
-        source, into: their ids.
-        aliases: the names that lead to the other from then on.
-        turns, memories, threads, events: how many rows move; memories of whatever state.
-        replaced: the ids of live memories that end, because both projects have a fact of the same key, or the same
-            concept; the pinned one stands, else the newer.
+        source, into: the ids of the projects.
+        source_name, into_name: their names.
+        aliases: the names of the source, which then belong to the other project.
+        turns, memories, threads, events: how many rows move; memories in any state.
+        replaced: ids of live memories that end, because both projects have a fact with the same key or the same
+            concept. The pinned one stays, else the newer one.
     """
 
     source: str
@@ -37,7 +38,7 @@ class ProjectMerge:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """The plan, a line at a time."""
+        """Yield the plan as lines of text."""
         yield f"{self.source_name} ({self.source}) goes into {self.into_name} ({self.into})"
         yield f"  moves {self.memories} memories, {self.turns} turns, {self.threads} threads, {self.events} events"
         for name in self.aliases:
@@ -47,21 +48,21 @@ class ProjectMerge:
         yield NO_WAY_BACK
 
     def to_json(self) -> dict[str, Any]:
-        """The plan for programs."""
+        """Return the plan as JSON data."""
         return asdict(self) | {"aliases": list(self.aliases), "replaced": list(self.replaced)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectJoin:
-    """A folder whose `.filrouge.toml` names a project of other folders, and what agreeing to that means.
+    """A folder whose `.filrouge.toml` names another folders' project, and the effect of the user's consent.
 
     Attributes:
         folder: the path of the folder that holds the file.
         name: the name in the file.
-        project, project_name: whose name it is; empty where no project has it.
-        memories, turns: what that project holds, of live memories.
-        folders: the names of the folders that the project's name is open to.
-        agreed: True where the name is open to the folder already.
+        project, project_name: the project with that name; empty if there is none.
+        memories, turns: how many live memories and turns the project holds.
+        folders: the names of the folders that may use the project's name.
+        agreed: True if this folder may use it already.
     """
 
     folder: str
@@ -77,7 +78,7 @@ class ProjectJoin:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """The plan, a line at a time."""
+        """Yield the plan as lines of text."""
         if self.agreed:
             yield f"{self.folder} is part of the project {self.name!r}."
             return
@@ -89,5 +90,5 @@ class ProjectJoin:
         yield "What was said here before stays where it is; `filrouge project merge` puts two projects together."
 
     def to_json(self) -> dict[str, Any]:
-        """The plan for programs."""
+        """Return the plan as JSON data."""
         return asdict(self) | {"folders": list(self.folders)}

@@ -1,7 +1,7 @@
-"""Projects as rows: how much each holds, its names, and one project that goes into another.
+"""Projects in the database: their sizes and names, and merging one into another.
 
-A merge moves rows and rewrites none of their words. What a memory's seal covers names its project, so a memory that
-moves is sealed anew, unless its seal was broken before: a move must not make an altered memory look whole.
+A merge moves rows and does not change their text. A memory's seal covers its project, so a moved memory is sealed
+again, unless its seal was already broken: a move must not make an altered memory look intact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from filrouge.memories.repository import Memories, MemoryWriter, Origin, content
 from filrouge.runtime import journal
 from filrouge.runtime.journal import Journal
 
-#: What refers to a project; a row that still did would keep it from going.
+#: The queries that move rows which refer to a project. A row left behind would block the project's deletion.
 _TAKING = (
     "projects.take_names",
     "projects.take_events",
@@ -35,7 +35,7 @@ _TAKING = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moved:
-    """What went from one project into another: the ids of its rows, and of those that ended with it."""
+    """The ids of rows that moved from one project to another, and of memories that the merge ended."""
 
     turns: tuple[str, ...]
     memories: tuple[str, ...]
@@ -50,30 +50,34 @@ class ProjectRows:
         self._analyser = analyser
 
     def told(self) -> list[dict[str, Any]]:
-        """Every project with its names and what it holds, the one spoken in last first."""
+        """Return every project with its names and sizes, the most recently used first."""
         names = Projects(self._tx)
         return [row | {"aliases": names.aliases(row["id"])} for row in self._tx.all("projects.told")]
 
     def owners(self, names: Sequence[str]) -> dict[str, str]:
-        """Whose these names are, of those that are anybody's."""
+        """Return the project ids of those names that belong to a project."""
         rows = self._tx.all("projects.known", {"names": json.dumps(list(names))})
         return {row["alias"]: row["project_id"] for row in rows if row["alias"] in names}
 
     def add_names(self, project: str, names: Sequence[str], origin: Origin) -> None:
-        """Know a project by more names; they are nobody's yet."""
+        """Add names to a project; the names must not belong to any project yet."""
         for alias in names:
             self._tx.run("projects.alias", {"alias": alias, "project_id": project})
         self._note(origin, "project_alias", project, {"names": list(names), "reason": "by hand"})
 
     def doubled(self, source: str, into: str) -> list[tuple[Memory, Memory]]:
-        """What both projects say of one key, and the concepts of both: which of two stands, and which ends."""
+        """Return the memories that conflict after a merge: same key, or concepts of the same subject.
+
+        Returns:
+            Pairs of the memory that stays and the memory that ends.
+        """
         pairs = self._tx.all("projects.doubled", {"source": source, "into": into})
         found = Memories(self._tx, self._analyser).some([id_ for pair in pairs for id_ in (pair["one"], pair["other"])])
         both = [sorted((found[pair["one"]], found[pair["other"]]), key=_weight) for pair in pairs]
         return [(stands, ends) for ends, stands in both]
 
     def rows_of(self, project: str) -> Moved:
-        """The ids of what would move."""
+        """Return the ids of the rows that would move."""
         asked = {"project_id": project}
         return Moved(
             turns=tuple(row["id"] for row in self._tx.all("projects.turns", asked)),
@@ -82,7 +86,7 @@ class ProjectRows:
         )
 
     def merge(self, source: str, into: str, origin: Origin) -> Moved:
-        """Let all of one project go into another; the emptied one is gone, and its names are the other's."""
+        """Move all rows and names of one project to another, and delete the emptied project."""
         moved = self.rows_of(source)
         ended = [self._end(stands, ends, origin) for stands, ends in self.doubled(source, into)]
         self._tx.many("projects.place", self._sealed(source, into))
@@ -112,7 +116,7 @@ class ProjectRows:
         return ends.id
 
     def _sealed(self, source: str, into: str) -> list[dict[str, Any]]:
-        """Every memory of a project as it is sealed in the other."""
+        """Return the new project and seal for every memory of a project."""
         found = list[dict[str, Any]]()
         for row in self._tx.all("projects.memories", {"project_id": source}):
             key, digest = row["row_key"], row["row_hash"]
@@ -124,7 +128,8 @@ class ProjectRows:
         return found
 
     def _note(self, origin: Origin, action: str, project: str, payload: dict[str, Any]) -> None:
-        # It touches no memory: else no earlier decision about one could be undone without it, which has no undo.
+        # The entry touches no memory. A project action cannot be undone, and would otherwise block undoing earlier
+        # decisions about the memory.
         Journal(self._tx).append(
             at=origin.at, actor=origin.actor, action=action, subject_id=project, payload={**payload, "turn": ""}
         )

@@ -1,4 +1,11 @@
-"""Projects by the user's hand: listed, known by another name, joined; and the consent that joining needs."""
+"""Operations on projects: list, add names, join a folder, and merge two projects.
+
+A changed remote adds a name automatically if the clone or the first commit is known (`core.scope`). Otherwise a new
+project begins, and only the user can say that it is the old one.
+
+The first folder with a name in its `.filrouge.toml` owns the name (`capture.repository.Projects`). Anybody can put the
+same name into a repository, so any other folder gets the project's memories only after the user agreed on this machine.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +25,13 @@ from filrouge.projects.repository import Moved, ProjectRows
 from filrouge.runtime.services import Parts
 from filrouge.search.vector_repository import OwnerKind, StoredVectors
 
-# Folders that join a project by the name in their `.filrouge.toml`: what it means, and the consent.
-#
-# The first folder with a name has it (`capture.event_repository.Projects`). Anybody can write the same name into a
-# repository, so a further folder gets the project's memories once the user has agreed on this machine.
-
 
 def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
-    """What it means to let a folder be the project that its file names.
+    """Plan what happens if a folder joins the project that its file names.
 
     Args:
-        names: the folder's names as `hosts.project.names` gives them.
+        parts: the services.
+        names: the folder's names, as `hosts.project.names` returns them.
 
     Raises:
         BadInput: no file names a project for this folder.
@@ -37,7 +40,7 @@ def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
 
 
 def join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
-    """Record that the user agrees: the folder is the project that its file names. Answers what it is then.
+    """Record the user's consent that the folder belongs to the project that its file names; return the result.
 
     Raises:
         BadInput: as `plan_join`.
@@ -76,33 +79,28 @@ def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
     )
 
 
-# Projects by the user's hand: listed, known by another name, and two that are one put together.
-#
-# A remote that changes adds a name by itself, as long as the clone or the first commit is known (`core.scope`).
-# Where neither is, a new project begins, and only the user can say that it is the old one.
-
-#: The kinds of names there are (`hosts.project`).
+#: The kinds of names (`hosts.project`).
 KINDS: Final = ("name", "origin", "root", "clone", "path")
 _LONGEST: Final = 4096
 _AT_ONCE: Final = 500
 
 
 def listed(parts: Parts, tx: Tx) -> list[dict[str, Any]]:
-    """Every project with its names and what it holds, the one spoken in last first."""
+    """Return every project with its names and sizes, the most recently used first."""
     return ProjectRows(tx, parts.analyser).told()
 
 
 def one(parts: Parts, tx: Tx, wanted: str) -> dict[str, Any]:
-    """The same of one project, by its id."""
+    """Return the same for one project, by its id."""
     return next(row for row in listed(parts, tx) if row["id"] == wanted)
 
 
 def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-    """Know a project by more names; answers it as it is listed then. Names that it has already are passed over.
+    """Add names to a project and return its listing; names that it already has are ignored.
 
     Raises:
         NotFound: there is no such project.
-        BadInput: something is no name, or another project's; or it is not said which project is meant.
+        BadInput: a name is invalid or belongs to another project, or the project is ambiguous.
     """
     for name in names:
         kind, _, rest = name.partition(":")
@@ -131,17 +129,17 @@ def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dic
 
 
 def plan(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
-    """What would move if one project went into another.
+    """Plan the merge of one project into another.
 
     Raises:
         NotFound: there is no such project.
-        BadInput: they are one already, it is not said which are meant, or capture is switched off for one alone.
+        BadInput: both are the same project, one is ambiguous, or capture is switched off for only one of them.
     """
     return parts.readers.here(lambda tx: _plan(parts, tx, source, into))
 
 
 def merge(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
-    """Let one project go into another; what was done. There is no way back.
+    """Merge one project into another and return what was done. It cannot be undone.
 
     Raises:
         NotFound, BadInput: as `plan`.
@@ -186,7 +184,7 @@ def _count(tx: Tx, query: str, project: str) -> int:
 
 
 def _refuse_hidden(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None:
-    """A switch that was meant for one of them would hold for both, or for neither."""
+    """Refuse a merge if capture is switched off for only one project; the merged one would follow either setting."""
     disabled = set(parts.settings(tx).disabled_projects)
     off = [bool(disabled & {row["id"], row["name"], *row["aliases"]}) for row in rows]
     if any(off) and not all(off):
@@ -198,7 +196,7 @@ def _refuse_hidden(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None:
 
 
 def _known(tx: Tx, names: Sequence[str]) -> str:
-    """The project that these names stand for, if it is there and no other may be meant."""
+    """Return the id of the project with these names, if it exists and is not ambiguous."""
     told = {row["id"]: row["name"] for row in tx.all("projects.all")}
     if len(names) == 1 and names[0] not in told:
         called = [id_ for id_, name in told.items() if name == names[0]]
@@ -215,7 +213,7 @@ def _told(names: Sequence[str]) -> str:
 
 
 def _follow(parts: Parts, moved: Moved, into: str) -> None:
-    """What is derived and knows a row's project: the vectors in memory, and the word indexes."""
+    """Update derived data that depends on a row's project: the vectors in memory and the word indexes."""
     meaning = parts.meaning
     kinds: tuple[tuple[OwnerKind, Sequence[str], VectorIndex], ...] = (
         ("turn", moved.turns, meaning.turn_index),
@@ -231,7 +229,7 @@ def _follow(parts: Parts, moved: Moved, into: str) -> None:
 
 
 def _indexed(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx) -> list[tuple[str, int, Vectors]]:
-    """The vectors of those of these rows that an index holds, with their numbers."""
+    """Return the vectors and row numbers of those of these rows that belong into an index."""
     store = StoredVectors(tx)
     known = parts.memories(tx).some(ids) if owner == "memory" else {}
     held = [id_ for id_ in ids if owner == "turn" or known[id_].state == "live"]

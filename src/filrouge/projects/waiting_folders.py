@@ -1,4 +1,4 @@
-"""Folders whose `.filrouge.toml` names a project of other folders, and that wait for the user's consent."""
+"""Folders whose `.filrouge.toml` names other folders' project, without the user's consent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from filrouge.projects.folder_names import CHOSEN, split
 
 
 def waiting_folders(tx: Tx) -> list[dict[str, str]]:
-    """Folders whose file still names a project that is not open to them, with that name."""
+    """Return these folders, with the project name in each file."""
     projects, found = Projects(tx), list[dict[str, str]]()
     for chosen, folder in projects.waiting_folders():
         names = project_files.names(folder, {})

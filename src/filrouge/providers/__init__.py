@@ -1,9 +1,14 @@
-"""Embedders, and the libraries behind them, which report nothing about this machine.
+"""Providers: embedders and language models, with their registries.
 
-ONNX Runtime reads `ORT_DISABLE_TELEMETRY` when it is loaded; without it, it writes a device id and an event database
-into the user's cache and sends them to its vendor. Hugging Face's client reads its variable when it is imported.
-Every import of an embedder passes through this package, here and in entry points of others, so the variables are set
-before any of these libraries can load; child processes inherit them.
+In: texts to embed, and requests (`Ask`) to a model. Out: unit vectors of a named embedding space, and answers
+(`Completion`) with their cost. Open `embedders` and `language_models` for options and registries, `service` for the
+configured models and the daily budget, `e5` for the bundled embedder.
+
+Invariants: nothing is downloaded and no key is used unless the user chose it, and libraries send no telemetry. ONNX
+Runtime reads `ORT_DISABLE_TELEMETRY` when it is loaded; without it, it writes a device id and an event database into
+the user's cache and sends them to its vendor. Hugging Face's client reads its variable on import. Every embedder,
+third-party ones included, is imported through this package, so both variables are set before these libraries load;
+child processes inherit them.
 """
 
 from __future__ import annotations

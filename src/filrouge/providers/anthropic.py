@@ -19,7 +19,7 @@ SIZES: Final = BySize(small="claude-haiku-5-5", medium="claude-sonnet-5-5", larg
 
 
 def model(options: ModelOptions) -> SdkModel:
-    """The model of these options.
+    """Return the model for these options.
 
     Raises:
         BadConfig: no key, or no usable address.
@@ -46,5 +46,5 @@ def model(options: ModelOptions) -> SdkModel:
 
 
 def _spoken(headers: Mapping[str, str | Omit]) -> dict[str, str]:
-    """The headers that the SDK sends: the key in the form of its day, and the version of the API."""
+    """Return the headers that the SDK sends: the key in its current form, and the API version."""
     return {name: value for name, value in headers.items() if isinstance(value, str)}

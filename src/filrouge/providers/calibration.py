@@ -1,6 +1,7 @@
-"""Calibration of an embedding space: where its cosines land on the scale that thresholds are written in.
+"""Calibration: maps the cosines of an embedding space to the scale of all thresholds.
 
-The bundled sample has statements of unrelated subjects, some of them told twice.
+The scale is that of the bundled model, multilingual-e5-small. A space is measured on the bundled sample, and refined
+with the user's own turns.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ from numpy.typing import NDArray
 from filrouge.core.protocols import Embedder, Vectors
 from filrouge.providers.models import Anchor, Calibration
 
-# The bundled sample: statements of unrelated subjects, some told twice, some asked for, in English and French.
-#
-# Each line of `sample.jsonl` is one subject. Two texts of one subject mean the same or belong together; two texts of
-# two subjects have nothing to do with each other. The lines are sorted by kind, and every second one is set aside:
-# what is measured on one half is checked on the other.
+# The bundled sample: statements on unrelated subjects in English and French, some with a paraphrase, some with a
+# question. Each line of `sample.jsonl` is one subject. Texts of the same subject are related; texts of different
+# subjects are unrelated. The lines are sorted by kind, and every second line belongs to the other half: values measured
+# on one half are checked on the other.
 
 Half = Literal["measure", "check"]
 Language = Literal["en", "fr"]
@@ -33,13 +33,13 @@ _HALVES: Final[dict[Half, int]] = {"measure": 0, "check": 1}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subject:
-    """One statement, and what else is said of it.
+    """One statement, with its paraphrase and its question.
 
     Attributes:
-        language: of the text.
-        other: language of `same` and `question`, where it is not the text's.
-        same: the same meaning in other words.
-        question: what the text answers.
+        language: the language of the text.
+        other: the language of `same` and `question`, if it differs from that of the text.
+        same: a paraphrase of the text.
+        question: a question that the text answers.
     """
 
     language: Language
@@ -51,11 +51,11 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cosines:
-    """The cosines that a calibration is measured on.
+    """The cosines that a calibration is computed from.
 
     Attributes:
         unrelated: of two texts of different subjects.
-        same: of two texts of one meaning, in the order of the sample.
+        same: of a text and its paraphrase, in the order of the sample.
         unrelated_questions: of a question and a text of another subject.
         answers: of a question and the text that answers it, in the order of the sample.
     """
@@ -68,7 +68,7 @@ class Cosines:
 
 @cache
 def bundled(half: Half | None = None) -> tuple[Subject, ...]:
-    """The subjects of one half of the sample, or all of them."""
+    """Return the subjects of one half of the sample, or all of them."""
     lines = (files("filrouge.providers") / "sample.jsonl").read_text(encoding="utf-8").splitlines()
     subjects = tuple(Subject(**json.loads(line)) for line in lines)
     return subjects if half is None else subjects[_HALVES[half] :: 2]
@@ -91,7 +91,7 @@ class EmbeddedSample:
         self._questions: Vectors = np.stack(questions) if questions else self._texts[:0]
 
     def cosines(self, languages: frozenset[Language] = frozenset({"en", "fr"}), *, across: bool = False) -> Cosines:
-        """Of the pairs within each of these languages, or of those with one text in each of two languages."""
+        """Return cosines of pairs within each language, or with `across` of pairs in two different languages."""
         have = np.array([subject.language for subject in self.subjects])
         wanted = np.isin(have, list(languages))
         alike = (have[:, None] == have[None, :]) != across
@@ -116,22 +116,23 @@ class EmbeddedSample:
         return bool(wanted[owner]) and (self.subjects[owner].other is not None) == across
 
 
-# Measuring the calibration of a space: where its cosines land on the scale that every threshold is written on.
+# Measuring a calibration. The scale is that of the bundled model, multilingual-e5-small: the straight line from its
+# median of unrelated turns (0) to the same text (1).
 #
-# The scale is that of the bundled model, multilingual-e5-small: the straight line from its median of unrelated turns
-# (0) to the same text (1). A space is brought to it by shares. At each of a few levels of the scale, it is known
-# which share of the sample's unrelated pairs, and of its pairs of one meaning, e5 puts above; the anchor of another
-# space is the cosine with the nearest shares. A straight line does not do: the median of an English model is low, but
-# French pairs lie far above it, so that one unrelated pair in eight passes 0.35; of e5 not one in a hundred does.
+# Another space is mapped to it by shares. For a few levels of the scale, the tables below give the share of the
+# sample's unrelated pairs, and of its paraphrase pairs, that e5 scores above that level. The anchor of the other space
+# is the cosine with the nearest shares. A straight line does not suffice: the median of an English model is low, but
+# its French pairs lie far above it, so that one unrelated pair in eight exceeds 0.35; with e5 it is less than one in a
+# hundred.
 #
-# Pairs of one language are counted, not those across two. A model that knows one language only holds paraphrases
-# across two for unrelated, and no curve can change the order of its cosines.
+# Only pairs within one language are counted. A model for one language treats paraphrases across two languages as
+# unrelated, and no curve can change the order of its cosines.
 
 Shares = tuple[tuple[float, float, float], ...]
 
-#: Level of the scale, share of unrelated pairs above it, share of related pairs above it: two texts of one language
-#: by multilingual-e5-small (`e5`), on the half of the sample that is measured on. `python bench/calibration.py` prints
-#: them. There is no level above .65: of the paraphrases next to none is above .88, so nothing there could be measured.
+#: Level of the scale, share of unrelated pairs above it, share of related pairs above it: two texts of one language by
+#: multilingual-e5-small (`e5`), on the half of the sample used for measuring. Printed by `python bench/calibration.py`.
+#: There is no level above .65: almost no paraphrase is above .88, so nothing there could be measured.
 TEXTS: Final[Shares] = (
     (0.0, 0.4190, 1.0000),
     (0.15, 0.1763, 1.0000),
@@ -139,31 +140,31 @@ TEXTS: Final[Shares] = (
     (0.5, 0.0000, 0.8000),
     (0.65, 0.0000, 0.4071),
 )
-#: The same of a question and a text; of the answers none is above .65.
+#: The same for a question and a text; no answer is above .65.
 QUESTIONS: Final[Shares] = (
     (0.0, 0.5551, 1.0000),
     (0.15, 0.1234, 1.0000),
     (0.35, 0.0000, 0.6370),
     (0.5, 0.0000, 0.1113),
 )
-#: Level, and the share of pairs of turns of different conversations above it. 0 is the median; the others lie between
-#: what e5's line gives from .83 (.230 and .019) and from the very median of these turns, .8366 (.169 and .013): LoCoMo
-#: dev, 240,000 pairs of 800 turns.
+#: Level, and share of pairs of turns from different conversations above it. 0 is the median. The other shares lie
+#: between those from e5's line at .83 (.230 and .019) and from the actual median of these turns, .8366 (.169 and .013).
+#: Measured on LoCoMo dev, 240,000 pairs of 800 turns.
 TURNS: Final[tuple[tuple[float, float], ...]] = ((0.0, 0.5), (0.15, 0.20), (0.35, 0.016))
 
-#: Fewer pairs of turns say too little about a tail of 1.6 %.
+#: Minimum number of turn pairs; fewer cannot determine a tail of 1.6 %.
 FEWEST_PAIRS: Final = 2_000
-#: What counts as a short turn, in characters: about 60 words, like the longest of the sample.
+#: Maximum length of a short turn, in characters: about 60 words, like the longest text in the sample.
 SHORT_TURN: Final = 400
 _MOST_TURNS: Final = 800
 _SEED: Final = 7
-#: Anchors are at least this far apart, so that the scale never jumps.
+#: Minimum distance between anchors, so that the scale never jumps.
 _APART: Final = 0.005
 _STEPS: Final = 4_001
 
 
 def measure(embedder: Embedder, sample: Sequence[Subject] | None = None) -> Calibration:
-    """The calibration of an embedder's space, from the bundled sample: about 300 short texts are embedded.
+    """Return the calibration of an embedder's space, from the bundled sample; embeds about 300 short texts.
 
     Raises:
         EmbedderUnavailable: the model cannot be used.
@@ -172,10 +173,10 @@ def measure(embedder: Embedder, sample: Sequence[Subject] | None = None) -> Cali
 
 
 def fitted(cosines: Cosines) -> Calibration:
-    """The calibration that these cosines ask for.
+    """Return the calibration computed from these cosines.
 
     Raises:
-        ValueError: there is not one pair of each kind.
+        ValueError: a kind of pair is missing.
     """
     return Calibration(
         texts=_anchors(TEXTS, cosines.unrelated, cosines.same),
@@ -186,11 +187,12 @@ def fitted(cosines: Cosines) -> Calibration:
 
 
 def from_turns(vectors: Vectors, sessions: Sequence[str], sample: Calibration) -> Calibration | None:
-    """The calibration refined by the user's own short turns, or None while they make fewer than 2,000 pairs.
+    """Return the calibration refined by the user's own short turns, or None below 2,000 pairs of turns.
 
-    Turns of different sessions are unrelated pairs, so they tell where 0 is and where the unrelated end (0.35). What
-    lies above, and questions, they cannot tell: that stays as the sample has it, no nearer to the unrelated than
-    there. The order of the turns does not matter, and a turn that was said again counts once.
+    Turns of different sessions are unrelated pairs, so they determine level 0 and the upper end of unrelated pairs
+    (0.35). They cannot determine the levels above or the anchors for questions. Those are taken from the sample; the
+    upper levels are kept at least as far from the unrelated end as in the sample. The order of the turns does not
+    matter, and a repeated turn counts once.
 
     Args:
         vectors: one for each turn of at most `SHORT_TURN` characters.
@@ -211,7 +213,7 @@ def from_turns(vectors: Vectors, sessions: Sequence[str], sample: Calibration) -
 
 
 def unrelated_turns(vectors: Vectors, sessions: Sequence[str]) -> Floats:
-    """The cosines of pairs of turns of different sessions, of at most 800 turns, drawn the same way every time."""
+    """Return the cosines of turn pairs from different sessions, of at most 800 turns; the sample is deterministic."""
     distinct: dict[bytes, tuple[str, int]] = {}
     for at, (vector, session) in enumerate(zip(vectors, sessions, strict=True)):
         key = vector.tobytes()
@@ -224,14 +226,14 @@ def unrelated_turns(vectors: Vectors, sessions: Sequence[str]) -> Floats:
 
 
 def shares(cosines: Floats, at: Floats) -> Floats:
-    """The share of these cosines above each of some others, straight between two neighbours."""
+    """Return the share of these cosines above each value in `at`, interpolated linearly."""
     ordered = np.sort(cosines)
     places = (np.arange(len(ordered)) + 0.5) / len(ordered)
     return 1.0 - np.interp(at, ordered, places, left=0.0, right=1.0)
 
 
 def _anchors(reference: Shares, unrelated: Floats, related: Floats) -> tuple[Anchor, ...]:
-    """At each level, the cosine whose two shares are nearest to the reference's (least squares)."""
+    """Return for each level the cosine whose two shares are nearest to the reference shares (least squares)."""
     if not len(unrelated) or not len(related):
         raise ValueError("A calibration is measured on unrelated pairs and on related ones; one kind is missing.")
     candidates = np.linspace(-1.0, 1.0, _STEPS)
@@ -245,7 +247,7 @@ def _anchors(reference: Shares, unrelated: Floats, related: Floats) -> tuple[Anc
 
 
 def _rising(anchors: Sequence[Anchor]) -> tuple[Anchor, ...]:
-    """The anchors with the same text at their end, each a little above the one before, whatever was measured."""
+    """Return the anchors with (1, 1) appended, each forced to be at least a little above the one before."""
     found: list[Anchor] = []
     lowest = -1.0
     for place, (cosine, level) in enumerate(anchors):

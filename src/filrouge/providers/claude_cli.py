@@ -1,7 +1,7 @@
 """Claude Code's command line as a model: it answers with the user's subscription, without a key.
 
-It is called so that no hook of anybody runs (no settings, safe mode, hooks disabled), with no tool but the one by which
-it answers, and leaves no transcript. The instructions are arguments, the text goes through standard input.
+It runs without any hooks (no settings, safe mode, hooks disabled) and with no tool except the one for its answer. It
+leaves no transcript. The instructions are passed as arguments, the text through standard input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_HOOKS: Final = (
 
 
 def model(options: ModelOptions) -> ClaudeCli:
-    """The model of these options.
+    """Return the model for these options.
 
     Raises:
         BadConfig: the command line is not found.
@@ -42,10 +42,10 @@ def model(options: ModelOptions) -> ClaudeCli:
 
 
 class ClaudeCli(CommandLine):
-    """Implements `LanguageModel` over `claude -p`, a process an answer."""
+    """Implements `LanguageModel` over `claude -p`, with one process per answer."""
 
     async def complete(self, ask: Ask) -> Completion:
-        """The answer.
+        """Return the model's answer.
 
         Raises:
             ModelUnavailable: with the cause.
@@ -65,7 +65,7 @@ class ClaudeCli(CommandLine):
         return self._who.completion(text, _usage(ask, result, text))
 
     def _failed(self, result: Mapping[str, Any], code: int, usage: Usage) -> ModelUnavailable:
-        """Its own words are left out: they may repeat the text."""
+        """Return the error for a failed run. The program's own message is left out, because it may quote the text."""
         status = result.get("api_error_status")
         if isinstance(status, int) and status >= 300:
             kind = problem(self._who, status).failures[0].kind
@@ -76,7 +76,7 @@ class ClaudeCli(CommandLine):
 
 
 def _result(printed: bytes) -> dict[str, Any] | None:
-    """The object that it prints at its end, if it is one."""
+    """Return the result object that the program prints; None if there is none."""
     try:
         found: Any = json.loads(printed)
     except (ValueError, RecursionError):
@@ -88,7 +88,7 @@ def _result(printed: bytes) -> dict[str, Any] | None:
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    """The answer by schema, else the answer as it was said."""
+    """Return the structured answer as JSON, otherwise the answer as text."""
     by_schema = result.get("structured_output")
     if by_schema is not None:
         return json.dumps(by_schema, ensure_ascii=False)

@@ -1,8 +1,8 @@
 """Codex's command line as a model: it answers with the user's subscription, without a key.
 
-It is called so that no hook and no tool server runs, in a sandbox that only reads, and leaves no session behind. There
-is no way to replace its own instructions, so every question costs about ten thousand tokens more than elsewhere; ours
-stand before the text, on standard input.
+It runs without hooks and tool servers, in a read-only sandbox, and leaves no session. Its own instructions cannot be
+replaced, so every question costs about ten thousand tokens more than with other providers. Filrouge's instructions come
+before the text, on standard input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_HOOKS: Final = (
     "--ephemeral", "--skip-git-repo-check", "-s", "read-only",
     "-c", "features.hooks=false", "-c", "mcp_servers={}", "-c", "notify=[]",
 )  # fmt: skip
-#: A text from a conversation may ask for anything; what is not there cannot be used.
+#: Disable all tools: a text from a conversation may contain any instruction.
 _NO_TOOLS: Final = (
     "-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", "features.apps=false",
     "-c", "features.plugins=false", "-c", "features.multi_agent=false", "-c", "features.view_image=false",
@@ -35,7 +35,7 @@ _THINK_LITTLE: Final = ("-c", 'model_reasoning_effort="low"')
 
 
 def model(options: ModelOptions) -> CodexCli:
-    """The model of these options.
+    """Return the model for these options.
 
     Raises:
         BadConfig: the command line is not found.
@@ -51,10 +51,10 @@ def model(options: ModelOptions) -> CodexCli:
 
 
 class CodexCli(CommandLine):
-    """Implements `LanguageModel` over `codex exec`, a process an answer."""
+    """Implements `LanguageModel` over `codex exec`, with one process per answer."""
 
     async def complete(self, ask: Ask) -> Completion:
-        """The answer.
+        """Return the model's answer.
 
         Raises:
             ModelUnavailable: with the cause.
@@ -79,7 +79,7 @@ class CodexCli(CommandLine):
 
 
 def _read(path: str) -> str | None:
-    """The last message, as far as it may be read at all; None where there is none."""
+    """Return the last message, read up to the size limit; None if there is none."""
     try:
         with open(path, "rb") as file:
             return file.read(MOST_REPLY + 1).decode("utf-8", "replace")
@@ -88,7 +88,7 @@ def _read(path: str) -> str | None:
 
 
 def _counts(printed: bytes) -> tuple[int | None, int | None]:
-    """The tokens read and written over all its turns, from the events that it prints; None where it tells none."""
+    """Return the input and output tokens of all turns, from the printed events; None if none are reported."""
     read = wrote = 0
     for line in printed.splitlines():
         try:

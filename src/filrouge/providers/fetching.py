@@ -1,7 +1,7 @@
-"""Bring a published model to this machine, after the user's consent and only then.
+"""Download of a published model, only with the user's consent.
 
-The files arrive beside the model's directory and survive a kill there; they become the model when all of them are
-right. Only `filrouge model fetch` calls this, which shows what would come from where, and asks.
+Files are downloaded into a directory next to the model's and survive a kill there. They become the model when all of
+them are verified. Only `filrouge model fetch` calls this; it shows what is downloaded from where, and asks for consent.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from filrouge.core.network import is_loopback
 from filrouge.providers.e5_network import ensure
 from filrouge.providers.published_e5 import PublishedModel
 
-# Fetch a file that is known in advance: its size and SHA-256 decide what is accepted, not who sends it.
+# Download of one file with a known size and SHA-256, which decide whether it is accepted.
 #
-# What has arrived stands in `NAME.part` with the server's name for that version (its ETag) beside it, so a fetch that
-# was interrupted, killed even, goes on where it stopped (Range with If-Range). A server that has another version, or
-# ignores Range, sends everything and the part begins anew. A file gets its name only when its sum is right; one with
-# a wrong sum is removed. Redirects are followed, encrypted ones only: the sum is checked, but what is fetched is
-# nobody's business. Whoever calls has asked the user.
+# Received bytes are kept in `NAME.part`, with the server's ETag next to it, so an interrupted or killed download
+# continues (Range with If-Range). If the server has another version or ignores Range, it sends the whole file, and the
+# part starts again. A file gets its final name only when its sum is right; a file with a wrong sum is removed. Only
+# encrypted redirects are followed: the sum protects the content, and encryption hides what is downloaded. The caller
+# has obtained the user's consent.
 
-#: Bytes that are here, of this file.
+#: Called with the number of bytes of this file received so far.
 Arrived = Callable[[int], None]
 
 
@@ -47,7 +47,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WantedFile:
-    """A file to fetch: where it is, how many bytes it has, and their SHA-256 in hexadecimal digits."""
+    """A file to download: its address, its size in bytes, and its SHA-256 in hexadecimal digits."""
 
     address: str
     size: int
@@ -55,14 +55,14 @@ class WantedFile:
 
 
 class _BrokeOff(Exception):
-    """The connection ended too early; what has arrived is kept."""
+    """The connection ended early; received bytes are kept."""
 
 
 def download(wanted: WantedFile, path: str, arrived: Arrived) -> None:
-    """See to it that the file is at `path`, whole. One process at a time; the caller holds a lock.
+    """Make sure that the complete file is at `path`. The caller holds a lock, so only one process downloads.
 
     Raises:
-        EmbedderUnavailable: no network, no such file, or not the bytes that were promised; says which.
+        EmbedderUnavailable: no network, no such file, or unexpected content; the message says which.
         OSError: it cannot be written.
     """
     if _is(wanted, path):
@@ -77,7 +77,7 @@ def download(wanted: WantedFile, path: str, arrived: Arrived) -> None:
                 _go_on(client, wanted, part, arrived)
                 break
             except _BrokeOff as error:
-                # A server that sends something each time is worth more tries than one that sends nothing.
+                # Retry only if this attempt received some bytes.
                 if not left or _size(part) <= before:
                     raise EmbedderUnavailable(
                         f"{wanted.address} broke off after {_size(part)} of {wanted.size} bytes: {error}.",
@@ -96,7 +96,7 @@ def download(wanted: WantedFile, path: str, arrived: Arrived) -> None:
 
 
 def _go_on(client: httpx.Client, wanted: WantedFile, part: str, arrived: Arrived) -> None:
-    """One request: append what is missing, or begin anew."""
+    """Send one request: append what is missing, or start again."""
     have = _size(part)
     tag = _tag(part)
     if have >= wanted.size or (have and not tag):
@@ -107,7 +107,7 @@ def _go_on(client: httpx.Client, wanted: WantedFile, part: str, arrived: Arrived
         headers |= {"Range": f"bytes={have}-", "If-Range": tag}
     try:
         with _following(client, wanted.address, headers) as response:
-            if response.status_code == 416:  # the server's file is shorter than what is here
+            if response.status_code == 416:  # the server's file is shorter than the part
                 _remove(part)
                 raise _BrokeOff("the server has another file now")
             goes_on = response.status_code == 206 and _begins_at(response) == have
@@ -125,9 +125,9 @@ def _go_on(client: httpx.Client, wanted: WantedFile, part: str, arrived: Arrived
 def _append(response: httpx.Response, wanted: WantedFile, part: str, have: int, arrived: Arrived) -> None:
     with open(part, "ab" if have else "wb") as file:
         arrived(have)
-        for chunk in response.iter_raw():  # as it comes: pieces of a set size would lose the last when it breaks off
+        for chunk in response.iter_raw():  # no fixed chunk size: it would lose the last chunk of a broken connection
             have += len(chunk)
-            if have > wanted.size:  # more than promised: the sum cannot be right
+            if have > wanted.size:  # more than expected, so the sum cannot match
                 file.truncate(0)
                 raise EmbedderUnavailable(
                     f"{wanted.address} sent more than the {wanted.size} bytes of the file that was expected.",
@@ -142,7 +142,7 @@ def _append(response: httpx.Response, wanted: WantedFile, part: str, have: int, 
 
 @contextmanager
 def _following(client: httpx.Client, address: str, headers: dict[str, str]) -> Generator[httpx.Response]:
-    """The reply at the end of the redirects; each step is encrypted, or on this machine."""
+    """Yield the reply at the end of the redirects; each step must be encrypted, or on this machine."""
     for _ in range(_MOST_REDIRECTS + 1):
         if not address.startswith("https:") and not is_loopback(address):
             raise EmbedderUnavailable(
@@ -163,7 +163,7 @@ def _answered(status: int, address: str) -> EmbedderUnavailable:
 
 
 def _begins_at(response: httpx.Response) -> int:
-    """From `Content-Range: bytes 100-199/200`."""
+    """Return the start of the range, as in `Content-Range: bytes 100-199/200`; -1 if there is none."""
     unit, _, rest = response.headers.get("Content-Range", "").partition(" ")
     first = rest.partition("-")[0]
     return int(first) if unit == "bytes" and first.isdecimal() else -1
@@ -191,7 +191,7 @@ def _size(path: str) -> int:
 
 
 def _tag(part: str) -> str:
-    """The strong ETag of what is in the part; weak ones do not promise the same bytes."""
+    """Return the strong ETag of the part; a weak one does not guarantee the same bytes."""
     with suppress(OSError, UnicodeDecodeError), open(f"{part}.etag", encoding="ascii") as file:
         found = file.read()
         return found if found.startswith('"') and found.endswith('"') and found.isprintable() else ""
@@ -199,7 +199,7 @@ def _tag(part: str) -> str:
 
 
 def _keep_tag(part: str, tag: str) -> None:
-    """Before the first byte, so that a part is never taken for one of another version."""
+    """Store the ETag before the first byte, so that a part is never continued with another version."""
     with open(f"{part}.etag", "w", encoding="ascii", errors="replace") as file:
         file.write(tag)
 
@@ -210,22 +210,22 @@ def _remove(part: str) -> None:
             os.remove(path)
 
 
-#: The name of a file, its bytes that are here, its bytes in all.
+#: Called with a file's name, its bytes received so far, and its total bytes.
 Progress = Callable[[str, int, int], None]
 
 
 def fetch(model: PublishedModel, path: str, progress: Progress, *, consent: bool) -> None:
-    """See to it that the model is at `path`, whole; another process that is at it is waited for.
+    """Make sure that the complete model is at `path`; wait if another process is downloading it.
 
     Args:
-        model: what to fetch.
+        model: what to download.
         path: its directory.
-        progress: told of every piece that arrives.
-        consent: that the user said yes to this very download.
+        progress: called for every chunk received.
+        consent: True if the user agreed to this download.
 
     Raises:
-        EmbedderUnavailable: it could not be fetched or kept; says why.
-        PermissionError: without consent.
+        EmbedderUnavailable: it could not be downloaded or stored; the message gives the reason.
+        PermissionError: there is no consent.
     """
     if not consent:
         raise PermissionError("a model is fetched only with consent")
@@ -244,8 +244,8 @@ def fetch(model: PublishedModel, path: str, progress: Progress, *, consent: bool
 
 
 def _second_name(path: str, other: str) -> None:
-    """Both names are the same bytes until the model is whole, so that a kill in between loses nothing."""
+    """Link the file under a second name, so that a kill before the model is complete loses nothing."""
     try:
         os.link(path, other)
-    except OSError:  # not every file system has them
+    except OSError:  # not every file system has hard links
         shutil.copyfile(path, other)

@@ -1,8 +1,8 @@
-"""The stable hash embedder: the last resort where no model can run, and the fake for tests.
+"""The stable hash embedder: the last resort if no model can run, and the fake for tests.
 
-Each token adds a signed unit to one of 384 dimensions chosen by a keyed hash (feature hashing, Weinberger et
-al. 2009). It knows words, not meaning, but the same text has the same vector on every machine and in every
-process, which Python's own `hash` does not give.
+Each token adds +1 or -1 to one of 384 dimensions chosen by a hash (feature hashing, Weinberger et al. 2009). It
+represents words, not meaning. The same text has the same vector on every machine and in every process, which Python's
+own `hash` does not guarantee.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIMENSION = 384
 
 
 class StableHash:
-    """Feature hashing over words and their pairs of neighbours."""
+    """Feature hashing over words and pairs of adjacent words."""
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -38,7 +38,7 @@ class StableHash:
         )
 
     def query(self, text: str) -> Vector:
-        """The vector of a text."""
+        """Return the vector of a text."""
         words = text.casefold().split()
         vector = np.zeros(_DIMENSION, dtype=np.float32)
         for feature in [*words, *map(" ".join, pairwise(words))]:
@@ -50,5 +50,5 @@ class StableHash:
         return vector / length
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts, in their order."""
+        """Return the vectors of texts, in order."""
         return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, _DIMENSION), np.float32)

@@ -1,9 +1,9 @@
-"""The HTTP client under every provider that is a server: nothing of it can be made to read without end.
+"""The HTTP client for all providers that are servers, with a limit on how much is read.
 
-A reply is cut off where no answer is that long; it is asked for without compression, and one that comes compressed all
-the same is refused, because a small one may unpack to gigabytes. Redirects are not followed: they would carry the
-texts to somebody whom nobody chose. Proxies of the environment are for the world outside, never for this machine.
-How long a request may take is the caller's: the client itself waits for ever, and is cancelled.
+A reply is cut off at a size that no answer needs. Compression is not requested, and a compressed reply is refused,
+because a small one may unpack to gigabytes. Redirects are not followed, because they would send the texts to a server
+that the user did not choose. Proxies from the environment are never used for addresses on this machine. The client has
+no time-out; the caller cancels the request at its own time limit.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from filrouge.core.errors import ModelUnavailable
 from filrouge.core.network import is_loopback
 from filrouge.providers.language_models import MOST_REPLY, Who
 
-for _chatty in ("httpx2", "httpcore2"):  # addresses and headers are nobody's business, at any level of a log
+for _chatty in ("httpx2", "httpcore2"):  # addresses and headers must not be logged at any level
     logging.getLogger(_chatty).setLevel(logging.WARNING)
 
 
 class TooMuch(httpx2.ReadError):
-    """A reply that is longer than any answer, or packed."""
+    """A reply that is longer than any answer, or compressed."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -51,11 +51,11 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 def client(address: str, without: Collection[str] = ()) -> httpx2.AsyncClient:
-    """A client for the server at `address`, to be used on one event loop.
+    """Return a client for the server at `address`, to be used on one event loop.
 
     Args:
-        address: scheme, host and port; a path does not matter.
-        without: headers that are never sent, whoever adds them: an SDK finds more in the environment than it is given.
+        address: scheme, host and port; a path is ignored.
+        without: headers that are never sent; an SDK may add headers from variables in the environment.
     """
     outside = not is_loopback(address)
 
@@ -69,13 +69,13 @@ def client(address: str, without: Collection[str] = ()) -> httpx2.AsyncClient:
         follow_redirects=False,
         timeout=None,
         trust_env=outside,
-        # The list of authorities takes 50 ms to read, and plain HTTP on this machine needs none.
+        # Loading the CA certificates takes 50 ms, and plain HTTP on this machine does not need them.
         verify=outside or address.startswith("https:"),
     )
 
 
 def problem(who: Who, status: int, retry_after: str = "") -> ModelUnavailable:
-    """What a status other than 200 means."""
+    """Return the error for a status other than 200."""
     pause = asked_pause(retry_after)
     if status == 429:
         return who.failure("rate_limit", "is asked too often (429)", retry_after=pause)
@@ -93,7 +93,7 @@ def problem(who: Who, status: int, retry_after: str = "") -> ModelUnavailable:
 
 
 def asked_pause(header: str) -> float | None:
-    """Seconds of a Retry-After that is a number."""
+    """Return the seconds of a numeric Retry-After header; None otherwise."""
     try:
         seconds = float(header)
     except ValueError:
@@ -102,7 +102,7 @@ def asked_pause(header: str) -> float | None:
 
 
 async def get(http: httpx2.AsyncClient, address: str, who: Who, headers: Mapping[str, str]) -> Any:
-    """The JSON at an address.
+    """Return the JSON at an address.
 
     Raises:
         ModelUnavailable: with the cause.
@@ -111,7 +111,7 @@ async def get(http: httpx2.AsyncClient, address: str, who: Who, headers: Mapping
 
 
 async def post(http: httpx2.AsyncClient, address: str, who: Who, body: Mapping[str, Any]) -> Any:
-    """The JSON that answers a JSON.
+    """Send JSON and return the JSON of the reply.
 
     Raises:
         ModelUnavailable: with the cause.

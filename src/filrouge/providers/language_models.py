@@ -1,4 +1,4 @@
-"""Language models: their options, their registry, how a request ends, and several models tried in order.
+"""Language models: options, registry, results of a request, prices, and a cascade of several models.
 
 A model is found by the name of its provider through the entry points `filrouge.models`.
 """
@@ -20,22 +20,20 @@ from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
 from filrouge.core.protocols import LanguageModel
 from filrouge.providers.models import Ask, Completion, Failure, Usage
 
-# What a language model is to be: whose, which, where, and how long it may take.
-#
-# The environment comes in as a value, and only the provider that was chosen looks for its key there, so a key that
-# happens to be set never switches on spending.
+# Options of a language model: provider, model, address, time limit. The environment is passed as a value, and only the
+# chosen provider reads its key there, so a key that happens to be set never causes costs.
 
 Mode = Literal["light", "normal", "heavy", "max"]
 #: The size of the provider's model in each mode.
 SIZE_OF: Final[Mapping[Mode, str]] = {"light": "small", "normal": "small", "heavy": "large", "max": "large"}
-#: Seconds for one answer. A model at home is slower than one in a data centre.
+#: Time limit for one answer, in seconds. A local model is slower than a hosted one.
 SECONDS: Final[Mapping[str, float]] = {"ollama": 60.0}
 _SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BySize:
-    """A provider's models by size. Only names: what a provider offers is its own affair, and changes."""
+    """A provider's default model names by size. Providers change their models, so these are only names."""
 
     small: str
     medium: str
@@ -44,16 +42,16 @@ class BySize:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelOptions:
-    """How a model is to be made.
+    """How to create a model.
 
     Attributes:
         provider: anthropic, openai, ollama, claude_cli, codex_cli, or another registered name.
-        model: the name the provider knows it by, or small, medium, large; empty = by `mode`.
-        mode: light and normal take the provider's small model, heavy and max its large one.
-        url: address of the server; empty = the provider's own. Says nothing to the command lines.
-        seconds: the longest an answer may take; 0 = 60 for Ollama, 30 for the others.
-        cli_path: of `claude` or `codex`, absolute; empty = the first on the environment's PATH.
-        decides: whether this model is trusted with decisions about what is known; None = all but Ollama's.
+        model: the provider's name for it, or small, medium, large; empty = by `mode`.
+        mode: light and normal use the provider's small model, heavy and max its large one.
+        url: address of the server; empty = the provider's own. Ignored by the command lines.
+        seconds: time limit for an answer; 0 = 60 for Ollama, 30 for the others.
+        cli_path: absolute path of `claude` or `codex`; empty = the first one on the environment's PATH.
+        decides: whether this model is trusted to decide on extracted facts; None = all except Ollama's.
         environ: the environment, for keys, addresses and child processes; never shown.
     """
 
@@ -68,11 +66,11 @@ class ModelOptions:
 
     @property
     def limit(self) -> float:
-        """The seconds that hold."""
+        """The time limit in effect, in seconds."""
         return self.seconds or SECONDS.get(self.provider, _SECONDS)
 
     def model_of(self, sizes: BySize) -> str:
-        """The model's name at the provider."""
+        """Return the provider's name of the model."""
         named = self.model.strip()
         match named.lower() or SIZE_OF[self.mode]:
             case "small":
@@ -85,10 +83,10 @@ class ModelOptions:
                 return named
 
     def address(self, default: str, variable: str = "") -> str:
-        """The server's address without a trailing slash: the option, else that variable, else the default.
+        """Return the server's address without a trailing slash: the option, else that variable, else the default.
 
         Raises:
-            BadConfig: it is no address.
+            BadConfig: the address is invalid.
         """
         if self.url.strip():
             return checked_address(self.url, setting="llm_url")
@@ -96,10 +94,10 @@ class ModelOptions:
         return checked_address(given, setting=variable) if given else default
 
     def key(self, variable: str, *, who: str, address: str, needed: bool) -> str:
-        """The API key; nothing where it would go unencrypted to another machine.
+        """Return the API key; empty if it would be sent unencrypted to another machine.
 
         Raises:
-            BadConfig: it is needed and not set, or holds what cannot be in a key, such as the end of a line.
+            BadConfig: it is required and not set, or has characters that a key cannot contain, such as a line break.
         """
         found = self.environ.get(variable, "").strip()
         if not found and needed:
@@ -112,16 +110,15 @@ class ModelOptions:
         return found if is_loopback(address) or address.startswith("https:") else ""
 
 
-# How an attempt ends: an answer with what it cost, or one `Failure` in a `ModelUnavailable`.
+# The result of an attempt: an answer with its cost, or one `Failure` in a `ModelUnavailable`.
 #
-# What a server or a command line says is in no message, because either may repeat a key or the text it was given; the
-# causes are Filrouge's own words. For the same reason a failure is raised outside the handler of the foreign error:
-# an exception's context is printed with it. Here too is what an answer may be: text, not empty, a megabyte at the
-# most.
+# Messages never quote a server or a command line, because either may echo a key or the text; the causes are Filrouge's
+# own words. For the same reason an error is raised outside the handler of the foreign exception, because the context of
+# an exception is printed with it. An answer must be text, not empty, and at most a megabyte.
 
-#: Characters of an answer; the longest that is ever useful is a hundredth of it.
+#: Maximum characters of an answer; the longest useful one has a hundredth of that.
 MOST_TEXT: Final = 1_000_000
-#: Bytes of a reply: the longest answer in JSON, with room for its escapes.
+#: Maximum bytes of a reply: the longest answer in JSON, with room for its escapes.
 MOST_REPLY: Final = 2_000_000
 _CHARACTERS_A_TOKEN: Final = 4
 _MOST_TOKENS: Final = 1_000_000_000
@@ -129,7 +126,7 @@ _MOST_TOKENS: Final = 1_000_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Who:
-    """One model, as it is named to people (`label`) and in a ledger."""
+    """One model, with its name for display (`label`) and for the usage records."""
 
     provider: str
     model: str
@@ -142,7 +139,7 @@ class Who:
     def failure(
         self, kind: str, detail: str, *, retry_after: float | None = None, usage: Usage | None = None
     ) -> ModelUnavailable:
-        """The error of one attempt; `detail` is a sentence without its subject, `usage` what it cost all the same."""
+        """Return the error of one attempt; `detail` is a sentence without a subject, `usage` the attempt's cost."""
         told = f"{self} {detail}."
         return ModelUnavailable(
             told,
@@ -153,10 +150,10 @@ class Who:
         )
 
     def completion(self, text: str, usage: Usage) -> Completion:
-        """The answer, if it is one.
+        """Return the answer, if it is valid.
 
         Raises:
-            ModelUnavailable: it is empty or too long; with what it cost.
+            ModelUnavailable: it is empty or too long; the error includes the cost.
         """
         if len(text) > MOST_TEXT:
             raise self.failure("too_long", f"answered with more than {MOST_TEXT} characters", usage=usage)
@@ -169,7 +166,7 @@ class Who:
 def usage_of(
     ask: Ask, answer: str, *, input_tokens: int | None, output_tokens: int | None, dollars: float | None
 ) -> Usage:
-    """What one call cost: as counted; estimated where a count is missing though there is an answer."""
+    """Return the cost of one call; missing token counts are estimated if there is an answer."""
     read, wrote = _count(input_tokens), _count(output_tokens)
     estimated = bool(answer) and not (read and wrote)
     if estimated:
@@ -183,19 +180,19 @@ def _tokens(text: str) -> int:
 
 
 def _count(given: object) -> int:
-    """A number of tokens; some providers say 0 for everything, or nothing, or nonsense."""
+    """Return a token count; 0 if it is missing or invalid, because some providers report 0, nothing or nonsense."""
     return given if isinstance(given, int) and 0 < given < _MOST_TOKENS else 0
 
 
-# What tokens cost, before they are spent: list prices by genai-prices, and nothing for what runs at home.
+# Prices of tokens before they are spent: list prices from genai-prices; local models are free.
 
-#: Whose list a provider's prices stand in. Command lines are paid by subscription, or tell what it was afterwards.
+#: The price list of each provider. Command lines are paid by subscription, or report their cost afterwards.
 _LISTED: Final = {"anthropic": "anthropic", "openai": "openai"}
 _FREE: Final = frozenset({"ollama"})
 
 
 def dollars(provider: str, model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """The list price of so many tokens, None where it is not known."""
+    """Return the list price of these tokens; None if it is unknown."""
     if provider in _FREE:
         return 0.0
     if provider not in _LISTED:
@@ -209,18 +206,18 @@ def dollars(provider: str, model: str, input_tokens: int, output_tokens: int) ->
         return None
 
 
-# Several models in order: the first that answers is the answer, and each has a limit in real time.
+# A cascade of models: the first one that answers wins, and each has a real-time limit.
 #
-# A server that sends one byte a second cannot move the limit, because it cancels what waits. A model that fails five
-# times in a row is left alone for a minute, one that asks for a pause is given it; a model that refuses, says nothing
-# or too much answers badly but is alive, so the next one is asked and nothing is held against it. A question's own
-# limit, where it has one, is for all of them together, and nobody is blamed for it. What every attempt cost is
-# summed, also where none succeeds.
+# The limit cancels the request, so a server that sends one byte per second cannot extend it. A model that fails five
+# times in a row is not called for a minute; one that requests a pause gets it. A model that refuses, or sends an empty
+# or oversized answer, is working: the next model is tried, and the failure does not count for its circuit breaker. The
+# request's own time limit, if it has one, covers all models together, and exceeding it counts against none. The cost of
+# all attempts is summed, even if none succeeds.
 
 FAILURES: Final = 5
 REST_SECONDS: Final = 60.0
 CHECK_SECONDS: Final = 5.0
-#: A pause that a server asks for is believed up to here; after it one attempt costs little.
+#: Maximum pause that a server may request; after it, one attempt costs little.
 _LONGEST_PAUSE: Final = 900.0
 _ALIVE: Final = frozenset({"refused", "empty", "too_long"})
 
@@ -229,14 +226,14 @@ Spending = dict[tuple[str, str], Usage]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """A model and how many seconds it may take for an answer."""
+    """A model and its time limit for an answer, in seconds."""
 
     model: LanguageModel
     seconds: float
 
 
 class Cascade:
-    """Implements `LanguageModel` over others. Safe for several questions at once on one event loop."""
+    """Implements `LanguageModel` over several others. Safe for concurrent requests on one event loop."""
 
     def __init__(
         self, steps: Sequence[Step], *, rest_seconds: float = REST_SECONDS, now: Callable[[], float] = monotonic
@@ -261,14 +258,14 @@ class Cascade:
 
     @property
     def models(self) -> tuple[LanguageModel, ...]:
-        """Everybody who may be asked, in order."""
+        """All models of the cascade, in order."""
         return tuple(step.model for step, _ in self._steps)
 
     async def complete(self, ask: Ask) -> Completion:
-        """The first answer.
+        """Return the first answer.
 
         Raises:
-            ModelUnavailable: none came; with why each did not, and what all cost.
+            ModelUnavailable: no model answered; with the failure of each, and the total cost.
         """
         ask = replace(ask, text=_sendable(ask.text))
         failures: list[Failure] = []
@@ -292,10 +289,10 @@ class Cascade:
         raise _none(failures, spent)
 
     async def check(self) -> None:
-        """Ask, for no token, whether one of them would answer now; the first that would ends its rest.
+        """Check, without using tokens, whether a model would answer; close the breaker of the first that would.
 
         Raises:
-            ModelUnavailable: none would; with why.
+            ModelUnavailable: none would; with the reasons.
         """
         failures: list[Failure] = []
         for step, breaker in self._steps:
@@ -307,13 +304,13 @@ class Cascade:
         raise _none(failures, {})
 
     async def close(self) -> None:
-        """Close them all."""
+        """Close all models."""
         for step, _ in self._steps:
             await step.model.close()
 
 
 async def _attempt(step: Step, ask: Ask, left: float) -> Completion | ModelUnavailable:
-    """One model's answer or failure, within its seconds and those that are left to the question."""
+    """Return one model's answer or failure, within its time limit and the time left for the request."""
     model, seconds = step.model, min(step.seconds, left)
     try:
         async with asyncio.timeout(seconds):
@@ -325,14 +322,14 @@ async def _attempt(step: Step, ask: Ask, left: float) -> Completion | ModelUnava
     except TimeoutError:
         kind = "late" if left < step.seconds else "timeout"
         told = _failure(model, kind, f"{_name(model)} did not answer within {seconds:g} s.")
-    except Exception as error:  # anybody's model may stand here; its error's words may repeat the text
+    except Exception as error:  # third-party models may raise anything; the message may quote the text
         told = _failure(model, "other", f"{_name(model)} failed with {type(error).__name__}.")
     lost = Usage(calls=1, estimated=told.kind in ("timeout", "late"))
     return ModelUnavailable(told.detail, failures=(told,), spent={(model.provider, model.model): lost})
 
 
 async def _checked(model: LanguageModel) -> Sequence[Failure]:
-    """Why a model would not answer; nothing where it would."""
+    """Return why a model would not answer; empty if it would."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             await model.check()
@@ -346,7 +343,7 @@ async def _checked(model: LanguageModel) -> Sequence[Failure]:
 
 
 def _sendable(text: str) -> str:
-    """Without what no wire carries: halves of characters, and NUL."""
+    """Return the text without lone surrogates and NUL, which cannot be sent."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
@@ -358,7 +355,7 @@ def _count_failure(breaker: CircuitBreaker, failure: Failure) -> None:
 
 
 def _none(failures: Sequence[Failure], spent: Spending) -> ModelUnavailable:
-    """The error of them all. Made outside every handler, so that no foreign error is its context."""
+    """Return the error for all failures; call it outside any handler, so that no foreign error becomes its context."""
     told = " ".join(failure.detail for failure in failures)
     return ModelUnavailable(told, failures=tuple(failures), spent=spent)
 
@@ -371,38 +368,38 @@ def _name(model: LanguageModel) -> str:
     return f"{model.provider} ({model.model})" if model.model else model.provider
 
 
-# Models by the name of their provider, found through the entry points that a stranger's provider would use.
-#
-# An entry point is a function from `ModelOptions` to a `LanguageModel`. What is built here is always a cascade, of
-# one model or of several, so that every model has its limit in time and its circuit breaker. A provider's packages
-# are loaded when it is chosen, and not before.
+# Models by the name of their provider, found through entry points, which third-party providers can register too. An
+# entry point is a function from `ModelOptions` to a `LanguageModel`. The result is always a cascade, even of a single
+# model, so that every model has its time limit and its circuit breaker. A provider's packages are loaded only when it
+# is chosen.
 
 GROUP: Final = "filrouge.models"
-#: Which extra brings a package.
+#: The extra that installs each package.
 _EXTRAS: Final = {"anthropic": "llm", "httpx2": "llm", "openai": "llm", "pydantic_ai": "llm", "genai_prices": "llm"}
 
 
 def model(options: ModelOptions) -> Cascade:
-    """The model of these options, with its limit and its breaker.
+    """Return the model for these options, with its time limit and its circuit breaker.
 
     Raises:
-        BadConfig: there is no such provider (names the nearest), its package is missing, or its options do not fit.
+        BadConfig: there is no such provider (the message names the nearest), its package is missing, or its options do
+            not fit.
     """
     return cascade([options])
 
 
 def cascade(options: Sequence[ModelOptions], rest_seconds: float = REST_SECONDS) -> Cascade:
-    """Several models, to be asked in this order; one that fails again and again is left alone for so long.
+    """Return a cascade of several models, in this order; a model that keeps failing is not called for `rest_seconds`.
 
     Raises:
-        BadConfig: one of them cannot be made, with the reason.
+        BadConfig: one of them cannot be created; the message gives the reason.
     """
     known = [replace(one, provider=one.provider.strip().lower().replace("-", "_")) for one in options]
     return Cascade([Step(model=_built(one), seconds=one.limit) for one in known], rest_seconds=rest_seconds)
 
 
 def providers() -> list[str]:
-    """Every registered provider."""
+    """Return the names of all registered providers."""
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 

@@ -1,4 +1,4 @@
-"""Embedding spaces with their calibration, and what is asked of a language model and answered."""
+"""Values: embedding spaces with calibration, and requests and answers of language models."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-# Embedding spaces: which vectors may be compared, and how their cosines are read.
-
 Anchor = tuple[float, float]
 """A cosine, and what it means on the calibrated scale."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """How the cosines of a space are read: straight lines between anchors, level before the first and after the last.
+    """Maps the cosines of a space to a common scale, by linear interpolation between anchors.
 
-    0 is the median of unrelated pairs and 1 is the same text, in every space. Of the bundled model, the line between
-    the two is straight: `max(0, (cos - m0) / (1 - m0))`; other spaces have anchors between, where theirs is not.
+    0 is the median of unrelated pairs and 1 is the same text, in every space. Cosines outside the anchors get the value
+    of the nearest anchor. For the bundled model the mapping is a straight line, `max(0, (cos - m0) / (1 - m0))`; other
+    spaces have further anchors in between.
 
     Attributes:
-        texts: anchors for two texts, rising.
-        questions: anchors for a question and a text; models that treat the two differently place them further apart.
+        texts: anchors for two texts, ascending.
+        questions: anchors for a question and a text; they differ for models that treat the two differently.
         origin: shipped with the model, measured on the bundled sample, or on the user's own turns.
-        pairs: how many pairs it was measured on.
+        pairs: the number of pairs it was measured on.
     """
 
     texts: tuple[Anchor, ...]
@@ -35,7 +34,7 @@ class Calibration:
 
     @classmethod
     def shipped(cls, *, median: float, question_median: float, pairs: int) -> Calibration:
-        """That of a model whose medians of unrelated pairs are known."""
+        """Return the calibration of a model with known medians of unrelated pairs."""
         return cls(
             texts=((median, 0.0), (1.0, 1.0)),
             questions=((question_median, 0.0), (1.0, 1.0)),
@@ -46,11 +45,11 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingSpace:
-    """Which vectors may be compared with which.
+    """An embedding space: vectors are comparable only within one space.
 
     Attributes:
-        id: names model, revision, dimension, pooling and prefix; vectors of two ids are never compared.
-        calibration: None until it has been measured; cosines then count as they are.
+        id: names model, revision, dimension, pooling and prefix; vectors with different ids are never compared.
+        calibration: None until it is measured; cosines are then used unchanged.
     """
 
     id: str
@@ -63,15 +62,15 @@ class EmbeddingSpace:
 
     @property
     def is_measured(self) -> bool:
-        """True where it was measured what the cosines mean, so that a similarity of nought says something."""
+        """True if the calibration was measured, so that a similarity of 0 is meaningful."""
         return self.calibration is not None and self.calibration.pairs > 0
 
     def calibrated(self, cosine: float) -> float:
-        """The similarity of two texts: 0 = unrelated, 1 = same text, the same in every space."""
+        """Return the similarity of two texts: 0 = unrelated, 1 = same text, comparable across spaces."""
         return _read(cosine, self.calibration.texts if self.calibration else _AS_IT_IS)
 
     def calibrated_to_question(self, cosine: float) -> float:
-        """The same of a question and a text."""
+        """Return the similarity of a question and a text, on the same scale."""
         return _read(cosine, self.calibration.questions if self.calibration else _AS_IT_IS)
 
 
@@ -85,13 +84,13 @@ def _read(cosine: float, anchors: tuple[Anchor, ...]) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingUsage:
-    """What embedding cost: of one request, or the sum of many (`+`).
+    """The cost of embedding, of one request or summed over several (`+`).
 
     Attributes:
-        texts: how many were sent; a long text counts once for each of its parts.
-        tokens: as the provider counted them.
-        estimated: True where some requests were not counted by the provider; a token is then four bytes of text.
-        dollars: None where the price of some of it is not known.
+        texts: number of texts sent; a long text counts once for each of its parts.
+        tokens: as counted by the provider.
+        estimated: True if the provider did not count some requests; four bytes of text then count as a token.
+        dollars: None if the price of a part is unknown.
     """
 
     requests: int = 0
@@ -113,17 +112,15 @@ class EmbeddingUsage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nearest:
-    """One answer of a vector index: an owner and its cosine, the best over the owner's windows."""
+    """One result of a vector index: an owner and its cosine, the best over the owner's windows."""
 
     owner_id: str
     cosine: float
 
 
-# What is asked of a language model, and what it answers.
-#
-# Whoever thinks yields an `Ask` and is sent a `Completion`; who carries it, and whether over a socket or a process,
-# is not its concern. The answer is text, exactly as the model gave it: reading it is the asker's work, because every
-# model breaks JSON in its own way, and what cannot be read is kept.
+# Requests to a language model, and its answers. Code that needs a model yields an `Ask` and is sent a `Completion`; the
+# transport (HTTP or a child process) is not its concern. The answer is the text exactly as the model returned it. The
+# caller parses it, because each model breaks JSON differently; unreadable answers are kept.
 
 Operation = Literal["extract", "decide", "support", "inform", "thread", "title", "synthesise"]
 """What a model is asked for: read turns, decide on facts, judge evidence, weigh a tool's output, say whether a turn
@@ -146,14 +143,14 @@ class Prompt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ask:
-    """One question to a model.
+    """One request to a model.
 
     Attributes:
-        prompt: the instructions; they never hold text from a conversation.
-        text: what they are about, quoted data.
+        prompt: the instructions; they never contain text from a conversation.
+        text: the quoted data that the instructions refer to.
         schema: the JSON schema of the answer, an object.
-        most_tokens: of the answer.
-        seconds: an answer is of use for so long, whoever gives it; None = for as long as each model may take.
+        most_tokens: maximum tokens of the answer.
+        seconds: total time limit for all models tried; None = only each model's own limit applies.
     """
 
     operation: Operation
@@ -166,11 +163,11 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """What calls cost, of one or summed (`+`).
+    """The cost of model calls, of one call or summed over several (`+`).
 
     Attributes:
-        estimated: True where the provider did not count some of the tokens; a token is then four characters.
-        dollars: None where the price of some of it is not known.
+        estimated: True if the provider did not count some tokens; four characters then count as a token.
+        dollars: None if the price of a part is unknown.
     """
 
     calls: int = 0
@@ -192,13 +189,13 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Completion:
-    """An answer.
+    """An answer from a model.
 
     Attributes:
-        text: as the model said it.
-        provider, model: who answered.
-        spent: by every model that was tried for it, by (provider, model).
-        decides: whether this model is trusted with decisions about what is known.
+        text: as returned by the model.
+        provider, model: the model that answered.
+        spent: the cost of every model that was tried, by (provider, model).
+        decides: whether this model is trusted to decide on extracted facts.
     """
 
     text: str
@@ -213,11 +210,11 @@ class Failure:
     """Why one model did not answer.
 
     Attributes:
-        kind: timeout | late (the question left no more time, which says nothing of the model) | connection |
-            rate_limit | server | refused | configuration | too_long | empty | open (its circuit breaker lets nothing
-            through) | other.
-        detail: one line; no key and no text of a conversation is in it.
-        retry_after: seconds that the provider asks to wait, if it says.
+        kind: timeout | late (the request's own time limit ended, which is not the model's fault) | connection |
+            rate_limit | server | refused | configuration | too_long | empty | open (its circuit breaker is open) |
+            other.
+        detail: one line, without keys and without text from a conversation.
+        retry_after: the pause requested by the provider in seconds, or None.
     """
 
     provider: str

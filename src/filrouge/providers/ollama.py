@@ -1,8 +1,8 @@
-"""Models that run in Ollama, on this machine or another of one's own. No key, no cost.
+"""Models that run in Ollama, on this machine or another one of the user. No key, no cost.
 
-Asked by its native route, because only there the context can be set: by default it is small, and what does not fit is
-cut without a word. The context goes in powers of two, since Ollama loads a model again for every other size. A small
-model at home is not trusted with decisions unless the settings say so.
+Requests use the native route, because only there the context size can be set. The default context is small, and Ollama
+silently truncates what does not fit. Context sizes are powers of two, because Ollama reloads a model for every other
+size. A small local model is not trusted with decisions unless the settings allow it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _HOME: Final = "http://localhost:11434"
 _URL: Final = "OLLAMA_URL"
 SIZES: Final = BySize(small="gemma3:4b", medium="gemma3:12b", large="gemma3:27b")
 _LEAST_CONTEXT: Final = 4096
-#: Characters a token at the worst of ordinary text; too few only costs memory, too many cuts the text.
+#: Characters per token in the worst case of ordinary text. A lower value only costs memory; a higher one truncates the
+#: text.
 _CHARACTERS_A_TOKEN: Final = 2.5
-#: For what the template puts around the messages.
+#: Reserve for what the chat template adds around the messages.
 _TEMPLATE_TOKENS: Final = 256
 
 
 def model(options: ModelOptions) -> OllamaModel:
-    """The model of these options.
+    """Return the model for these options.
 
     Raises:
         BadConfig: no usable address.
@@ -61,7 +62,7 @@ class OllamaModel:
         return self._who.model
 
     async def complete(self, ask: Ask) -> Completion:
-        """The answer.
+        """Return the model's answer.
 
         Raises:
             ModelUnavailable: with the cause.
@@ -84,7 +85,7 @@ class OllamaModel:
         return self._who.completion(text, usage_of(ask, text, input_tokens=read, output_tokens=wrote, dollars=0.0))
 
     async def check(self) -> None:
-        """Ask for the list of models, and look for this one.
+        """Request the list of models, and check that it contains this one.
 
         Raises:
             ModelUnavailable: Ollama does not answer, or has no such model.
@@ -102,13 +103,13 @@ class OllamaModel:
 
 
 def context_of(ask: Ask) -> int:
-    """The context that holds the whole question and its answer, in tokens: a power of two."""
+    """Return the context size, in tokens, that fits the whole question and its answer: a power of two."""
     tokens = int((len(ask.prompt.text) + len(ask.text)) / _CHARACTERS_A_TOKEN) + ask.most_tokens + _TEMPLATE_TOKENS
     return max(_LEAST_CONTEXT, 1 << (tokens - 1).bit_length())
 
 
 def _parts(reply: Any) -> tuple[str | None, int | None, int | None]:
-    """The text, and the tokens read and written; None where there is none."""
+    """Return the text, and the input and output tokens; None for each that is missing."""
     if not isinstance(reply, dict):
         return None, None, None
     whole = cast("dict[str, Any]", reply)

@@ -1,7 +1,7 @@
-"""OpenAI's models, and every server that speaks the same: LM Studio, vLLM, llama.cpp, a company's gateway.
+"""OpenAI's models, and compatible servers: LM Studio, vLLM, llama.cpp, a company's gateway.
 
-Without an address the texts go to OpenAI, and OPENAI_API_KEY is needed. With one they go there and nowhere else; the
-key goes along if it is set, but never unencrypted to another machine.
+Without an address the texts go to OpenAI, and OPENAI_API_KEY is required. With one they go only there; the key is sent
+if it is set, but never unencrypted to another machine.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from filrouge.providers.pydantic_models import Listing, Rung, SdkModel
 
 _HOME: Final = "https://api.openai.com/v1"
 _KEY: Final = "OPENAI_API_KEY"
-#: What the SDK finds in the environment beside the key concerns OpenAI alone.
+#: Headers that the SDK takes from the environment besides the key; they are meant for OpenAI only.
 _OF_OPENAI: Final = ("OpenAI-Organization", "OpenAI-Project")
 SIZES: Final = BySize(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
 
 
 def model(options: ModelOptions) -> SdkModel:
-    """The model of these options.
+    """Return the model for these options.
 
     Raises:
         BadConfig: no key for OpenAI itself, or no usable address.
@@ -53,7 +53,7 @@ def model(options: ModelOptions) -> SdkModel:
         for objects in (True, False)
     )
     asked, without = (OpenAIChatModel(who.model, provider=provider, profile=profile) for profile in (plain, by_words))
-    # A model that reasons takes no temperature; what another server calls its own most likely does not reason.
+    # Reasoning models accept no temperature; an unknown model on another server is assumed not to reason.
     reasons = at_home or asked.profile.get("openai_supports_reasoning", False)
     settings: ModelSettings = {"thinking": False} if reasons else {"temperature": 0.0}
     return SdkModel(
@@ -66,6 +66,6 @@ def model(options: ModelOptions) -> SdkModel:
 
 
 def _base(address: str) -> str:
-    """The address with `/v1`: servers are named with and without it."""
+    """Return the address with `/v1`; servers are given with and without it."""
     address = address.removesuffix("/chat/completions")
     return address if urlsplit(address).path else f"{address}/v1"

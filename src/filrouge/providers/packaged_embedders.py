@@ -1,4 +1,8 @@
-"""Embedders that run a model through somebody else's package: fastembed and sentence-transformers."""
+"""Embedders that run a model through a third-party package: fastembed and sentence-transformers.
+
+The package is optional and imported at the first text. The model must already be on this machine, because nothing is
+downloaded without consent. A lock serialises all calls, because neither package is documented as thread-safe.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +19,23 @@ from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import EmbedderOptions, sendable, unit_vectors
 from filrouge.providers.models import EmbeddingSpace
 
-# What the embedders have in common that run a model inside somebody else's package.
-#
-# The package is optional and imported when the first text comes; the model must already be on this machine, because
-# nothing is fetched without consent. One lock lets one text at a time through: neither package promises more.
-
 _PROBE = "ready?"
 
 
 class Backend(Protocol):
-    """A model in memory: texts to rows of numbers, of any length but all of the same."""
+    """A loaded model: maps texts to rows of numbers, all of the same length."""
 
     def query(self, text: str) -> Sequence[float] | Vector:
-        """The row of a question."""
+        """Return the row of a question."""
         ...
 
     def passages(self, texts: Sequence[str]) -> Iterable[Sequence[float] | Vector]:
-        """The rows of texts to be found."""
+        """Return the rows of passages."""
         ...
 
 
 class BackendEmbedder:
-    """Implements `Embedder` and `HealthChecked` with a backend that is made at the first text."""
+    """Implements `Embedder` and `HealthChecked` with a backend that is created at the first text."""
 
     def __init__(
         self, *, provider: str, model: str, dimension: int | None, prefix: str, make: Callable[[], Backend]
@@ -52,7 +51,7 @@ class BackendEmbedder:
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space of this model's vectors; loads the model where their length is not known.
+        """The space of this model's vectors; loads the model if their length is unknown.
 
         Raises:
             EmbedderUnavailable: it must be loaded and cannot be.
@@ -68,12 +67,12 @@ class BackendEmbedder:
         )
 
     def query(self, text: str) -> Vector:
-        """The vector of a question."""
+        """Return the vector of a question."""
         backend = self._loaded()
         return self._run(lambda: [backend.query(sendable(text))], 1)[0]
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts to be found."""
+        """Return the vectors of passages."""
         if not texts:
             return np.empty((0, self._known_dimension()), dtype=np.float32)
         backend = self._loaded()
@@ -98,7 +97,7 @@ class BackendEmbedder:
         try:
             with self._working:
                 rows = work()
-        except Exception as error:  # the package's own errors; their words may quote the text
+        except Exception as error:  # the package's own errors; their messages may quote the text
             raise EmbedderUnavailable(f"{who} failed with {type(error).__name__}.") from error
         found = unit_vectors(rows, texts=texts, dimension=self._dimension, who=who)
         self._dimension = found.shape[1]
@@ -112,16 +111,15 @@ class BackendEmbedder:
 
 
 def missing(what: str, error: Exception, remedy: str) -> EmbedderUnavailable:
-    """The error for a package or a model that is not there."""
+    """Return the error for a missing package or model."""
     return EmbedderUnavailable(
         f"{what} cannot be loaded: {str(error).splitlines()[0] or type(error).__name__}.", remedy=remedy
     )
 
 
-# Models of the fastembed package, which runs them through ONNX Runtime: the extra `fastembed`.
-#
-# The package would fetch a model by itself; here it may not (`local_files_only`). Fetch it once, knowingly, with
-# `python -c "from fastembed import TextEmbedding; TextEmbedding('BAAI/bge-small-en-v1.5')"`.
+# Models of the fastembed package, which uses ONNX Runtime: the extra `fastembed`. Downloads by the package are disabled
+# (`local_files_only`). Download a model once with `python -c "from fastembed import TextEmbedding;
+# TextEmbedding('BAAI/bge-small-en-v1.5')"`.
 
 _FASTEMBED_EXAMPLE: Final = "BAAI/bge-small-en-v1.5"
 _DIMENSIONS: Final = {
@@ -132,7 +130,7 @@ _DIMENSIONS: Final = {
 
 
 class FastEmbed(BackendEmbedder):
-    """The embedder for `fastembed:MODEL`. `backend` replaces the package, for tests and for models of one's own."""
+    """The embedder for `fastembed:MODEL`. `backend` replaces the package, for tests and for custom models."""
 
     def __init__(self, options: EmbedderOptions, backend: Backend | None = None) -> None:
         model = options.model_of("fastembed", _FASTEMBED_EXAMPLE)
@@ -148,7 +146,7 @@ class FastEmbed(BackendEmbedder):
 
 
 class _LoadedFastEmbed:
-    """A model that fastembed has in memory; it knows the words its models want in front."""
+    """A model loaded by fastembed, which adds the prefixes of its models itself."""
 
     def __init__(self, model: str) -> None:
         command = f"python -c \"from fastembed import TextEmbedding; TextEmbedding('{model}')\""
@@ -159,7 +157,7 @@ class _LoadedFastEmbed:
             raise missing("The package fastembed", error, remedy) from error
         try:
             self._model: Any = package.TextEmbedding(model_name=model, local_files_only=True)
-        except Exception as error:  # what a hub's client raises depends on what is missing, and on its version
+        except Exception as error:  # a hub client's exceptions depend on what is missing, and on its version
             raise missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
 
     def query(self, text: str) -> Vector:
@@ -169,11 +167,10 @@ class _LoadedFastEmbed:
         return self._model.passage_embed(texts)
 
 
-# Models of the sentence-transformers package (PyTorch): the extra `sentence-transformers`.
-#
-# The package would fetch a model by itself; here it may not (`local_files_only`), and it never runs code that comes
-# with a model. Give a directory in place of a name, or fetch the model once, knowingly, with `python -c "from
-# sentence_transformers import SentenceTransformer; SentenceTransformer('NAME')"`.
+# Models of the sentence-transformers package (PyTorch): the extra `sentence-transformers`. Downloads by the package are
+# disabled (`local_files_only`), and code that comes with a model is never run. Give a directory instead of a name, or
+# download the model once with `python -c "from sentence_transformers import SentenceTransformer;
+# SentenceTransformer('NAME')"`.
 
 _SENTENCE_TRANSFORMERS_EXAMPLE: Final = "all-MiniLM-L6-v2"
 
@@ -182,7 +179,7 @@ class SentenceTransformers(BackendEmbedder):
     """The embedder for `sentence-transformers:MODEL`, a name or a directory.
 
     `embedding_dimensions` shortens the vectors of models that were trained for that. `backend` replaces the package,
-    for tests and for models of one's own.
+    for tests and for custom models.
     """
 
     def __init__(self, options: EmbedderOptions, backend: Backend | None = None) -> None:
@@ -197,7 +194,7 @@ class SentenceTransformers(BackendEmbedder):
 
 
 class _LoadedSentenceTransformer:
-    """A model that sentence-transformers has in memory; its own prompts go in front of questions and documents."""
+    """A model loaded by sentence-transformers, which adds the model's own prompts to questions and documents."""
 
     def __init__(self, model: str, dimension: int | None) -> None:
         command = f"python -c \"from sentence_transformers import SentenceTransformer; SentenceTransformer('{model}')\""
@@ -208,7 +205,7 @@ class _LoadedSentenceTransformer:
             raise missing("The package sentence-transformers", error, remedy) from error
         try:
             self._model: Any = package.SentenceTransformer(model, local_files_only=True, truncate_dim=dimension)
-        except Exception as error:  # what a hub's client raises depends on what is missing, and on its version
+        except Exception as error:  # a hub client's exceptions depend on what is missing, and on its version
             raise missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
 
     def query(self, text: str) -> Vector:

@@ -1,4 +1,8 @@
-"""multilingual-e5-small from the ONNX file that others publish, downloaded only by `filrouge model fetch`."""
+"""multilingual-e5-small from a published ONNX file, which only `filrouge model fetch` downloads.
+
+The revision and the checksums are pinned, so the file is the same from any host. FILROUGE_MODEL_MIRROR names another
+host with the same paths, for companies without access to the default host.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,6 @@ from filrouge.providers.e5_network import Marks, Tokenizer, models_directory, st
 from filrouge.providers.embedders import sendable
 from filrouge.providers.models import EmbeddingSpace
 
-# The ONNX file of multilingual-e5-small as others publish it: what it is, where it is, and where it stands here.
-#
-# The revision and the sums are pinned, so the file is the same wherever it comes from; FILROUGE_MODEL_MIRROR names
-# another host that has the same paths, for companies without access to the first.
-
 MIRROR: Final = "FILROUGE_MODEL_MIRROR"
 NETWORK, TOKENIZER = "model_quantized.onnx", "tokenizer.json"
 
@@ -39,20 +38,20 @@ class PublishedFile:
 
     @property
     def name(self) -> str:
-        """The last part of its path, and its name here."""
+        """The last part of its path, which is also its local name."""
         return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedModel:
-    """A model that can be fetched.
+    """A model that can be downloaded.
 
     Attributes:
         host: the address in front of every path.
         repository: where it is published.
         revision: of the repository; part of the directory's name and of the space's id.
         licence: of the weights.
-        files: all that is needed of it.
+        files: all files needed to run it.
     """
 
     host: str
@@ -63,16 +62,16 @@ class PublishedModel:
 
     @property
     def name(self) -> str:
-        """The name of its directory here."""
+        """The name of its local directory."""
         return f"{self.repository.rpartition('/')[2]}-{self.revision[:12]}"
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The total size of all files in bytes."""
         return sum(file.size for file in self.files)
 
     def address(self, file: PublishedFile) -> str:
-        """Where a file is."""
+        """Return the address of a file."""
         return f"{self.host}/{self.repository}/resolve/{self.revision}/{file.path}"
 
 
@@ -97,10 +96,10 @@ _E5: Final = PublishedModel(
 
 
 def published(environ: Mapping[str, str]) -> PublishedModel:
-    """The model that `e5-fetched` runs, at the mirror if one is named.
+    """Return the model that `e5-fetched` runs, at the mirror if one is set.
 
     Raises:
-        BadConfig: the mirror's address is none.
+        BadConfig: the mirror's address is invalid.
     """
     mirror = environ.get(MIRROR, "").strip()
     if not mirror:
@@ -109,22 +108,21 @@ def published(environ: Mapping[str, str]) -> PublishedModel:
 
 
 def fetched_path(model: PublishedModel, directory: str | None = None) -> str:
-    """Where the model is, or will be."""
+    """Return the path of the model, whether or not it exists."""
     return os.path.join(directory or models_directory(), model.name)
 
 
-# multilingual-e5-small from the ONNX file that `filrouge model fetch` brings: eight bits, mean pooling.
-#
-# Texts are normalised with Unicode's NFKC and split at spaces. The model's own tokenizer does nearly the same with a
-# compiled table of characters; the two differ for rare ones (some fullwidth and zero-width forms), which are then
-# split into other pieces. Its quantisation has one scale per batch, so a text's vector depends slightly on its
-# company. The space has no calibration of its own yet: it is measured here like that of any model from outside.
+# The embedder: 8-bit weights, mean pooling. Texts are normalised with Unicode's NFKC and split at spaces. The model's
+# own tokenizer does nearly the same with a compiled table of characters. The two differ for rare characters (some
+# fullwidth and zero-width forms), which are then split into other pieces. The quantisation has one scale per batch, so
+# a text's vector depends slightly on the other texts in its batch. The space has no shipped calibration; it is measured
+# on this machine, as for any third-party model.
 
 _DIMENSION: Final = 384
 _MOST_TOKENS: Final = 512
 #: Tokens of one batch, padding included.
 _BATCH_TOKENS: Final = 512
-#: What the model's own table drops or makes a space: control characters, and marks of no width.
+#: What the model's own table removes or replaces by a space: control characters, and zero-width marks.
 _NO_TEXT: Final[Mapping[int, str]] = {
     **{number: "" for number in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if not chr(number).isspace()},
     **dict.fromkeys((*range(0x200B, 0x2010), 0xFEFF), " "),
@@ -133,7 +131,7 @@ _REMEDY: Final = "Fetch it with `filrouge model fetch`, or set `embedding_model`
 
 
 class FetchedE5:
-    """Implements `Embedder`. It never fetches: without the file it says how to get it."""
+    """Implements `Embedder`. It never downloads: without the file, it raises an error that says how to get it."""
 
     def __init__(self, model: PublishedModel | None = None, directory: str | None = None) -> None:
         self._published = model or published({})
@@ -156,13 +154,13 @@ class FetchedE5:
         )
 
     def query(self, text: str) -> Vector:
-        """The vector of a question."""
+        """Return the vector of a question."""
         model = self._loaded()
         with self._queue.question():
             return model.embed(["query: " + text], lambda: None)[0]
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts to be found."""
+        """Return the vectors of passages."""
         if not texts:
             return np.empty((0, _DIMENSION), dtype=np.float32)
         return self._loaded().embed(["passage: " + text for text in texts], self._queue.wait)
@@ -178,7 +176,7 @@ class FetchedE5:
 
 
 class _Loaded:
-    """The network and its tokenizer in memory."""
+    """The loaded network and its tokenizer."""
 
     def __init__(self, directory: str) -> None:
         self._session = session(os.path.join(directory, NETWORK), _REMEDY)
@@ -189,7 +187,7 @@ class _Loaded:
         return embed_parts(found, dimension=_DIMENSION, most_tokens=_BATCH_TOKENS, run=self._run, before=before)
 
     def _run(self, batch: list[list[int]]) -> Vectors:
-        """Unit vectors of the parts of one batch: hidden states, averaged over the tokens that are not padding."""
+        """Return unit vectors of the parts of one batch: the mean of the hidden states over tokens without padding."""
         longest = max(map(len, batch))
         ids = np.full((len(batch), longest), self._tokenizer.marks.padding, dtype=np.int64)
         mask = np.zeros((len(batch), longest), dtype=np.int64)
@@ -202,15 +200,15 @@ class _Loaded:
 
 
 def normalised(text: str) -> str:
-    """A text as the tokenizer wants it: compatible forms made one, single spaces."""
+    """Return a text as the tokenizer expects it: NFKC-normalised, with single spaces."""
     return " ".join(unicodedata.normalize("NFKC", sendable(text).translate(_NO_TEXT)).split())
 
 
 def unigram(path: str) -> Tokenizer:
-    """The tokenizer of a `tokenizer.json` with a Unigram model.
+    """Return the tokenizer of a `tokenizer.json` with a Unigram model.
 
     Raises:
-        EmbedderUnavailable: it is something else.
+        EmbedderUnavailable: the file is not such a tokenizer.
     """
     try:
         with open(path, encoding="utf-8") as file:

@@ -1,4 +1,8 @@
-"""Models behind a provider's SDK, through pydantic-ai, with the HTTP client and the JSON schemas that they need."""
+"""Language models through pydantic-ai and a provider's SDK, with their prompts and schemas.
+
+Only providers that need an SDK import this module. The SDKs cost about 100 MB of memory and seconds to import, so a
+daemon without such a provider never loads them.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +28,15 @@ from filrouge.providers.http_client import TooMuch, get, problem
 from filrouge.providers.language_models import Who, usage_of
 from filrouge.providers.models import Ask, Completion, Operation, Prompt
 
-# The prompts: one Markdown file for each question and language, so that they are read, reviewed and compared as text.
-#
-# A prompt's version is a hash of its text: a memory names the exact words that a model was asked with.
+# Prompts: one Markdown file per question and language, so that they can be read, reviewed and compared as text. A
+# prompt's version is a hash of its text, so a memory records the exact words the model received.
 
 LANGUAGES: Final = ("en", "fr")
 
 
 @cache
 def prompt(name: str, language: str) -> Prompt:
-    """The prompt of this name, in English where the language has none.
+    """Return the prompt of this name, in English if it does not exist in the language.
 
     Raises:
         KeyError: there is no prompt of this name.
@@ -46,15 +49,15 @@ def prompt(name: str, language: str) -> Prompt:
     return Prompt(text=text, version=f"{name}/{chosen}/{hashlib.sha256(text.encode()).hexdigest()[:12]}")
 
 
-# A JSON schema as OpenAI's strict mode wants it: every property required, none beside them, no defaults.
-#
-# What was optional may be null instead. Without it the schema is a wish; with it, no other answer can be generated.
+# JSON schemas for OpenAI's strict mode: every property is required, others are forbidden, and there are no defaults.
+# Optional properties may be null instead. Without strict mode the schema is only a request; with it, the model cannot
+# generate other answers.
 
 
 def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The strict form; a schema that is strict already stays as it is."""
+    """Return the strict form of a schema; a strict schema does not change."""
     kept = {key: value for key, value in schema.items() if key != "default"}
-    if isinstance(kept.get("type"), list):  # Anthropic's SDK knows one type at a time
+    if isinstance(kept.get("type"), list):  # Anthropic's SDK supports one type at a time
         kept["anyOf"] = [{"type": one} for one in kept.pop("type")]
     found = {key: value if key == "properties" else _inner(value) for key, value in kept.items()}
     if isinstance(found.get("properties"), dict):
@@ -74,15 +77,12 @@ def _inner(value: Any) -> Any:
     return [_inner(part) for part in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-# A model that is asked through pydantic-ai and the provider's own SDK; nothing else of the room loads them.
-#
-# They cost about 100 MB of memory and seconds to import, so a daemon without such a provider never does. The SDKs do
-# not try again by themselves: the cascade decides. Servers that only resemble OpenAI's differ in how an answer may be
-# asked to be JSON, so there is a ladder: by schema, as any JSON object, by words alone. Whoever refuses a rung, or
-# whose SDK does (a schema beyond its limits), is asked on the next; the one that worked is remembered for that
-# operation.
+# A model called through pydantic-ai and the provider's SDK. The SDKs do not retry; the cascade decides about that.
+# Servers that only resemble OpenAI's differ in how they can be asked for JSON, so there is a ladder: with a schema, as
+# any JSON object, by instructions only. If the server or its SDK refuses a rung (for example a schema beyond its
+# limits), the next one is tried. The rung that worked is remembered per operation.
 
-for _chatty in ("anthropic", "openai", "pydantic_ai"):  # they log whole requests at the level of debugging
+for _chatty in ("anthropic", "openai", "pydantic_ai"):  # at debug level they log whole requests
     logging.getLogger(_chatty).setLevel(logging.WARNING)
 
 _IN_WORDS: Final = "Answer with one JSON object that fits this JSON schema, and with nothing before or after it:"
@@ -90,7 +90,7 @@ _IN_WORDS: Final = "Answer with one JSON object that fits this JSON schema, and 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rung:
-    """One way to ask for JSON: by `native` schema, or `prompted`, where the model's profile adds what it can."""
+    """One way to ask for JSON: `native` with the schema, or `prompted`, with what the model's profile supports."""
 
     model: Model
     mode: Literal["native", "prompted"]
@@ -98,7 +98,7 @@ class Rung:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """Where a provider lists its models, which costs no token."""
+    """The endpoint that lists a provider's models, which uses no tokens."""
 
     address: str
     headers: Mapping[str, str]
@@ -127,11 +127,11 @@ class SdkModel:
 
     @property
     def model(self) -> str:
-        """The model's name there."""
+        """The model's name at the provider."""
         return self._who.model
 
     async def complete(self, ask: Ask) -> Completion:
-        """The answer.
+        """Return the model's answer.
 
         Raises:
             ModelUnavailable: with the cause.
@@ -146,7 +146,7 @@ class SdkModel:
         raise AssertionError("a ladder has rungs")
 
     async def check(self) -> None:
-        """Ask for the list of models.
+        """Request the list of models.
 
         Raises:
             ModelUnavailable: with the cause.
@@ -159,7 +159,7 @@ class SdkModel:
 
     async def _once(self, ask: Ask, rung: Rung) -> ModelResponse | ModelUnavailable:
         told = ask.prompt.text
-        if rung.mode == "prompted":  # one text, because not every chat template knows two system messages
+        if rung.mode == "prompted":  # one text, because not every chat template supports two system messages
             told = f"{told}\n\n{_IN_WORDS}\n{json.dumps(ask.schema)}"
         try:
             return await model_request(
@@ -175,7 +175,7 @@ class SdkModel:
                     allow_text_output=True,
                 ),
             )
-        except Exception as error:  # what libraries raise on a hostile reply has no common name: TypeError, recursion…
+        except Exception as error:  # libraries raise many types on a hostile reply: TypeError, recursion…
             return self._translated(error)
 
     def _completion(self, ask: Ask, response: ModelResponse) -> Completion:
@@ -193,7 +193,7 @@ class SdkModel:
         return self._who.completion(text, usage)
 
     def _translated(self, error: Exception) -> ModelUnavailable:
-        """Which failure a foreign error is. Its words are left out: it repeats what was sent, and what came."""
+        """Map a foreign error to a failure. Its message is left out, because it may quote the request or the reply."""
         failure = self._who.failure
         match error:
             case _ if _within(error, TooMuch):
@@ -217,7 +217,7 @@ class SdkModel:
 
 
 def _within(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether an error, or what led to it, is of this kind."""
+    """Return True if an error, or one in its chain of causes, is of this kind."""
     while error is not None:
         if isinstance(error, kind):
             return True
@@ -226,7 +226,7 @@ def _within(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 
 def _dollars(response: ModelResponse) -> float | None:
-    """The price by genai-prices; None where it does not know the model, or the tokens were not counted."""
+    """Return the price from genai-prices; None if it has no such model, or the tokens were not counted."""
     if not response.usage.input_tokens:
         return None
     try:

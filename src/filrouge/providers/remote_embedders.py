@@ -1,6 +1,7 @@
-"""Embedders behind a service: Ollama, OpenAI and whatever speaks like it, Voyage.
+"""Embedders behind an HTTP service: Ollama, OpenAI and compatible servers, Voyage.
 
-What differs between services is data; requests, retries, limits and checks are the same for all.
+The differences between services are data (`Service`). Requests, batches, retries, limits, checks and cost accounting
+are the same for all (`Wire`, `RemoteEmbedder`).
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import WINDOW_TOKENS, EmbedderOptions, sendable, unit_vectors, windows
 from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 
-# One JSON request to a server that may be slow, gone, or hostile.
+# One JSON request to a server that may be slow, unavailable or hostile.
 #
-# Every request has an end in real time, which a server that sends one byte a second cannot move; that is why it runs
-# on an event loop of its own thread, where waiting can be cancelled. Outages (no connection, 429, 5xx) are tried
-# again after a growing and uneven pause, or the pause the server asks for; a refusal (400, 401, 403, 404) never is.
-# Redirects are not followed: they would carry the texts to somebody whom nobody chose. A reply larger than the
-# question allows for is not read to its end. Keys and texts are in no message: a server may repeat either in what it
-# says.
+# Every request has a real-time deadline, which a server that sends one byte per second cannot extend. It therefore runs
+# on an event loop in its own thread, where waiting can be cancelled. Outages (no connection, 429, 5xx) are retried
+# after an exponential pause with jitter, or after the pause the server requests; refusals (400, 401, 403, 404) are
+# never retried. Redirects are not followed, because they would send the texts to a server that the user did not choose.
+# Reading stops at a reply larger than the request can need. Error messages contain no keys and no texts: a server may
+# echo either in its error.
 
 T = TypeVar("T")
 _BACK_OFF: Final = tenacity.wait_exponential(multiplier=0.2, max=8.0) + tenacity.wait_random(0.0, 0.3)
 _AGAIN: Final = frozenset({408, 425, 429})
 _MOST_SAID: Final = 200
-#: A stretch of a text this long in a server's message counts as a quotation.
+#: A run of this many characters of a text in a server's message counts as a quotation.
 _QUOTED: Final = 12
 _SHORTEST: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Patience:
-    """How long one request may take, and how long all its tries together."""
+    """The time limit of one request, and of all its attempts together."""
 
     each_seconds: float
     all_seconds: float
@@ -55,11 +56,11 @@ class Patience:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Peer:
-    """Whom to ask.
+    """The server to send requests to.
 
     Attributes:
-        name: of the provider, as a person reads it.
-        address: of its embeddings, whole.
+        name: display name of the provider.
+        address: full address of its embeddings endpoint.
         key: sent as a bearer token; empty = none.
     """
 
@@ -72,11 +73,11 @@ class Peer:
 
 
 class Refused(EmbedderUnavailable):
-    """The embedding server refused these texts, and others may pass."""
+    """The embedding server refused these texts; it may accept others."""
 
 
 class _Outage(Exception):
-    """Worth another try; `after` is the pause that the server asked for, in seconds."""
+    """A failure worth retrying; `after` is the pause that the server requested, in seconds."""
 
     def __init__(self, cause: str, after: float | None = None) -> None:
         super().__init__(cause)
@@ -84,7 +85,7 @@ class _Outage(Exception):
 
 
 class Wire:
-    """Sends JSON to one peer and reads JSON back. Safe for several threads; connections are kept."""
+    """Sends JSON to one peer and reads JSON back. Safe for several threads; connections are kept open."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -93,16 +94,16 @@ class Wire:
         self._client: httpx.AsyncClient | None = None
 
     def post(self, body: Mapping[str, Any], *, texts: Sequence[str], most_bytes: int, patience: Patience) -> Any:
-        """The reply's JSON.
+        """Return the JSON of the reply.
 
         Args:
-            body: what to send.
-            texts: what must not come back in a message.
-            most_bytes: of the reply.
-            patience: how long to wait and how often to try.
+            body: the request.
+            texts: texts that must not be quoted in an error message.
+            most_bytes: maximum size of the reply.
+            patience: time limits and number of attempts.
 
         Raises:
-            EmbedderUnavailable: with the cause; `Refused` where it lies in these texts.
+            EmbedderUnavailable: the request failed; `Refused` if the server refused these texts.
         """
         return self._run(self._within(body, texts, most_bytes, patience))
 
@@ -118,9 +119,9 @@ class Wire:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                # Proxies of the environment are for the world outside, never for this machine.
+                # Proxies from the environment are never used for addresses on this machine.
                 outside = not is_loopback(self.peer.address)
-                # The list of authorities takes 50 ms to read, and plain HTTP on this machine needs none.
+                # Loading the CA certificates takes 50 ms, and plain HTTP on this machine does not need them.
                 verify = outside or self.peer.address.startswith("https:")
                 self._client = httpx.AsyncClient(trust_env=outside, verify=verify, follow_redirects=False)
                 Thread(target=_turn, args=(self._loop,), name="filrouge-embedding", daemon=True).start()
@@ -151,7 +152,7 @@ class Wire:
 
     async def _once(self, content: bytes, texts: Sequence[str], most_bytes: int, seconds: float) -> Any:
         assert self._client is not None
-        # Without compression a reply is as large as what is received, and no small one unpacks to gigabytes.
+        # Without compression, a small reply cannot unpack to gigabytes.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if self.peer.key:
             headers["Authorization"] = f"Bearer {self.peer.key}"
@@ -189,7 +190,7 @@ class Wire:
             ) from error
 
     def _problem(self, response: httpx.Response, said: str) -> Exception:
-        """What a status means: an outage, a refusal of these texts, or one that somebody has to mend."""
+        """Map a status to an error: an outage, a refusal of these texts, or a problem that the user must fix."""
         status = response.status_code
         told = f": {said}" if said else ""
         if "insufficient_quota" in said:
@@ -198,7 +199,7 @@ class Wire:
             )
         if status in _AGAIN or status >= 500:
             return _Outage(f"answered {status}{told}", _asked_pause(response.headers.get("Retry-After", "")))
-        if status in (401, 403):  # a server may repeat the key it was given, so its words are left out
+        if status in (401, 403):  # a server may echo the key, so its message is left out
             cause = "does not accept the key" if self.peer.key else "wants a key"
             return EmbedderUnavailable(f"{self.peer} {cause} ({status}).", remedy="Set the right key; see the guide.")
         if status == 404:
@@ -214,7 +215,7 @@ class Wire:
         return Refused(f"{self.peer} refused the request ({status}){told}.", remedy="Check `embedding_model`.")
 
     def _clean(self, said: str, texts: Sequence[str]) -> str:
-        """A server's words on one line, without the key; nothing where they quote a text."""
+        """Return a server's message on one line, without the key; empty if it quotes one of the texts."""
         said = " ".join(said.split())
         for text in texts:
             flat = " ".join(text.split())
@@ -233,7 +234,7 @@ def _turn(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         left = asyncio.all_tasks(loop)
-        for task in left:  # whoever waits for them is told
+        for task in left:  # callers waiting for a task get a cancellation
             task.cancel()
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_default_executor())
@@ -247,7 +248,7 @@ def _pause(state: tenacity.RetryCallState) -> float:
 
 
 def _asked_pause(header: str) -> float | None:
-    """Seconds of a Retry-After: a number, or the date when to come back."""
+    """Return the seconds of a Retry-After header, which is a number or a date."""
     try:
         return max(0.0, float(header))
     except ValueError:
@@ -260,7 +261,7 @@ def _asked_pause(header: str) -> float | None:
 
 
 def _message(reply: bytes) -> str:
-    """What an error's body says: `{"error": {"message", "code"}}`, `{"error": "…"}` or `{"detail": "…"}`."""
+    """Return the message in an error body: `{"error": {"message", "code"}}`, `{"error": "…"}` or `{"detail": "…"}`."""
     try:
         found: Any = json.loads(reply)
         said: Any = found.get("error") or found.get("detail") or ""
@@ -271,26 +272,26 @@ def _message(reply: bytes) -> str:
     return said.strip()
 
 
-# The two shapes in which services answer: OpenAI's, which Voyage and many servers share, and Ollama's.
+# The two reply formats: OpenAI's, which Voyage and many servers share, and Ollama's.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawAnswer:
-    """The lists of numbers in a reply, in the order of the texts, and the tokens it counted (None: it did not)."""
+    """The raw vectors of a reply, in the order of the texts, and its token count (None: not reported)."""
 
     vectors: Sequence[Any]
     tokens: int | None
 
 
 def of_openai(reply: Any) -> RawAnswer:
-    """From `{"data": [{"index", "embedding"}], "usage": {"prompt_tokens" or "total_tokens"}}`.
+    """Parse `{"data": [{"index", "embedding"}], "usage": {"prompt_tokens" or "total_tokens"}}`.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: it has another shape.
     """
     items = list(reply["data"])
     places = [item.get("index") for item in items]
-    if any(place is not None for place in places):  # some servers answer in the order in which they finish
+    if any(place is not None for place in places):  # some servers return items in order of completion
         if sorted(places) != list(range(len(items))):
             raise ValueError("places are missing or double")
         items.sort(key=lambda item: item["index"])
@@ -302,7 +303,7 @@ def of_openai(reply: Any) -> RawAnswer:
 
 
 def of_ollama(reply: Any) -> RawAnswer:
-    """From `{"embeddings": [[…]], "prompt_eval_count"}`.
+    """Parse `{"embeddings": [[…]], "prompt_eval_count"}`.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: it has another shape.
@@ -311,26 +312,24 @@ def of_ollama(reply: Any) -> RawAnswer:
 
 
 def _count(given: Any) -> int | None:
-    """A number of tokens; nothing where the server says 0, which some do for everything."""
+    """Return a token count; None for 0, which some servers always report."""
     return given if isinstance(given, int) and given > 0 else None
 
 
-# What differs between embedding services, as data: where, which model, what fits into a request, what it costs.
-#
-# Everything else (batches, retries, checks, cost) is the same for all and stands in `embedder`. Some models were
-# trained with words in front of questions or texts; where the server does not add them itself they are added here,
-# and they are part of the space's id.
+# The differences between embedding services, as data: address, model, request limits, price. Some models were trained
+# with prefixes before questions or texts. If the server does not add them, they are added here; they are part of the
+# space's id.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fits:
-    """What one request may hold.
+    """The limits of one request.
 
     Attributes:
-        texts: how many. Fewer than the services allow (OpenAI 2,048, Voyage 1,000), so that a reply of the
-            longest vectors stays within some ten megabytes.
-        tokens: of all texts together, as the service says it.
-        window: estimated tokens of one text; a longer one is embedded in parts, whose mean is its vector.
+        texts: maximum number of texts. Lower than the services allow (OpenAI 2,048, Voyage 1,000), so that a reply with
+            the longest vectors stays within about ten megabytes.
+        tokens: maximum tokens of all texts together, as documented by the service.
+        window: maximum estimated tokens of one text; a longer text is embedded in parts, and its vector is their mean.
     """
 
     texts: int
@@ -340,7 +339,7 @@ class Fits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prefixes:
-    """Words in front of what is embedded, and the short name they have in a space's id."""
+    """The prefixes of questions and texts, and their short name in a space's id."""
 
     name: str
     query: str = ""
@@ -366,15 +365,15 @@ class Service:
 
     Attributes:
         provider: its name in `embedding_model` and in the space's id.
-        peer: whom to ask.
-        model: its name there.
-        dimension: length of its vectors; None = to be learned by asking.
-        fits: what one request may hold.
-        prefixes: words that are put in front here.
-        input_type: the name of what the server itself puts in front, for the space's id; empty = nothing.
-        dollars: per million tokens; None = not known; 0 = it costs nothing.
-        body: the request for texts; the flag says that they are questions.
-        read: the answer in a reply; what it raises on another shape is caught.
+        peer: the server.
+        model: the model's name at the service.
+        dimension: length of its vectors; None = found out by a request.
+        fits: the limits of one request.
+        prefixes: prefixes that are added here.
+        input_type: the name, in the space's id, of prefixes that the server adds itself; empty = none.
+        dollars: price per million tokens; None = unknown; 0 = free.
+        body: builds the request for texts; the flag is True for questions.
+        read: parses a reply; its exceptions for other formats are caught.
     """
 
     provider: str
@@ -390,26 +389,26 @@ class Service:
 
 
 def prefixes_of(model: str) -> Prefixes:
-    """The words that a well-known open model was trained with, by a part of its name."""
+    """Return the prefixes that a well-known open model was trained with, matched by part of its name."""
     name = model.casefold()
     return next((prefixes for part, prefixes in _KNOWN_PREFIXES.items() if part in name), NO_PREFIXES)
 
 
-# An embedder behind a service: batches that fit, answers that are checked, costs that are counted.
+# An embedder behind a service: batches within the limits, checked replies, counted costs.
 #
-# The length of the vectors is known for known models, or set; else one short text is embedded to learn it. From then
-# on it is fixed: a server that answers with another length has another model, and nothing of what it says is used. A
-# call succeeds whole or not at all. Texts are made sendable (no lone surrogates, no NUL), and an empty one is sent as
-# a full stop, since services refuse empty texts.
+# The vector length is known for known models, or is set; otherwise one short text is embedded to find it out. From then
+# on it is fixed: a server that answers with another length has another model, and its reply is rejected. A call
+# succeeds completely or not at all. Lone surrogates and NUL are removed from texts, and an empty text is sent as a full
+# stop, because services refuse empty texts.
 
 _CHECK_SECONDS: Final = 5.0
 _PROBE: Final = "ready?"
-#: No service has longer vectors today; only their length before it is known is bounded by it.
+#: No service has longer vectors today; this bounds a reply only while the length is unknown.
 _LONGEST_VECTOR: Final = 8192
-#: A number as JSON, with its comma and some air.
+#: Bytes per number in JSON, with its comma and some margin.
 _BYTES_A_NUMBER: Final = 32
 _ENVELOPE_BYTES: Final = 64 * 1024
-#: Three questions of two seconds: a prompt waits for a dead server six seconds in all.
+#: Three questions of two seconds: a dead server delays a prompt by six seconds in total.
 _FAILURES: Final = 3
 
 
@@ -437,7 +436,7 @@ class RemoteEmbedder:
         """The space of these vectors.
 
         Raises:
-            EmbedderUnavailable: the length of the vectors is neither known nor set, and the service does not answer.
+            EmbedderUnavailable: the vector length is neither known nor set, and the service does not answer.
         """
         service, dimension = self._service, self._known_dimension()
         words = service.input_type or service.prefixes.name
@@ -452,25 +451,25 @@ class RemoteEmbedder:
 
     @property
     def usage(self) -> EmbeddingUsage:
-        """What this embedder has cost since it was made."""
+        """The cost of this embedder since it was created."""
         with self._counting:
             return self._usage
 
     def query(self, text: str) -> Vector:
-        """The vector of a question, within the seconds a question may take."""
+        """Return the vector of a question, within the time limit for questions."""
         return self._embed([text], question=True)[0]
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts to be found."""
+        """Return the vectors of passages."""
         if not texts:
             return np.empty((0, self._known_dimension()), dtype=np.float32)
         return self._embed(texts, question=False)
 
     def check(self) -> None:
-        """Embed one short text, however many failures there were; a success ends the rest.
+        """Embed one short text, regardless of the circuit breaker; a success closes the breaker.
 
         Raises:
-            EmbedderUnavailable: with the cause.
+            EmbedderUnavailable: the request failed.
         """
         patience = Patience(each_seconds=_CHECK_SECONDS, all_seconds=_CHECK_SECONDS, tries=2)
         found = self._ask([_PROBE], patience=patience, question=False)
@@ -495,7 +494,7 @@ class RemoteEmbedder:
             )
 
     def _embed(self, texts: Sequence[str], *, question: bool) -> Vectors:
-        """Vectors of whole texts: of a long one the mean of its parts, weighted by their length."""
+        """Return vectors of whole texts; the vector of a long text is the mean of its parts, weighted by length."""
         dimension = self._known_dimension()
         self._enter()
         prefixes = self._service.prefixes
@@ -515,10 +514,10 @@ class RemoteEmbedder:
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
 
     def _batches(self, sizes: Sequence[int]) -> Generator[tuple[int, int]]:
-        """From where to where a request goes, each within what the service takes; sizes are bytes of UTF-8.
+        """Yield the start and end of each batch within the limits of the service; sizes are bytes of UTF-8.
 
-        No tokenizer is at hand, so two bytes count as a token: ordinary text has three to four of them, and what has
-        fewer (emoji) does not come in hundreds of thousands.
+        There is no tokenizer here, so two bytes count as one token. Ordinary text has three to four bytes per token.
+        Text with fewer (emoji) does not occur in hundreds of thousands of characters.
         """
         fits = self._service.fits
         start = tokens = 0
@@ -531,7 +530,7 @@ class RemoteEmbedder:
             yield start, len(sizes)
 
     def _ask(self, texts: Sequence[str], *, patience: Patience, question: bool) -> Vectors:
-        """One request, checked and counted; its failure counts for the breaker unless it lies in the texts."""
+        """Send one checked and counted request; a failure counts for the breaker unless the texts were refused."""
         most_bytes = _ENVELOPE_BYTES + len(texts) * (self._dimension or _LONGEST_VECTOR) * _BYTES_A_NUMBER
         try:
             reply = self._wire.post(
@@ -554,7 +553,7 @@ class RemoteEmbedder:
                 f"{self._who} answered with something that is no list of vectors.",
                 remedy="Check `embedding_url`: an embedding server of this kind must stand there.",
             ) from error
-        self._count(texts, raw.tokens)  # paid for, whatever it is worth
+        self._count(texts, raw.tokens)  # the request was paid for, even if the vectors are rejected below
         return unit_vectors(raw.vectors, texts=len(texts), dimension=self._dimension, who=self._who)
 
     def _count(self, texts: Sequence[str], counted: int | None) -> None:
@@ -573,11 +572,11 @@ class RemoteEmbedder:
             self._spent(cost)
 
 
-# Models that run in Ollama, on this machine or another of one's own. No key, no cost.
+# Models that run in Ollama, on this machine or another one of the user. No key, no cost.
 #
-# The address is `embedding_url`, else OLLAMA_URL, else http://localhost:11434. Ollama cuts what a model cannot read,
-# and some read no more than 512 tokens, so long texts are sent in parts. A model unused for a while is loaded again,
-# which can take longer than a question may wait: recall goes by words until it is there.
+# The address is `embedding_url`, else OLLAMA_URL, else http://localhost:11434. Ollama truncates texts that are too long
+# for a model, and some models read only 512 tokens, so long texts are sent in parts. Ollama reloads a model that was
+# not used for a while. This can take longer than a question may wait; until then recall uses words only.
 
 _OLLAMA_HOME: Final = "http://localhost:11434"
 _OLLAMA_DIMENSIONS: Final[Mapping[str, int]] = {
@@ -591,7 +590,7 @@ _OLLAMA_FITS: Final = Fits(texts=32, tokens=16_000, window=WINDOW_TOKENS)
 
 
 def ollama_embedder(options: EmbedderOptions) -> RemoteEmbedder:
-    """The embedder for `ollama:MODEL`.
+    """Return the embedder for `ollama:MODEL`.
 
     Raises:
         BadConfig: no model, or no usable address.
@@ -624,10 +623,9 @@ def ollama_embedder(options: EmbedderOptions) -> RemoteEmbedder:
     return RemoteEmbedder(service, options)
 
 
-# OpenAI's embeddings, and every server that speaks the same: LM Studio, vLLM, llama.cpp, a company's gateway.
-#
-# Without an address the texts go to OpenAI, and OPENAI_API_KEY is needed. With one (`embedding_url`) they go there
-# and nowhere else; the key goes along if it is set, but never unencrypted to another machine.
+# OpenAI's embeddings, and compatible servers: LM Studio, vLLM, llama.cpp, a company's gateway. Without an address the
+# texts go to OpenAI, and OPENAI_API_KEY is required. With one (`embedding_url`) they go only there; the key is sent if
+# it is set, but never unencrypted to another machine.
 
 _OPENAI_HOME: Final = "https://api.openai.com/v1"
 _OPENAI_KEY: Final = "OPENAI_API_KEY"
@@ -636,16 +634,16 @@ _OPENAI_DIMENSIONS: Final[Mapping[str, int]] = {
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
-#: Dollars for a million tokens, as OpenAI published them in 2026.
+#: Dollars per million tokens, as published by OpenAI in 2026.
 _OPENAI_DOLLARS: Final[Mapping[str, float]] = {"text-embedding-3-small": 0.02, "text-embedding-3-large": 0.13}
-#: OpenAI: 8,191 tokens a text, 300,000 a request. A window of 4,000 estimated ones is well below.
+#: OpenAI: 8,191 tokens per text, 300,000 per request. A window of 4,000 estimated tokens is well below.
 _OPENAI_FITS: Final = Fits(texts=256, tokens=300_000, window=4_000)
-#: A server at home: models of 512 tokens are common there, and it may have little memory.
+#: A self-hosted server: models with 512 tokens are common there, and memory may be limited.
 _FITS_ELSEWHERE: Final = Fits(texts=64, tokens=32_000, window=WINDOW_TOKENS)
 
 
 def openai_embedder(options: EmbedderOptions) -> RemoteEmbedder:
-    """The embedder for `openai:MODEL`.
+    """Return the embedder for `openai:MODEL`.
 
     Raises:
         BadConfig: no model, no key for OpenAI itself, or no usable address.
@@ -689,13 +687,13 @@ def _service(peer: Peer, model: str, options: EmbedderOptions, *, at_home: bool)
 
 
 def _embeddings(address: str) -> str:
-    """The whole address: servers are named with or without `/v1`, and with or without what follows it."""
+    """Return the full address; servers are given with or without `/v1`, and with or without `/embeddings`."""
     if address.endswith("/embeddings"):
         return address
     return f"{address}/embeddings" if urlsplit(address).path else f"{address}/v1/embeddings"
 
 
-# Voyage AI's embeddings. Voyage is told what is a question and what a document, and adds its own words in front.
+# Voyage AI's embeddings. Requests state whether a text is a query or a document, and Voyage adds its own prefixes.
 
 _VOYAGE_HOME: Final = "https://api.voyageai.com/v1"
 _VOYAGE_KEY: Final = "VOYAGE_API_KEY"
@@ -703,10 +701,10 @@ _VOYAGE_DIMENSIONS: Final[Mapping[str, int]] = dict.fromkeys(
     ("voyage-4-large", "voyage-4", "voyage-4-lite", "voyage-3-large", "voyage-3.5", "voyage-3.5-lite", "voyage-code-3"),
     1024,
 )
-#: Dollars for a million tokens, as Voyage published them in 2026.
+#: Dollars per million tokens, as published by Voyage in 2026.
 _VOYAGE_DOLLARS: Final[Mapping[str, float]] = {"voyage-3.5": 0.06, "voyage-3.5-lite": 0.02}
 _LONGEST: Final = 4_000
-#: Tokens of one request: 120,000 for the large and the special models, more for others.
+#: Maximum tokens per request: 120,000 for the large and the specialised models, more for others.
 _TOKENS: Final = 120_000
 _MORE_TOKENS: Final[Mapping[str, int]] = {
     "voyage-4": 320_000,
@@ -717,7 +715,7 @@ _MORE_TOKENS: Final[Mapping[str, int]] = {
 
 
 def voyage_embedder(options: EmbedderOptions) -> RemoteEmbedder:
-    """The embedder for `voyage:MODEL`.
+    """Return the embedder for `voyage:MODEL`.
 
     Raises:
         BadConfig: no model, no key, or no usable address.

@@ -1,4 +1,12 @@
-"""The language models that the settings name, run on one event loop within the budget of the day."""
+"""The configured language models, run on one event loop within the daily budget.
+
+Callers are ordinary threads that wait for the answer; calls of several threads run concurrently. Nothing is built, and
+no provider library is loaded, before the first question. A changed provider setting takes effect with the next
+question.
+
+The daily cap is hard. Before a question is sent, its maximum cost over all models that may be tried is reserved. The
+reservation is released after the actual cost is recorded.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +31,11 @@ from filrouge.providers.models import OPERATIONS, Ask, Completion, Operation, Us
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.executors import ReaderPool, WriterLane
 
-# The models that are asked: built from the settings, run on one event loop, within the budget of the day.
-#
-# Whoever asks is a plain thread and waits; the calls of several run side by side. Nothing is built, and no library of
-# a provider is loaded, before the first question. Another provider in the settings takes over with the next question.
-#
-# The cap of a day is hard: before a question goes out, the most that it can cost is set aside, for every model that
-# may be tried; what it did cost is entered before that is released.
-
 T = TypeVar("T")
 
-#: Providers that are no models: the rules understand, or nobody does.
+#: Values of `extract_provider` without a model: rules extract statements, or extraction is off.
 NO_MODEL: Final = frozenset({"", "heuristic", "off"})
-_CHARACTERS_PER_TOKEN: Final = 3  # on the safe side: French prose and code have less than four
+_CHARACTERS_PER_TOKEN: Final = 3  # a conservative value: French prose and code have less than four
 _CHECK_SECONDS: Final = 8.0
 _HEALTH_SECONDS: Final = 30.0
 _STOPPING: Final = "Filrouge is stopping."
@@ -43,12 +43,12 @@ _STOPPING: Final = "Filrouge is stopping."
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Panel:
-    """The models that the settings name.
+    """The configured models.
 
     Attributes:
-        others: for single operations.
-        tries: how many models one question may be put to.
-        price: the most that so many input and output tokens cost in dollars, None where a price is not known.
+        others: models for single operations.
+        tries: the maximum number of models tried for one question.
+        price: returns the maximum cost in dollars of a number of input and output tokens; None if a price is unknown.
     """
 
     model: LanguageModel
@@ -57,21 +57,21 @@ class Panel:
     price: Callable[[int, int], float | None] = lambda _in, _out: None
 
     def of(self, operation: Operation) -> LanguageModel:
-        """Who is asked for this."""
+        """Return the model for this operation."""
         return self.others.get(operation, self.model)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
-    """When models are asked, in seconds.
+    """The timing of model calls, in seconds.
 
     Attributes:
-        after_reply: from an agent's reply to the reading of it; by then the host's transcript has come in, and a quick
-            next turn is read with it.
-        quiet: from the last thing said, where no reply came, and in light mode always.
-        rest: how long nobody is asked after no model answered.
-        breaker: how long one model is left alone that failed again and again.
-        related: how long an answer is of use to whether a prompt belongs to a thread (THR-3).
+        after_reply: delay from an agent's reply to its extraction. By then the host's transcript has been read, and a
+            quick next turn is included.
+        quiet: delay after the last message if there was no reply, and always in light mode.
+        rest: how long no model is called after none has answered.
+        breaker: how long a model that keeps failing is not called.
+        related: time limit for deciding whether a prompt belongs to a thread (THR-3).
     """
 
     after_reply: float = 5.0
@@ -85,7 +85,7 @@ BuildPanel = Callable[[Settings, Mapping[str, str], Pace], Panel]
 
 
 class Models:
-    """Asks models, for any thread."""
+    """Sends requests to the models, for any thread."""
 
     def __init__(
         self,
@@ -116,10 +116,10 @@ class Models:
         self._closed = False
 
     def panel(self, settings: Settings) -> Panel | None:
-        """Who is asked under these settings; None where no model is.
+        """Return the models for these settings; None if no model is set.
 
         Raises:
-            BadConfig: the settings name a provider that cannot be built; says what is wrong.
+            BadConfig: the settings name a provider that cannot be built; the message gives the reason.
         """
         if settings.extract_provider in NO_MODEL:
             return None
@@ -140,10 +140,10 @@ class Models:
             return self._panel
 
     def ask(self, ask: Ask, settings: Settings) -> Completion:
-        """Put a question to the model of its operation, and enter what it cost.
+        """Send a request to the model for its operation, and record its cost.
 
         Raises:
-            ModelUnavailable: nobody answers, or no model is set.
+            ModelUnavailable: no model answers, or none is set.
             OverBudget: the day's budget does not allow it.
             BadConfig: the settings name a provider that cannot be built.
         """
@@ -162,7 +162,7 @@ class Models:
             return done
 
     def health(self, settings: Settings) -> str:
-        """`healthy`, `unhealthy: why`, or `error: what is wrong with the settings`; asked twice a minute at most."""
+        """Return `healthy`, `unhealthy: REASON`, or `error: SETTINGS PROBLEM`; checked at most twice a minute."""
         try:
             panel = self.panel(settings)
         except BadConfig as error:
@@ -185,7 +185,7 @@ class Models:
         return found
 
     def close(self) -> None:
-        """Give up what is being asked, and end every connection."""
+        """Cancel running requests, and close all connections."""
         with self._starting:
             self._closed = True
             loop = self._loop
@@ -217,7 +217,7 @@ class Models:
 
     @contextmanager
     def _set_aside(self, ask: Ask, panel: Panel, settings: Settings) -> Generator[None]:
-        """Hold back the most that a question can cost until what it did cost is entered."""
+        """Reserve the maximum cost of a question until its actual cost is recorded."""
         said = len(ask.prompt.text) + len(ask.text) + len(json.dumps(ask.schema))
         asked = math.ceil(said / _CHARACTERS_PER_TOKEN) * panel.tries
         answered = ask.most_tokens * panel.tries
@@ -255,7 +255,7 @@ async def _close(panel: Panel) -> None:
 
 
 def _key(settings: Settings) -> tuple[object, ...]:
-    """What of the settings makes another panel."""
+    """Return the settings that require a new panel when they change."""
     return (
         settings.extract_provider,
         settings.mode,
@@ -266,9 +266,9 @@ def _key(settings: Settings) -> tuple[object, ...]:
     )
 
 
-# The models that the settings name, put together: one for all questions, others behind it, others for single ones.
+# Building a panel: one cascade for all operations, and separate cascades for single ones.
 
-#: The last resort of every cascade, whether it is named or not.
+#: The rules are always the last resort, so this name is ignored in a cascade.
 _RULES: Final = "heuristic"
 
 
@@ -276,7 +276,7 @@ def panel(settings: Settings, environ: Mapping[str, str], pace: Pace) -> Panel:
     """Build the models that the settings name.
 
     Raises:
-        BadConfig: a name, key, path or address does not fit; names what is wrong.
+        BadConfig: a name, key, path or address is invalid; the message gives the problem.
     """
     first = _options(settings, environ, settings.extract_provider, settings.llm_model, url=settings.llm_url)
     behind = [_named(settings, environ, one, "llm_cascade") for one in settings.llm_cascade if one.strip() != _RULES]
@@ -336,7 +336,7 @@ def _operation(name: str) -> Operation:
 
 
 def _dearest(models: Sequence[LanguageModel], input_tokens: int, output_tokens: int) -> float | None:
-    """The price at the dearest of these models; None where one has no known price."""
+    """Return the price with the most expensive of these models; None if one has no known price."""
     prices = [dollars(one.provider, one.model, input_tokens, output_tokens) for one in models]
     known = [price for price in prices if price is not None]
     return max(known) if len(known) == len(prices) else None

@@ -1,4 +1,4 @@
-"""What is told of the models: who is asked, whether it answers, and what was spent (LLM-1, LLM-3)."""
+"""The status report of the language models: provider, health, and cost (LLM-1, LLM-3)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DAYS = 30
 
 
 def extract_status(parts: Parts) -> dict[str, Any]:
-    """The body of `GET /extract/status`: `enabled` is false where nothing is understood, and then nothing else is said.
+    """Return the body of `GET /extract/status`; if extraction is off, only `enabled: false`.
 
-    `status` is `healthy`, `unhealthy: why` or `error: what is wrong with the settings`; without a provider the rules
-    understand, and they are always healthy.
+    `status` is `healthy`, `unhealthy: REASON` or `error: SETTINGS PROBLEM`. Without a provider, rules extract
+    statements, and the status is always healthy.
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     if settings.extract_provider == "off":
@@ -30,7 +30,7 @@ def extract_status(parts: Parts) -> dict[str, Any]:
         panel = parts.models.panel(settings)
         model = panel.model.model if panel else "rules"
     except BadConfig:
-        pass  # its health says what is wrong
+        pass  # its health gives the reason
     return {
         "enabled": True,
         "provider": provider,
@@ -61,5 +61,5 @@ def _told(parts: Parts, tx: Tx) -> dict[str, Any]:
 
 
 def dead_letters(tx: Tx) -> list[dict[str, Any]]:
-    """The answers that nobody could read, newest first."""
+    """Return the unreadable answers, newest first."""
     return Readings(tx).unreadable()

@@ -1,7 +1,8 @@
-"""What models cost: one row for each answer, by operation, provider, model and day (UTC).
+"""The cost of language models: one row per answer, by operation, provider, model and day (UTC).
 
-What recall adds to prompts is here, too, marked as that (operation `recall`): one row for each day and channel. The
-agent's own model is paid for it, by whoever runs the agent, so it counts neither to the budget nor among our calls.
+Tokens that recall adds to prompts are recorded too, under the operation `recall`: one row per day and channel. The
+agent's own model reads those tokens, at the expense of the user of that agent, so they count neither towards the budget
+nor as calls of Filrouge.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from filrouge.core.clock import to_text
 from filrouge.core.protocols import Tx
 from filrouge.providers.models import Operation, Usage
 
-#: The operation under which the tokens stand that recall adds.
+#: The operation under which tokens added by recall are recorded.
 RECALL: Final = "recall"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spent:
-    """What a day has cost so far.
+    """The cost of a day so far.
 
     Attributes:
-        unpriced: entries whose price nobody knows; they are not in `dollars`.
+        unpriced: entries with unknown price; they are not included in `dollars`.
     """
 
     tokens: int
@@ -34,35 +35,35 @@ class Spent:
 
 
 class LlmUsage:
-    """The ledger of one database."""
+    """The usage records of one database."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def add(self, operation: Operation, spent: Mapping[tuple[str, str], Usage], at: datetime) -> None:
-        """Enter what one question cost, whoever was tried for it."""
+        """Record the cost of one question, for every model that was tried."""
         for (provider, model), usage in spent.items():
             self._enter(operation, provider, model, usage, at)
 
     def recalled(self, channel: str, tokens: int, at: datetime) -> None:
-        """Enter what one recall added to a prompt."""
+        """Record the tokens that one recall added to a prompt."""
         if self._tx.run("usage.recalled", {"day": day_of(at), "channel": channel, "tokens": tokens}):
             return
         usage = Usage(calls=1, input_tokens=tokens, estimated=True, dollars=None)
         self._enter(RECALL, "", channel, usage, at)
 
     def by_channel(self, since: datetime) -> list[dict[str, Any]]:
-        """What recall added by day and channel from that day on, the newest day first."""
+        """Return the tokens added by recall per day and channel since that day, newest day first."""
         return self._tx.all("usage.by_channel", {"since": day_of(since)})
 
     def spent(self, at: datetime) -> Spent:
-        """What the day of this moment has cost."""
+        """Return the cost of the day that contains this time."""
         row = self._tx.one("usage.of_day", {"day": day_of(at)})
         assert row is not None
         return Spent(tokens=row["tokens"], dollars=row["dollars"], calls=row["calls"], unpriced=row["unpriced"])
 
     def by_model(self, since: datetime) -> list[dict[str, Any]]:
-        """Sums by day, operation and model from that day on, the newest day first."""
+        """Return sums per day, operation and model since that day, newest day first."""
         return self._tx.all("usage.by_model", {"since": day_of(since)})
 
     def _enter(self, operation: str, provider: str, model: str, usage: Usage, at: datetime) -> None:
@@ -84,5 +85,5 @@ class LlmUsage:
 
 
 def day_of(at: datetime) -> str:
-    """The day that a moment counts to: `2026-03-01`, in UTC."""
+    """Return the UTC day of a time: `2026-03-01`."""
     return to_text(at)[:10]

@@ -1,4 +1,9 @@
-"""Room on the disk: a reserve for what makes room, and whether what is told can be stored."""
+"""Disk space: a reserve file that lets deletion work on a full disk, and whether writes work.
+
+SQLite needs space to delete. On a full disk, forgetting and retention delete the reserve file (the ballast) and
+continue. Capture never uses it; otherwise it would be gone when deletion needs it. It is written again once there is
+space. `write_state` reports whether the home is writable: a daemon that can only read looks healthy otherwise.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +19,11 @@ from filrouge.core.errors import CannotWrite, FilrougeError
 from filrouge.core.paths import BALLAST, inside, open_own
 from filrouge.runtime.services import Parts
 
-# Ballast: a file that holds nothing, so that a full disk still has room for what makes room.
-#
-# SQLite needs space to delete. Where the disk is full, forgetting and retention throw the ballast overboard and go
-# on; capture never touches it, or it would be gone by then. It is taken aboard again once there is space.
+# The reserve file.
 
 _LOG = logging.getLogger(__name__)
 BYTES: Final = 8_000_000
-#: On a disk with less space than this, ballast would be the burden.
+#: With less free space than this, no reserve file is written.
 LEAST_FREE: Final = 4 * BYTES
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
@@ -29,17 +31,17 @@ T = TypeVar("T")
 
 
 def keep(home: str) -> bool:
-    """Take ballast aboard if there is none and enough space; whether there is some afterwards."""
+    """Write the reserve file if it is missing and there is enough space; whether it exists afterwards."""
     path = inside(home, BALLAST)
     with suppress(FileNotFoundError):
         if os.path.getsize(path) == BYTES:
             return True
-        os.unlink(path)  # a process ended while it wrote it
+        os.unlink(path)  # a process ended while writing it
     if shutil.disk_usage(home).free < LEAST_FREE:
         return False
     with suppress(OSError):
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            if hasattr(os, "posix_fallocate"):  # else a file system that compresses gives noughts no room
+            if hasattr(os, "posix_fallocate"):  # a compressing file system allocates no space for zeros
                 os.posix_fallocate(file.fileno(), 0, BYTES)
             file.write(bytes(BYTES))
         return True
@@ -48,7 +50,7 @@ def keep(home: str) -> bool:
 
 
 def release(home: str) -> bool:
-    """Throw the ballast overboard; False where there was none."""
+    """Delete the reserve file; False if there was none."""
     try:
         os.unlink(inside(home, BALLAST))
     except FileNotFoundError:
@@ -58,13 +60,13 @@ def release(home: str) -> bool:
 
 
 def with_room(home: str, act: Callable[[], T]) -> T:
-    """Do what makes room; where the disk is too full even for that, release the ballast and do it again.
+    """Run `act`, which frees space; if the disk is full, delete the reserve file and run it again.
 
     Args:
-        act: leaves nothing half done where it raises.
+        act: must leave nothing half done when it raises.
 
     Raises:
-        CannotWrite: there is no room all the same.
+        CannotWrite: there is still no space.
     """
     try:
         return _told(act)
@@ -83,16 +85,16 @@ def _told(act: Callable[[], T]) -> T:
         raise CannotWrite(f"The disk is full: {error.strerror}.") from error
 
 
-# Whether what is told can be stored: a daemon that only reads looks well until somebody asks for what it lost.
+# Whether writes work.
 
 _PROBE_BYTES: Final = 4096
 
 
 def write_state(parts: Parts, *, probe: bool = False) -> dict[str, Any]:
-    """`works`, and where it does not, `cause` and `next`, each empty otherwise.
+    """`works`, and if it is False, `cause` and `next`; both are empty otherwise.
 
     Args:
-        probe: write a small file too, so that a full disk is seen before the next event meets it.
+        probe: also write a small file, to detect a full disk before the next event does.
     """
     failed = parts.writer.failure
     if (probe or failed is not None) and (cause := _refused(parts.home)):
@@ -108,7 +110,7 @@ def write_state(parts: Parts, *, probe: bool = False) -> dict[str, Any]:
 
 
 def _refused(home: str) -> str:
-    """Why a file of the home cannot be written; empty where it can."""
+    """Why a file in the home cannot be written; empty if it can."""
     path = inside(home, f".probe-{os.getpid()}-daemon")
     try:
         handle = open_own(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -1,10 +1,10 @@
-"""Lanes: which thread does what.
+"""Executors: one writer thread, a reader pool, and a pool for long computations.
 
-SQLite has one writer, so there is one writing thread. It takes what is waiting, about 64 writes, and commits
-them together: one fsync serves them all, and nobody is told "done" before it returned. A write that fails
-rolls back alone. What nobody waits for, the work of jobs, lets everybody else pass: it is committed as soon as
-somebody comes, and goes on behind them. Reads run on a small pool, a connection for each thread; what computes long
-has a pool of its own, so that nobody who writes or reads a row stands behind it.
+SQLite allows one writer, so one thread does all writes. It takes up to 64 waiting writes and commits them together:
+one fsync serves all of them, and a future completes only after the commit. A write that fails is rolled back alone.
+Patient writes (those of jobs) yield: their batch is committed as soon as another write arrives, and they continue
+after it. Reads run on a small pool with one connection per thread. Long computations have their own pool, so that
+they never delay other reads.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from filrouge.core.protocols import Database, Tx
 _LOG = logging.getLogger(__name__)
 MOST_PER_COMMIT = 64
 READERS = 4
-#: More would only take the interpreter from each other, and from everybody else.
+#: More threads would only compete for the interpreter lock.
 RECALLS: Final = 2
-#: After so many commits that passed by what is patient, some of that has its turn.
+#: After this many commits that overtook the patient queue, one batch of patient writes runs.
 _PASSED: Final = 8
 
 T = TypeVar("T")
@@ -32,63 +32,63 @@ _Write = tuple[Callable[[Tx], Any], "Future[Any]"]
 
 
 class WriterLane:
-    """The one thread that writes; `committed` is called by it after each commit, and must not keep it."""
+    """The only thread that writes. It calls `committed` after each commit; that callback must return quickly."""
 
     def __init__(self, open_database: Callable[[], Database], committed: Callable[[], None] = lambda: None) -> None:
         self._open = open_database
         self._committed = committed
         self._waiting: deque[_Write] = deque()
-        #: What lets others pass; a mark alone is a checkpoint, which comes after everything before it.
+        #: Writes that yield to others. A bare future is a checkpoint; it runs after everything queued before it.
         self._patient: deque[_Write | Future[bool]] = deque()
         self._passed = 0
         self._is_patient = False
         self._closed = False
-        #: Why the last batch was not kept; None once one is kept again.
+        #: Why the last batch failed; None after the next successful batch.
         self.failure: Exception | None = None
         self._changed = Condition()
         self._thread = Thread(target=self._work, name="filrouge-writer", daemon=True)
         self._thread.start()
 
     def submit(self, write: Callable[[Tx], T]) -> Future[T]:
-        """Run `write` in a transaction; the future ends when the commit is on disk.
+        """Run `write` in a transaction; the future completes when the commit is on disk.
 
         Raises:
-            Busy: the lane is closed.
+            Busy: the executor is closed.
         """
         future = Future[T]()
         self._put(self._waiting, [(write, future)])
         return future
 
     def submit_patient(self, writes: Sequence[Callable[[Tx], T]]) -> list[Future[T]]:
-        """The same for several in their order, which let others pass; one that fails fails alone.
+        """Queue several writes in order, at low priority. A write that fails does not affect the others.
 
         Raises:
-            Busy: the lane is closed.
+            Busy: the executor is closed.
         """
         together = [(write, Future[T]()) for write in writes]
         self._put(self._patient, together)
         return [future for _, future in together]
 
     def run(self, write: Callable[[Tx], T]) -> T:
-        """`submit` and wait."""
+        """Call `submit` and wait for the result."""
         return self.submit(write).result()
 
     def run_patient(self, write: Callable[[Tx], T]) -> T:
-        """`submit_patient` and wait."""
+        """Call `submit_patient` with one write and wait for the result."""
         return self.submit_patient([write])[0].result()
 
     def checkpoint(self) -> bool:
-        """Empty the write-ahead log, after what is waiting; False if somebody who reads kept it from that.
+        """Empty the write-ahead log after the queued writes; False if a reader prevented it.
 
         Raises:
-            Busy: the lane is closed.
+            Busy: the executor is closed.
         """
         future: Future[bool] = Future()
         self._put(self._patient, [future])
         return future.result()
 
     def close(self) -> None:
-        """Finish what is waiting, then stop."""
+        """Finish the queued writes, then stop."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -96,7 +96,7 @@ class WriterLane:
 
     def _put(self, line: deque[Any], items: Iterable[Any]) -> None:
         with self._changed:
-            if self._closed:  # nothing may be put behind the end
+            if self._closed:  # no write may be queued after close
                 raise Busy("Filrouge is stopping.")
             line.extend(items)
             self._changed.notify()
@@ -113,19 +113,19 @@ class WriterLane:
                     _commit(database, batch, self._one_more)
                     self.failure = None
                     self._committed()
-            except Exception as error:  # a full disk, a lost file: those who wait are told, and the lane goes on
+            except Exception as error:  # a full disk, a lost file: fail the futures and continue
                 self.failure = error
                 _LOG.exception("nothing of %d writes was kept", len(batch))
                 for future in [*(future for _, future in batch), *([mark] if isinstance(mark, Future) else [])]:
                     if not future.done():
                         future.set_exception(error)
-                # After a failed commit the connection's state is not to be trusted: the next batch begins afresh.
+                # After a failed commit the connection is in an unknown state, so the next batch opens a new one.
                 _close(database)
                 database = None
         _close(database, tidy=True)
 
     def _awaited(self) -> Future[bool] | str:
-        """Wait for what is next: a checkpoint, the `end`, or `writes`."""
+        """Wait for the next work: the future of a checkpoint, `"end"`, or `"writes"`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._patient or self._closed)
             if self._waiting or (self._patient and isinstance(self._patient[0], tuple)):
@@ -133,9 +133,9 @@ class WriterLane:
             return cast("Future[bool]", self._patient.popleft()) if self._patient else "end"
 
     def _taken(self) -> list[_Write]:
-        """All that waits; or, where nothing does or it is its turn, one that is patient.
+        """Take a batch of waiting writes, or one patient write when nothing else waits or its turn has come.
 
-        Whoever gave up waiting is not served; from here on nobody can give up any more.
+        Cancelled futures are dropped. From here on the remaining futures cannot be cancelled.
         """
         with self._changed:
             has_patient = bool(self._patient) and isinstance(self._patient[0], tuple)
@@ -147,7 +147,7 @@ class WriterLane:
         return [one for one in batch if one[1].set_running_or_notify_cancel()]
 
     def _one_more(self) -> _Write | None:
-        """The next that is patient, for the same commit; None once somebody waits."""
+        """The next patient write for the same commit; None as soon as an ordinary write waits."""
         while True:
             with self._changed:
                 if not self._is_patient or self._waiting or not self._patient:
@@ -161,10 +161,10 @@ class WriterLane:
 
 
 def _commit(database: Database, batch: list[_Write], one_more: Callable[[], _Write | None]) -> None:
-    """Commit a batch and tell everyone; if the commit itself fails nobody has been told anything.
+    """Commit a batch and complete its futures. If the commit fails, no future has been completed yet.
 
     Args:
-        batch: grows by what `one_more` gives.
+        batch: grows by what `one_more` returns.
     """
     outcomes: list[tuple[Any, BaseException | None]] = []
     with database.transaction():
@@ -185,9 +185,9 @@ def _attempt(database: Database, write: Callable[[Tx], Any]) -> tuple[Any, BaseE
             return write(tx), None
     except Exception as error:
         if not database.in_transaction:
-            # A full disk or a failed read makes SQLite give up the whole transaction: nothing of the batch stands.
+            # On a full disk or a failed read, SQLite rolls back the whole transaction, so nothing of the batch is kept.
             raise
-        return None, error  # whatever it is belongs to the one who asked, not to the batch
+        return None, error  # the error belongs to this write, not to the batch
 
 
 def _close(database: Database | None, *, tidy: bool = False) -> None:
@@ -202,7 +202,7 @@ def _close(database: Database | None, *, tidy: bool = False) -> None:
 
 
 class ReaderPool:
-    """Threads that read, each on its own connection."""
+    """Threads for reading, each with its own connection."""
 
     def __init__(self, open_database: Callable[[], Database]) -> None:
         self._open = open_database
@@ -216,15 +216,15 @@ class ReaderPool:
         return self._pool.submit(self._run, read)
 
     def submit_recall(self, read: Callable[[Tx], T]) -> Future[T]:
-        """Run `read`, which computes long, on the pool for that."""
+        """Run a long-running `read` on the pool for long computations."""
         return self._recalls.submit(self._run, read)
 
     def here(self, read: Callable[[Tx], T]) -> T:
-        """Run `read` on the calling thread, with that thread's connection."""
+        """Run `read` on the calling thread with that thread's connection."""
         return self._run(read)
 
     def close(self) -> None:
-        """Stop after what is running, and close every connection, so that the write-ahead log can go."""
+        """Wait for running reads, then close every connection so that the write-ahead log can be removed."""
         self._pool.shutdown(wait=True)
         self._recalls.shutdown(wait=True)
         while self._opened:

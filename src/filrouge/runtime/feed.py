@@ -1,4 +1,9 @@
-"""The live feed: what is written, told to whoever listens on the bus, after it is on disk."""
+"""The live feed: publishes committed changes to subscribers on the bus, as ids, kinds and states, never as text.
+
+`FeedRows` reads what was committed after a set of marks. `Bus` delivers messages to subscribers in this process.
+`Feed` connects the two: after a commit, its thread reads the new rows and publishes them. Rolled-back changes are
+never published, nor are changes committed before the first listener joined.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +34,23 @@ from filrouge.runtime.feed_messages import (
 )
 from filrouge.runtime.journal import record
 
-# What has been written since a moment, for the live feed: ids, kinds and states, never a text.
+# Reading what is new.
 #
-# Entries of the journal, events and decisions about threads are numbered as they are committed, so each is followed
-# by a mark. What has no number is followed by what is known of it: the open events, the dead jobs, the latest moment.
+# Journal entries, events and thread decisions are numbered in commit order, so a mark per table is enough. Tables
+# without such a number are followed by known state: the open events, the dead jobs, the latest time.
 
-#: Rows of each kind that are read at once.
+#: Maximum rows of each kind read in one pass.
 _AT_ONCE: Final = 500
-#: Events that are followed until they are settled; of more, the oldest are let go.
+#: Maximum number of unsettled events that are followed; beyond it, the oldest are dropped.
 _MOST_OPEN: Final = 2_000
-#: What the journal notes that is no memory's life: retention, repairs, tokens, and what was forgotten, of which only
-#: the receipt is told.
+#: Journal actions that are not published: retention, repairs, tokens, and erasure, of which only the receipt is.
 _NOT_TOLD: Final = frozenset({"erase", "retain", "repaired", "token_create", "token_revoke", "session_create"})
 _OF_THREADS: Final = "thread_"
 
 
 @dataclass(kw_only=True)
 class UpTo:
-    """Up to where somebody has been told."""
+    """The position in the store up to which changes have been published."""
 
     entry: int = 0
     event: int = 0
@@ -58,13 +62,13 @@ class UpTo:
 
 
 class FeedRows:
-    """Reads behind marks."""
+    """Reads the rows after a set of marks."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def now(self) -> UpTo:
-        """Marks from which on only what is new is told; events that wait to be understood are followed."""
+        """Marks for the current state. Events that are still unsettled are followed from here."""
         row = self._newest()
         waiting = self._tx.all("feed.open", {"limit": _MOST_OPEN})
         return UpTo(
@@ -78,9 +82,9 @@ class FeedRows:
         )
 
     def behind(self, marks: UpTo) -> tuple[list[Told], bool]:
-        """What came behind marks, which are moved on, and whether there may be more."""
+        """Messages for all changes after the marks, which are advanced, and whether there may be more."""
         newest = self._newest()
-        # Rows may be gone, and a restored database is an older one: what has that number next is new.
+        # Rows may have been deleted, and a restored database is older. The next row with such a number counts as new.
         marks.entry = min(marks.entry, newest["entry"])
         marks.event = min(marks.event, newest["event"])
         marks.decision = min(marks.decision, newest["decision"])
@@ -157,18 +161,18 @@ def _entry(row: dict[str, Any], others: tuple[str, ...]) -> Told:
     )
 
 
-# The bus: messages between the parts of one process, to whoever listens at that moment.
+# The bus.
 #
-# Nobody who publishes ever waits, and where nobody listens publishing costs nothing. Each subscriber has a queue of
-# its own with room for so many messages; one who reads too slowly loses the oldest, and is told how many before the
-# next. Nothing is kept for who comes later: what must be known then is in the store.
+# Publishing never blocks and costs nothing without subscribers. Each subscriber has its own bounded queue. A slow
+# reader loses the oldest messages and is told how many before the next one. Nothing is kept for later subscribers;
+# the store holds what they need.
 
 ROOM: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lost:
-    """So many messages were dropped here, because their reader was too slow."""
+    """This many messages were dropped here because the reader was too slow."""
 
     count: int
 
@@ -178,7 +182,7 @@ Message = MemoryProgress | Told
 
 
 class Subscription:
-    """The messages of one subscriber. `Bus.subscribed` makes it."""
+    """The message queue of one subscriber; created by `Bus.subscribed`."""
 
     def __init__(self, room: int, wake: Callable[[], None] | None = None) -> None:
         self._waiting: deque[Message] = deque()
@@ -190,16 +194,16 @@ class Subscription:
 
     @property
     def topics(self) -> frozenset[Topic]:
-        """What it is told of."""
+        """The topics this subscriber receives."""
         return self._topics
 
     def choose(self, topics: Collection[Topic]) -> None:
-        """Be told of these from now on, and of nothing else; what waits already is still read."""
+        """Receive only these topics from now on. Messages already queued are still delivered."""
         with self._changed:
             self._topics = frozenset(topics)
 
     def put(self, message: Message) -> None:
-        """Add a message if it is one of those chosen; where there is no room the oldest goes."""
+        """Queue a message if its topic is chosen; drop the oldest message if the queue is full."""
         with self._changed:
             if message.topic not in self._topics:
                 return
@@ -213,7 +217,7 @@ class Subscription:
             self._wake()
 
     def get(self, seconds: float) -> Message | Lost | None:
-        """The next message, or how many were lost before it; None if none comes within so many seconds."""
+        """The next message, or how many were dropped before it; None if none arrives within `seconds`."""
         with self._changed:
             if not self._changed.wait_for(lambda: bool(self._waiting), seconds):
                 return None
@@ -224,14 +228,14 @@ class Subscription:
 
 
 class Bus:
-    """Publish and subscribe within one process. Safe for several threads."""
+    """Publish and subscribe within one process. Thread-safe."""
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
         self._lock = Lock()
 
     def publish(self, message: Message) -> None:
-        """Give a message to everybody who listens now."""
+        """Deliver a message to all current subscribers."""
         if not self._subscriptions:
             return
         with self._lock:
@@ -240,11 +244,11 @@ class Bus:
 
     @contextmanager
     def subscribed(self, room: int = ROOM, wake: Callable[[], None] | None = None) -> Generator[Subscription]:
-        """Listen for as long as the block runs.
+        """Subscribe for the duration of the block.
 
         Args:
-            room: how many messages may wait to be read.
-            wake: called when a message waits where none did, by the thread that publishes, which it must not keep.
+            room: the capacity of the queue.
+            wake: called by the publishing thread when a message enters an empty queue; must return quickly.
         """
         subscription = Subscription(room, wake)
         with self._lock:
@@ -256,25 +260,25 @@ class Bus:
                 self._subscriptions.remove(subscription)
 
 
-# The feed: what is written, told to whoever listens on the bus, after it is on disk.
+# The feed.
 #
-# Dozens of verbs change events, memories and threads. None of them tells: whatever they commit leaves its trace in
-# the store, and the feed follows these traces by marks. The lane that writes only sets a flag after a commit, and
-# only while somebody listens; reading and telling is the work of a thread of its own. Nothing is told that was rolled
-# back, and what was committed before the first listener came is not told at all.
+# Dozens of operations change events, memories and threads, and none of them publishes anything. The feed follows what
+# they commit by its marks. The writer thread only sets a flag after a commit, and only while there are listeners;
+# reading and publishing happen on the feed's own thread.
 
 _LOG = logging.getLogger(__name__)
-#: Commits that come within so many seconds are read together.
+#: Commits within this many seconds are read together.
 _TOGETHER_SECONDS: Final = 0.2
 
 Read = Callable[[Callable[[Tx], Any]], Any]
 
 
 class Feed:
-    """Follows the store while somebody listens. Safe for several threads.
+    """Follows the store while there are listeners. Thread-safe.
 
     Args:
-        read: reads on the calling thread.
+        bus: where messages are published.
+        read: runs a read on the calling thread.
     """
 
     def __init__(self, bus: Bus, read: Read) -> None:
@@ -286,36 +290,36 @@ class Feed:
         self._thread = Thread(target=self._work, name="filrouge-feed", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop the thread."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def join(self, tx: Tx) -> None:
-        """Somebody listens from now on: whatever is committed after this is told."""
+        """Register a listener: everything committed from now on is published."""
         with self._changing:
             if not self._listeners:
                 self._marks = FeedRows(tx).now()
             self._listeners += 1
-        self._wake.set()  # what was committed meanwhile did not set it
+        self._wake.set()  # commits made before the count was raised did not set it
 
     def leave(self) -> None:
-        """Whoever joined listens no more."""
+        """Unregister a listener."""
         with self._changing:
             self._listeners -= 1
 
     def committed(self) -> None:
-        """Something is on disk. Costs the lane that writes next to nothing."""
+        """Called after each commit. Takes almost no time on the writer thread."""
         if self._listeners:
             self._wake.set()
 
     def look(self) -> None:
-        """Tell what has been committed since the last look."""
+        """Publish everything committed since the last call."""
         while not self._stopping.is_set() and self._read(self._some):
             pass
 
@@ -335,6 +339,6 @@ class Feed:
             self._wake.clear()
             try:
                 self.look()
-            except Exception:  # the feed outlives a full disk; what it missed is in the store
+            except Exception:  # the feed must survive a full disk; missed changes are in the store
                 _LOG.exception("the live feed stumbled")
             self._stopping.wait(_TOGETHER_SECONDS)

@@ -1,8 +1,8 @@
-"""What the live feed tells: that something happened, to which ids, and never a word of what was said.
+"""Messages of the live feed: what happened and to which ids, never the text itself.
 
-A message goes through queues, sockets, other tabs and whatever logs a browser keeps, none of which forgetting can
-reach. So it carries ids, kinds and counts; who wants the words asks for the id, with the same right to read, and is
-told 404 where they are forgotten meanwhile. The only texts are Filrouge's own: why an event was passed over.
+A message passes through queues, sockets, other tabs and browser logs, which forgetting cannot reach. So it carries
+ids, kinds and counts only. Clients fetch the text by id, with their own read permission, and get 404 if it has been
+forgotten meanwhile. The only texts in messages are Filrouge's own, such as why an event was skipped.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ TOPICS: Final[tuple[Topic, ...]] = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Told:
-    """One message. Moments are texts in UTC, as everywhere on the wire."""
+    """Base of all messages. Times are UTC texts, as everywhere in the API."""
 
     type: ClassVar[str]
     topic: ClassVar[Topic]
 
     def to_json(self) -> dict[str, Any]:
-        """The message as it goes over the wire."""
+        """The message as it is sent."""
         return {"type": self.type} | {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventCaptured(_Told):
-    """An event is on disk, and waits to be understood."""
+    """An event was stored and waits to be processed."""
 
     type = "ws:event_captured"
     topic = "events"
@@ -45,7 +45,7 @@ class EventCaptured(_Told):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventSettled(_Told):
-    """An event is understood (`done`), passed over (`skipped`, with the reason), given up (`dead`) or forgotten."""
+    """An event was processed (`done`), skipped (`skipped`, with the reason), given up (`dead`) or forgotten."""
 
     type = "ws:event_settled"
     topic = "events"
@@ -57,12 +57,12 @@ class EventSettled(_Told):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryDecided(_Told):
-    """The journal has an entry about a memory: it was added, updated, said again, superseded, binned, pinned ...
+    """The journal has a new entry about a memory: added, updated, restated, superseded, binned, pinned ...
 
     Attributes:
         entry: its number, which `undo` takes.
-        touches: other memories that it changed or rests on.
-        made_by, prompt_version: who read the memory, and with which prompt; empty where it is gone.
+        touches: other memories that it changed or is based on.
+        made_by, prompt_version: who extracted the memory, and with which prompt; empty if the memory is gone.
     """
 
     type = "ws:memory_decided"
@@ -80,7 +80,7 @@ class MemoryDecided(_Told):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThreadPlaced(_Told):
-    """A prompt has its place: in a thread that goes on, was woken or forked off, or in a new one."""
+    """A prompt was placed in a thread: a continued, reopened, forked or new one."""
 
     type = "ws:thread_placed"
     topic = "threads"
@@ -95,7 +95,7 @@ class ThreadPlaced(_Told):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThreadChanged(_Told):
-    """A user renamed, archived, merged, split ... a thread; `others` were part of it."""
+    """A user renamed, archived, merged or split a thread, among others; `others` are the other threads involved."""
 
     type = "ws:thread_changed"
     topic = "threads"
@@ -109,7 +109,7 @@ class ThreadChanged(_Told):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecallInjected(_Told):
-    """Memories were looked for and put in front of a prompt or a session; 0 of them where nothing fitted."""
+    """A recall for a prompt or a session start finished; `memories` is 0 if nothing matched."""
 
     type = "ws:recall_injected"
     topic = "recalls"
@@ -127,7 +127,7 @@ class RecallInjected(_Told):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobDead(_Told):
-    """A job was set aside after too many tries."""
+    """A job was set aside after too many attempts."""
 
     type = "ws:job_dead"
     topic = "jobs"
@@ -139,7 +139,7 @@ class JobDead(_Told):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Forgotten(_Told):
-    """Something was forgotten: the receipt, and nothing of what it was."""
+    """Something was forgotten. Carries the receipt id only."""
 
     type = "ws:forgotten"
     topic = "forgetting"
@@ -150,7 +150,7 @@ class Forgotten(_Told):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettingChanged(_Told):
-    """A setting has another value. A prompt's budget is no secret, a key may be: values are asked for."""
+    """A setting was changed. The value is not included because it may be secret; clients fetch it."""
 
     type = "ws:setting_changed"
     topic = "settings"

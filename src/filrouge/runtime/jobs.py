@@ -1,4 +1,10 @@
-"""The worker: a thread that takes jobs of its lane from the outbox; and the queue as a person looks at it."""
+"""Jobs: the outbox table, the worker threads that run its jobs, and the queue as users see it.
+
+A job is written in the same transaction as the row that causes it. Delivery is at least once: a worker leases a job,
+and the lease expires if the worker dies. A handler's writes and the end of its job are one transaction, so a job that
+runs twice takes effect once. A failing job is retried with back-off and set aside (a dead letter) after eight
+attempts.
+"""
 
 from __future__ import annotations
 
@@ -27,40 +33,40 @@ from filrouge.core.errors import (
 from filrouge.core.protocols import Tx
 from filrouge.runtime.services import Parts
 
-# Jobs: the outbox. What must happen because of a row is written in the same transaction as the row.
+# The outbox.
 #
-# At least once: a job is leased, and a worker that dies lets its lease run out. Handlers make their effects and the
-# job's end one transaction, so a job done twice has its effects once. A job that keeps failing backs off, and after
-# eight tries is set aside with its error (a dead letter), in nobody's way.
-#
-# Jobs of one kind may be leased together. A process may die natively of one of them, and be started, and die again:
-# whoever takes over cannot know which it was, nor whether it was any. So every job that was in hand at a death is
-# leased alone from then on, as if never tried, and one that was in hand at a second death waits, longer each time.
-# What is in hand at eight deaths, all but the first of them alone and over more than two minutes, is set aside as
-# dead. A daemon that is killed at any moments, however often, buries nothing by that: a good job is done when its
-# turn comes, and a long one that got somewhere is counted afresh.
+# Jobs of one kind may be leased together. When the process dies, the next one cannot tell which of the leased jobs
+# caused it, if any. So after a first death every job that was leased is leased alone, as if never tried. After a
+# second death it also waits, longer each time. After eight deaths (all but the first alone, over more than two
+# minutes) it is set aside as dead. A daemon that is killed at random times therefore buries no good job: such a job
+# finishes when its turn comes, and a long one that made progress has its counters reset.
 
 LEASE_SECONDS = 120.0
 MOST_ATTEMPTS = 8
 MOST_DEATHS = 8
-#: What understands a conversation goes before what makes vectors: a prompt does not wait for a whole history.
+#: Understanding comes before embedding, so that a prompt need not wait until a whole history is embedded.
 _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
-#: What sums up or ties together goes last, and what catches up with the past: nobody waits for it. A prompt is placed
-#: in a thread once nothing is left to be embedded, so that its vector is there.
+#: Summaries, links and catching up on the past come last, because nobody waits for them. A prompt is placed in a thread
+#: after all embedding jobs, so that its vector exists.
 _LAST = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", "thread_earlier", "retain", "garden"})
-#: What waits for a model is done by workers of its own, so that nothing else ever waits for one.
+#: Jobs that call a model have their own workers, so that no other job waits for a model.
 _SLOW = frozenset({"extract", "recount", "reconsider", "entitle"})
-#: What was said long ago and is read in now waits for everything else.
+#: Imported history waits for everything else.
 _PAST = frozenset({"backfill"})
-#: What is said of a job that processes die of.
+#: The error of a job that was leased at too many process deaths.
 DEADLY = f"The process ended {MOST_DEATHS} times while this was being done."
-#: So far ahead others of the first job's kind are looked for.
+#: How many due jobs are searched for others of the first job's kind.
 _AHEAD = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lane:
-    """Jobs that the same workers do: their places in the order, and how long one may be in hand, in seconds."""
+    """A group of jobs served by the same workers.
+
+    Attributes:
+        places: the priority classes in this lane, see `_place`.
+        lease_seconds: how long a worker may hold a job.
+    """
 
     places: tuple[int, ...]
     lease_seconds: float = LEASE_SECONDS
@@ -73,7 +79,7 @@ EVERY = Lane(places=(0, 1, 2, 3, 4))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """A leased piece of work."""
+    """A leased job."""
 
     id: str
     kind: str
@@ -84,7 +90,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueCount:
-    """How much is waiting, being worked on, and set aside."""
+    """How many jobs wait, run, and are dead."""
 
     waiting: int
     running: int
@@ -100,7 +106,7 @@ class Jobs:
     def enqueue(
         self, kind: str, payload: Mapping[str, object], *, dedupe: str, at: datetime, delay: float = 0.0
     ) -> bool:
-        """Add a job, unless one with this dedupe key is queued already; says whether it was added."""
+        """Add a job and return True. If a job with this dedupe key waits or runs, do nothing and return False."""
         return bool(
             self._tx.run(
                 "jobs.enqueue",
@@ -117,12 +123,12 @@ class Jobs:
         )
 
     def lease(self, worker: str, at: datetime, most: Mapping[str, int] | None = None, lane: Lane = EVERY) -> list[Job]:
-        """Take the next job that is due, with those of its kind that come soon after it; none is due: none.
+        """Lease the next due job, together with other due jobs of its kind; an empty list if none is due.
 
-        What was tried before is taken alone.
+        A job that was tried before is leased alone.
 
         Args:
-            most: how many of a kind may be taken together; one of what is not named.
+            most: how many jobs of a kind may be leased together; one for kinds not listed.
         """
         self._tx.run("jobs.expire", {"now": to_text(at)})
         due = self._tx.all("jobs.due", _within(lane) | {"now": to_text(at), "limit": _AHEAD})
@@ -146,27 +152,27 @@ class Jobs:
         ]
 
     def finish(self, job: Job) -> bool:
-        """End a job in the transaction of its effects; False if the lease was lost, and then undo them."""
+        """End a job in the transaction of its writes; False if the lease was lost, then the caller must roll back."""
         return bool(self._tx.run("jobs.finish", {"id": job.id, "worker": job.worker}))
 
     def again(self, job: Job, payload: Mapping[str, object], at: datetime) -> bool:
-        """Put a job back behind what is due by now, with what is left of it; False if the lease was lost."""
+        """Queue the rest of a job's work after all jobs that are due by now; False if the lease was lost."""
         row = {"id": job.id, "worker": job.worker, "payload": json.dumps(dict(payload)), "run_at": to_text(at)}
         return bool(self._tx.run("jobs.again", row))
 
     def hurry(self, dedupe: str, at: datetime) -> None:
-        """Take a job up at once that waits for its next try, or was set aside; its tries are counted afresh.
+        """Make a job due now that waits for its next attempt or is dead, and reset its attempts.
 
-        One that was in hand at a death waits all the same.
+        A job that was leased at a process death keeps waiting.
         """
         self._tx.run("jobs.hurry", {"dedupe_key": dedupe, "run_at": to_text(at)})
 
     def sooner(self, dedupe: str, run_at: datetime) -> None:
-        """Let a job that waits for its first try be due by then."""
+        """Move a job that waits for its first attempt forward to `run_at`, if that is earlier."""
         self._tx.run("jobs.sooner", {"dedupe_key": dedupe, "run_at": to_text(run_at)})
 
     def drop(self, dedupes: Sequence[str]) -> None:
-        """Take out the jobs of these keys; what one of them has in hand is not written."""
+        """Delete the jobs with these keys; one that is running can no longer write its results."""
         self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(list(dedupes))})
 
     def known_as(self, dedupe: str) -> dict[str, Any] | None:
@@ -174,7 +180,7 @@ class Jobs:
         return self._tx.one("jobs.known_as", {"dedupe_key": dedupe})
 
     def fail(self, job: Job, error: str, at: datetime) -> bool:
-        """Try again later with back-off (2, 4, 8 … seconds), or set the job aside; True if it is dead now."""
+        """Retry later with back-off (2, 4, 8 … seconds), or set the job aside; True if it is dead now."""
         dead = job.attempts >= MOST_ATTEMPTS
         held = self._tx.run(
             "jobs.fail",
@@ -189,21 +195,22 @@ class Jobs:
         return dead and bool(held)
 
     def postpone(self, job: Job, error: str, until: datetime) -> None:
-        """Give a job back until then, as if it was never taken: what it needs is not there."""
+        """Requeue a job until `until` because something it needs is missing; not counted as an attempt."""
         row = {"id": job.id, "worker": job.worker, "error": error[:2000], "run_at": to_text(until)}
         self._tx.run("jobs.postpone", row)
 
     def release(self, worker: str, jobs: Sequence[Job] | None = None) -> int:
-        """Give back what a worker holds, all or these, as if it was never taken."""
+        """Return a worker's leased jobs to the queue without counting an attempt: all of them, or only `jobs`."""
         ids = None if jobs is None else json.dumps([job.id for job in jobs])
         return self._tx.run("jobs.release", {"worker": worker, "ids": ids})
 
     def reclaim(self, crew: str, at: datetime) -> list[Mapping[str, Any]]:
-        """Take over what was held by workers whose name does not begin with `crew`, those of this process: right only
-        for the process that holds the lock.
+        """Requeue jobs leased by workers of other processes, whose names do not begin with `crew`.
+
+        Only the process that holds the home's lock may call this.
 
         Returns:
-            The payloads of those that are set aside, because too many processes died with them in hand.
+            The payloads of jobs set aside because too many processes died while they were leased.
         """
         buried: list[Mapping[str, Any]] = []
         for row in self._tx.all("jobs.orphans", {"crew": crew}):
@@ -224,12 +231,12 @@ class Jobs:
         return buried
 
     def count(self) -> QueueCount:
-        """The queue at a glance."""
+        """How many jobs wait, run and are dead."""
         counts = {row["state"]: row["n"] for row in self._tx.all("jobs.count")}
         return QueueCount(waiting=counts.get("queued", 0), running=counts.get("running", 0), dead=counts.get("dead", 0))
 
     def waiting(self, lane: Lane) -> list[dict[str, Any]]:
-        """How many wait in a lane, by the reason why (empty: for their time)."""
+        """How many jobs of a lane wait, by reason (empty: waiting for their due time)."""
         return self._tx.all("jobs.waiting", _within(lane))
 
     def next_due(self, lane: Lane = EVERY) -> str | None:
@@ -240,7 +247,7 @@ class Jobs:
     def listed(
         self, *, state: str | None = None, kind: str | None = None, behind: int = 0, limit: int = 100
     ) -> list[dict[str, Any]]:
-        """Jobs behind the one with that number, in the order in which they were queued, with what they are about."""
+        """Jobs numbered above `behind`, in the order they were queued, with their decoded payloads."""
         asked = {"state": state, "kind": kind, "behind": behind, "limit": limit}
         return [row | {"payload": json.loads(row["payload"])} for row in self._tx.all("jobs.listed", asked)]
 
@@ -249,25 +256,25 @@ class Jobs:
         return self._tx.all("jobs.kinds")
 
     def retry(self, job_id: str, at: datetime) -> Mapping[str, Any] | None:
-        """Queue a dead letter as if it was never tried; what it is about, or None if there is none of this id."""
+        """Requeue a dead letter with its attempts reset; returns its payload, or None if there is none."""
         row = self._tx.one("jobs.dead_letter", {"id": job_id})
         self._tx.run("jobs.retry", {"id": job_id, "run_at": to_text(at)})
         return json.loads(row["payload"]) if row else None
 
     def discard(self, job_id: str) -> bool:
-        """Drop a dead letter; False if there is none of this id."""
+        """Delete a dead letter; False if there is none with this id."""
         if self._tx.one("jobs.dead_letter", {"id": job_id}) is None:
             return False
         self._tx.run("jobs.drop", {"ids": json.dumps([job_id])})
         return True
 
     def dead(self) -> list[dict[str, Any]]:
-        """The dead letters, newest first."""
+        """The dead letters, latest due time first."""
         return self._tx.all("jobs.dead")
 
 
 def _place(kind: str) -> int:
-    """Where jobs of a kind stand in the order."""
+    """The priority class of a job kind: 0 first, 1 default, 2 last, 3 model calls, 4 imported history."""
     places = {2: _LAST, 3: _SLOW, 4: _PAST, 0: _FIRST}
     return next((place for place, kinds in places.items() if kind in kinds), 1)
 
@@ -276,21 +283,21 @@ def _within(lane: Lane) -> dict[str, object]:
     return {"places": json.dumps(lane.places)}
 
 
-# The worker: a thread that takes jobs of its lane from the outbox and does them.
+# The worker.
 #
-# A handler prepares (reads, thinks, embeds) outside any transaction and returns what to write. A job's writes and its
-# end are then one transaction, so being killed between any two instructions costs at most doing the preparation
-# again. If the lease was lost meanwhile, nothing is written.
+# A handler prepares (reads, computes, embeds) outside any transaction and returns what to write. The writes and the
+# end of the job are one transaction, so a kill costs at most repeating the preparation. If the lease was lost in the
+# meantime, nothing is written.
 #
-# Short jobs of one kind are taken and prepared together, and their ends share one commit, each in a savepoint of its
-# own. Where preparing them together fails, each is prepared by itself, so that only the one that is to blame fails.
+# Short jobs of one kind are leased and prepared together and share one commit, each in its own savepoint. If preparing
+# them together fails, each is prepared alone, so that only the faulty one fails.
 #
-# What waits for a model has workers of its own. Where no model answers that is no fault of a job: it is put back as
-# if it was never taken, and the lane rests.
+# Jobs that call a model have their own workers. If no model answers, the job is not at fault: it is requeued without
+# counting an attempt, and the lane pauses.
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_REST_SECONDS = 5.0
-#: While events come in faster than this, the worker lets them pass, but no longer than that before each step.
+#: While events arrive at shorter intervals than the first, the worker yields, but no longer than the second per step.
 _BURST_SECONDS, _PATIENCE_SECONDS = 0.02, 0.5
 
 
@@ -299,8 +306,10 @@ class Outcome:
     """What a handler wants written, and what to do once it is on disk.
 
     Attributes:
-        again: asked after `write`: what is left of the work, which goes on behind what came up meanwhile; None = done.
-        delay: seconds until it goes on.
+        again: called after `write`; returns the payload of the remaining work, which is queued after newer jobs, or
+            None if
+            the job is done.
+        delay: seconds before the remaining work continues.
     """
 
     write: Callable[[Tx], None]
@@ -314,11 +323,13 @@ Payload = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Handler:
-    """How jobs of one kind are done.
+    """How jobs of one kind are run.
 
     Attributes:
-        prepare: given payloads, the outcomes of the first of them, in order, at least of one; the rest is given back.
-        most: how many may be taken together.
+        prepare: receives payloads and returns outcomes for the first ones, in order, at least one; jobs without an
+            outcome
+            are requeued.
+        most: how many jobs may be leased together.
     """
 
     prepare: Callable[[Parts, Sequence[Payload]], Sequence[Outcome]]
@@ -326,20 +337,20 @@ class Handler:
 
 
 def alone(prepare: Callable[[Parts, Payload], Outcome]) -> Handler:
-    """The handler of jobs that are done one at a time."""
+    """A handler for jobs that run one at a time."""
     return Handler(prepare=lambda parts, payloads: [prepare(parts, payloads[0])])
 
 
 def new_crew(parts: Parts) -> str:
-    """A name for the workers of one process.
+    """A name shared by the workers of one process.
 
-    The pid alone would be the same again after a crash in a container, and the dead one's leases ours.
+    The pid alone could repeat after a crash in a container, and the dead process's leases would look like ours.
     """
     return f"worker-{os.getpid()}-{new_id(parts.clock.now())}"
 
 
 class Worker:
-    """Runs until stopped. `handlers` is the table of job names; workers of one process share a crew."""
+    """Runs jobs until stopped. `handlers` maps job kinds to handlers; workers of one process share a crew name."""
 
     def __init__(
         self, parts: Parts, handlers: Mapping[str, Handler], *, lane: Lane = ORDINARY, crew: str = "", number: int = 0
@@ -354,11 +365,11 @@ class Worker:
         self._thread = Thread(target=self._work, name=f"filrouge-worker-{lane.places[0]}.{number}", daemon=True)
 
     def start(self) -> None:
-        """Begin; what a dead worker held is taken over first."""
+        """Start the thread; it first reclaims the leases of dead workers."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the jobs at hand, then end."""
+        """Finish the leased jobs, then end."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -373,24 +384,24 @@ class Worker:
                     in_order = True
                 worked = (not rung or self._is_due()) and self._some()
                 rung = False if worked else self._rest()
-            except Exception:  # the loop outlives anything a job can throw
+            except Exception:  # no error of a job may end the loop
                 _LOG.exception("the worker stumbled")
                 in_order = False
                 self._stopping.wait(1.0)
 
     def _put_in_order(self, tx: Tx) -> None:
-        """Take over what a dead worker held, and give back what was in our own hands when we stumbled."""
+        """Reclaim the leases of dead workers and release this worker's own leases after an error."""
         for payload in Jobs(tx).reclaim(self._crew, self._parts.clock.now()):
             _bury(tx, payload, DEADLY)
         Jobs(tx).release(self._name)
 
     def _is_due(self) -> bool:
-        """True if there may be something to do; a look costs no write, and the bell rings for every lane."""
+        """True if a job may be due. A cheap read, because the bell wakes the workers of all lanes."""
         due = self._parts.readers.here(lambda tx: Jobs(tx).next_due(self._lane))
         return due is not None and from_text(due) <= self._parts.clock.now()
 
     def _some(self) -> bool:
-        """Do the next jobs that are due; False if there are none."""
+        """Run the next due jobs; False if there are none."""
         parts, most = self._parts, {kind: handler.most for kind, handler in self._handlers.items()}
         parts.resting.leave(self._name)
         self._let_pass()
@@ -400,19 +411,19 @@ class Worker:
         return bool(jobs)
 
     def _let_pass(self) -> None:
-        """Agents wait for their events to be on disk; nobody waits for what follows from them."""
+        """Yield while events arrive: agents wait for their events to be stored, nobody waits for the jobs."""
         begun = monotonic()
         while (now := monotonic()) - self._parts.captured < _BURST_SECONDS and now - begun < _PATIENCE_SECONDS:
             self._stopping.wait(_BURST_SECONDS)
 
     def _do(self, jobs: Sequence[Job]) -> None:
-        """Prepare jobs together and end them."""
+        """Prepare jobs together and write their outcomes."""
         try:
             outcomes = self._handlers[jobs[0].kind].prepare(self._parts, [job.payload for job in jobs])
         except CannotWrite:
-            raise  # the disk's fault, not the job's: it keeps its attempts and is given back
+            raise  # not the job's fault: it is requeued without an attempt
         except EmbedderUnavailable as error:
-            self._fail(jobs, error)  # of no use to the others either; each is tried alone next time
+            self._fail(jobs, error)  # the others would fail too; next time each is leased alone
         except ModelUnavailable as error:
             self._put_off(jobs, error)
         except Exception as error:
@@ -425,7 +436,7 @@ class Worker:
             self._end(jobs, outcomes)
 
     def _end(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
-        """Write what was prepared, letting whoever waits pass; what was not is given back."""
+        """Write the outcomes at low priority and requeue jobs that have none."""
         now, left = self._parts.clock.now(), jobs[len(outcomes) :]
         writes: list[Callable[[Tx], object]] = [
             partial(_finish, job=job, outcome=one, now=now) for job, one in zip(jobs, outcomes, strict=False)
@@ -444,10 +455,10 @@ class Worker:
                 _follow_up(job, outcome)
         if trouble:
             raise trouble
-        self._parts.work_waiting.set()  # what follows from these may be another lane's work
+        self._parts.work_waiting.set()  # the new jobs may belong to another lane
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
-        # The stored error names the kind of failure only: a message may quote what the user will forget.
+        # The stored error only names the kind of failure: a message may quote text that the user forgets later.
         told = error.message if isinstance(error, FilrougeError) else type(error).__name__
         for job in jobs:
             _LOG.warning("job %s %s failed (attempt %d)", job.kind, job.id, job.attempts, exc_info=error)
@@ -455,7 +466,7 @@ class Worker:
         self._parts.writer.run_patient(lambda tx: [_set_back(tx, job, told, now) for job in jobs])
 
     def _put_off(self, jobs: Sequence[Job], error: ModelUnavailable) -> None:
-        """Give jobs back that need a model, until one may answer, and rest as long: one question finds out for all."""
+        """Requeue jobs that need a model, then pause the lane, so that not every job makes a failing call."""
         models, now = self._parts.models, self._parts.clock.now()
         over = isinstance(error, OverBudget)
         until = next_day(now) if over else after(now, models.pace.rest)
@@ -466,7 +477,7 @@ class Worker:
             models.changed.wait(models.pace.rest)
 
     def _rest(self) -> bool:
-        """Wait for work; True if somebody rang."""
+        """Wait for work; True if the bell woke the worker."""
         self._parts.resting.enter(self._name)
         due = self._parts.readers.here(lambda tx: Jobs(tx).next_due(self._lane))
         seconds = _LONGEST_REST_SECONDS
@@ -487,7 +498,7 @@ def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:
 def _follow_up(job: Job, outcome: Outcome) -> None:
     try:
         outcome.afterwards()
-    except Exception:  # what is on disk stands; what is in memory is made again at the next start
+    except Exception:  # the commit stands; the next start rebuilds what is in memory
         _LOG.exception("what follows job %s %s failed", job.kind, job.id)
 
 
@@ -497,16 +508,16 @@ def _set_back(tx: Tx, job: Job, error: str, now: datetime) -> None:
 
 
 def _bury(tx: Tx, payload: Payload, error: str) -> None:
-    """Say of the event that a job set aside was about how it ended."""
+    """Mark the event that a dead job was about as dead, with the error."""
     event = payload.get("event")
     if isinstance(event, str):
         Events(tx).settle(event, "dead", error)
 
 
-# The queue, as a person looks at it: what waits, runs and was set aside, and another try for what was.
+# The queue as users see it: waiting, running and dead jobs, and a retry for dead ones.
 #
-# A job is told by its kind, its state and the ids that it is about; what it failed of names the failure and repeats
-# no words of a conversation.
+# A job is described by its kind, its state and the ids it is about. Its error names the failure and quotes nothing
+# from a conversation.
 
 _ABOUT = ("event", "turn", "memory", "thread", "session", "project")
 
@@ -514,7 +525,7 @@ _ABOUT = ("event", "turn", "memory", "thread", "session", "project")
 def jobs(
     tx: Tx, *, state: str | None = None, kind: str | None = None, behind: int = 0, limit: int = 100
 ) -> tuple[dict[str, Any], int | None]:
-    """The queue in counts and a page of its jobs, oldest first; and the number that the next page is behind, if any."""
+    """Counts of the queue with one page of its jobs, oldest first, and the cursor of the next page or None."""
     rows = Jobs(tx).listed(state=state, kind=kind, behind=behind, limit=limit + 1)
     count = Jobs(tx).count()
     body = {
@@ -528,16 +539,16 @@ def jobs(
 
 
 def dead_jobs(tx: Tx, *, behind: int = 0, limit: int = 100) -> tuple[list[dict[str, Any]], int | None]:
-    """A page of the jobs that were set aside, oldest first, as `jobs`."""
+    """A page of the dead jobs, oldest first, and the cursor of the next page or None."""
     body, following = jobs(tx, state="dead", behind=behind, limit=limit)
     return body["jobs"], following
 
 
 def retry(parts: Parts, job_id: str) -> None:
-    """Have a job that was set aside done again.
+    """Queue a dead job again.
 
     Raises:
-        NotFound: no dead letter has this id.
+        NotFound: there is no dead letter with this id.
     """
 
     def write(tx: Tx) -> None:
@@ -552,10 +563,10 @@ def retry(parts: Parts, job_id: str) -> None:
 
 
 def discard(parts: Parts, job_id: str) -> None:
-    """Give a job up that was set aside; what it was about stays as it is.
+    """Delete a dead job; what it was about stays unchanged.
 
     Raises:
-        NotFound: no dead letter has this id.
+        NotFound: there is no dead letter with this id.
     """
 
     def write(tx: Tx) -> None:

@@ -1,4 +1,10 @@
-"""The journal: every decision, who made it and from which words, in a chain of hashes, and the seals of rows."""
+"""The journal: every decision, who made it and from which words, in a hash chain; and the seals of rows.
+
+Each entry's hash covers the previous entry's hash and the keyed hash of its own payload, never the payload itself. So
+a forgotten payload (payload and key set to null) leaves the chain valid and counts as redacted. Any edit, removal or
+reordering breaks the chain. Only truncating the end goes undetected without an external anchor.
+`record` also writes decisions to the log, one line each, without any of the user's words.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +23,22 @@ from filrouge.core.errors import NotFound
 from filrouge.core.protocols import Tx
 from filrouge.runtime.feed_messages import EventCaptured, EventSettled, Told
 
-# Decision records: what was decided about which ids, by whom and with which version, one line each at info.
+# The decision log: messages of the live feed, one line each at info level.
 #
-# They are the messages of the live feed, written down, so the log has a line for whatever the feed tells of a
-# decision, and none of them has a word of what was said. Why something was decided is in the journal under the number
-# of its entry, where reasons may quote and forgetting finds them; `filrouge why` shows it.
+# A line has no words of the user. The reason for a decision is in the journal entry, where it may quote the user and
+# where forgetting finds it; `filrouge why` shows it.
 
 _LOG: Final = logging.getLogger("filrouge.decisions")
 _PREFIX: Final = "ws:"
 
 
 def log_decisions() -> bool:
-    """Whether anybody writes them down."""
+    """Whether the decision log is enabled."""
     return _LOG.isEnabledFor(logging.INFO)
 
 
 def record(told: Told) -> None:
-    """Write one down. What comes in and is understood as ever decides nothing: the ledger counts it."""
+    """Log one message, if it is a decision. Captured and normally processed events decide nothing and are skipped."""
     if not log_decisions() or isinstance(told, EventCaptured):
         return
     if isinstance(told, EventSettled) and told.state in ("done", "forgotten"):
@@ -53,11 +58,11 @@ def _shown(value: object) -> str:
     return f'"{text}"' if " " in text else text
 
 
-# Seals: how a row notices that its content was changed behind its back, and how it can be forgotten.
+# Seals detect changed rows and allow forgetting.
 #
-# A sealed row holds a random key and HMAC-SHA-256(key, content). Silent corruption breaks the seal, which SQLite's
-# own checks mostly do not see. The journal's chain holds only such hashes: when the user forgets, payload and key are
-# destroyed, the remaining hash reveals nothing, and the chain still verifies.
+# A sealed row stores a random key and HMAC-SHA-256(key, content). Silent corruption breaks the seal; SQLite's own
+# checks mostly miss it. The journal's chain contains only such hashes. Forgetting destroys payload and key: the
+# remaining hash reveals nothing, and the chain still verifies.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,12 +74,12 @@ class Seal:
 
 
 def canonical(content: Mapping[str, object]) -> bytes:
-    """The one byte form of a row's content: JSON with sorted keys."""
+    """The unique byte form of a row's content: JSON with sorted keys."""
     return json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str).encode()
 
 
 def seal(content: Mapping[str, object]) -> Seal:
-    """Seal `content` under a fresh key."""
+    """Seal `content` with a new random key."""
     key = secrets.token_bytes(32)
     return Seal(key=key, hash=digest(key, content))
 
@@ -85,15 +90,11 @@ def digest(key: bytes, content: Mapping[str, object]) -> bytes:
 
 
 def holds(key: bytes, expected: bytes, content: Mapping[str, object]) -> bool:
-    """True if the content is what was sealed."""
+    """True if the content matches the seal."""
     return hmac.compare_digest(digest(key, content), expected)
 
 
-# The journal: every decision, who made it, from which words, in a chain that shows tampering.
-#
-# Each entry's hash covers the previous entry's hash and the keyed hash of its own payload, never the payload itself.
-# So a forgotten payload (payload and key set to null) leaves the chain whole and reads `redacted`, while any edit,
-# removal or reordering breaks it. Only truncation of the tail needs an anchor elsewhere.
+# The journal and its hash chain.
 
 _GENESIS = b"\x00" * 32
 _TENANT = "local"
@@ -101,7 +102,7 @@ _TENANT = "local"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What `verify` found: entries read, payloads forgotten, and the first entry that does not hold."""
+    """The result of `verify`: entries read, redacted payloads, and the first broken entry with the reason."""
 
     entries: int
     redacted: int
@@ -110,17 +111,17 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """True if every entry holds."""
+        """True if no entry is broken."""
         return self.broken_at is None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One entry.
+    """A journal entry.
 
     Attributes:
-        touches: every memory that it speaks of, its subject included.
-        payload: None where it was forgotten.
+        touches: every memory it mentions, including its subject.
+        payload: None if it was forgotten.
     """
 
     seq: int
@@ -133,12 +134,12 @@ class Entry:
 
     @property
     def undoes(self) -> int | None:
-        """The entry that this one took back."""
+        """The number of the entry that this one undid, or None."""
         return self.payload.get("undoes") if self.payload else None
 
 
 class Journal:
-    """Append, read, verify."""
+    """The journal of one database: append, read, verify."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -153,10 +154,10 @@ class Journal:
         payload: Mapping[str, object],
         touches: Iterable[str] = (),
     ) -> int:
-        """Record that `actor` did `action` to `subject_id`, in the caller's transaction; the entry's number.
+        """Record that `actor` did `action` to `subject_id`, in the caller's transaction; returns the entry's number.
 
         Args:
-            touches: other memories that this changed or rested on.
+            touches: other memories that this changed or was based on.
         """
         last = self._tx.one("journal.last")
         sealed = seal(payload)
@@ -176,14 +177,14 @@ class Journal:
         return seq
 
     def of(self, *ids: str, after: int = 0) -> list[Entry]:
-        """Every entry behind one that speaks of these memories, oldest first."""
+        """The entries numbered above `after` that mention any of these memories, oldest first."""
         return [_entry(row) for row in self._tx.all("journal.of", {"ids": json.dumps(ids), "after": after})]
 
     def entry(self, seq: int) -> Entry:
-        """One entry.
+        """The entry with that number.
 
         Raises:
-            NotFound: naming the number.
+            NotFound: there is none; the message names the number.
         """
         row = self._tx.one("journal.entry", {"seq": seq})
         if row is None:
@@ -192,7 +193,7 @@ class Journal:
         return _entry(row)
 
     def verify(self) -> Verdict:
-        """Walk the whole chain."""
+        """Check the whole chain."""
         before, entries, redacted = _GENESIS, 0, 0
         for row in self._tx.all("journal.everything"):
             entries += 1
@@ -208,7 +209,10 @@ class Journal:
 
 
 def relinked(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The hash of each entry in a chain of these alone, and whether its payload must go, not being what was sealed."""
+    """Recompute the chain over these entries alone; for each, its hash and whether its payload must be redacted.
+
+    A payload must be redacted if it does not match its seal.
+    """
     before, found = _GENESIS, list[dict[str, Any]]()
     for row in rows:
         head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}

@@ -1,7 +1,7 @@
-"""Filrouge inside a program: a home opened in this process, and the verbs that a program asks it.
+"""Filrouge as a library: opens a home inside the calling process and offers its operations.
 
-The home has one owner at a time. A program that opens it is that owner, does what the daemon would do (reads what the
-hooks spool, embeds in the background), and holds the same lock; while it runs, no daemon starts for this home.
+A home has one owner at a time. A program that opens it becomes that owner: it holds the same lock as the daemon and
+does the daemon's work (reads spooled hook events, embeds in the background). Meanwhile no daemon starts for that home.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HOST = sessions.HOST
 
 
 class Opened:
-    """An opened home, as `opened` gives it. Safe for several threads."""
+    """An open home, as yielded by `opened`. Thread-safe."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -41,13 +41,13 @@ class Opened:
         self._later = ThreadPoolExecutor(2, thread_name_prefix="filrouge-analysis")
 
     def remember(self, text: str, *, project: str | None = None) -> list[Memory]:
-        """Remember a statement, as `filrouge remember` does; what it came to, which may be a memory of before.
+        """Remember a statement, as `filrouge remember` does; returns the resulting memories, new or existing.
 
         Args:
             project: the id, an alias or the short name of a known project; None = outside every project.
 
         Raises:
-            BadInput: there is no text, or too much of it.
+            BadInput: the text is empty, too long, or holds a secret.
             NotFound: there is no such project.
         """
         parts = self._open()
@@ -55,20 +55,20 @@ class Opened:
         return parts.readers.here(lambda tx: parts.memories(tx).known([action.memory_id for action in done]))
 
     def forget(self, text: str = "", *, item: str = "", token: str = "", dry_run: bool = False) -> dict[str, Any]:
-        """Forget everything about a text, or what has an id with what hangs on it; there is no way back.
+        """Forget everything about a text, or an item and what depends on it. This cannot be undone.
 
         Args:
-            item: an id: of a memory, a turn, a thread, a bridge, an event or a synthesis.
-            token: of a preview: exactly what that listed is forgotten. Without one, what is found now.
-            dry_run: only a preview.
+            item: the id of a memory, a turn, a thread, a bridge, an event or a synthesis.
+            token: from a preview; forgets exactly what that preview listed. Without it, forgets what is found now.
+            dry_run: return a preview and forget nothing.
 
         Returns:
             The preview (`rows`, `counts`, `token`, …), or the receipt.
 
         Raises:
-            BadInput: neither text nor item, or both.
-            NotFound: nothing has this id.
-            Stale: what the token stands for has changed.
+            BadInput: neither text nor item is given, or both.
+            NotFound: there is no item with this id.
+            Stale: what the token refers to has changed.
         """
         asked = service.Asked(text=text, id=item)
         parts = self._open()
@@ -93,23 +93,26 @@ class Opened:
         fusion: Fusion = "convex",
         rerank: Rerank = "none",
     ) -> Ranking:
-        """Rank `turns`, `memories` or `all` by words and by meaning, best first.
+        """Rank `turns`, `memories` or `all` by keyword match and by embedding similarity, best first.
 
         Args:
-            where_filter: user, project, agent, channel, kind, role, thread, branch, trust (at least), since, until,
-                as_of; exact.
-            alpha: 0 = words only (no model is used), 1 = meaning only.
-            score_threshold: least `score`, which compares within this query alone: 0.0 none, 0.3 to 0.5 moderate,
-                from 0.7 on strict.
+            where_filter: user, project, agent, channel, kind, role, thread, branch, trust (minimum), since, until,
+                as_of;
+                exact.
+            alpha: 0 = keywords only (no model is used), 1 = embeddings only.
+            score_threshold: minimum `score`, which is comparable within this query only: 0.0 none, 0.3 to 0.5 moderate,
+                0.7
+                and above strict.
             bm25_k1, bm25_b: how much repetition and length count (Okapi BM25).
-            min_relevance: least `relevance`, which compares across queries.
-            fusion: `convex` (min-max, mixed by alpha) or `rrf` (ranks alone).
-            rerank: `mmr` puts what repeats a better hit further back. There is no cross-encoder.
+            min_relevance: minimum `relevance`, which is comparable across queries.
+            fusion: `convex` (min-max normalised, mixed by alpha) or `rrf` (ranks only).
+            rerank: `mmr` demotes hits that repeat better ones. There is no cross-encoder.
 
         Raises:
-            BadInput: naming what cannot be used, and what can.
-            NotFound: the filter names a project that is not there.
-            EmbedderUnavailable: alpha is 1 and there is no model; with any other alpha a notice says so.
+            BadInput: an argument is invalid; the message names it and the valid values.
+            NotFound: the filter names an unknown project.
+            EmbedderUnavailable: alpha is 1 and there is no model; with any other alpha the result carries a notice
+                instead.
         """
         query = HybridQuery(
             collection=collection,
@@ -129,13 +132,13 @@ class Opened:
     def analyze_session_for_concepts(
         self, session_id: str, history: History | None = None, force: bool = False, user_id: str | None = None
     ) -> dict[str, Any]:
-        """Analyse a session and keep what it came to: its summary, its concepts, and what the user prefers.
+        """Analyse a session and store the result: its summary, its concepts, and the user's preferences.
 
         Args:
-            history: its messages (`role`, `content`), in the place of what was captured.
-            force: read everything again; otherwise only what is new, and nothing within an hour.
-            user_id: whose session it is; None = whoever the captured turns say. Of a history that is nobody's no
-                preference is kept, which is counted as an error.
+            history: the messages (`role`, `content`) to analyse instead of the captured ones.
+            force: read everything again. Otherwise only new messages are read, and at most once per hour.
+            user_id: the user the session belongs to; None = the user of the captured turns. Without a known user, the
+                preferences of a history are not stored, which is counted as an error.
 
         Returns:
             `summary`, `concepts` and `entities`, or `{"error": "extraction_disabled"}`.
@@ -146,7 +149,7 @@ class Opened:
         return sessions.analyze_session_for_concepts(self._open(), session_id, history, force, user_id)
 
     def analyze_history(self, session_id: str, history: History) -> dict[str, Any]:
-        """Analyse messages as `analyze_session_for_concepts` does, and keep nothing.
+        """Analyse messages like `analyze_session_for_concepts`, but store nothing.
 
         Raises:
             BadInput: a message of the history has no role or no text.
@@ -156,16 +159,16 @@ class Opened:
     def analyze_session_async(
         self, session_id: str, force: bool = False, callback: Callable[[dict[str, Any]], object] | None = None
     ) -> Future[dict[str, Any]]:
-        """Queue the analysis of a captured session; two are done at a time, and all before the home closes.
+        """Queue the analysis of a captured session. Two run at a time; all finish before the home closes.
 
         Args:
-            callback: called with the result, or with `{"error": …}`, on the thread that made it.
+            callback: called with the result, or with `{"error": …}`, on the thread that ran the analysis.
         """
         self._open()
         return self._later.submit(self._analysed, session_id, force, callback)
 
     def close(self) -> None:
-        """Finish what is queued, then refuse every further verb; `opened` calls it."""
+        """Finish queued analyses, then refuse every further call. Called by `opened`."""
         self._later.shutdown(wait=True)
         self._closed = True
 
@@ -180,7 +183,7 @@ class Opened:
         if callback:
             try:
                 callback(result)
-            except Exception:  # the caller's own trouble; the result stands
+            except Exception:  # the callback's own error; the result stays valid
                 _LOG.exception("the callback for session %s failed", session_id)
         return result
 
@@ -192,14 +195,14 @@ class Opened:
 
 @contextmanager
 def opened(home: str | None = None, *, environ: Mapping[str, str] | None = None) -> Generator[Opened]:
-    """Open a home in this process for as long as the block runs.
+    """Open a home in this process for the duration of the block.
 
     Args:
-        home: its directory, made if it is not there; None = that of the daemon (`FILROUGE_HOME`).
-        environ: in the place of this process's environment.
+        home: its directory, created if missing; None = the daemon's home (`FILROUGE_HOME`).
+        environ: replaces this process's environment.
 
     Raises:
-        Busy: a daemon or another program has it open.
+        Busy: a daemon or another program has the home open.
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
     with owned(home, environ=environ) as running:
@@ -212,10 +215,10 @@ def opened(home: str | None = None, *, environ: Mapping[str, str] | None = None)
 
 @contextmanager
 def owned(home: str | None = None, *, environ: Mapping[str, str] | None = None) -> Generator[Running]:
-    """Hold a home, with all that works in it, for as long as the block runs; its indexes are loaded when it begins.
+    """Own a home and run all its workers for the duration of the block; the indexes are loaded first.
 
     Raises:
-        Busy: a daemon or another program has it open.
+        Busy: a daemon or another program has the home open.
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
     place = home or default_home(environ)
@@ -244,14 +247,14 @@ def hybrid_fusion(
     score_threshold: float = 0.0,
     fusion: Fusion = "convex",
 ) -> list[Fused]:
-    """Rank texts of your own by their words and by vector results of your own, best first; no home is needed.
+    """Rank your own texts by keyword match and your own vector results, best first. Needs no home.
 
     Args:
         corpus: every text by its id.
-        vector_results: similarities on any one scale, by id; a text that is missing has none.
+        vector_results: similarities by id, on any one scale; a missing id means no similarity.
 
     Raises:
-        BadInput: a value is out of its range, or a vector result is about no text of the corpus.
+        BadInput: a value is out of range, or a vector result has an id that is not in the corpus.
     """
     okapi = okapi_of(bm25_k1, bm25_b)
     found = hybrid.hybrid_fusion(

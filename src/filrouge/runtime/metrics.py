@@ -1,11 +1,11 @@
-"""Meters: what Prometheus is told of a running Filrouge.
+"""Metrics: the counters, gauges and histograms of a running Filrouge, exported to Prometheus.
 
-One object over a registry of its own, so that several Filrouges in one process do not add up and nothing of the
-program around them is shown. Names are a promise (`docs/reference/metrics.md`); a test holds them. What the database
-knows better, such as the queue, is read from it when somebody asks.
+`Meters` has its own registry, so that several instances in one process do not add up and metrics of the host program
+do not appear. Metric names are a public contract (`docs/reference/metrics.md`), checked by a test. Values that the
+database knows better, such as the queue, are read from it on each scrape.
 
-A label has a few values and stays that way: every series costs memory here and in Prometheus for good. Names that come
-from outside (a provider, a model, an error) are let in up to a number, and are `other` from there on.
+Every label has few values, because each series costs memory here and in Prometheus for good. Label values from
+outside (a provider, a model, an error) are accepted up to a limit and reported as `other` after that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ANALYSIS_BUCKETS = (0.5, 1, 2, 4, 6, 10, 15, 20, 30)
 _RECALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _RESULT_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100)
-#: Values of a label that comes from outside, and characters of one; and what all others are called.
+#: Maximum number of values of an external label, maximum length of a value, and the name for all others.
 MOST_VALUES: Final = 64
 _LONGEST_VALUE: Final = 100
 OTHER: Final = "other"
@@ -37,7 +37,7 @@ Filtered = Literal[
     "below_threshold", "below_relevance", "nothing_known", "beyond_limit", "over_budget",
     "goes_along", "not_sure_enough", "said_elsewhere", "outdated", "before_the_agent",
 ]  # fmt: skip
-#: Why a candidate of a recall did not get in front of a prompt, as the recall log words it.
+#: The label for each reason in the recall log why a candidate was not injected.
 _WHY_NOT: Mapping[str, Filtered] = {
     "below the threshold": "below_threshold",
     "nothing is known of this": "nothing_known",
@@ -57,7 +57,7 @@ _WHY_NOT: Mapping[str, Filtered] = {
 
 
 class Meters:
-    """Counts and times. Safe for several threads."""
+    """The metrics of one instance. Thread-safe."""
 
     def __init__(self) -> None:
         own = CollectorRegistry()
@@ -110,35 +110,35 @@ class Meters:
         self._lost = Counter("filrouge_live_lost", "Messages lost where a socket read too slowly.", registry=own)
 
     def live_sockets(self, number: int) -> None:
-        """So many sockets are told what happens."""
+        """Set the number of sockets that receive the live feed."""
         self._sockets.set(number)
 
     def live_lost(self, number: int) -> None:
-        """A socket was too slow for so many messages."""
+        """Count messages that were dropped because a socket read too slowly."""
         self._lost.inc(number)
 
     def cache(self, *, hit: bool) -> None:
-        """An analysis was looked for in the cache."""
+        """Count a lookup in the analysis cache."""
         (self._hits if hit else self._misses).inc()
 
     def analysed(self, provider: str, seconds: float) -> None:
-        """A session was analysed."""
+        """Record that a session was analysed, and the duration in seconds."""
         named = self._let_in("provider", provider or "heuristic")
         self._analysed.labels(provider=named).inc()
         self._took.labels(provider=named).observe(seconds)
 
     def analysis_failed(self, provider: str, error: BaseException) -> None:
-        """An analysis ended with an error."""
+        """Count an analysis that ended with an error."""
         kind = self._let_in("error_type", type(error).__name__)
         self._failed.labels(provider=self._let_in("provider", provider or "heuristic"), error_type=kind).inc()
 
     def preference_lost(self, reason: PreferenceFailure, number: int = 1) -> None:
-        """Preferences could not be kept."""
+        """Count preferences that could not be stored."""
         self._preferences.labels(reason=reason).inc(number)
 
     @contextmanager
     def search(self) -> Generator[list[Ranking]]:
-        """Around one search: what it found is put into the list."""
+        """Context manager around one search; the caller appends its rankings to the yielded list."""
         found: list[Ranking] = []
         try:
             yield found
@@ -152,7 +152,7 @@ class Meters:
 
     @contextmanager
     def thread_search(self) -> Generator[None]:
-        """Around one search for threads."""
+        """Context manager around one search for threads."""
         try:
             yield
         except Exception:
@@ -161,15 +161,16 @@ class Meters:
         self._threads_searched.labels(status="success").inc()
 
     def injected(self, occasion: Literal["prompt", "start"], tokens: int) -> None:
-        """So many tokens went in front of an agent."""
+        """Count tokens that were injected."""
         self._injected.labels(occasion=occasion).inc(tokens)
 
     def request(self, method: str, route: str, status: int) -> None:
-        """A request was answered.
+        """Count an answered request.
 
         Args:
-            route: the route's path as it is declared, with the names of its parameters; empty where there is none. So
-                it has as many values as there are routes.
+            route: the declared path of the route, with parameter names, so there are as many values as routes; empty if
+                no
+                route matched.
         """
         self._requests.labels(
             method=method if method in _METHODS else OTHER,
@@ -178,12 +179,12 @@ class Meters:
         ).inc()
 
     def left_out(self, reason: Filtered, number: int) -> None:
-        """Results that a search left out."""
+        """Count results that a search filtered out."""
         if number:
             self._filtered.labels(reason=reason).inc(number)
 
     def recalled(self, items: Iterable[RecallItem], seconds: float) -> None:
-        """A prompt had its memories."""
+        """Record a finished recall for a prompt: its duration in seconds, and why candidates were not injected."""
         self._recall.observe(seconds)
         for item in items:
             if not item.injected and item.reason in _WHY_NOT:
@@ -191,19 +192,19 @@ class Meters:
 
     @contextmanager
     def hook(self, event: str) -> Generator[None]:
-        """Around what the daemon does for one hook."""
+        """Context manager that measures the daemon's work for one hook event."""
         begun = monotonic()
         yield
         self._hook.labels(event=self._let_in("event", event)).observe(monotonic() - begun)
 
     def cut(self, cut: Cut) -> None:
-        """What was cut of events at the door."""
+        """Count what was cut from events at intake."""
         self._cut_events.inc(cut.events)
         self._cut_characters.inc(cut.characters)
         self._cut_values.inc(cut.values)
 
     def spent(self, operation: Operation, by_model: Mapping[tuple[str, str], Usage]) -> None:
-        """What calls to models cost, by (provider, model)."""
+        """Count calls, tokens and cost of model calls, by (provider, model)."""
         for (provider, model), usage in by_model.items():
             names = {
                 "provider": self._let_in("provider", provider),
@@ -225,13 +226,13 @@ class Meters:
         threads: Mapping[str, int],
         continuation: tuple[int, int],
     ) -> bytes:
-        """Everything in Prometheus' text format 0.0.4.
+        """All metrics in Prometheus' text format 0.0.4.
 
         Args:
-            jobs, events, threads: how many there are in each state.
-            received: how many events were ever numbered.
+            jobs, events, threads: the number in each state.
+            received: the highest event number so far.
             cached: analyses in the cache.
-            continuation: how many threads have prompts of two sessions, and how many could.
+            continuation: how many threads have prompts from two or more sessions, and how many could have.
         """
         self._cached.set(cached)
         self._received.set(received)
@@ -245,7 +246,7 @@ class Meters:
         return generate_latest(_Shown(self._registry))
 
     def _let_in(self, label: str, value: str) -> str:
-        """The value, unless too many others were there before."""
+        """The value, or `other` if the label already has its maximum number of values."""
         value = value[:_LONGEST_VALUE]
         with self._letting_in:
             known = self._known.setdefault(label, set())
@@ -256,7 +257,7 @@ class Meters:
 
 
 class _Shown(CollectorRegistry):
-    """A registry without the moments at which its metrics were made, which say nothing to anybody."""
+    """A view of a registry without the `_created` samples (creation times of metrics), which carry no information."""
 
     def __init__(self, shown: CollectorRegistry) -> None:
         super().__init__()

@@ -1,4 +1,9 @@
-"""Tokens: made, revoked, stored as SHA-256, and turned into a browser's session."""
+"""Tokens, idempotent answers and short ids: small tables and helpers shared by the surfaces.
+
+Answers to idempotent requests are kept for a day, so that a repeated request has no second effect. Short ids resolve
+a prefix to the one id that begins with it. Tokens are stored as SHA-256 hashes; a login link becomes a browser
+session. The module also has helpers that pass lists into queries as JSON.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +23,24 @@ from filrouge.extraction.repository import Session
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 
-# What was answered to requests that may come again: kept for a day, so that a repetition does nothing twice.
+# Answers to idempotent requests.
 #
-# Keys and requests are held as hashes alone. An answer is held as it was, and may hold words: whatever is forgotten,
-# all answers are emptied, and a repetition then learns that it was done and no more.
+# Keys and requests are stored as hashes only. An answer is stored as it was sent and may contain the user's words. So
+# forgetting anything clears all stored answers; a repeated request then only learns that it was carried out.
 
 KEPT: Final = timedelta(hours=24)
-#: Rows; the oldest go first.
+#: Maximum number of rows; the oldest are deleted first.
 _MOST: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
-    """What is known of a request.
+    """The stored state of a request.
 
     Attributes:
-        request: the hash of what was asked; None where something was forgotten since.
-        status: 0 while it is being carried out, or where the daemon ended meanwhile.
-        body: None where it was forgotten, or too long to be kept.
+        request: the hash of the request; None if something was forgotten since.
+        status: 0 while the request is running, or if the daemon ended during it.
+        body: None if it was cleared by forgetting, or too long to be stored.
     """
 
     request: bytes | None
@@ -45,37 +50,35 @@ class Answered:
 
 
 class AnsweredRequests:
-    """The table of one database."""
+    """The table `answered` of one database."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def get(self, key: bytes, now: datetime) -> Answered | None:
-        """What is known of a key."""
+        """The stored state for a key, or None."""
         row = self._tx.one("answered.get", {"key": key, "since": to_text(now - KEPT)})
         return Answered(**row) if row else None
 
     def begin(self, key: bytes, request: bytes, now: datetime) -> None:
-        """It is being carried out. What is too old, or too much, goes."""
+        """Record that the request is running; delete rows that are too old or too many."""
         self._tx.run("answered.prune", {"since": to_text(now - KEPT), "most": _MOST})
         self._tx.run("answered.begin", {"key": key, "at": to_text(now), "request": request})
 
     def end(self, key: bytes, status: int, type_: str, body: bytes | None) -> None:
-        """It was answered."""
+        """Record the answer."""
         self._tx.run("answered.end", {"key": key, "status": status, "type": type_, "body": body})
 
     def drop(self, key: bytes) -> None:
-        """It may be tried again as if it had never come."""
+        """Delete the row, so that the request may be tried again as new."""
         self._tx.run("answered.drop", {"key": key})
 
 
-# Lists on their way into a query, and short ids.
-
-# Lists on their way into a query and out of it: as JSON, each value once, by table.
+# Helpers for lists in query parameters, passed as JSON.
 
 
 def by_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The ids of rows, by their tables."""
+    """The ids of rows, grouped by table."""
     found: dict[str, list[str]] = {}
     for row in rows:
         found.setdefault(row["place"], []).append(row["id"])
@@ -88,29 +91,29 @@ def pairs(sessions: Collection[Session]) -> list[list[str]]:
 
 
 def as_json(**lists: Collection[object]) -> dict[str, object]:
-    """Lists as the parameters of a query."""
+    """Lists as query parameters, each encoded as JSON."""
     return {name: json.dumps(list(values)) for name, values in lists.items()}
 
 
 def once(ids: Sequence[str]) -> tuple[str, ...]:
-    """Each id once."""
+    """The ids without duplicates, in order."""
     return tuple(dict.fromkeys(ids))
 
 
-# Short ids: the beginning of an id stands for it where one row alone begins so.
+# Short ids: a prefix stands for an id if exactly one row begins with it.
 
 Kind = Literal["memory", "turn", "thread", "bridge", "garden", "receipt", "recall", "token", "job"]
-#: Characters. Ids of one hour have the first six in common, so a person rarely needs fewer.
+#: Minimum characters. Ids created within one hour share the first six, so users rarely need fewer.
 SHORTEST: Final = 4
 _LENGTH: Final = 26
 _MOST_SHOWN: Final = 5
 
 
 def whole_id(tx: Tx, given: str, kinds: Sequence[Kind]) -> str:
-    """The id that begins so; what is given where none does, or where it is whole.
+    """The id that begins with `given`. Returns `given` itself if it is already whole or nothing matches.
 
     Raises:
-        BadInput: several begin so; it lists them.
+        BadInput: several ids begin with it; the message lists them.
     """
     begin = given.strip().lower()
     if not SHORTEST <= len(begin) < _LENGTH or not begin.isalnum():
@@ -126,10 +129,10 @@ def whole_id(tx: Tx, given: str, kinds: Sequence[Kind]) -> str:
     raise BadInput(f"Several ids begin with {given!r}: {shown}{more}.", remedy="Give more of the id.")
 
 
-# A token: who may come in over TCP, and how far. The secret itself is shown once and kept nowhere.
+# Tokens grant access over TCP. The secret is shown once and never stored.
 #
-# Three kinds: a `token` is a program's and holds until it is revoked; a `link` signs a browser in, once, within
-# minutes; a `session` is what a browser then holds as a cookie.
+# A `token` belongs to a program and is valid until revoked. A `link` signs a browser in, once, within minutes. A
+# `session` is what the browser then holds as a cookie.
 
 Allowed = Literal["read", "write", "admin"]
 """How far a token reaches, each holding the one before."""
@@ -138,12 +141,12 @@ TokenKind = Literal["token", "link", "session"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Token:
-    """One token, without its secret.
+    """A token without its secret.
 
     Attributes:
-        name: what its owner called it.
-        expires_at: None where it holds until it is revoked.
-        last_used_at: to the minute; None where it never was.
+        name: chosen by its owner.
+        expires_at: None if it is valid until revoked.
+        last_used_at: to the minute; None if it was never used.
     """
 
     id: str
@@ -156,11 +159,11 @@ class Token:
     revoked_at: datetime | None = None
 
     def holds(self, at: datetime) -> bool:
-        """Whether it lets anybody in at that moment."""
+        """Whether the token is valid at that time."""
         return self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
 
     def to_json(self) -> Mapping[str, Any]:
-        """As the API answers it."""
+        """The token as the API returns it."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -177,38 +180,38 @@ def _when(at: datetime | None) -> str | None:
     return to_text(at) if at else None
 
 
-# Tokens at rest: their SHA-256, never they themselves.
+# Only the SHA-256 of a secret is stored.
 #
-# A plain hash is right here, where it would be wrong for a password: a token is 256 random bits, which nobody guesses
-# however fast they hash.
+# A plain hash would be wrong for a password, but is right for a token: its 256 random bits cannot be guessed, however
+# fast the hash is.
 
 
 def hashed(secret: str) -> bytes:
-    """What is kept of a secret: 32 bytes."""
+    """The SHA-256 of a secret: 32 bytes."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 class Tokens:
-    """The table."""
+    """The table `tokens` of one database."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def put(self, token: Token, secret: str) -> None:
-        """Keep a new one."""
+        """Store a new token."""
         row = dict(token.to_json()) | {"hash": hashed(secret)}
         self._tx.run("tokens.put", {name: row[name] for name in _WRITTEN})
 
     def find(self, hash_: bytes) -> Token | None:
-        """The token whose secret has that hash, whether it still holds or not."""
+        """The token whose secret has that hash, valid or not."""
         row = self._tx.one("tokens.by_hash", {"hash": hash_})
         return _token(row) if row is not None and hmac.compare_digest(row["hash"], hash_) else None
 
     def get(self, id_: str) -> Token:
-        """One of them.
+        """The token with that id.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: there is none; the message names the id.
         """
         row = self._tx.one("tokens.get", {"id": id_})
         if row is None:
@@ -216,29 +219,29 @@ class Tokens:
         return _token(row)
 
     def all(self) -> list[Token]:
-        """Tokens and sessions, the newest first; those that hold no more, too."""
+        """Tokens and sessions, newest first, including those no longer valid."""
         return [_token(row) for row in self._tx.all("tokens.all")]
 
     def revoke(self, id_: str, at: datetime) -> None:
-        """Let nobody in with it any more; the first time counts."""
+        """Revoke a token; an earlier revocation keeps its time."""
         self._tx.run("tokens.revoke", {"id": id_, "at": to_text(at)})
 
     def redeem(self, hash_: bytes, at: datetime) -> Token | None:
-        """Use up the link with that hash; None where it is unknown, used or too old."""
+        """Use up the link with that hash; None if it is unknown, used or expired."""
         row = self._tx.one("tokens.redeem", {"hash": hash_, "at": to_text(at)})
         return _token(row) if row is not None else None
 
     def touch(self, id_: str, at: datetime) -> None:
-        """Note that it was used."""
+        """Record that the token was used."""
         self._tx.run("tokens.touch", {"id": id_, "at": to_text(at)})
 
     def any_lives(self) -> bool:
-        """Whether there is a token of a program that holds."""
+        """Whether any program token is valid."""
         row = self._tx.one("tokens.count_live")
         return bool(row and row["n"])
 
     def prune(self, before: datetime) -> None:
-        """Drop the links and sessions that ended before that."""
+        """Delete the links and sessions that expired before that time."""
         self._tx.run("tokens.prune", {"before": to_text(before)})
 
 
@@ -262,12 +265,12 @@ def _tokens_when(text: str | None) -> datetime | None:
     return from_text(text) if text else None
 
 
-# Tokens: made, revoked, and turned into a browser's session. What is done with them is in the journal; they are not.
+# Creating and revoking tokens, and browser sessions. The journal records each action, never the secret.
 #
-# A browser cannot be handed a token without leaving it in a history, so it gets a link that works once and within
+# A token handed to a browser would stay in its history. So the browser gets a link that works once and within
 # minutes, and holds a session afterwards.
 
-#: Before a token: people and scanners of secrets see what it is.
+#: Prefix of every secret, so that people and secret scanners recognise it.
 PREFIX = "frg_"
 LINK_MINUTES = 5
 SESSION_HOURS = 12
@@ -276,10 +279,10 @@ _KEPT_DAYS = 30
 
 
 def create(parts: Parts, tx: Tx, name: str, scope: Allowed) -> dict[str, Any]:
-    """Make a token; what the API answers, the secret with it, this once.
+    """Create a token and return it as the API does, with its secret, which is never shown again.
 
     Raises:
-        BadInput: the name is too long or cannot be shown on a line.
+        BadInput: the name is too long or contains unprintable characters.
     """
     name = name.strip() or "token"
     if len(name) > _LONGEST_NAME or not name.isprintable():
@@ -290,7 +293,7 @@ def create(parts: Parts, tx: Tx, name: str, scope: Allowed) -> dict[str, Any]:
 
 
 def revoke(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
-    """Let nobody in with that token or session any more.
+    """Revoke a token or session and return it as the API does.
 
     Raises:
         NotFound: there is no such token.
@@ -304,7 +307,7 @@ def revoke(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
 
 
 def new_link(parts: Parts, tx: Tx, scope: Allowed) -> tuple[str, str]:
-    """A secret that signs a browser in, once, with that scope; and until when."""
+    """A secret that signs a browser in once with that scope, and when it expires."""
     now = parts.clock.now()
     Tokens(tx).prune(now - timedelta(days=_KEPT_DAYS))
     link, secret = _made(parts, tx, "link", "login link", scope, timedelta(minutes=LINK_MINUTES))
@@ -312,10 +315,10 @@ def new_link(parts: Parts, tx: Tx, scope: Allowed) -> tuple[str, str]:
 
 
 def redeem(parts: Parts, tx: Tx, secret: str) -> str:
-    """Turn a link into the session of a browser; the secret of that session.
+    """Exchange a login link for a browser session; returns the session's secret.
 
     Raises:
-        Unauthorized: the link is unknown, was used, or is too old.
+        Unauthorized: the link is unknown, was used, or has expired.
     """
     link = Tokens(tx).redeem(hashed(secret), parts.clock.now())
     if link is None:

@@ -1,4 +1,8 @@
-"""What a running Filrouge is made of, handed to every verb."""
+"""The services of a running Filrouge: `StoreContext` for work in one transaction, `Parts` for everything else.
+
+`runtime.wiring` builds `Parts` once and passes it to every operation. Only its flags, its times and the current
+vector search (`meaning`) change after that.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +35,12 @@ from filrouge.search.vector_search import Embedders, Meaning, NewIndex
 from filrouge.search.word_feed import LargeWords
 from filrouge.threads.whitening import Grounds
 
-# What work inside one transaction of a database needs, whether a daemon runs on that database or not.
-
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
 class StoreContext:
-    """The home, the clock, the analyser and the environment, and the repositories that need them."""
+    """What work inside one transaction needs, with or without a daemon: home, clock, analyser, environment."""
 
     home: str
     clock: Clock
@@ -46,20 +48,20 @@ class StoreContext:
     environ: Mapping[str, str]
 
     def memories(self, tx: Tx) -> Memories:
-        """The memories, within a transaction."""
+        """The memory repository for a transaction."""
         return Memories(tx, self.analyser)
 
     def turns(self, tx: Tx) -> Turns:
-        """The turns, within a transaction."""
+        """The turn repository for a transaction."""
         return Turns(tx, self.analyser)
 
     def effective(self, tx: Tx, cwd: str | None = None) -> Effective:
-        """The settings that hold, and where they come from."""
+        """The settings in effect, each with its source."""
         local = cwd if cwd and os.path.isdir(cwd) else None
         return resolve(StoredSettings(tx).all(), home=self.home, environ=self.environ, cwd=local)
 
     def settings(self, tx: Tx, cwd: str | None = None) -> Settings:
-        """The settings that hold; a project's file that cannot be read is passed over, because agents must go on."""
+        """The settings in effect. An unreadable project file is logged and ignored, because agents must go on."""
         try:
             return self.effective(tx, cwd).settings
         except BadConfig as error:
@@ -67,29 +69,26 @@ class StoreContext:
             return self.effective(tx).settings
 
 
-# The parts of a running Filrouge, put together by `wiring` and handed to every verb.
-
-
 @dataclass(kw_only=True)
 class Parts(StoreContext):
-    """Everything a verb may need. Built once; the flags and the meaning are the only things that change.
+    """All services of a running Filrouge.
 
     Attributes:
         words: the word indexes of large tables.
-        gate: keeps out what was forgotten.
-        models: who is asked where a model is to understand.
-        meaning: what vectors are made and found with; take it once, and use only that.
-        open_vault: the vault of a folder, which need not be there.
-        noted: what is held of that of the settings.
-        grounds: what prompts are compared above.
-        regrouped: up to when the threads of each user's projects were looked at as a whole.
-        bus: who listens to what happens here.
-        feed: tells them what is committed.
-        captured: when an event was handed over last, by the clock that never jumps.
-        resumed: set once what an earlier daemon left undone is queued.
-        analyst: who reads sessions; the one without a model unless there is another.
-        resting: set while no job is due, and what the last ones did is in the indexes in memory.
-        leaving: set once it is to end: what takes long and can be done again is given up.
+        gate: checks new content against the tombstones of what was forgotten.
+        models: the language models.
+        meaning: the current embedder and vector indexes. Read it once per operation and use only that value.
+        open_vault: opens the vault in a folder; the folder need not exist.
+        noted: in-memory state of the notes vault named in the settings.
+        grounds: baseline of a user's prompts; similarities between prompts are measured relative to it.
+        regrouped: until when each user's projects have had their threads regrouped.
+        bus: the subscribers of live messages.
+        feed: publishes commits on the bus.
+        captured: when the last event arrived, on the monotonic clock.
+        resumed: set once the work left over by an earlier daemon is queued.
+        analyst: analyses sessions; by default the one without a model.
+        resting: set while no job is due and the in-memory indexes include the results of the last ones.
+        leaving: set when shutdown begins; long work that can be repeated is abandoned.
     """
 
     bridging: Bridging
@@ -118,20 +117,20 @@ class Parts(StoreContext):
     _changing: Lock = field(default_factory=Lock)
 
     def change_meaning(self, change: Callable[[Meaning], Meaning]) -> None:
-        """Exchange the meaning; two who change it at once do so one after the other."""
+        """Replace `meaning`; concurrent changes are applied one after the other."""
         with self._changing:
             self.meaning = change(self.meaning)
 
     def within(self, until: float) -> Parts:
-        """The same, with a meaning that answers questions until then, by the clock that never jumps."""
+        """A copy in which query vectors must be ready by `until`, on the monotonic clock."""
         return replace(self, meaning=replace(self.meaning, until=until))
 
     def extracting(self) -> bool:
-        """False where the user switched extraction off: what is said is kept, and nothing is made of it."""
+        """False if the user turned extraction off: turns are stored, but nothing is extracted from them."""
         return self.readers.here(lambda tx: self.settings(tx)).extract_provider != "off"
 
     def to_json(self) -> dict[str, Any]:
-        """What `status` says of the parts."""
+        """The part of `status` that describes the services."""
         meaning = self.meaning
         return {
             "home": self.home,

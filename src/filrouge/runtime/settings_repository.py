@@ -1,4 +1,4 @@
-"""Settings that a person changed: one row a key, on top of the defaults, under files and environment."""
+"""Stored settings: one row per key; they override the defaults and are overridden by files and the environment."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class StoredSettings:
         return {row["key"]: json.loads(row["value"]) for row in self._tx.all("settings.all")}
 
     def seed(self, defaults: Mapping[str, object], at: datetime) -> None:
-        """Write the defaults that are absent."""
+        """Insert the defaults for keys that are missing."""
         self._tx.many("settings.seed", [_row(key, value, at) for key, value in defaults.items()])
 
     def put(self, changes: Mapping[str, object], at: datetime) -> None:
-        """Change some values; the others stay."""
+        """Store these values; other keys stay unchanged."""
         self._tx.many("settings.put", [_row(key, value, at) for key, value in changes.items()])
 
 

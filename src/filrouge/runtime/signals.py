@@ -1,4 +1,7 @@
-"""Small signals between the threads of one process, and work that is done again and again."""
+"""Signals between the threads of one process, and periodic tasks.
+
+`Bell` wakes the workers, `Rest` is set while all of them are idle, and `Every` runs a function at an interval.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,30 @@ from threading import Event as Flag
 
 from filrouge.core.errors import FilrougeError
 
-# Who waits for work, and who is at it: small signals between the threads of one process.
-
 
 class Bell:
-    """Wakes everybody who listens, each once for any number of rings."""
+    """Wakes all listeners, each once for any number of calls to `set`."""
 
     def __init__(self) -> None:
         self._listeners: list[Event] = []
         self._lock = Lock()
 
     def listener(self) -> Event:
-        """A flag that every ring sets; its owner clears it."""
+        """A new flag that `set` raises; the listener clears it."""
         flag = Event()
         with self._lock:
             self._listeners.append(flag)
         return flag
 
     def set(self) -> None:
-        """Ring."""
+        """Raise the flags of all listeners."""
         with self._lock:
             for flag in self._listeners:
                 flag.set()
 
 
 class Rest:
-    """Set while nobody is at work, and somebody has been."""
+    """Set while no worker is busy, once any worker has been idle."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -42,39 +43,40 @@ class Rest:
         self._begun = False
 
     def leave(self, name: str) -> None:
-        """`name` goes to work."""
+        """Mark worker `name` as busy."""
         with self._changed:
             self._at_work.add(name)
             self._changed.notify_all()
 
     def enter(self, name: str) -> None:
-        """`name` has nothing to do."""
+        """Mark worker `name` as idle."""
         with self._changed:
             self._begun = True
             self._at_work.discard(name)
             self._changed.notify_all()
 
     def is_set(self) -> bool:
-        """True while everybody rests."""
+        """True while all workers are idle."""
         with self._changed:
             return self._begun and not self._at_work
 
     def wait(self, seconds: float) -> bool:
-        """Wait until everybody rests; False if it takes longer."""
+        """Wait until all workers are idle; False if that takes longer than `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: self._begun and not self._at_work, seconds)
 
-
-# Does something again and again on a thread of its own. What fails is logged, and tried again when its time comes.
 
 _LOG = logging.getLogger(__name__)
 
 
 class Every:
-    """Looks every so many seconds, until stopped; for the first time after the first of them."""
+    """Calls a function periodically on its own thread, until stopped; the first call comes after one interval.
+
+    A failure is logged, and the function is called again after the next interval.
+    """
 
     def __init__(self, seconds: float, look: Callable[[], object], *, name: str, failed: str) -> None:
-        """Take what to do, the thread's name, and what the log says when it fails."""
+        """Take the interval, the function, the thread's name, and the message logged on failure."""
         self._seconds = seconds
         self._look = look
         self._failed = failed
@@ -82,11 +84,11 @@ class Every:
         self._thread = Thread(target=self._work, name=f"filrouge-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after what is being done."""
+        """Stop the thread after the current call."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

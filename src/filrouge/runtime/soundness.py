@@ -1,4 +1,9 @@
-"""Looking at a database file without touching it: its schema, its seals, and one hash of all rows."""
+"""Integrity checks of a database file: schema version, SQLite's own checks, row seals, journal chain, row hashes.
+
+The first functions open a file by path for the doctor, which may meet a file that is damaged, of another version, or
+in use by another program. They write nothing. `row_hashes` hashes all rows: databases with equal rows have equal
+hashes, whatever their page layout. `faults` checks every seal of turns, memories and events, and the journal.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +26,11 @@ from filrouge.memories import repository
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.sqlite import translated
 
-# Looking at a database file without touching it: its schema, its journal, and whether somebody holds it.
-#
-# For the doctor, who may meet a file that is damaged, of another version, or in the hands of another program.
+# Inspecting a database file by path.
 
 
 def schema_number(path: str) -> int:
-    """The number of the last migration; 0 where there is none."""
+    """The number of the last applied migration; 0 if there is none."""
     with _opened(path) as connection:
         known = connection.execute("select 1 from sqlite_schema where name = 'schema_migrations'").fetchone()
         if not known:
@@ -37,23 +40,23 @@ def schema_number(path: str) -> int:
 
 
 def journal_mode(path: str) -> str:
-    """How changes are kept safe: `wal`, `delete`, ..."""
+    """SQLite's journal mode: `wal`, `delete`, ..."""
     with _opened(path) as connection:
         return str(connection.execute("pragma journal_mode").fetchone()[0])
 
 
 def complaints(path: str, *, quick: bool) -> list[str]:
-    """What SQLite's own check complains of; `quick`: without holding the indexes against their tables."""
+    """Problems found by SQLite's integrity check. `quick` skips the comparison of indexes with their tables."""
     with _opened(path) as connection:
         found = [str(row[0]) for row in connection.execute(f"pragma {'quick' if quick else 'integrity'}_check")]
         return [] if found == ["ok"] else found
 
 
 def may_be_written(path: str, *, milliseconds: int) -> bool:
-    """Whether somebody who wants to write gets his turn within that time; nothing is written."""
+    """Whether a write transaction can begin within that time. Nothing is written."""
     try:
         with _opened(path, apsw.SQLITE_OPEN_READWRITE) as connection:
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # what is in the log stays there
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # keep the write-ahead log as it is
             connection.set_busy_timeout(milliseconds)
             connection.execute("begin immediate")
             connection.execute("rollback")
@@ -71,39 +74,39 @@ def _opened(path: str, flags: int = apsw.SQLITE_OPEN_READONLY) -> Generator[Any]
             yield connection
 
 
-# One hash of all rows of a database: two databases that hold the same rows have the same, wherever their pages lie.
+# One hash over all rows.
 #
-# Every table with rows of its own is read in the order of its key, the derived ones too, so that a copy which answers
-# otherwise than its source is not called equal. Text is read as bytes: what is damaged must be hashed as well.
+# Tables are read in key order, including derived tables: a copy that gives different answers must not count as equal.
+# Text is read as bytes, because damaged text must be hashed too.
 
-#: apsw's own stubs leave the types of its bindings open.
+#: apsw's stubs do not type its bindings.
 Connection = Any
 _ROWS_AT_ONCE = 256
-#: Version 2 of the format has no references, so equal rows have equal bytes.
+#: Version 2 of marshal's format has no references, so equal rows give equal bytes.
 _FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableHash:
-    """A table's number of rows, and SHA-256 over them in hexadecimal digits."""
+    """A table's row count, and the SHA-256 over its rows in hexadecimal."""
 
     rows: int
     hash: str
 
 
 def row_hashes(connection: Connection) -> dict[str, TableHash]:
-    """The hash of each table, by its name."""
+    """The hash of each table, by table name."""
     return {name: _hash_of(connection, query) for name, query in _tables(connection)}
 
 
 def whole(tables: Mapping[str, TableHash]) -> str:
-    """The hash of all tables together."""
+    """One hash over all tables."""
     listed = {name: [one.rows, one.hash] for name, one in tables.items()}
     return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
 
 
 def _tables(connection: Connection) -> list[tuple[str, str]]:
-    """Every table that holds rows, with the query that reads them in the order of their key."""
+    """Every table that holds rows, with the query that reads it in key order."""
     found = list(
         connection.execute(
             "select name, wr from pragma_table_list where schema = 'main' and type in ('table', 'shadow')"
@@ -117,7 +120,7 @@ def _query(connection: Connection, table: str, *, without_rowid: bool) -> str:
     columns = list(connection.execute("select name, type, pk from pragma_table_info(?)", (table,)))
     key = [f'"{name}"' for _, name in sorted((pk, name) for name, _, pk in columns if pk)]
     read = ", ".join(_read(name, kind) for name, kind, _ in columns)
-    # The names of columns are our own schema's; a number and a BLOB are read as they are.
+    # Column names come from our own schema. Numbers and BLOBs are read as they are.
     own, order = ("", ", ".join(key)) if without_rowid else ("rowid, ", "rowid")
     return f'select {own}{read} from "{table}" order by {order}'  # noqa: S608
 
@@ -142,20 +145,18 @@ def _batches(cursor: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]
         yield batch
 
 
-# Whether rows are what was stored: every seal of turns, memories and events, and the journal's chain.
-#
-# Rows are read a page at a time, so that a large memory is looked through in little room.
+# Seals and the journal chain. Turns and events are read page by page to limit memory use.
 
 _SOUNDNESS_ROWS_AT_ONCE = 1000
 
 
 def broken_seals(tx: Tx) -> list[str]:
-    """The ids of rows that are not what was stored."""
+    """The ids of rows whose content does not match their seal."""
     return [id_ for ids in broken_by_table(tx).values() for id_ in ids]
 
 
 def broken_by_table(tx: Tx) -> dict[str, list[str]]:
-    """The same by the table in which they are."""
+    """The ids of rows whose content does not match their seal, by table."""
     return {
         "turns": [row["id"] for row in _paged(tx, "turns.sealed") if not _holds(turn_repository.turn_intact, row)],
         "memories": [row["id"] for row in tx.all("memories.sealed") if not _holds(repository.intact, row)],
@@ -164,7 +165,7 @@ def broken_by_table(tx: Tx) -> dict[str, list[str]]:
 
 
 def faults(tx: Tx) -> list[str]:
-    """What is wrong with the seals and with the journal, a line for each; empty when all holds."""
+    """Problems with the seals and the journal, one line each; empty if there are none."""
     broken = broken_seals(tx)
     found = [f"{len(broken)} rows are not what was stored"] if broken else []
     verdict = Journal(tx).verify()
@@ -172,7 +173,7 @@ def faults(tx: Tx) -> list[str]:
 
 
 def progress(tx: Tx) -> str:
-    """How far the memory has come; it changes with everything that is worth a backup."""
+    """A text that changes with every change worth a backup."""
     row = tx.one("journal.progress") or {}
     return " ".join(str(value) for value in row.values())
 
@@ -185,7 +186,7 @@ def _paged(tx: Tx, query: str) -> Iterator[dict[str, Any]]:
 
 
 def _holds(intact: Callable[[dict[str, Any]], bool], row: dict[str, Any]) -> bool:
-    """A row whose values cannot even be read as what they stand for is not what was stored."""
+    """False also if the row's values cannot be parsed."""
     try:
         return intact(row)
     except (ValueError, TypeError, KeyError):

@@ -1,4 +1,10 @@
-"""SQLite through apsw: named queries and numbered migrations, read from files, and a database opened safely."""
+"""SQLite through apsw: named queries, numbered migrations, and connections with checked settings.
+
+A query stands in `queries.sql` under a line `-- name: memories.neighbours`; Python refers to it by that name. A
+migration is a numbered file. It runs once, in one transaction together with the row that records it. `schema.sql` is
+the result of all migrations, for reading (a test compares the two). `Tx` is the only access to rows: repositories
+receive one and never see a connection.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +25,14 @@ from filrouge.core.clock import Clock, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, StoreError, WrongEngine
 from filrouge.memories.models import holds
 
-# SQL as a language of its own: named queries and numbered migrations, read from files.
-#
-# A query stands in `queries.sql` under a line `-- name: memories.neighbours`, followed by a sentence that says what
-# it answers. Python asks for it by that name. A migration is a numbered file; it runs once, in one transaction
-# together with the record that says so. `schema.sql` is what all migrations amount to (a test compares them), so that
-# a reader sees the whole schema on one page.
+# Named queries and migrations, read from files.
 
 _NAME = re.compile(r"^-- name: ([a-z_]+\.[a-z_]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Migration:
-    """One numbered step of the schema."""
+    """A numbered schema change."""
 
     number: int
     name: str
@@ -40,7 +41,7 @@ class Migration:
 
 @cache
 def queries(dialect: str) -> dict[str, str]:
-    """Every named query of a dialect (`sqlite`)."""
+    """Every named query of a dialect (`sqlite`), by name."""
     text = (files("filrouge.runtime") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
     parts = _NAME.split(text)[1:]
     named = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
@@ -61,17 +62,16 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
     return tuple(sorted(steps, key=lambda step: step.number))
 
 
-# SQLite through apsw: opening a database safely, and speaking to it in named queries.
+# Connections.
 #
-# The standard library's sqlite3 is not used: its build varies from machine to machine, and everything before 3.51.3
-# can corrupt a WAL file when a reset races a reader. Every connection asserts its pragmas, because `execute` of
-# several statements stops at the first one that returns a row. `Tx` is the only way to the rows: repositories receive
-# one and never see a connection.
+# The standard library's sqlite3 is not used: its SQLite version differs between machines, and every version before
+# 3.51.3 can corrupt a WAL file when a reset races a reader. Every connection checks its pragmas after setting them,
+# because `execute` with several statements stops at the first one that returns a row.
 
-#: The release that mends the WAL-reset race (https://sqlite.org/wal.html, "walreset").
+#: The release that fixes the WAL-reset race (https://sqlite.org/wal.html, "walreset").
 OLDEST_SQLITE = (3, 51, 3)
 
-#: Patience first: the others may find somebody writing.
+#: The busy timeout comes first: the other settings may be made while another process writes.
 _PRAGMAS: Mapping[str, object] = {
     "busy_timeout": 5000,
     "journal_mode": "wal",
@@ -81,16 +81,16 @@ _PRAGMAS: Mapping[str, object] = {
 }
 
 Row = dict[str, Any]
-#: apsw's own stubs leave the types of its array bindings open, so a connection is untyped from here on.
+#: apsw's stubs do not type its array bindings, so a connection is untyped from here on.
 Connection = Any
 Parameters = Mapping[str, object]
 
 
 def check_engine(version: str | None = None) -> None:
-    """Refuse a SQLite that may lose data.
+    """Refuse a SQLite version that may lose data.
 
     Raises:
-        WrongEngine: naming the version found and the oldest one accepted.
+        WrongEngine: names the version found and the oldest accepted one.
     """
     found = version or apsw.sqlite_lib_version()
     if tuple(int(part) for part in found.split(".")[:3]) < OLDEST_SQLITE:
@@ -103,7 +103,7 @@ def check_engine(version: str | None = None) -> None:
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Turn apsw's exceptions into Filrouge's, with the cause kept."""
+    """Convert apsw's exceptions to Filrouge's, keeping the cause."""
     try:
         yield
     except (apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError) as error:
@@ -117,14 +117,14 @@ def translated() -> Generator[None]:
 
 
 class Tx:
-    """Named queries on one connection. Rows come back as dictionaries."""
+    """Named queries on one connection. Rows are returned as dictionaries."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._queries = queries("sqlite")
 
     def all(self, name: str, parameters: Parameters | None = None) -> list[Row]:
-        """Every row that the query gives."""
+        """All rows of the query."""
         with translated():
             cursor = self._connection.execute(self._queries[name], dict(parameters or {}))
             first = next(cursor, None)
@@ -140,13 +140,13 @@ class Tx:
         return rows[0] if rows else None
 
     def run(self, name: str, parameters: Parameters | None = None) -> int:
-        """Run a statement; returns how many rows it changed."""
+        """Run a statement; returns the number of changed rows."""
         with translated():
             list(self._connection.execute(self._queries[name], dict(parameters or {})))
             return self._connection.changes()
 
     def many(self, name: str, rows: Iterable[Parameters]) -> None:
-        """Run a statement once for each set of parameters."""
+        """Run a statement once per set of parameters."""
         with translated():
             self._connection.executemany(self._queries[name], [dict(row) for row in rows])
 
@@ -157,21 +157,21 @@ def _listed(words: str) -> tuple[str, ...]:
 
 
 def _says(words: str, *texts: object) -> bool:
-    """In SQL `says(words, text, …)`: does one of the texts hold one of the words (a JSON list)?"""
+    """SQL function `says(words, text, …)`: whether any text contains any of the words (a JSON list)."""
     return any(isinstance(text, str) and text and holds(text, _listed(words)) for text in texts)
 
 
 def _create_private(path: str) -> None:
-    """Make the file for this user alone before SQLite would make it for all; its log files copy its mode.
+    """Create the file with mode 600 before SQLite creates it with a wider one; its log files copy the mode.
 
-    Only a file that was not there is opened: closing one that SQLite has open would drop the locks of this process.
+    Only a missing file is opened: closing a file that SQLite has open would drop this process's locks on it.
     """
-    with suppress(OSError):  # it is there, or SQLite says what is wrong with the place
+    with suppress(OSError):  # the file exists, or SQLite will report the problem
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 class Database:
-    """One connection to the memory database; used by one thread at a time."""
+    """A connection to the memory database; used by one thread at a time."""
 
     def __init__(self, path: str, *, readonly: bool = False) -> None:
         check_engine()
@@ -180,7 +180,7 @@ class Database:
             _create_private(path)
         with translated():
             self._connection: Connection = apsw.Connection(path, flags=flags)
-            if not readonly:  # before anything else is written; a database that has tables keeps what it has
+            if not readonly:  # has no effect once the database has tables
                 list(self._connection.execute("pragma auto_vacuum = incremental"))
             self._set_pragmas(readonly=readonly, memory=path == ":memory:")
             self._connection.create_scalar_function("says", _says, -1, deterministic=True)
@@ -188,17 +188,17 @@ class Database:
 
     @property
     def tx(self) -> Tx:
-        """Named queries outside an explicit transaction, for reading."""
+        """Named queries for reading, outside an explicit transaction."""
         return self._tx
 
     @property
     def bare(self) -> Connection:
-        """The connection itself, for salvage alone: it fills tables that it knows by their schema only."""
+        """The raw connection. Only for salvage, which fills tables that it knows by their schema alone."""
         return self._connection
 
     @property
     def in_transaction(self) -> bool:
-        """True while a transaction is open; SQLite ends one by itself when the disk is full or fails."""
+        """True while a transaction is open; SQLite rolls one back by itself when the disk is full or fails."""
         return bool(self._connection.in_transaction)
 
     def _set_pragmas(self, *, readonly: bool, memory: bool) -> None:
@@ -212,7 +212,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:
-        """One immediate transaction: all of it, or nothing."""
+        """An immediate transaction: commits on success, rolls back on any exception."""
         with translated():
             self._connection.execute("begin immediate")
         try:
@@ -229,7 +229,7 @@ class Database:
 
     @contextmanager
     def savepoint(self) -> Generator[Tx]:
-        """A part of a transaction that can fail alone."""
+        """A savepoint: a part of a transaction that can fail alone."""
         with translated():
             self._connection.execute("savepoint part")
         try:
@@ -242,13 +242,13 @@ class Database:
             self._connection.execute("release part")
 
     def _undo(self, statement: str) -> None:
-        """Roll back, unless SQLite did so itself; what went wrong before is what the caller must hear."""
+        """Roll back, unless SQLite already did. Errors are suppressed so that the caller sees the original one."""
         if self._connection.in_transaction:
             with suppress(apsw.Error):
                 self._connection.execute(statement)
 
     def migrate(self, clock: Clock, *, upto: int | None = None) -> list[str]:
-        """Bring the schema up to date; returns the names of the steps applied.
+        """Bring the schema up to date; returns the names of the migrations applied.
 
         Raises:
             WrongEngine: the database was written by a newer Filrouge.
@@ -280,26 +280,26 @@ class Database:
         return applied
 
     def schema(self) -> list[str]:
-        """Every object's definition, for comparing two schemas."""
+        """The SQL definition of every schema object, for comparing two schemas."""
         rows = self._connection.execute(
             "select sql from sqlite_schema where sql is not null and name not like 'sqlite_%' order by type, name"
         )
         return [str(row[0]) for row in rows]
 
     def check(self) -> list[str]:
-        """What SQLite's own integrity check complains of; empty when sound."""
+        """Problems found by SQLite's integrity check; empty if there are none."""
         with translated():
             found = [str(row[0]) for row in self._connection.execute("pragma integrity_check")]
         return [] if found == ["ok"] else found
 
     def checkpoint(self) -> bool:
-        """Move the write-ahead log into the database file and empty it; False if a reader kept it from that."""
+        """Copy the write-ahead log into the database file and empty it; False if a reader prevented it."""
         with translated():
             busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         return not busy
 
     def lay_flat(self) -> None:
-        """Leave the write-ahead log for good: the file is all there is of this database."""
+        """Turn off the write-ahead log, so that the database is a single file."""
         with translated():
             list(self._connection.execute("pragma journal_mode = delete"))
 

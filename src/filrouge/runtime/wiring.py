@@ -1,4 +1,8 @@
-"""Wiring: the only module that names concrete classes. It builds a running Filrouge and takes it down again."""
+"""Wiring: opens a home's database, builds every service, starts the workers and stops them again.
+
+This is the only module that names concrete classes. `start` returns a `Running`; `build` returns the services
+without starting anything. `HANDLERS` maps each job kind to its handler. The caller must hold the home's lock.
+"""
 
 from __future__ import annotations
 
@@ -92,22 +96,22 @@ from filrouge.threads.placing import (
 from filrouge.threads.synthesis_service import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
 from filrouge.threads.upkeep import ENTITLE, RECONSIDER, VECTORS, late_vector, make_vectors
 
-# Opening a home's database: what was begun with it is finished, and its schema brought up to date, with a way back.
+# Opening the database.
 #
-# Each migration is one transaction, so a start that is killed goes on with the next. But a program that fails between
-# two of them would leave a schema that neither it nor its predecessor knows; so a copy is made before the first, and
-# takes its place again where one fails. Only for the holder of the home's lock.
+# Each migration is one transaction, so a start that was killed continues with the next one. A failure between two
+# migrations would leave a schema that neither the old nor the new program can read. So the database is backed up
+# before the first migration and restored when one fails.
 
 _LOG = logging.getLogger(__name__)
 
 
 def bring_up_to_date(home: str, clock: Clock) -> None:
-    """Finish a restore that was interrupted, back up a database of an older schema, and migrate it.
+    """Finish an interrupted restore, back up a database with an older schema, and migrate it.
 
     Raises:
-        WrongEngine: a newer Filrouge wrote it.
+        WrongEngine: a newer Filrouge wrote the database.
         CannotWrite: there is no room for the backup; nothing was changed.
-        StoreError: a migration failed; the database is what it was.
+        StoreError: a migration failed; the database was restored to its previous state.
     """
     if backup_files.finish(home):
         _LOG.info("a restore that was interrupted is finished")
@@ -140,29 +144,38 @@ def _put_back(home: str, path: str) -> None:
     backup_files.replace(home, temporary)
 
 
-# Job names and what they do.
+# Job kinds: input -> effect.
 #
-# read_turns an event → its turns, and the jobs that follow from them reconcile a host's transcript → the turns that
-# no hook reported analyse a user's turn → memories digest a session that ended, was compacted or fell silent → its
-# summary and concepts bridge a thread that changed → its ties to other threads regroup a project whose sessions fell
-# silent → its threads as the whole of what was said has them synthesise the same → where its work stands recount what
-# the rules made of that → the same as a model sees it brief what changed in a project → what its sessions are told
-# where no daemon runs reconsider where a prompt is that the rules were not sure of → the same as a model sees it
-# entitle the name of a thread → a better one by a model extract what a model has not read of a conversation →
-# memories index_turn a turn → vectors thread a prompt → its place in a thread, and that of what followed it
-# thread_vectors threads that lack a vector in the current space → their vectors thread_earlier prompts of before
-# there were threads → their places, batch by batch index_memory a memory that was stored while the embedder was down,
-# or that is long → vectors need_vectors memories that lack the vector under which a prompt finds what it needs →
-# these vectors reindex those that lack vectors in the space that is current or in building → vectors, and the new
-# space in place empty_log what was forgotten and may still be in the write-ahead log → nothing clear_spaces vectors
-# of retired spaces → nothing calibrate a space that brought no calibration → how its cosines are read retain what is
-# old → nothing garden the next step of a run of the garden, again and again until none is left backfill messages that
-# were read in from elsewhere → what follows from them, a few at a time retokenise rows that another analyser indexed
-# → their words, batch by batch
+#   read_turns      an event -> its turns, and the jobs that follow from them
+#   reconcile       a host's transcript -> the turns that no hook reported
+#   analyse         a user's turn -> memories
+#   brief           a project with changes -> the brief its sessions get while no daemon runs
+#   extract         the part of a conversation that no model has read -> memories
+#   digest          a session that ended, was compacted or became idle -> its summary and concepts
+#   bridge          a changed thread -> its links to other threads
+#   regroup         a project whose sessions became idle -> its threads, regrouped over all of its prompts
+#   synthesise      a session -> where its work stands
+#   recount         a synthesis made by rules -> the same, written by a model
+#   reconsider      a prompt that the rules placed with low confidence -> its thread, chosen by a model
+#   entitle         a thread's title -> a better one, written by a model
+#   index_turn      a turn -> its vectors
+#   index_memory    a memory stored without vectors (embedder down, or a long text) -> its vectors
+#   thread          a prompt -> its place in a thread, with the turns that followed it
+#   thread_earlier  prompts stored before threads existed -> their places, batch by batch
+#   thread_vectors  threads without a vector in the current space -> their vectors
+#   garden          a garden run -> its next step, until none is left
+#   retokenise      rows indexed by another analyser -> their tokens, batch by batch
+#   reindex         rows without vectors in the current space or the one being built -> vectors; then the switch
+#   clear_spaces    vectors of retired spaces -> deleted
+#   calibrate       a space without a calibration -> how to interpret its cosines
+#   retain          old rows -> removed by the retention rules
+#   need_vectors    memories without the vector that matches what a prompt needs -> these vectors
+#   empty_log       forgotten content that may still be in the write-ahead log -> the log emptied
+#   backfill        imported messages -> the jobs that follow from them, a few at a time
 
-#: So many short jobs share a commit. The last of them is done well within a lease.
+#: Short jobs that share one commit. The last of them must finish well within the lease.
 _TOGETHER: Final = 64
-#: Characters of a text that is analysed before it is written.
+#: A text longer than this many characters is tokenised before the write transaction.
 _LONG: Final = 10_000
 
 
@@ -177,7 +190,7 @@ def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
 
 def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
     turns = turns_of(event, project)
-    # Before the writing lane is taken: of a long text this takes longer than others should wait.
+    # A long text takes longer to tokenise than other writers should wait.
     tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns if len(turn.text) > _LONG}
 
     def write(tx: Tx) -> None:
@@ -186,7 +199,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
         queue_last_reading(parts, tx, event)
         follow_event(parts, tx, event, transcript_seconds=AFTER_TRANSCRIPT_SECONDS)
         if event.kind in ("pre_compact", "session_end"):
-            # The transcript is read a moment later, and may hold the last words.
+            # The transcript is read shortly afterwards and may contain the last words.
             delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
             queue_digest(parts, tx, Session(host=event.host, id=event.session), delay=delay)
             queue_regrouping(parts, tx, event.user or LOCAL_USER, project or None, delay=delay)
@@ -255,9 +268,9 @@ def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
 
 
 def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners: Sequence[Owner]) -> list[Outcome]:
-    """What to write for the first of these jobs; those whose owner is gone, or has its vectors, have nothing to do."""
+    """Return outcomes for the first of these jobs; owners that are gone or complete get an empty outcome."""
     meaning = parts.meaning
-    # Where nobody makes the space, trying again is of no use: a reindex finds what lacks vectors.
+    # No embedder can make vectors of this space, so a retry is useless; a later reindex finds what lacks vectors.
     todo = list[Owner]() if meaning.is_lost else owners
     passes = next_passes(parts, meaning.embedder, meaning.space.id, todo) if todo else []
     made = {owner.id: one for owner, one in zip(todo, passes, strict=False)}
@@ -316,15 +329,15 @@ HANDLERS: Mapping[str, Handler] = {
 
 Makers = Mapping[str, Callable[[], Embedder]]
 
-#: Conversations that models read side by side.
+#: Workers for jobs that call models, so conversations read in parallel.
 _AT_MODELS = 2
-#: Between two times that free memory is given back.
+#: Seconds between two calls that return free memory to the operating system.
 _TRIM_SECONDS = 20.0
 
 
 @dataclass(kw_only=True)
 class Running:
-    """A running Filrouge."""
+    """A running Filrouge: its services, workers, periodic tasks and warm-up thread."""
 
     parts: Parts
     workers: tuple[Worker, ...]
@@ -333,15 +346,15 @@ class Running:
     warming: Thread
 
     def warm_up(self) -> None:
-        """Begin, on a thread of its own, what need not be done before the first request; once."""
+        """Start the warm-up thread, which does what the first request need not wait for. Call it once."""
         self.warming.start()
 
     def stop(self) -> None:
-        """Finish what is being written, release what is leased, close the database."""
+        """Finish pending writes, release leased jobs and close the database."""
         self.parts.leaving.set()
         if self.warming.ident is None:
             self.warm_up()
-        self.warming.join()  # it reads the database, and starts what is stopped next
+        self.warming.join()  # it reads the database and starts the threads stopped below
         for watch in self.watches:
             watch.stop()
         self.words.stop()
@@ -364,13 +377,13 @@ def start(
     pace: Pace | None = None,
     warm_up: bool = True,
 ) -> Running:
-    """Open the store in `home` and begin to work.
+    """Open the store in `home` and start working.
 
     Args:
-        makers: embedders by name, in the place of those that are registered.
-        panel: builds the models that the settings name, in the place of the real ones.
-        pace: when models are asked.
-        warm_up: load indexes and take up the backlog at once; otherwise the caller says when (`Running.warm_up`).
+        makers: embedders by name, instead of the registered ones.
+        panel: builds the models named in the settings, instead of the real ones.
+        pace: when models are called.
+        warm_up: load the indexes and start on the backlog now; if False, the caller calls `Running.warm_up`.
 
     Raises:
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
@@ -412,7 +425,7 @@ def build(
     panel: BuildPanel | None = None,
     pace: Pace | None = None,
 ) -> Parts:
-    """Open the store and put the parts together; nothing runs yet."""
+    """Open the store and build the services without starting any of them."""
     make_private(home)
     make_private(inside(home, SPOOL))
     path = inside(home, DATABASE)
@@ -469,17 +482,17 @@ def build(
 
 
 def analyser() -> Analyser:
-    """What cuts every text into the tokens that are indexed."""
+    """The analyser that turns texts into the tokens that are indexed."""
     return TextAnalyser()
 
 
 def load_indexes(parts: Parts) -> None:
-    """Rebuild the vector indexes from the stored rows."""
+    """Rebuild the in-memory vector indexes from the stored rows."""
     parts.readers.here(lambda tx: parts.meaning.fill(tx, parts.leaving))
 
 
 def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], words: WordFeed) -> None:
-    """What need not be done before the first request: indexes first, then the backlog, then the worker."""
+    """Do what the first request need not wait for: load the indexes, queue the backlog, start the workers."""
     words.start()
     disk.keep(parts.home)
     losses.reserve(parts.home)
@@ -495,7 +508,7 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], 
     ):
         try:
             step(parts)
-        except Exception:  # a full disk, a damaged index: the rest must still be done
+        except Exception:  # a full disk or a damaged index must not stop the other steps
             _LOG.exception("%s failed at the start", step.__name__)
     parts.resumed.set()
     for worker in workers:
@@ -505,10 +518,10 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], 
 
 
 def stored_settings(path: str) -> dict[str, Any]:
-    """The settings that a database holds, read on a connection of its own.
+    """The settings stored in a database, read on a separate connection.
 
     Raises:
-        StoreError: it cannot be read.
+        StoreError: the database cannot be read.
     """
     reader = Database(path, readonly=True)
     try:
@@ -526,11 +539,11 @@ def _registered(home: str, environ: Mapping[str, str]) -> Embedders:
 
 
 def embedder_of(name: str, settings: Settings, environ: Mapping[str, str]) -> Embedder:
-    """The registered embedder of that name, as the settings want it.
+    """The registered embedder with that name, configured from the settings.
 
     Raises:
-        BadConfig: there is none, or its options do not fit.
-        EmbedderUnavailable: a package that it needs is not installed.
+        BadConfig: there is no such embedder, or its options are invalid.
+        EmbedderUnavailable: a package it needs is not installed.
     """
     options = EmbedderOptions(url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=environ)
     return embedder(name, options)

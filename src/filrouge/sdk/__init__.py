@@ -1,5 +1,8 @@
-"""Filrouge for programs: `Memory`, its blocking twin, and the values that their verbs give.
+"""The SDK for programs: `Memory`, `BlockingMemory`, and the values that their methods return.
 
-Embedded or remote, a verb is one request to the same routes that every other client asks, so that it cannot mean
-something else in another place.
+A method call comes in; one request goes out to the HTTP routes that every other client uses; a frozen value comes
+back. A call therefore means the same with an own daemon, a remote daemon and an embedded home.
+
+Open `client` for the methods, `blocking` for the variant without an event loop, `values` for the results,
+`transports` and `embedded` for how requests reach the routes, and `spooling` for messages while no daemon answers.
 """

@@ -1,7 +1,7 @@
-"""`BlockingMemory`: the same verbs for a program without an event loop.
+"""`BlockingMemory`: the client for programs without an event loop.
 
-There is no second code. Each verb is that of `Memory`, run on an event loop that a thread of this memory's own turns;
-its parameters, defaults and documentation are therefore those of `Memory`, for a reader, an editor and a type checker.
+Each method runs the method of `Memory` with the same name on an event loop in a background thread. Parameters,
+defaults and docstrings are therefore those of `Memory`, also for editors and type checkers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 def _waited(
     verb: Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[BlockingMemory, P], T]:
-    """The verb that waits for its own end."""
+    """Return the blocking version of an async method."""
 
     @wraps(verb)
     def waited(self: BlockingMemory, *given: P.args, **named: P.kwargs) -> T:
@@ -36,7 +36,7 @@ def _waited(
 class BlockingMemory:
     """A memory, open inside its `with` block; safe for several threads.
 
-    What it may be told when it is made is what `Memory` may be told.
+    It takes the same arguments as `Memory`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class BlockingMemory:
         connections: int = 8,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """Say which memory, as `Memory` takes it; nothing is opened yet."""
+        """Configure the memory, as `Memory` does; nothing is opened yet."""
         self._memory = Memory(
             home,
             url=url,
@@ -63,14 +63,14 @@ class BlockingMemory:
             environ=environ,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._door = Lock()  # nothing comes onto a loop that is being stopped
+        self._door = Lock()  # no coroutine is submitted to a loop that is being stopped
         self._held = ExitStack()
 
     @classmethod
     def embedded(
         cls, home: str | None = None, *, timeout: float = 30.0, environ: Mapping[str, str] | None = None
     ) -> Self:
-        """A memory whose home this process holds; no daemon can run for it meanwhile."""
+        """Return a memory that opens the home in this process; no daemon can run for that home meanwhile."""
         return cls(home, embedded=True, timeout=timeout, environ=environ)
 
     remember = _waited(Memory.remember)
@@ -105,7 +105,7 @@ class BlockingMemory:
     health = _waited(Memory.health)
 
     def __enter__(self) -> Self:
-        """Open it, as `Memory` does, and start its thread."""
+        """Open the memory as `Memory` does, and start its thread."""
         if self._loop is not None:
             raise BadInput("This memory is open already.", remedy="Make a `BlockingMemory` for each block.")
         self._loop = asyncio.new_event_loop()
@@ -122,14 +122,14 @@ class BlockingMemory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it; verbs of other threads that still wait are cancelled."""
+        """Close the memory; calls of other threads that still wait are cancelled."""
         try:
             self._wait(self._memory.__aexit__(kind, error, trace))
         finally:
             self._held.close()
 
     def _wait(self, verb: Coroutine[Any, Any, T]) -> T:
-        """Run on the memory's loop; whoever is interrupted takes the verb back."""
+        """Run a coroutine on the memory's loop and wait for it; an interrupt cancels it."""
         with self._door:
             if self._loop is None:
                 verb.close()
@@ -149,6 +149,6 @@ class BlockingMemory:
 
 
 def _turned(loop: asyncio.AbstractEventLoop) -> None:
-    """Turn a loop until it is stopped, then end what is left on it."""
+    """Run a loop until it is stopped, then cancel the tasks left on it."""
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.get_loop().run_forever()

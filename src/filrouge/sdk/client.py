@@ -1,7 +1,15 @@
-"""`Memory`: the verbs of Filrouge for a program that runs an event loop.
+"""`Memory`: the async client of Filrouge.
 
-The verbs stand in three groups, those that ask, those that look at the whole, and those that tell; all send one request
-through the transport that is open.
+Usage:
+
+    async with filrouge.Memory() as memory:
+        await memory.remember("Production listens on port 9443.")
+        print(await memory.search("production port"))
+
+By default a `Memory` talks to the daemon of the user's home and starts it if it is not running. With a URL it talks to
+a remote daemon. Embedded, it opens the home in this process. The methods and their results are the same in all three
+cases: each method is one request to the same HTTP routes. They are grouped in `Asking` (queries), `Looking` (lists,
+settings, status) and `Telling` (changes).
 """
 
 from __future__ import annotations
@@ -46,16 +54,14 @@ from filrouge.sdk.values import (
 )
 from filrouge.threads.models import Timeframe
 
-# What all verbs stand on: one request on the way that is open, its problem as an error, its query as text.
-#
-# `Narrow` names the filters once, for every verb that takes them.
+# Shared by all methods: the request, its errors, and the encoding of queries and filters.
 
 When = str | date | datetime
 """A day or a moment: `2026-05-01`, `2026-05-01T14:30`, a `date`, or a `datetime` with its zone."""
 
 
 class Narrow(TypedDict, total=False):
-    """What a memory or a turn must be to be found; all of it is exact."""
+    """Filters on memories and turns; every filter is an exact match."""
 
     project: str
     """The id, an alias or the short name of a known project."""
@@ -79,7 +85,7 @@ class Narrow(TypedDict, total=False):
 
 
 class Door:
-    """A way to the routes that is open, or not."""
+    """Base of the method groups: sends requests through the open transport."""
 
     _way: Way | None = None
     _timeout: float = 30.0
@@ -105,10 +111,10 @@ class Door:
 
 
 def at(path: str, id_: str) -> str:
-    """The path of what has that id.
+    """Return the path with the id filled in.
 
     Raises:
-        BadInput: there is no id, so that the path would be another route's.
+        BadInput: the id is empty or contains a slash, so the path would match another route.
     """
     if not id_.strip(".") or "/" in id_:
         raise BadInput(f"This is no id: {id_!r}.", remedy="Ids come from the verbs: `search`, `facts`, `threads`, …")
@@ -116,12 +122,12 @@ def at(path: str, id_: str) -> str:
 
 
 def named(project: str | None) -> list[str]:
-    """A project as bodies take it."""
+    """Return a project as request bodies take it."""
     return [project] if project else []
 
 
 def narrowed(filters: Narrow) -> dict[str, Any]:
-    """Filters as queries and bodies take them."""
+    """Return filters as query strings and bodies take them."""
     given: dict[str, Any] = dict(filters)
     for name in ("kind", "project"):
         if isinstance(given.get(name), str):
@@ -130,10 +136,10 @@ def narrowed(filters: Narrow) -> dict[str, Any]:
 
 
 def spelled(name: str, value: Any) -> Any:
-    """A moment as requests spell it; anything else as it is.
+    """Return a date or datetime in ISO 8601; any other value unchanged.
 
     Raises:
-        BadInput: it has no zone, so that it would mean something else on another machine.
+        BadInput: a datetime has no time zone, so its meaning would depend on the machine.
     """
     if isinstance(value, datetime) and value.tzinfo is None:
         raise BadInput(f"{name} has no zone: {value}.", remedy="Give it one: `datetime(…, tzinfo=UTC)`.")
@@ -141,7 +147,7 @@ def spelled(name: str, value: Any) -> Any:
 
 
 def queried(query: Mapping[str, Any]) -> str:
-    """A query string; what is None is left out. A lone surrogate, which no text may hold, is asked for as `?`."""
+    """Return a query string without the None values; a lone surrogate, which UTF-8 cannot encode, becomes `?`."""
     plain = {
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in query.items()
@@ -151,8 +157,10 @@ def queried(query: Mapping[str, Any]) -> str:
 
 
 def _whole(value: Any) -> Any:
-    """The same with every text whole: none may hold half of a surrogate pair, and a chat's message that was cut in the
-    middle of an emoji is to be remembered all the same."""
+    """Return the value with lone surrogates repaired in every string.
+
+    A chat may cut a message in the middle of an emoji; such a message is still stored.
+    """
     if isinstance(value, str):
         return whole_text(value)
     if isinstance(value, dict):
@@ -163,15 +171,15 @@ def _whole(value: Any) -> Any:
     return value
 
 
-# The verbs that ask: what is known about something, what belongs in front of a prompt, and what was said last.
+# Queries.
 
 Mode = Literal["text", "semantic", "hybrid"]
-#: Characters of a question that anything reads; more would only make a long address.
+#: Maximum characters of a query that the daemon reads; more would only lengthen the URL.
 _LONGEST = 2000
 
 
 class Asking(Door):
-    """Verbs that find, and change nothing."""
+    """Methods that query and change nothing."""
 
     async def search(
         self,
@@ -183,18 +191,18 @@ class Asking(Door):
         timeout: float | None = None,
         **filters: Unpack[Narrow],
     ) -> list[Found]:
-        """Search what was said and what was learned of it; no match is an empty list, and any punctuation is legal.
+        """Search turns and memories. Without a match the list is empty; the query may contain any punctuation.
 
         Args:
-            mode: `text` ranks verbatim turns by full text, then memories; `semantic` by meaning and `hybrid` by both,
-                memories first.
-            limit: at most so many, from 1 to 200.
-            collection: `turns` or `memories` alone.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), role, thread, branch.
+            mode: `text` ranks turns by full text, then memories; `semantic` ranks by vector similarity and `hybrid` by
+                both, memories first.
+            limit: maximum number of hits, from 1 to 200.
+            collection: `turns` or `memories` to search only one of them.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), role, thread, branch.
 
         Raises:
-            BadInput: naming what cannot be used, and what can.
-            NotFound: there is no such project.
+            BadInput: a filter or argument is invalid; the message names it and the valid values.
+            NotFound: no project has this name.
         """
         asked = {"q": query[:_LONGEST], "mode": mode, "limit": limit, "collection": collection, **narrowed(filters)}
         return read_all(Found, await self._ask("GET", "/api/memory/search", query=asked, timeout=timeout))
@@ -209,16 +217,16 @@ class Asking(Door):
         timeout: float | None = None,
         **filters: Unpack[Narrow],
     ) -> Recalled:
-        """Recall the memories that answer a question, best first, and whether anything is known about it.
+        """Recall the memories that answer a question, best first, with a score for whether anything is known about it.
 
         Args:
-            limit: at most so many, from 1 to 200.
-            threshold: least `relevance`.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), role, thread, branch.
+            limit: maximum number of memories, from 1 to 200.
+            threshold: minimum `relevance`.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), role, thread, branch.
 
         Raises:
-            BadInput: naming what cannot be used, and what can.
-            NotFound: there is no such project.
+            BadInput: a filter or argument is invalid; the message names it and the valid values.
+            NotFound: no project has this name.
         """
         asked = {"query": query, "k": limit, "hybrid": mode == "hybrid", "threshold": threshold, **narrowed(filters)}
         return read(Recalled, await self._ask("POST", "/search", asked, timeout=timeout))
@@ -234,13 +242,14 @@ class Asking(Door):
         project: str | None = None,
         timeout: float | None = None,
     ) -> Context:
-        """What belongs in front of this prompt: a block for the model, and its parts; nothing relevant is nothing.
+        """Return the context for a prompt: a block for the model, and its parts; empty if nothing is relevant.
 
-        It sees the project and what is the user's, not other projects. What a session was given it is not given again.
+        The context draws on the project and on the user's own memories, never on other projects. It leaves out what the
+        session was already given.
 
         Args:
-            user_id: whose memory is asked; None = this memory's user.
-            agent_id: a helper agent that the prompt is for; None = the main one.
+            user_id: the user whose memory is queried; None = this memory's user.
+            agent_id: the helper agent that the prompt is for; None = the main agent.
         """
         body = {
             "prompt": prompt,
@@ -261,12 +270,12 @@ class Asking(Door):
         user_id: str | None = None,
         timeout: float | None = None,
     ) -> list[Message]:
-        """The last messages of a channel and of no other, the newest last.
+        """Return the last messages of one channel, the newest last.
 
         Args:
-            limit: at most so many.
-            session_id: of this conversation alone.
-            user_id: of this user alone.
+            limit: maximum number of messages.
+            session_id: only messages of this session.
+            user_id: only messages of this user.
         """
         asked = {"channel": channel, "session_id": session_id, "user_id": user_id, "limit": limit}
         return read_all(Message, await self._ask("GET", "/api/memory/messages", query=asked, timeout=timeout))
@@ -280,39 +289,39 @@ class Asking(Door):
         user_id: str | None = None,
         timeout: float | None = None,
     ) -> bool:
-        """Whether nothing that is known means the same as this text.
+        """Return whether no known memory means the same as this text.
 
         Args:
-            threshold: the calibrated similarity, from 0 to 1, from which on two texts mean the same.
-            project: compared is what is known there, and what is the user's; None = outside every project.
-            user_id: whose memory is asked; None = this memory's user.
+            threshold: calibrated similarity, from 0 to 1, at which two texts count as the same.
+            project: the text is compared with memories of this project and of the user; None = outside every project.
+            user_id: the user whose memory is queried; None = this memory's user.
 
         Raises:
-            BadInput: there is no text, or too much of it.
+            BadInput: the text is empty or too long.
         """
         body = {"text": text, "threshold": threshold, "project": named(project), "user_id": user_id}
         answer = await self._ask("POST", "/memory/novel", body, timeout=timeout)
         return bool(answer["novel"])
 
 
-# The verbs that look at the whole: facts, rules, threads, topics, the timeline, settings, and how it is.
+# Lists, settings and status.
 
 
 class Looking(Door):
-    """Verbs that list, and the settings."""
+    """Methods that list memories, threads and topics, and methods for settings and status."""
 
     async def facts(
         self, *, history: bool = False, timeout: float | None = None, **filters: Unpack[Narrow]
     ) -> list[Remembered]:
-        """The current memories that are no rules, newest first; all projects unless one is named.
+        """List the current memories except rules, newest first; of all projects unless one is named.
 
         Args:
-            history: every state, the superseded and binned ones too; goes with no filter but `project`.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), thread, branch.
+            history: include every state, also superseded and binned; no filter except `project` is allowed with it.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), thread, branch.
 
         Raises:
-            BadInput: naming what cannot be used, and what can.
-            NotFound: there is no such project.
+            BadInput: a filter or argument is invalid; the message names it and the valid values.
+            NotFound: no project has this name.
         """
         asked = {"history": history, **narrowed(filters)}
         return read_all(Remembered, await self._ask("GET", "/api/memory/facts", query=asked, timeout=timeout))
@@ -320,23 +329,23 @@ class Looking(Door):
     async def rules(
         self, *, history: bool = False, timeout: float | None = None, **filters: Unpack[Narrow]
     ) -> list[Rule]:
-        """The standing instructions, newest first; all projects unless one is named.
+        """List the rules (standing instructions), newest first; of all projects unless one is named.
 
         Args:
-            history: every state; goes with no filter but `project`.
+            history: include every state; no filter except `project` is allowed with it.
 
         Raises:
-            BadInput: naming what cannot be used, and what can.
-            NotFound: there is no such project.
+            BadInput: a filter or argument is invalid; the message names it and the valid values.
+            NotFound: no project has this name.
         """
         asked = {"history": history, **narrowed(filters)}
         return read_all(Rule, await self._ask("GET", "/api/memory/rules", query=asked, timeout=timeout))
 
     async def history(self, memory_id: str, *, timeout: float | None = None) -> History:
-        """Every version of a memory, oldest first, and every decision that touched it.
+        """Return every version of a memory, oldest first, and every decision about it.
 
         Raises:
-            NotFound: there is no such memory.
+            NotFound: no memory has this id.
         """
         return read(History, await self._ask("GET", at("/api/memory/memories/{}/history", memory_id), timeout=timeout))
 
@@ -350,28 +359,28 @@ class Looking(Door):
         as_of: When | None = None,
         timeout: float | None = None,
     ) -> list[Thread]:
-        """The threads, the latest first; all projects unless one is named.
+        """List the threads, most recently active first; of all projects unless one is named.
 
         Args:
-            limit: at most so many, from 1 to 1000.
-            agent: only those that it opened.
-            as_of: as they were then.
+            limit: maximum number of threads, from 1 to 1000.
+            agent: only threads that this agent opened.
+            as_of: the threads as they were at this time.
 
         Raises:
-            NotFound: there is no such project.
+            NotFound: no project has this name.
         """
         then = spelled("as_of", as_of)
         asked = {"status": status, "limit": limit, "project": named(project), "agent": agent, "as_of": then}
         return read_all(Thread, await self._ask("GET", "/api/memory/threads", query=asked, timeout=timeout))
 
     async def thread(self, thread_id: str, *, timeout: float | None = None) -> Thread:
-        """One thread; its `raw` also has where its work stood, its ties, newest turns and drifts.
+        """Return one thread; its `raw` also contains the state of its work, its links, newest turns and drifts.
 
         Args:
-            thread_id: the beginning of an id is enough.
+            thread_id: an id, or the beginning of one.
 
         Raises:
-            NotFound: there is no such thread.
+            NotFound: no thread has this id.
         """
         return read(Thread, await self._ask("GET", at("/api/memory/threads/{}", thread_id), timeout=timeout))
 
@@ -385,10 +394,10 @@ class Looking(Door):
         user_id: str | None = None,
         timeout: float | None = None,
     ) -> list[Topic]:
-        """What was spoken about in a time (today, week, month, all), the latest first.
+        """List the topics of a time frame (today, week, month, all), the latest first.
 
         Args:
-            min_mention_count: in so many conversations at least.
+            min_mention_count: minimum number of sessions that mention the topic.
             agent_id: only what was said to this agent.
         """
         asked = {
@@ -410,10 +419,10 @@ class Looking(Door):
         language: Literal["en", "fr", "es"] | None = None,
         timeout: float | None = None,
     ) -> Timeline:
-        """The latest topics by how long ago they were last spoken of.
+        """Return the latest topics, grouped by how long ago they were last mentioned.
 
         Args:
-            language: of the text; None = the one that the user writes.
+            language: language of the text; None = the language that the user writes.
         """
         asked = {"limit": limit, "agent_id": agent_id, "user_id": user_id, "language": language}
         return read(Timeline, await self._ask("GET", "/api/memory/timeline", query=asked, timeout=timeout))
@@ -421,32 +430,32 @@ class Looking(Door):
     async def settings(
         self, changes: Mapping[str, Any] | None = None, *, timeout: float | None = None
     ) -> dict[str, Any]:
-        """Every setting with the value that holds; with `changes`, after they were made.
+        """Return every setting with its effective value; with `changes`, apply them first.
 
         Raises:
-            BadConfig: a setting has no such name or value, or a file or the environment fixes it.
+            BadConfig: a name or value is invalid, or a file or the environment fixes the setting.
         """
         if changes is None:
             return await self._ask("GET", "/api/memory/settings", timeout=timeout)
         return await self._ask("PATCH", "/api/memory/settings", dict(changes), timeout=timeout)
 
     async def status(self, *, timeout: float | None = None) -> dict[str, Any]:
-        """The state of the whole, in counts."""
+        """Return the daemon's status, in counts."""
         return await self._ask("GET", "/daemon/status", timeout=timeout)
 
     async def health(self, *, timeout: float | None = None) -> dict[str, Any]:
-        """How well it works, in figures; `warnings` says what is to be done."""
+        """Return health figures of the daemon; `warnings` says what to do about problems."""
         return await self._ask("GET", "/daemon/health", timeout=timeout)
 
 
-# The verbs that tell: remember, observe, extract, and everything by which a person changes what is known.
+# Changes.
 
-#: Forgetting also writes files and backups again, and searches them.
+#: Forgetting also rewrites files and backups, and searches them.
 _FORGETTING_SECONDS = 300.0
 
 
 class Telling(Door):
-    """Verbs after which something is known that was not, or the other way round."""
+    """Methods that change what is remembered."""
 
     async def remember(
         self,
@@ -457,19 +466,19 @@ class Telling(Door):
         channel: str = "sdk",
         timeout: float | None = None,
     ) -> list[Action]:
-        """Remember a statement in the user's own words; it can be found when this returns.
+        """Remember a statement in the user's own words; it can be found as soon as this returns.
 
         Args:
             project: the id, an alias or the short name of a known project; None = outside every project.
-            scope: `user` or `project`; None = by what it says: who the user is and what they like is the user's.
-            channel: where it was said.
+            scope: `user` or `project`; None = decided by the text: who the user is and what they like gets `user`.
+            channel: the channel where it was said.
 
         Returns:
-            What each statement of the text came to.
+            The result for each statement in the text.
 
         Raises:
-            BadInput: there is no text, or too much of it.
-            NotFound: there is no such project.
+            BadInput: the text is empty or too long.
+            NotFound: no project has this name.
         """
         body = {"text": text, "project": named(project), "scope": scope, "channel": channel}
         answer = await self._ask("POST", "/api/memory/memories", body, timeout=timeout)
@@ -486,24 +495,26 @@ class Telling(Door):
         project: str | None = None,
         timeout: float | None = None,
     ) -> Observed:
-        """Hand over what was said; it returns once that is on disk, and understanding follows in the background.
+        """Record messages. It returns once they are on disk; extraction follows in the background.
 
-        The same messages of a session may be handed over again: what is known is a duplicate. Where this home's
-        daemon does not answer, they wait on disk until one runs; a daemon elsewhere that does not answer is an error.
+        The same messages of a session can be sent again; known messages count as duplicates. If the home's daemon does
+        not answer, the messages are spooled on disk until one runs. If a remote daemon does not answer, an error is
+        raised.
 
         Args:
-            messages: oldest first, each with `role` (user, assistant or tool) and `content`; also `tool_results`,
-                `file_path`, an `id` of the program's own, and `at`: when, as ISO 8601 or a `datetime` with its zone.
-            channel: where it is said; `recent` keeps channels apart, recall does not.
-            session_id: the conversation.
-            user_id: whose it is; None = this memory's user.
-            agent_id: a helper agent of the program; None = its main one.
-            project: its name or id; one that is new is made.
+            messages: oldest first, each with `role` (user, assistant or tool) and `content`; optionally `tool_results`,
+                `file_path`, an `id` of the program's own, and `at`, the time as ISO 8601 or as a `datetime` with a time
+                zone.
+            channel: the channel where the messages were said; `recent` separates channels, `recall` does not.
+            session_id: the session.
+            user_id: the user they belong to; None = this memory's user.
+            agent_id: a helper agent of the program; None = its main agent.
+            project: name or id of the project; an unknown one is created.
 
         Raises:
-            BadInput: a message cannot be read.
-            DaemonUnavailable: a daemon elsewhere does not answer; or this home's, which alone knows which project a
-                short name means.
+            BadInput: a message is invalid.
+            DaemonUnavailable: a remote daemon does not answer; or the home's daemon does not answer and the project is
+                given by a short name, which only the daemon can resolve.
         """
         body = {
             "channel": channel,
@@ -531,15 +542,15 @@ class Telling(Door):
         context: str = "",
         timeout: float | None = None,
     ) -> Extracted:
-        """Understand a text, or the messages of a conversation, now; `observe` leaves it to the background.
+        """Extract memories from a text or from messages now; `observe` does it in the background.
 
         Args:
-            source: `agent/project`: who says it, and about which project.
-            context: on what occasion; it is noted, and nothing is learned of it.
+            source: `agent/project`: the agent that says it, and the project it is about.
+            context: the occasion; it is recorded, and nothing is extracted from it.
 
         Raises:
-            ExtractionOff: nothing is to be understood here.
-            BadInput: there is nothing to understand, or too much of it.
+            ExtractionOff: extraction is switched off here.
+            BadInput: the text is empty or too long.
         """
         said = messages if isinstance(messages, str) else [dict(one) for one in messages]
         body = {"messages": said, "source": source, "context": context}
@@ -548,10 +559,10 @@ class Telling(Door):
     async def supersede(
         self, old_id: str, new_text: str, *, source: str = "", timeout: float | None = None
     ) -> Superseded:
-        """Replace what a live memory says, pinned or not; the old version stays in its `history`.
+        """Replace the text of a live memory, pinned or not; the old version stays in its `history`.
 
         Raises:
-            NotFound: there is no such memory.
+            NotFound: no memory has this id.
         """
         body = {"old_id": old_id, "new_text": new_text, "source": source}
         return read(Superseded, await self._ask("POST", "/memory/supersede", body, timeout=timeout))
@@ -566,45 +577,46 @@ class Telling(Door):
         at_once: bool = False,
         timeout: float | None = None,
     ) -> Forgotten:
-        """Forget everything about a text, or what has an id with what hangs on it. There is no way back.
+        """Forget everything about a text, or the row with an id and everything that depends on it. It is irreversible.
 
-        It is done under the `token` of a preview (`dry_run`), for exactly what that listed; or `at_once`.
+        Call it with `dry_run` for a preview, then with the preview's `token` to forget exactly what the preview listed;
+        or call it with `at_once`.
 
         Args:
-            id: of a memory, a turn, a thread, a bridge, an event or a synthesis.
-            timeout: seconds; None = 300, as files and backups are written again.
+            id: the id of a memory, a turn, a thread, a bridge, an event or a synthesis.
+            timeout: seconds; None = 300, because files and backups are rewritten.
 
         Raises:
-            BadInput: neither text nor id, or both; or neither a preview, a token nor `at_once`.
+            BadInput: not exactly one of text and id is given, or none of `dry_run`, `token` and `at_once`.
             NotFound: nothing has this id.
-            Stale: what the token stands for has changed.
+            Stale: the rows that the token covers have changed.
         """
         body = {"text": text, "id": id, "dry_run": dry_run, "token": token, "at_once": at_once}
         patience = _FORGETTING_SECONDS if timeout is None else timeout
         return read(Forgotten, await self._ask("POST", "/api/memory/forget", body, timeout=patience))
 
     async def pin(self, memory_id: str, *, pinned: bool = True, timeout: float | None = None) -> Action:
-        """Pin a memory, so that only the user changes it; or unpin it.
+        """Pin a memory, so that only the user can change it; or unpin it.
 
         Raises:
-            NotFound: there is no such memory.
+            NotFound: no memory has this id.
         """
         path = at("/api/memory/memories/{}", memory_id)
         return read(Action, await self._ask("PATCH", path, {"pinned": pinned}, timeout=timeout))
 
     async def bin(self, memory_id: str, *, timeout: float | None = None) -> Action:
-        """Put a memory into the bin, where nothing finds it and `restore` does.
+        """Move a memory to the bin; it is no longer found, and `restore` brings it back.
 
         Raises:
-            NotFound: there is no such memory.
+            NotFound: no memory has this id.
         """
         return read(Action, await self._ask("POST", at("/api/memory/memories/{}/bin", memory_id), timeout=timeout))
 
     async def restore(self, memory_id: str, *, timeout: float | None = None) -> Action:
-        """Make a memory live again that was binned or superseded.
+        """Restore a memory that was binned or superseded.
 
         Raises:
-            NotFound: there is no such memory.
+            NotFound: no memory has this id.
         """
         return read(Action, await self._ask("POST", at("/api/memory/memories/{}/restore", memory_id), timeout=timeout))
 
@@ -616,14 +628,14 @@ class Telling(Door):
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> Undone:
-        """Take back the last decision about a memory, or an entry of the journal, with what stands on it.
+        """Undo the last decision about a memory, or a journal entry, with every decision that depends on it.
 
         Args:
-            dry_run: only say what that would do.
+            dry_run: only report the effect.
 
         Raises:
-            NotFound: there is no such memory or entry.
-            BadInput: neither or both are given, or it cannot be taken back.
+            NotFound: no memory or entry has this id.
+            BadInput: not exactly one of the two is given, or the decision cannot be undone.
         """
         body = {"memory_id": memory_id, "entry": entry, "dry_run": dry_run}
         return read(Undone, await self._ask("POST", "/api/memory/undo", body, timeout=timeout))
@@ -637,7 +649,7 @@ class Telling(Door):
         scope: ScopeName = "user",
         timeout: float | None = None,
     ) -> None:
-        """Set a core fact: a value that its key names and that is replaced as a whole.
+        """Set a core fact: a value that is stored under a key and replaced as a whole.
 
         Raises:
             BadInput: the key or the value is empty or too long.
@@ -648,24 +660,24 @@ class Telling(Door):
     async def change_fact(
         self, key: str, value: str, *, project: str | None = None, timeout: float | None = None
     ) -> None:
-        """Give a fact another value; what it said stays in its history.
+        """Change the value of a fact; the old value stays in its history.
 
         Args:
-            key: its key, or the id of a memory that has none.
+            key: the fact's key, or the id of a memory without a key.
 
         Raises:
-            NotFound: there is no such fact.
+            NotFound: no fact has this key.
         """
         await self._ask("PATCH", _fact(key), {"value": value}, query={"project": named(project)}, timeout=timeout)
 
     async def remove_fact(self, key: str, *, project: str | None = None, timeout: float | None = None) -> None:
-        """Put a fact into the bin, which `undo` takes back.
+        """Move a fact to the bin; `undo` brings it back.
 
         Args:
-            key: its key, or the id of a memory that has none.
+            key: the fact's key, or the id of a memory without a key.
 
         Raises:
-            NotFound: there is no such fact.
+            NotFound: no fact has this key.
         """
         await self._ask("DELETE", _fact(key), query={"project": named(project)}, timeout=timeout)
 
@@ -677,11 +689,11 @@ class Telling(Door):
         scope: ScopeName = "project",
         timeout: float | None = None,
     ) -> Rule:
-        """Add a standing instruction in the user's own words.
+        """Add a rule (a standing instruction) in the user's own words.
 
         Raises:
-            BadInput: there is no text.
-            NotFound: there is no such project.
+            BadInput: the text is empty.
+            NotFound: no project has this name.
         """
         body = {"text": text, "project": named(project), "scope": scope}
         return read(Rule, await self._ask("POST", "/api/memory/rules", body, timeout=timeout))
@@ -689,51 +701,40 @@ class Telling(Door):
     async def change_rule(
         self, rule_id: str, *, text: str | None = None, enabled: bool | None = None, timeout: float | None = None
     ) -> Rule:
-        """Edit a rule, which gives it another id, or switch it off and on.
+        """Edit, enable or disable a rule; an edited rule gets a new id.
 
         Raises:
-            NotFound: there is no such rule.
-            BadInput: nothing is to change.
+            NotFound: no rule has this id.
+            BadInput: neither text nor enabled is given.
         """
         body = {"text": text, "enabled": enabled}
         return read(Rule, await self._ask("PATCH", at("/api/memory/rules/{}", rule_id), body, timeout=timeout))
 
     async def remove_rule(self, rule_id: str, *, timeout: float | None = None) -> Action:
-        """Put a rule into the bin.
+        """Move a rule to the bin.
 
         Raises:
-            NotFound: there is no such rule.
+            NotFound: no rule has this id.
         """
         return read(Action, await self._ask("DELETE", at("/api/memory/rules/{}", rule_id), timeout=timeout))
 
 
 def _fact(key: str) -> str:
-    """The path of a fact: a key may hold anything, slashes too."""
+    """Return the path of a fact; a key may contain any character, slashes included."""
     if not key.strip("./"):
         raise BadInput(f"This is no key: {key!r}.", remedy="`facts` lists them.")
     return f"/api/memory/facts/{quote(key, errors='replace')}"
 
 
-# `Memory`: the verbs of Filrouge for a program that runs an event loop.
-#
-#     async with filrouge.Memory() as memory:
-#         await memory.remember("Production listens on port 9443.")
-#         print(await memory.search("production port"))
-#
-# By default it asks the daemon of this user's home and starts it where it is away, like every command does. With an
-# address it asks a daemon elsewhere; embedded, the program holds the home itself. The verbs are the same, and so are
-# their answers: each is one request to the same routes.
-
-
 class Memory(Telling, Asking, Looking):
     """A memory, open inside its `async with` block.
 
-    Many tasks may ask at once. A memory belongs to the event loop that opened it; `BlockingMemory` serves programs
-    without one, from any thread. A verb that is cancelled stops waiting at once; what it asked for may still be done.
-    Every verb takes `timeout`: seconds in the place of this memory's.
+    Many tasks can use it at once. A memory belongs to the event loop that opened it; programs without an event loop
+    use `BlockingMemory`, which works from any thread. A cancelled call stops waiting at once, but the daemon may still
+    carry out the request. Every method takes `timeout` in seconds, which overrides the memory's own.
 
-    Every verb raises `DaemonUnavailable` where there is no answer in time, and otherwise the error that it names, with
-    the same message wherever the memory is.
+    Every method raises `DaemonUnavailable` if no answer comes in time. The other errors are those that the method
+    lists, with the same message for every transport.
     """
 
     def __init__(
@@ -748,25 +749,25 @@ class Memory(Telling, Asking, Looking):
         connections: int = 8,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """Say which memory; nothing is opened yet.
+        """Configure the memory; nothing is opened yet.
 
         Args:
             home: its directory; None = that of the daemon (`FILROUGE_HOME`).
-            url: where a daemon elsewhere listens; None = `FILROUGE_URL`, else the home's own daemon.
-            api_key: its key; None = `FILROUGE_API_KEY`.
-            embedded: hold the home in this process, without a daemon.
-            start: start the home's daemon where it is away.
-            timeout: seconds that a verb waits at most; starting a daemon takes up to 15 more.
-            connections: how many requests are on their way at a time; more wait for their turn.
-            environ: in the place of this process's environment.
+            url: address of a remote daemon; None = `FILROUGE_URL`, else the home's own daemon.
+            api_key: the remote daemon's key; None = `FILROUGE_API_KEY`.
+            embedded: open the home in this process, without a daemon.
+            start: start the home's daemon if it is not running.
+            timeout: maximum seconds that a method waits; starting a daemon takes up to 15 more.
+            connections: maximum number of concurrent requests; further requests wait.
+            environ: environment variables to use instead of the process's own.
 
         Raises:
-            BadInput: both a home to hold and an address.
+            BadInput: both `embedded` and `url` are given.
         """
         if embedded and url:
             raise BadInput("A memory is embedded or at a url, not both.", remedy="Leave one of them out.")
         self._home = home or default_home(environ)
-        # A home that is named is meant; FILROUGE_URL speaks of the home that nobody names.
+        # An explicit home wins; FILROUGE_URL applies only when no home is given.
         seen = os.environ if environ is None else environ
         self._url = url or ("" if home else seen.get(URL, "").strip())
         self._key = api_key or seen.get(API_KEY, "").strip()
@@ -780,15 +781,15 @@ class Memory(Telling, Asking, Looking):
     def embedded(
         cls, home: str | None = None, *, timeout: float = 30.0, environ: Mapping[str, str] | None = None
     ) -> Self:
-        """A memory whose home this process holds; no daemon can run for it meanwhile."""
+        """Return a memory that opens the home in this process; no daemon can run for that home meanwhile."""
         return cls(home, embedded=True, timeout=timeout, environ=environ)
 
     async def __aenter__(self) -> Self:
-        """Open it.
+        """Open the memory.
 
         Raises:
-            BadInput: it is open already.
-            Busy: it is embedded, and a daemon or another program holds the home.
+            BadInput: it is already open.
+            Busy: it is embedded, and a daemon or another program has the home open.
             StoreError: it is embedded, and the database cannot be opened.
         """
         if self._way is not None:
@@ -804,7 +805,7 @@ class Memory(Telling, Asking, Looking):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it: nothing that it opened is left."""
+        """Close the memory and everything that it opened."""
         way, self._way = self._way, None
         if way is not None:
             await way.close()

@@ -1,8 +1,8 @@
-"""The way to the routes without a daemon: the program opens the home itself and asks the application in-process.
+"""The embedded transport: opens the home in this process and calls the application directly.
 
-A request is an ASGI call, so it meets the same routes, limits and problem documents as one over a socket. The home
-has one owner: while the program holds it no daemon starts, and the program does a daemon's work. This module is
-loaded by name, for that case alone, because it brings the whole server with it.
+A request is an ASGI call, so it meets the same routes, limits and problem documents as one over a socket. A home has
+one owner: while the program holds it, no daemon can start, and the program does the daemon's background work. The
+module is imported only when it is needed, because it loads the whole server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Embedded:
-    """A home that this process holds."""
+    """The transport for a home that this process holds."""
 
     def __init__(self, home: str, *, environ: Mapping[str, str] | None = None) -> None:
         self.home: str | None = home
@@ -40,22 +40,22 @@ class Embedded:
         self._quiet.set()
 
     async def open(self) -> None:
-        """Take the home and load its indexes, on another thread.
+        """Acquire the home and load its indexes, in a worker thread.
 
         Raises:
-            Busy: a daemon or another program has it open.
+            Busy: a daemon or another program has the home open.
             StoreError: the database cannot be opened, is damaged, or is newer than this program.
         """
         opening = asyncio.ensure_future(asyncio.to_thread(self._opened))
         try:
             self._app = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await asyncio.wait([opening])  # a home that is being opened is opened, and then let go
+            await asyncio.wait([opening])  # opening cannot be interrupted; wait for it, then close
             await self.close()
             raise
 
     async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
-        """Call the application."""
+        """Send one request to the application."""
         if self._app is None:
             raise Busy("This home is closed.", remedy="Use the memory inside its `async with` block.")
         self._under_way += 1
@@ -73,7 +73,7 @@ class Embedded:
                 self._quiet.set()
 
     async def close(self) -> None:
-        """Wait for what is under way, finish what is being written, and let the home go."""
+        """Wait for the running requests, finish pending writes, and release the home."""
         self._app = None
         await self._quiet.wait()
         await asyncio.to_thread(self._held.close)
@@ -84,7 +84,7 @@ class Embedded:
 
 
 async def _called(app: FastAPI, home: str, method: str, target: str, body: Mapping[str, Any] | None) -> Reply:
-    """One request as the server makes it of what comes over the unix socket."""
+    """Send one request as the server would pass it on from the Unix socket."""
     path, _, query = target.partition("?")
     content = b"" if body is None else json.dumps(body).encode("ascii")
     unread: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": content, "more_body": False}]
@@ -112,7 +112,7 @@ async def _called(app: FastAPI, home: str, method: str, target: str, body: Mappi
     except Exception:
         if not over.is_set():
             raise
-        _LOG.exception("%s %s stumbled", method, path)  # its problem document is the answer
+        _LOG.exception("%s %s stumbled", method, path)  # the response is already complete, with its problem document
     return reply_of(status, headers.get(VERSION_HEADER, ""), bytes(answer))
 
 

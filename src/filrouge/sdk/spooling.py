@@ -1,8 +1,8 @@
-"""What `observe` does where nobody answers: the messages wait in the home's spool, like a hook's events.
+"""Spooling for `observe`: when no daemon answers, the messages wait on disk in the home's spool.
 
-They become the very events that the route would have made of them, so that a message which was delivered after all,
-or is handed over again, is recognised. They are redacted before they are written: a file of the spool may wait long.
-Loaded by name, for that case alone.
+The spool receives the same events that the route would have created, so a message that was delivered after all, or is
+sent again, is recognised as a duplicate. Events are redacted before they are written, because a spooled file can wait
+for a long time. The module is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,14 @@ from filrouge.core.errors import BadInput, CannotWrite, DaemonUnavailable
 from filrouge.core.paths import SPOOL, inside
 from filrouge.server.routes.turns import TurnsBody
 
-# What `observe` does where nobody answers: the messages wait in the home's spool, like a hook's events.
-#
-# They become the very events that the route would have made of them, so that a message which was delivered after all,
-# or is handed over again, is recognised. They are redacted before they are written: a file of the spool may wait
-# long. Loaded by name, for that case alone.
-
 
 def spool(home: str, body: Mapping[str, Any]) -> int:
-    """Put the messages of a request on disk for good, and return how many there are.
+    """Write the messages of a request to the spool and return how many there are.
 
     Raises:
-        BadInput: one cannot be read.
-        DaemonUnavailable: only the daemon knows which project a short name means.
-        CannotWrite: the home cannot be written.
+        BadInput: a message is invalid.
+        DaemonUnavailable: the project is given by a short name, which only the daemon can resolve.
+        CannotWrite: the home is not writable.
     """
     told = _read(body)
     where, messages = told.conversation(), told.said()

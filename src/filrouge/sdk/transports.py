@@ -1,6 +1,9 @@
-"""How a verb of the SDK reaches the routes: over HTTP to the daemon or a remote server, or in this process.
+"""The transports of the SDK: HTTP to the daemon of a home, and HTTP to a remote daemon.
 
-Where nobody answers, `observe` leaves its messages in the home's spool.
+The wire format is that of `daemon.client`, but asyncio reads and writes it, so that a cancelled call closes its
+connection at once. Each connection serves one request: on a Unix socket a new connection costs a tenth of a
+millisecond, and a request never meets a dead one. The embedded transport is in `embedded`; `spooling` stores the
+messages of `observe` when no daemon answers.
 """
 
 from __future__ import annotations
@@ -17,43 +20,37 @@ from filrouge.daemon import client, waking
 from filrouge.daemon.remote import safe, shown
 from filrouge.daemon.reply import Reply, is_newer
 
-# The way from a verb to the routes, and the remote one: HTTP to the daemon of a home, or to one elsewhere.
-#
-# The bytes are those of `daemon.client`, written and read by asyncio instead of a blocking socket, so that a verb
-# that is cancelled closes its connection at once. A connection serves one request: on a unix socket a new one costs a
-# tenth of a millisecond, and none of them can be found dead.
-
 
 class Way(Protocol):
-    """How requests reach the routes. It knows neither verbs nor values; who asks reads problems out of the reply.
+    """A transport: sends requests to the routes. The caller turns problem documents in replies into errors.
 
-    `OwnDaemon` and `Elsewhere` are below, `Embedded` is in a module of its own.
+    `OwnDaemon` and `Elsewhere` are below; `Embedded` is in a module of its own.
     """
 
     @property
     def home(self) -> str | None:
-        """The home where what cannot be delivered may wait; None where it is not on this machine."""
+        """The home whose spool takes undelivered messages; None if the home is not on this machine."""
         ...
 
     async def open(self) -> None:
-        """Be ready to send."""
+        """Prepare for sending."""
         ...
 
     async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
-        """Send one request and wait for its answer, `timeout` seconds at most in all.
+        """Send one request and wait for the reply, `timeout` seconds at most in total.
 
         Raises:
-            DaemonUnavailable: there is no answer.
+            DaemonUnavailable: no reply came.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...
 
 
 class OwnDaemon:
-    """The daemon of a home on this machine, by its unix socket; started where it is away."""
+    """The daemon of a home on this machine, over its Unix socket; started if it is not running."""
 
     def __init__(self, home: str, *, start: bool, connections: int) -> None:
         self.home: str | None = home
@@ -62,10 +59,10 @@ class OwnDaemon:
         self._slots = asyncio.Semaphore(connections)
 
     async def open(self) -> None:
-        """Nothing: the first request finds out whether the daemon is there."""
+        """Do nothing: the first request finds out whether the daemon runs."""
 
     async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
-        """Send; where nobody listens, start the daemon and send again."""
+        """Send a request; if no daemon answers, start one and send it again."""
         request = client.written(method, target, body)
         try:
             reply = await self._exchanged(request, timeout)
@@ -84,7 +81,7 @@ class OwnDaemon:
         return reply
 
     async def close(self) -> None:
-        """Nothing: no connection outlives its request."""
+        """Do nothing: no connection outlives its request."""
 
     async def _exchanged(self, request: bytes, timeout: float) -> Reply:
         async with asyncio.timeout(timeout), self._slots:
@@ -92,7 +89,7 @@ class OwnDaemon:
             return await _exchange(*streams, request)
 
     async def _woken(self) -> None:
-        """Start the daemon; whoever is cancelled meanwhile leaves a thread that looks once more, and ends."""
+        """Start the daemon; after a cancellation the thread checks once more and ends."""
         given_up = Flag()
         try:
             await asyncio.to_thread(waking.wake, self._directory, given_up=given_up.is_set)
@@ -101,7 +98,7 @@ class OwnDaemon:
 
 
 class Elsewhere:
-    """A daemon at an address, with its key: https, or http within this machine and private networks."""
+    """A daemon at a URL, with its key: https, or http for this machine and private networks."""
 
     home = None
 
@@ -115,10 +112,10 @@ class Elsewhere:
         self._tls = ssl.create_default_context() if self._place.scheme == "https" else None
 
     async def open(self) -> None:
-        """Nothing, as long as nobody asks."""
+        """Do nothing: each request opens its own connection."""
 
     async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
-        """Send, to nobody but that address."""
+        """Send a request to that address only."""
         path = self._place.path.rstrip("/") + target
         netloc = self._place.netloc.rpartition("@")[2]
         request = client.written(method, path, body, host=netloc, headers=self._key)
@@ -131,7 +128,7 @@ class Elsewhere:
             raise waking.out_of_reach(self._url) from error
 
     async def close(self) -> None:
-        """Nothing: no connection outlives its request."""
+        """Do nothing: no connection outlives its request."""
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> Reply:

@@ -1,4 +1,8 @@
-"""The values that the verbs of the SDK return, and how they are read from the JSON of the routes."""
+"""The values that the SDK's methods return, and how they are read from the JSON of the routes.
+
+Each value is a frozen dataclass. Times are aware and in UTC; ids are strings. `raw` is the JSON object as the route
+returned it, which can contain more than the named fields.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,13 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from filrouge.core.errors import FilrougeError
 
-# What the verbs of the SDK give: frozen values, one for each kind of answer.
-#
-# Moments are aware and in UTC, ids are strings. Every value has `raw`: the JSON object as the route answered it,
-# which may hold more than is named here.
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
     """The base of every value.
 
     Attributes:
-        raw: the JSON object that it was read from.
+        raw: the JSON object that the value was read from.
     """
 
     raw: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict[str, Any])
@@ -31,13 +30,13 @@ class Answered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action(Answered):
-    """What a statement, or a change by hand, came to.
+    """The result for one statement or for one change by hand.
 
     Attributes:
-        action: add, update, confirm, skip, conflict, …: what was decided.
-        id: the memory that it made or touched; may be empty where nothing was kept.
-        superseded: the memories that it closed.
-        review: the id under which it waits for a person, or empty.
+        action: the decision: add, update, confirm, skip, conflict, …
+        id: the memory that was created or changed; may be empty if nothing was stored.
+        superseded: the ids of the memories that the decision superseded.
+        review: the id in the review queue; empty if the statement does not wait there.
     """
 
     action: str
@@ -49,12 +48,12 @@ class Action(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed(Answered):
-    """What became of the messages that were handed over.
+    """The result of recording messages.
 
     Attributes:
-        accepted: how many are on disk now.
-        duplicates: how many were there before.
-        spooled: no daemon answered, so they wait in the home until one does.
+        accepted: number of messages that were newly written to disk.
+        duplicates: number of messages that were already known.
+        spooled: no daemon answered; the messages wait in the home's spool.
     """
 
     accepted: int
@@ -64,7 +63,7 @@ class Observed(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extracted(Answered):
-    """What a text came to: how many statements were read, stored, replaced and withdrawn, and each decision."""
+    """The result of an extraction: how many statements were read, stored, replaced and withdrawn, and each decision."""
 
     extracted_count: int
     stored_count: int
@@ -75,7 +74,7 @@ class Extracted(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Superseded(Answered):
-    """A memory that says something else from now on, under the id `new_id`."""
+    """The result of replacing a memory's text; the new version has the id `new_id`."""
 
     old_id: str
     new_id: str
@@ -84,14 +83,14 @@ class Superseded(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Forgotten(Answered):
-    """A preview of forgetting, or the receipt of it.
+    """A preview of what would be forgotten, or the receipt of what was.
 
     Attributes:
-        counts: by table and deed (`erased`, `emptied`), how many rows.
-        token: of a preview: stands for exactly what it listed. Empty on a receipt.
-        rows: of a preview: each row with an excerpt.
+        counts: number of rows by table and operation (`erased`, `emptied`).
+        token: preview only: permits forgetting exactly the rows listed. Empty on a receipt.
+        rows: preview only: each row with an excerpt.
         receipt: the receipt's id; empty on a preview.
-        ok: of a receipt: a search afterwards found nothing left.
+        ok: receipt only: a search afterwards found nothing left.
     """
 
     counts: Mapping[str, Mapping[str, int]]
@@ -103,7 +102,7 @@ class Forgotten(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Undone(Answered):
-    """What taking a decision back did, or with `dry_run` would do; `text` says it to a person."""
+    """What undoing a decision changed, or with `dry_run` would change; `text` describes it for a person."""
 
     entry: int
     decisions: tuple[Mapping[str, Any], ...]
@@ -118,10 +117,10 @@ class Found(Answered):
 
     Attributes:
         type: `turn`, or the kind of the memory.
-        role: who said it, of a turn.
-        score: compares within one search only.
-        relevance: from 0 to 1, compares across searches.
-        similarity: calibrated, from 0 to 1; None where no vectors were compared.
+        role: who said it; turns only.
+        score: comparable only within one search.
+        relevance: from 0 to 1, comparable across searches.
+        similarity: calibrated, from 0 to 1; None if no vectors were compared.
     """
 
     id: str
@@ -142,9 +141,9 @@ class Recalled(Answered):
     """The memories that answer a question, best first.
 
     Attributes:
-        known: from 0 to 1: how sure it is that anything is known about it.
-        nothing_known: there are no results.
-        notices: what a person should know, such as that words alone were searched.
+        known: from 0 to 1: confidence that anything is known about the question.
+        nothing_known: whether there are no results.
+        notices: notes for the user, for example that only full text was searched.
     """
 
     results: tuple[Found, ...]
@@ -155,12 +154,12 @@ class Recalled(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context(Answered):
-    """What belongs in front of a prompt.
+    """The context for a prompt.
 
     Attributes:
-        context: the block for the model, marked as data; empty where nothing is relevant.
-        memories: the parts of it: id, content, score, channel, timestamp, time_ago, type, section.
-        notes: the notes in it: path and content.
+        context: the block for the model, marked as data; empty if nothing is relevant.
+        memories: the memories in the block: id, content, score, channel, timestamp, time_ago, type, section.
+        notes: the notes in the block: path and content.
     """
 
     context: str
@@ -171,7 +170,7 @@ class Context(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message(Answered):
-    """A turn of a conversation, as it was said; `at` is when."""
+    """A turn, verbatim; `at` is when it was said."""
 
     id: str
     role: str
@@ -184,15 +183,15 @@ class Message(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remembered(Answered):
-    """A memory, with when it holds and how sure it is.
+    """A memory, with its validity and its trust.
 
     Attributes:
-        key: the name of a core fact; the id where it has none.
+        key: the key of a core fact; the id of a memory without a key.
         kind: fact, decision, preference, intent, constraint, episode, concept, note or rule.
         state: live, superseded, binned or quarantined.
-        valid_from, valid_to: when it holds; None = until further notice.
+        valid_from, valid_to: when it is valid; `valid_to` is None while it has no end.
         trust: 0 imported, 1 the agent, 2 the user's prompts, 3 the user's own hand.
-        vitality: from 0 to 1, fades with time where it is neither used nor said again.
+        vitality: from 0 to 1; decays with time unless the memory is used or stated again.
     """
 
     id: str
@@ -221,14 +220,14 @@ class Remembered(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule(Remembered):
-    """A standing instruction; `standing` says whether it stands, waits for a person or is disabled."""
+    """A standing instruction; `standing` says whether it is in force (`standing`), waiting or disabled."""
 
     standing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History(Answered):
-    """Every version of a memory, oldest first, and every decision that touched it, as the journal has it."""
+    """Every version of a memory, oldest first, and every decision about it from the journal."""
 
     id: str
     text: str
@@ -239,12 +238,12 @@ class History(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Thread(Answered):
-    """A piece of work that lives across sessions.
+    """A thread: work that continues across sessions.
 
     Attributes:
         status: active, suspended or archived.
-        weight: from 0 to 1, how present it is.
-        messages, conversations: how many turns and sessions it has.
+        weight: from 0 to 1: how present the thread is.
+        messages, conversations: number of turns and of sessions.
     """
 
     id: str
@@ -265,7 +264,7 @@ class Thread(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topic(Answered):
-    """Something that was spoken about."""
+    """A topic of the conversations."""
 
     id: str
     title: str
@@ -281,7 +280,7 @@ class Topic(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline(Answered):
-    """Topics by how long ago they were last spoken of; `text` is the same for a person."""
+    """Topics grouped by how long ago they were last mentioned; `text` is the same for a person."""
 
     this_week: tuple[Topic, ...]
     last_week: tuple[Topic, ...]
@@ -291,19 +290,19 @@ class Timeline(Answered):
     text: str
 
 
-# JSON objects of the routes as frozen values: each field by its annotation, and nothing by its name alone.
+# Reading values from JSON: each field by its annotation.
 #
-# A field that a newer daemon added stays in `raw`; one that has a default may be missing from an older one's answer.
+# A field that a newer daemon added stays in `raw`; a field with a default may be missing from an older daemon's reply.
 
 T = TypeVar("T")
 RAW = "raw"
 
 
 def read(kind: type[T], value: Any) -> T:
-    """The value of that dataclass which a JSON object spells.
+    """Return the value of a dataclass from a JSON object.
 
     Raises:
-        FilrougeError: it does not spell one, so the daemon is of another time.
+        FilrougeError: the object does not match, so the daemon has another version.
     """
     try:
         return _object(kind, value)
@@ -315,7 +314,7 @@ def read(kind: type[T], value: Any) -> T:
 
 
 def read_all(kind: type[T], values: Any) -> list[T]:
-    """The values that a JSON list spells."""
+    """Return the values of a JSON list."""
     return [read(kind, value) for value in values]
 
 
@@ -333,7 +332,7 @@ def _object(kind: type[T], value: Any) -> T:
 
 @cache
 def _fields(kind: type[Any]) -> tuple[dict[str, Any], frozenset[str]]:
-    """The annotations of a dataclass, and the fields that have no default."""
+    """Return the type hints of a dataclass, and the names of its fields without a default."""
     missing = dataclasses.MISSING
     must = {
         one.name

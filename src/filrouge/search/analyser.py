@@ -1,4 +1,13 @@
-"""The analyser: one token string for every full-text index, and FTS5 expressions from the words of a question."""
+"""The analyser: the token string for every full-text index, and FTS5 expressions for questions.
+
+It runs once per text, in Python; the full-text backends only split its output at spaces. So all backends find the same
+rows, and the stock sqlite3 can still read the index.
+
+A word is folded (accents, case, width) and indexed together with its stem, if that differs. Elisions are removed
+(`l'export` → `export`). Identifiers, paths, versions, numbers and hashes are indexed whole and in parts
+(`export_report`, `camelCase`, `3.11`, `1,000`, `dd58ae3`). Scripts without spaces become pairs of characters, and emoji
+become words. Every token consists of letters and digits, so no text can be read as query syntax.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +23,16 @@ from typing import Any
 from filrouge.core import text as re
 from filrouge.core.errors import BadConfig
 
-# Folding: the plain form under which words are compared, whatever accents, case, width or marks they were typed in.
-#
-# Latin, Greek and Arabic lose their marks; Cyrillic keeps й, and kana keep their voicing, because there the mark
-# makes another letter. Vowel signs of Indic and Thai script go as well, since no backend agrees on whether they
-# belong to a word. Emoji become words (`u1f44d`), since every backend takes symbols for punctuation.
+# Folding: the normal form in which words are compared, without accents, case, width or marks. Latin, Greek and Arabic
+# lose their marks. Cyrillic keeps й, and kana keep their voicing, because there the mark makes another letter. Vowel
+# signs of Indic and Thai scripts are removed too, because backends disagree on whether they belong to a word. Emoji
+# become words (`u1f44d`), because every backend treats symbols as punctuation.
 
 _VOICING = "\u3099\u309a"
 
 
 class _Seen(dict[int, int | str | None]):
-    """What becomes of each character, found out when it is first met."""
+    """Translation table that computes each character's replacement on first use."""
 
     def __missing__(self, code: int) -> int | str | None:
         kind = unicodedata.category(chr(code))
@@ -32,12 +40,12 @@ class _Seen(dict[int, int | str | None]):
         if kind == "Cs" or code == 0:
             seen = " "  # a lone surrogate cannot be encoded, and NUL ends a C string
         elif (kind[0] == "M" and chr(code) not in _VOICING) or kind == "Cf":
-            seen = None  # marks, soft hyphens, joiners: they stand within words and are no part of them
+            seen = None  # marks, soft hyphens and joiners occur inside words but are not part of them
         self[code] = seen
         return seen
 
 
-#: Letters that Unicode does not take apart, and people who lack the key do.
+#: Letters that Unicode does not decompose, but that people without the key type as plain letters.
 _LIGATURES = {"œ": "oe", "Œ": "Oe", "æ": "ae", "Æ": "Ae"}
 _STROKES = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ı": "i"}
 _SEEN = _Seen({ord(letter): spelt for letter, spelt in (_LIGATURES | _STROKES).items()})
@@ -46,7 +54,7 @@ _FLAG = "[\U0001f1e6-\U0001f1ff]{2}"
 _PICTURE = "[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b1b\u2b1c\u2b50\u2b55\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
 EMOJI = re.compile(f"{_FLAG}|{_PICTURE}")
 
-#: Scripts that set no spaces between words, and Hangul, whose words carry their particles.
+#: Scripts without spaces between words, and Hangul, whose words include their particles.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
     "\U00020000-\U0003ffff"
@@ -56,53 +64,51 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def unspaced(word: str) -> bool:
-    """True if a character of the word belongs to a script that sets no spaces between words."""
+    """Return True if a character of the word belongs to a script without spaces between words."""
     return not word.isascii() and _UNSPACED.search(word) is not None
 
 
 def plain(text: str) -> str:
-    """The text without marks, ligatures, widths and what cannot be seen; its case is kept."""
+    """Return the text without marks, ligatures, width variants and invisible characters; case is kept."""
     if text.isascii():
         return text.replace("\x00", " ")
     apart = unicodedata.normalize("NFKD", text)
     if "\u0306" in apart:
         apart = apart.replace("и\u0306", "й").replace("И\u0306", "Й")
-    # Syllables of Korean and voiced kana came apart; what is put together again may hold new marks only by accident.
+    # Recompose Korean syllables and voiced kana, which NFKD decomposed.
     return unicodedata.normalize("NFC", apart.translate(_SEEN))
 
 
 def fold(text: str) -> str:
-    """Lower case without accents or width: the form under which words are compared."""
+    """Return the text in lower case without accents or width variants: the form in which words are compared."""
     folded = plain(text)
     if folded.isascii():
         return folded.lower()
-    # Some capitals fold into a letter and a mark (İ), and some marks are letters' case (ͅ).
+    # Some capitals casefold into a letter and a mark (İ), and some marks casefold into letters (ͅ).
     return plain(folded.casefold())
 
 
 def emoji_word(emoji: str) -> str:
-    """The word that stands for an emoji."""
+    """Return the word that stands for an emoji."""
     return "".join(f"u{ord(char):x}" for char in emoji)
 
 
-# Stems: what the forms of a word have in common.
-#
-# The stemmers of several languages run one after the other over the same word, so a word has one stem whatever
-# language it stands in, and no guess at the language of a text is ever needed: `reports` and `rapports` both lose
-# their plural, `manger`, `mangé` and `mangez` meet. That joins a few words that are strangers; ranking by the whole
-# word as well puts them behind. Scripts of one language (Cyrillic, Greek, Arabic) have their own stemmer at no cost
-# to the others.
+# Stemming. The stemmers of several languages run one after another over the same word. A word therefore has the same
+# stem in every text, and the language of a text need not be detected: `reports` and `rapports` both lose their plural;
+# `manger`, `mangé` and `mangez` share a stem. A few unrelated words share a stem too; ranking by the whole word as well
+# moves those down. Scripts of a single language (Cyrillic, Greek, Arabic) have their own stemmer, which does not affect
+# other languages.
 
 _SHORTEST, _LONGEST = 3, 40
-#: First and last letter of a script, and the stemmer it has to itself.
+#: First and last letter of a script, and its stemmer.
 _SCRIPTS = (("\u0370", "\u03ff", "greek"), ("\u0400", "\u04ff", "russian"), ("\u0600", "\u06ff", "arabic"))
 
 
 class Stems:
-    """Snowball stemmers in a row. One object may serve several threads."""
+    """Snowball stemmers run in sequence. One object may serve several threads."""
 
     def __init__(self, languages: Sequence[str]) -> None:
-        # PyStemmer has no type stubs; its whole surface here is `algorithms`, `version` and `stemWord`.
+        # PyStemmer has no type stubs; only `algorithms`, `version` and `stemWord` are used here.
         snowball: Any = import_module("Stemmer")
         unknown = sorted(set(languages) - set(snowball.algorithms()))
         if unknown:
@@ -115,7 +121,7 @@ class Stems:
         self._lock = Lock()  # a Stemmer object may not be used by two threads at the same time
 
     def of(self, word: str) -> str:
-        """The stem of a folded word; the word itself where it is too short, too long, or not of letters alone."""
+        """Return the stem of a folded word; the word itself if it is too short, too long, or not only letters."""
         if not _SHORTEST <= len(word) <= _LONGEST or not word.isalpha():
             return word
         with self._lock:
@@ -130,10 +136,9 @@ class Stems:
         return stem or word
 
 
-# Stop words, English and French, folded: indexed like all others, asked for only where a question has nothing else.
-#
-# They keep their place and their low weight in the index, so "to be or not to be" is found; they are left out of
-# other questions because a full-text index pays for every match, and half of all texts match "the".
+# Stop words, English and French, folded. They are indexed with their positions and their low weight, so "to be or not
+# to be" is found. A query contains them only if it has no other words, because a full-text index pays for every match,
+# and half of all texts match "the".
 
 STOP_WORDS = frozenset(
     # English
@@ -151,28 +156,20 @@ STOP_WORDS = frozenset(
 )
 
 
-# The analyser: one token string for every full-text backend.
-#
-# It runs once per text, in Python; FTS5 (and any later backend) only splits its output at the spaces. So the same
-# things are found everywhere, and the stock sqlite3 can still read the index. A word is folded (accents, case, width)
-# and stands beside its stem where the two differ; elisions are opened (`l'export` → `export`); identifiers, paths,
-# versions, numbers and hashes are indexed whole and in parts (`export_report`, `camelCase`, `3.11`, `1,000`,
-# `dd58ae3`); scripts without spaces become pairs of characters; emoji become words. Every token is letters and
-# digits, so no text can be taken for a backend's syntax.
-
 __all__ = ["TextAnalyser", "fold"]
 
-#: Grows with every change of the rules below.
+#: Increment this when the rules below change.
 _RULES = 2
-#: French first: what English leaves of a French word, French takes too much from (`étudiant` would meet `étude`).
+#: French first: applied to a word left by the English stemmer, the French one removes too much (`étudiant` and `étude`
+#: would get the same stem).
 LANGUAGES = ("french", "english")
 
 _APOSTROPHE = re.compile("['’ʼ‘]")
 _ELISION = re.compile(r"\b(?:[cdjlmnst]|(?:jus|lors|puis|quoi|pres|quel)?qu|entr)['’ʼ‘](?=[^\W\d])", re.IGNORECASE)
 _CLITIC = re.compile(r"(?<=[^\W\d_])['’ʼ](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
-#: Digits in groups of three, and what may follow them: 1,000 · 1 000,50 · 1.234,56 · 10_000.
+#: Digits in groups of three, with an optional decimal part: 1,000 · 1 000,50 · 1.234,56 · 10_000.
 _GROUPED = r"(?<![\w.,])\d{1,3}(?:(?:[ ,'’_]\d{3})+(?:[.,]\d+)?|(?:\.\d{3})+,\d+)(?![\w'’]|[.,]\d)"
-#: A word with its inner joints: `src/report.py`, `export_report`, `3.11`, `edge-runtime`, `fly.io`, `me@fly.io`.
+#: A word with inner separators: `src/report.py`, `export_report`, `3.11`, `edge-runtime`, `fly.io`, `me@fly.io`.
 _JOINED = r"[^\W_]+(?:[_.\-/\\:@+#~=][^\W_]+)*(?:\+\+|#)?"
 _CHUNK = re.compile(rf"({_GROUPED})|({EMOJI.pattern})|({_JOINED})")
 _PART = re.compile(r"[^\W_]+")
@@ -182,7 +179,7 @@ _DECIMAL_COMMA = re.compile(r"(?<![\w,.])(\d+),(\d{1,2}|\d{4,})(?![\w,])")
 _CAMEL = re.compile(
     r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])"
 )
-#: A commit, a digest, an id: hexadecimal, with letters and digits both. Seven are what people quote.
+#: A commit, a digest or an id: hexadecimal, with both letters and digits. People usually quote seven characters.
 _HASH = re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}", re.IGNORECASE)
 _QUOTED_OF_HASH = 7
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -191,7 +188,7 @@ _RUN = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 _HANGUL = ("\uac00", "\ud7a3")
 _SIGNED = {"++": "plusplus", "#": "sharp"}
 _LONGEST_WORD = 64
-#: Characters of a text that is cut into its words at once.
+#: Size, in characters, of the blocks in which a long text is split into words.
 _LONG = 20_000
 
 Forms = tuple[str, ...]
@@ -200,10 +197,10 @@ _Chunk = tuple[str, str, str]
 
 
 class TextAnalyser:
-    """English and French at once, as developers mix them; other languages of Latin script by choice.
+    """Analyses English and French together, as developers mix them; other Latin-script languages are optional.
 
     Args:
-        languages: Snowball's names of the languages whose words are stemmed, in the order of their stemming.
+        languages: Snowball names of the languages whose words are stemmed, in stemming order.
 
     Raises:
         BadConfig: there is no stemmer of that name.
@@ -211,15 +208,15 @@ class TextAnalyser:
 
     def __init__(self, languages: Sequence[str] = LANGUAGES) -> None:
         self._stems = Stems(languages)
-        #: Grows with the rules, and differs where other stems would be found: for other languages, and after another
-        #: release of the stemmers.
+        #: Grows with the rules, and also differs for other languages and for another release of the stemmers, because
+        #: stems differ then.
         self.version = _RULES * 1_000_000 + crc32(f"{self._stems.release} {languages}".encode()) % 1_000_000
         self._known = lru_cache(maxsize=20_000)(self._words_of_part)
         self._plain = lru_cache(maxsize=20_000)(self._tokens_of)
 
     def tokens(self, text: str) -> str:
-        """The token string to index."""
-        # Nearly all that is written are plain words, and mostly the same ones: what they become is looked up.
+        """Return the token string to index."""
+        # Nearly all text consists of plain words, mostly the same ones, so their tokens are cached.
         found = [
             self._plain(chunk) if chunk[2].isalpha() else self._tokens_of(chunk)
             for block in _blocks(text)
@@ -231,9 +228,10 @@ class TextAnalyser:
         return " ".join([form for forms, _ in self._words_of(chunk, asked=False) for form in forms])
 
     def terms(self, text: str) -> tuple[Forms, ...]:
-        """The meaningful words of a query with their forms, each word once; all words if none is meaningful.
+        """Return the meaningful words of a query with their forms, each word once; all words if none is meaningful.
 
-        The folded word itself is its first form. Words in capitals mean something: AI is no French verb.
+        The first form is the folded word itself. A stop word in capitals counts as meaningful (AI is not the French
+        verb), unless the whole text is in capitals.
         """
         words = dict[Forms, bool]()
         for chunk in _chunks(text):
@@ -245,9 +243,9 @@ class TextAnalyser:
         ) or tuple(words)
 
     def _words_of(self, chunk: _Chunk, *, asked: bool) -> Iterator[tuple[Forms, bool]]:
-        """The words of a chunk, each with its forms and whether it is written in capitals.
+        """Yield the words of a chunk, each with its forms and whether it is written in capitals.
 
-        A text is indexed under the beginnings of its versions and hashes too; a question for one means that very one.
+        A text is also indexed under the prefixes of its versions and hashes; a query for one matches that value only.
         """
         grouped, emoji, found = chunk
         if emoji:
@@ -261,7 +259,7 @@ class TextAnalyser:
                 yield from ((forms, False) for forms in self._joined(run, asked=asked))
 
     def _joined(self, chunk: str, *, asked: bool) -> Iterator[Forms]:
-        """A word with joints or digits inside, whole and in parts."""
+        """Yield a word with separators or digits inside, whole and in parts."""
         if _UUID.fullmatch(chunk):
             yield from self._hash(chunk.replace("-", ""), asked=asked)
             return
@@ -284,7 +282,7 @@ class TextAnalyser:
             yield from self._whole(chunk, sign)
 
     def _whole(self, chunk: str, sign: str) -> Iterator[Forms]:
-        """A compound without its joints, and of a path its last name too; what nobody types in full is left out."""
+        """Yield a compound without separators, and the last name of a path; skip forms too long to be typed."""
         name = chunk.replace("\\", "/").rpartition("/")[2] if "/" in chunk or "\\" in chunk else chunk
         for one in dict.fromkeys((name, chunk)):
             parts = _PART.findall(fold(one))
@@ -301,16 +299,16 @@ class TextAnalyser:
             yield from ((form,) for form in dict.fromkeys((start, whole)))
 
     def _words_of_part(self, part: str, asked: bool) -> tuple[Forms, ...]:
-        """The words of what has no joints: camelCase and digits taken apart, each word with its stem."""
+        """Return the words of a part without separators: camelCase and digits are split, each word has its stem."""
         pieces = [part] if part.islower() and part.isalpha() else _CAMEL.split(part)
         if len(pieces) > _MANY_PIECES and sum(piece.isdecimal() for piece in pieces) > 1:
-            pieces = [part]  # a random id: its pieces are no words
+            pieces = [part]  # a random id: its pieces are not words
         words: list[Forms] = []
         for piece in pieces:
             for word in _PART.findall(fold(piece)):
                 words.extend(self._forms(word, asked=asked))
         if len(pieces) > 2 and not part.isalpha():
-            names = [name for name in _LETTERS.findall(part) if len(_CAMEL.split(name)) > 1]  # iPhone15 is an iPhone
+            names = [name for name in _LETTERS.findall(part) if len(_CAMEL.split(name)) > 1]  # iPhone15 gives iPhone
             words.extend((fold(name),) for name in names)
         return tuple(words)
 
@@ -324,7 +322,7 @@ class TextAnalyser:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """A text, or the parts of a very long one, whole lines each: its chunks take thirty times its size."""
+    """Yield the text, or a very long one in blocks of whole lines, because its chunks take thirty times its size."""
     if len(text) <= _LONG:
         yield text
         return
@@ -336,7 +334,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _chunks(text: str) -> list[_Chunk]:
-    """What a text consists of, elisions opened."""
+    """Return the chunks of a text, without elisions."""
     text = plain(text)
     if _APOSTROPHE.search(text):
         text = _CLITIC.sub(" ", _ELISION.sub(" ", text))
@@ -345,19 +343,19 @@ def _chunks(text: str) -> list[_Chunk]:
 
 
 def _pairs(run: str, asked: bool) -> list[str]:
-    """Every two neighbours; in a text the last character too, so that one character finds each by its beginning."""
+    """Return all pairs of adjacent characters; in an indexed text also the last one, for one-character queries."""
     pairs = [run[at : at + 2] for at in range(len(run) - 1)]
     return pairs if pairs and (asked or _HANGUL[0] <= run[-1] <= _HANGUL[1]) else [*pairs, run[-1]]
 
 
 def _dotted(number: str) -> list[str]:
-    """A version or a decimal number and what it begins with: 3.11.7 → 3, 3d11, 3d11d7. The dot is a letter here."""
+    """Return a version or decimal number with its prefixes: 3.11.7 → 3, 3d11, 3d11d7. A "d" replaces the dot."""
     parts = number.split(".")
     return ["d".join(parts[: count + 1])[:_LONGEST_WORD] for count in range(len(parts))]
 
 
 def _grouped(number: str, *, asked: bool) -> list[str]:
-    """A number written in groups of three, as one; and its groups, since `80 443` are two ports."""
+    """Return a number in groups of three as one number, and its groups, because `80 443` are two ports."""
     groups, marks = re.findall(r"\d+", number), re.findall(r"\D", number)
     has_decimals = marks[-1] == "." or (marks[-1] == "," and len(marks) > 1 and "," not in marks[:-1])
     integer = "".join(groups[:-1]) if has_decimals else "".join(groups)
@@ -366,10 +364,9 @@ def _grouped(number: str, *, asked: bool) -> list[str]:
     return [form[:_LONGEST_WORD] for form in dict.fromkeys(forms)]
 
 
-# FTS5 match expressions from analysed terms. Any punctuation a user types is legal, because none is left.
-#
-# FTS5's bm25() adds up every phrase of the expression and cannot weigh one against another, except by naming it
-# twice: a word that is its own stem stands twice, so that every word of a question weighs the same.
+# FTS5 match expressions from analysed terms. No user input can break the syntax, because no punctuation is left. FTS5's
+# bm25() sums over all phrases of the expression, and the only way to weight a phrase is to repeat it. A word that is
+# its own stem is therefore repeated, so that every word of a question has the same weight.
 
 Terms = Sequence[Sequence[str]]
 _PHRASES_OF_A_WORD = 2
@@ -377,12 +374,12 @@ _PHRASES_OF_A_WORD = 2
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A piece of a question as a full-text index is asked for it.
+    """One phrase of a full-text query.
 
     Attributes:
-        words: one token, or several that follow each other.
-        times: how often it counts.
-        is_start: any token that begins so will do.
+        words: one token, or several consecutive ones.
+        times: its weight, as the number of repetitions.
+        is_start: match any token with this prefix.
     """
 
     words: tuple[str, ...]
@@ -391,15 +388,15 @@ class Phrase:
 
 
 def phrases(terms: Terms) -> list[Phrase]:
-    """The pieces of a question.
+    """Return the phrases of a question.
 
-    Where it is nothing but small words ("to be or not to be"), their sequence counts as a word more.
+    If it consists only of stop words ("to be or not to be"), the whole sequence is added as a phrase.
     """
     times = dict[str, int]()
     for forms in terms:
         for form in forms:
             times[form] = max(times.get(form, 0), _PHRASES_OF_A_WORD if len(forms) == 1 else 1)
-    # One character of a script without spaces is indexed as the beginning of a pair.
+    # A single character of a script without spaces is indexed as the beginning of a pair.
     found = [Phrase((form,), count, len(form) == 1 and unspaced(form)) for form, count in times.items()]
     if len(terms) > 1 and all(forms[0] in STOP_WORDS for forms in terms):
         found.insert(0, Phrase(tuple(forms[0] for forms in terms)))
@@ -407,7 +404,7 @@ def phrases(terms: Terms) -> list[Phrase]:
 
 
 def any_of(terms: Terms) -> str:
-    """An FTS5 expression that matches where any form of any term occurs; empty for no terms."""
+    """Return an FTS5 expression that matches if any form of any term occurs; empty for no terms."""
     return " OR ".join(_fts5(phrase) for phrase in phrases(terms) for _ in range(phrase.times))
 
 

@@ -1,4 +1,7 @@
-"""Scores of words and of meaning as one: BM25, normalisation, hybrid mixing, diversity (MMR), and named recipes.
+"""Score fusion: BM25, normalisation, convex and RRF mixing, diversity (MMR), and ranking recipes.
+
+Scores of words and of vectors cannot be compared directly. They are normalised per query, or replaced by ranks, before
+they are mixed. The module also holds the fitted weights of turn ranking and relevance.
 
 Pure: no database, no file.
 """
@@ -19,7 +22,7 @@ from filrouge.core.protocols import Analyser, Vector
 from filrouge.search.models import Hit
 from filrouge.search.turn_ranking import NAMES, Features
 
-# The weights of ranking turns and of relevance. `bench/fit_recall.py --write` writes this file.
+# Weights of turn ranking and of relevance, fitted by `bench/fit_recall.py`.
 
 TABLE: Final = {
     "words": 2.603,
@@ -40,11 +43,12 @@ TABLE: Final = {
 }
 #: One weight for each feature of a turn, in the order of `NAMES`.
 TURN_WEIGHTS: Final[Features] = np.array([TABLE[name] for name in NAMES], dtype=np.float32)
-#: What words and meaning count for a text that stands alone: it is its own neighbourhood.
+#: Weights of words and vectors for a text without neighbours; the text takes the place of its own neighbourhood.
 ALONE_WORDS: Final = sum(TABLE[name] for name in ("words", "words_before", "words_after", "session_words"))
 ALONE_MEANING: Final = sum(value for name, value in TABLE.items() if "meaning" in name)
 
-#: Log-odds that a result holds what was asked, with vectors and by words alone (`relevance.Signs.named`).
+#: Log-odds weights for "this result contains what was asked", with vectors and for words only
+#: (`relevance.Signs.named`).
 RELEVANCE: Final = {
     "one": -1.822,
     "similarity": 4.788,
@@ -68,7 +72,7 @@ RELEVANCE_BY_WORDS: Final = {
     "dated": -0.005,
     "asks": 0.233,
 }
-#: Log-odds that anything about the question is known (`relevance.summary`).
+#: Log-odds weights for "anything about the question is known" (`relevance.summary`).
 KNOWN: Final = {
     "one": -1.387,
     "any": 1.477,
@@ -88,14 +92,12 @@ KNOWN_BY_WORDS: Final = {
 }
 
 
-# Fusion: one score out of two that cannot be compared.
-#
-# Both arms are normalised per query to [0, 1] (min-max over the candidate pool) and mixed by alpha: `score = (1 -
-# alpha) x lexical + alpha x vector`. An item that one arm did not return counts 0 there.
+# Convex fusion. Both score tables are min-max normalised to [0, 1] over the candidates of the query and mixed: `score =
+# (1 - alpha) x lexical + alpha x vector`. A candidate missing from one table counts 0 there.
 
 
 def normalised(scores: Mapping[str, float]) -> dict[str, float]:
-    """Min-max to [0, 1]; a single distinct value becomes 1, because it is the best there is."""
+    """Normalise by min-max to [0, 1]; if all values are equal, each becomes 1."""
     if not scores:
         return {}
     low, high = min(scores.values()), max(scores.values())
@@ -115,12 +117,11 @@ def fuse(lexical: Mapping[str, float], vector: Mapping[str, float], alpha: float
     return {key: (1 - alpha) * lexical.get(key, 0.0) + alpha * vector.get(key, 0.0) for key in {**lexical, **vector}}
 
 
-# BM25 over rows whose tokens are counted: with k1 and b to choose, or as the full-text backends reckon it.
+# BM25 over rows with known token counts, with free k1 and b or with the values of the full-text backends.
 #
-# FTS5 and tantivy find candidates with k1 = 1.2 and b = 0.75 built in, and know nothing of how far two forms belong
-# to one word. Scored again over their own tokens, the best fifty can be put in the order that other values give:
-# short turns want a length that counts less and a repetition that says less. Rows that an index does not hold yet,
-# and shares of a table that nothing else may show through, are scored here by the backends' own formula.
+# FTS5 and tantivy use k1 = 1.2 and b = 0.75, and treat the forms of one word as independent. Rescoring the best fifty
+# over their tokens allows other values: for short turns, length and repetition should count less. Rows that an index
+# does not hold yet, and filtered shares of a table, are scored here with the backends' own formula.
 
 _FORMS_OF_A_WORD: Final = 2
 _LEAST_RARITY: Final = 1e-6
@@ -128,7 +129,7 @@ _LEAST_RARITY: Final = 1e-6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Okapi:
-    """The two free values of BM25.
+    """The two free parameters of BM25.
 
     Attributes:
         k1: how much a repetition still adds; 0 = a word counts once.
@@ -143,20 +144,20 @@ class Okapi:
             raise ValueError(f"k1 must not be negative and b must lie in [0, 1], not {self.k1} and {self.b}")
 
 
-#: The values that FTS5 and tantivy have built in.
+#: The values built into FTS5 and tantivy.
 BUILT_IN: Final = Okapi(k1=1.2, b=0.75)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Collection:
-    """What is known of all the rows that the candidates come from.
+    """Statistics of the collection that the candidates come from.
 
     Attributes:
-        rows: how many there are.
-        mean: tokens of an average one.
-        frequencies: in how many of them each token occurs; one that is missing occurs nowhere.
-        is_floored: reckon rarity as FTS5 does (https://sqlite.org/fts5.html): what more than half of the rows have
-            weighs next to nothing. Otherwise smoothed, as Lucene and tantivy do.
+        rows: number of rows.
+        mean: mean number of tokens per row.
+        frequencies: in how many rows each token occurs; a missing token occurs nowhere.
+        is_floored: compute rarity as FTS5 does (https://sqlite.org/fts5.html): a token in more than half of the rows
+            weighs almost nothing. Otherwise it is smoothed, as in Lucene and tantivy.
     """
 
     rows: int
@@ -165,7 +166,7 @@ class Collection:
     is_floored: bool = False
 
     def rarity(self, form: str) -> float:
-        """Inverse document frequency, never negative."""
+        """Return the inverse document frequency, never negative."""
         having = self.frequencies.get(form, 0)
         if self.is_floored:
             return max(math.log((self.rows - having + 0.5) / (having + 0.5)), _LEAST_RARITY)
@@ -178,12 +179,12 @@ def bm25(
     collection: Collection,
     okapi: Okapi | None = None,
 ) -> dict[str, float]:
-    """The score of each candidate; higher is better, 0 where nothing of the question occurs.
+    """Return the BM25 score of each candidate; higher is better, 0 if no word of the question occurs.
 
     Args:
-        terms: the words of the question with their forms. Every word weighs the same: one that is its own stem counts
-            twice, as in the expression that found the candidates.
-        candidates: the tokens that each item is indexed under, repeated as they are.
+        terms: the words of the question with their forms. Every word has the same weight: a word that is its own stem
+            counts twice, as in the expression that found the candidates.
+        candidates: the tokens that each item is indexed under, with repetitions.
     """
     counts = {id_: Counter(tokens) for id_, tokens in candidates.items()}
     lengths = {id_: len(tokens) for id_, tokens in candidates.items()}
@@ -197,11 +198,11 @@ def bm25_of_counts(
     collection: Collection,
     okapi: Okapi | None = None,
 ) -> dict[str, float]:
-    """The same where it is known how often each token occurs, and how many there are.
+    """Return the same as `bm25`, from token counts and lengths.
 
     Args:
-        counts: of each candidate; other tokens than the question's do not matter.
-        lengths: of each candidate at least.
+        counts: token counts of each candidate; only tokens of the question matter.
+        lengths: the length of each candidate, at least.
     """
     okapi, weights, mean = okapi or Okapi(), _weights(terms, collection), collection.mean or 1.0
     found = dict[str, float]()
@@ -221,28 +222,29 @@ def _weights(terms: Sequence[Sequence[str]], collection: Collection) -> dict[str
     return {form: count * collection.rarity(form) for form, count in times.items()}
 
 
-# Hybrid retrieval as pure functions: the scores of words and of meaning in, one explained order out.
+# Hybrid retrieval: word scores and vector scores in, one explained order out.
 #
-# Two ways to join them. *Convex*: each arm is stretched to [0, 1] over the candidates (min-max), and alpha mixes both.
-# *RRF*, reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): only the ranks count, `1 / (60 + rank)`; here
-# weighted by alpha and scaled so that whoever is first in both arms scores 1. With alpha = 0.5 the order is theirs.
+# There are two ways to combine them. Convex: each score is min-max normalised over the candidates, and alpha mixes
+# both. RRF, reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): only ranks count, as `1 / (60 + rank)`.
+# Here RRF is weighted by alpha, and scaled so that a candidate ranked first by both scores 1. With alpha = 0.5 the
+# order is that of the paper.
 
 Fusion = Literal["convex", "rrf"]
 
-#: The usual values of Okapi BM25 for texts of any length.
+#: The usual Okapi BM25 parameters for texts of any length.
 OKAPI: Final = Okapi(k1=1.5, b=0.75)
-#: The constant of the paper: how little the first ranks stand out.
+#: The constant of the RRF paper; the larger it is, the less the first ranks stand out.
 RRF_K: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fused:
-    """One candidate with its scores, all in [0, 1] and comparable within one query alone.
+    """One candidate with its scores, all in [0, 1] and comparable only within one query.
 
     Attributes:
-        bm25_score, vector_score: what each arm gives it, stretched over the candidates; 0 where an arm knows nothing.
+        bm25_score, vector_score: the normalised score from each search; 0 if that search did not score it.
         score: the sum of `words` and `meaning`.
-        words, meaning: what each arm added to the score.
+        words, meaning: the contribution of each search to the score.
     """
 
     id: str
@@ -256,15 +258,15 @@ class Fused:
 def fused(
     lexical: Mapping[str, float], vector: Mapping[str, float], *, alpha: float = 0.5, fusion: Fusion = "convex"
 ) -> list[Fused]:
-    """Join two tables of raw scores, best first; equal scores stand in the order of their ids.
+    """Combine two tables of raw scores, best first; equal scores are ordered by id.
 
     Args:
         lexical: BM25 of the candidates; 0 = none of the words.
-        vector: similarity of the candidates, on any scale; one that is missing has none.
-        alpha: 0 = words only, 1 = meaning only.
+        vector: similarity of the candidates, on any scale; a missing candidate has none.
+        alpha: 0 = words only, 1 = vectors only.
 
     Raises:
-        BadInput: alpha, the fusion or a score is none.
+        BadInput: alpha is out of range, the fusion is unknown, or a score is not finite.
     """
     if not 0.0 <= alpha <= 1.0:
         raise BadInput(f"alpha must lie in [0, 1], not {alpha}.", remedy="0 searches words only, 1 meaning only.")
@@ -301,17 +303,17 @@ def hybrid_fusion(
     okapi: Okapi = OKAPI,
     fusion: Fusion = "convex",
 ) -> list[Fused]:
-    """Rank given texts by their words and by vector results that were had elsewhere; see `fused`.
+    """Rank given texts by their words and by vector results computed elsewhere; see `fused`.
 
     Args:
-        corpus: every text by its id; words are rare or frequent, and texts long or short, within it.
-        vector_results: similarities of texts of the corpus, as many as there are.
+        corpus: all texts by id; word rarity and mean length are computed over them.
+        vector_results: similarities of texts of the corpus; texts may be missing.
 
     Returns:
-        Whoever has a word of the query (unless alpha is 1) or a vector result (unless alpha is 0).
+        Every text with a word of the query (unless alpha is 1) or a vector result (unless alpha is 0).
 
     Raises:
-        BadInput: a value is out of its range, or a vector result is about no text of the corpus.
+        BadInput: a value is out of range, or a vector result has an id that is not in the corpus.
     """
     stray = next((id_ for id_ in vector_results if id_ not in corpus), None)
     if stray is not None:
@@ -332,19 +334,17 @@ def hybrid_fusion(
 
 
 def _by_rank(scores: Mapping[str, float], above: float = -math.inf) -> dict[str, float]:
-    """RRF of one arm, 1 for its first; equal scores share a rank, and what is not `above` has none."""
+    """Return the scaled RRF score, 1 for the first; equal scores share a rank, and scores up to `above` get none."""
     ranked = sorted(-score for score in scores.values() if score > above)
     return {
         id_: (RRF_K + 1) / (RRF_K + 1 + bisect_left(ranked, -score)) for id_, score in scores.items() if score > above
     }
 
 
-# Diversity: what says the same as a better hit steps back (MMR; Carbonell and Goldstein, SIGIR 1998).
-#
-# Hits are taken one after the other, each time the one with the greatest `trade x score - (1 - trade) x (its
-# similarity to the nearest hit already taken)`.
+# Diversity: hits that repeat a better hit are moved back (MMR; Carbonell and Goldstein, SIGIR 1998). Each step takes
+# the hit with the greatest `trade x score - (1 - trade) x (similarity to the nearest hit already taken)`.
 
-#: Score and novelty weigh the same.
+#: Score and novelty have equal weight.
 TRADE: Final = 0.5
 
 
@@ -360,13 +360,13 @@ def diverse(
     trade: float = TRADE,
     similarity: Callable[[float], float] = _as_it_is,
 ) -> tuple[Hit, ...]:
-    """At most `limit` of the hits in the order in which they are taken; scores stay as they were.
+    """Return at most `limit` hits in the order in which they are taken; their scores do not change.
 
     Args:
         hits: best first, each with its score in [0, 1].
-        vectors: the unit vector of each hit by its id; one without a vector is like no other.
-        trade: 1 = the order of the scores, 0 = novelty alone once the best is taken.
-        similarity: reads a cosine; a space's `calibrated` makes 0 of unrelated texts, whatever their cosine.
+        vectors: the unit vector of each hit by id; a hit without a vector is similar to no other.
+        trade: 1 = order by score, 0 = novelty only, after the best hit.
+        similarity: maps a cosine to a similarity; a space's `calibrated` maps unrelated texts to 0.
 
     Raises:
         BadInput: `trade` is not in [0, 1].
@@ -377,7 +377,7 @@ def diverse(
     nearest = dict.fromkeys((hit.id for hit in left), 0.0)
     taken: list[Hit] = []
     while left and len(taken) < limit:
-        # The first is the best by score, whatever the trade: there is nothing yet that it could repeat.
+        # The first hit is always the best by score, because there is nothing yet that it could repeat.
         best = max(left, key=lambda hit: trade * hit.score - (1 - trade) * nearest[hit.id]) if taken else left[0]
         left.remove(best)
         taken.append(best)
@@ -389,20 +389,20 @@ def diverse(
     return tuple(taken)
 
 
-# Recipes: how turns are ranked, by name. What each gives and costs is in `bench/results/README.md`.
+# Ranking recipes for turns, by name. `bench/results/README.md` has their quality and cost.
 
 RecipeName = Literal["fast", "balanced", "deep", "rrf"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """How to rank.
+    """How turns are ranked.
 
     Attributes:
-        pool: candidates of each of the two searches; their neighbours come on top.
-        reach: how many turns around a candidate are read.
-        weights: what each feature counts (`neighbourhood.NAMES`).
-        by_rank: only the places in the two searches count, not their scores.
+        pool: candidates from each of the two searches; their neighbours are added.
+        reach: how many turns before and after a candidate are read.
+        weights: the weight of each feature (`turn_ranking.NAMES`).
+        by_rank: use only the ranks in the two searches, not the scores.
     """
 
     name: RecipeName
@@ -413,23 +413,23 @@ class Recipe:
 
 
 def only(**weights: float) -> Features:
-    """Weights of some features; the others do not count."""
+    """Return feature weights with the given ones set and all others 0."""
     return np.array([weights.get(name, 0.0) for name in NAMES], dtype=np.float32)
 
 
-#: A turn by itself: words and meaning.
+#: Each turn by itself: words and vectors.
 FAST: Final = Recipe(name="fast", pool=50, reach=0, weights=only(words=ALONE_WORDS, meaning=ALONE_MEANING))
-#: A turn in its neighbourhood.
+#: Each turn with its neighbourhood.
 BALANCED: Final = Recipe(name="balanced", pool=50, reach=3, weights=TURN_WEIGHTS)
-#: The same over four times as many candidates.
+#: The same with four times as many candidates.
 DEEP: Final = Recipe(name="deep", pool=200, reach=3, weights=TURN_WEIGHTS)
-#: Reciprocal rank fusion (Cormack et al. 2009), for comparison: it needs no scores that can be compared.
+#: Reciprocal rank fusion (Cormack et al. 2009), for comparison; it needs no comparable scores.
 RRF: Final = Recipe(name="rrf", pool=50, reach=0, weights=only(words=1.0, meaning=1.0), by_rank=True)
 _BY_NAME: Final = {recipe.name: recipe for recipe in (FAST, BALANCED, DEEP, RRF)}
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe of that name.
+    """Return the recipe of that name.
 
     Raises:
         BadInput: there is none.
@@ -441,6 +441,6 @@ def recipe(name: str) -> Recipe:
 
 
 def by_places(features: Features) -> Features:
-    """Each feature as its reciprocal rank, 1 / (k + place); what a search did not find counts nothing there."""
+    """Return each feature as its reciprocal rank, 1 / (k + rank); a feature of 0 stays 0."""
     order = np.argsort(np.argsort(-features, axis=0, kind="stable"), axis=0)
     return np.where(features > 0, 1.0 / (RRF_K + 1 + order), 0.0).astype(np.float32)

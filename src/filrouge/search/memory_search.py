@@ -1,7 +1,8 @@
-"""Asking: a question to memory, and the memories that answer it, ranked.
+"""Memory search: the memories that answer a question, ranked.
 
-Search is explicit and sees every project, labelled, unless a question stays in one. Whatever fails on the way (a dead
-embedder, an index still loading) is named in a notice, and the rest goes on.
+An explicit search covers all projects, with each hit labelled by project, unless the question is limited to one. If a
+part of the search fails (the embedder is down, an index is still loading), a notice says so and the other parts still
+answer.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ Mode = Literal["text", "semantic", "hybrid"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """What is asked, and where it may look.
+    """A question, and where to search.
 
     Attributes:
         project: the project to stay in; None with `everywhere` false means "outside every project".
-        everywhere: look into all projects.
-        user: whose own memories belong to every project.
-        private: of memories, only this user's, in the project too.
-        filters: what else must be true of what is found.
+        everywhere: search all projects.
+        user: the user whose own memories are searched in every project.
+        private: return only memories of this user, within a project too.
+        filters: further conditions on the results.
         recipe: how turns are ranked.
-        by_need: the text is a prompt, and memories are judged by whether it needs them.
+        by_need: the text is a prompt, and memories are judged by whether the prompt needs them.
     """
 
     text: str
@@ -91,7 +92,7 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
 
 
 def arm_of(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: Terms) -> Arm:
-    """What finds the candidates for a question of these words."""
+    """Return the retriever for a question with these terms."""
     place = Place(project=question.project, user=question.user, everywhere=question.everywhere)
     return arm(parts, tx, owner, place, question.filters, terms)
 

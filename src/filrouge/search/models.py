@@ -1,4 +1,10 @@
-"""What a search answers, and what a full-text index is told and asked."""
+"""Values of search: hits, rankings, recall log rows, and the input and queries of a word index.
+
+Scores are named by type, because a fused score, a BM25 score and a cosine are not comparable: `score` orders the hits
+of one query, while `relevance` is a probability that can be compared across queries. A `Ranking` can be filtered again
+without another search. A word index refers to rows by their number and filters only by labels (such as `project:…`) and
+two times.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +16,20 @@ from typing import Any, Final, Literal
 from filrouge.capture.models import Turn
 from filrouge.memories.models import Memory
 
-# A recall: one retrieval made for a prompt, and everything that can be asked about it afterwards.
-#
-# Scores are typed by name, because a fused score, a BM25 and a cosine are not comparable: `score` ranks within one
-# query, `relevance` is a probability and the same everywhere. A `Ranking` explains its hits and cuts itself again
-# without searching.
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
     """One candidate with its scores.
 
     Attributes:
-        bm25_score, vector_score: of each arm, normalised within the query to [0, 1].
-        score: what the ranking is ordered by, in [0, 1].
-        similarity: calibrated cosine, None where the item has no vector.
-        coverage: the share of the query's meaningful words, weighted by rarity, that the item has.
-        relevance: the probability that it holds what was asked; what thresholds cut.
-        boosts: what each feature added to a score that is a weighted sum, by name; empty where it is not one.
-        needed: how much nearer it is to what the prompt needs than nothing is; None where nobody asked.
+        bm25_score, vector_score: the score of each retriever, normalised within the query to [0, 1].
+        score: the ranking order, in [0, 1].
+        similarity: calibrated cosine, None if the item has no vector.
+        coverage: the share of the query's meaningful words, weighted by rarity, that the item contains.
+        relevance: the probability that the item contains what was asked; thresholds apply to it.
+        boosts: the contribution of each feature by name, if the score is a weighted sum; otherwise empty.
+        needed: how much nearer the item is to what the prompt needs than the "needs nothing" vector is; None if need
+            was not computed.
     """
 
     item: Memory | Turn
@@ -52,7 +53,7 @@ class Hit:
         return self.item.text
 
     def explain(self) -> dict[str, Any]:
-        """Each part of the score."""
+        """Return each part of the score."""
         return {
             "boosts": dict(self.boosts),
             "bm25_score": round(self.bm25_score, 4),
@@ -67,11 +68,11 @@ class Hit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranking:
-    """Hits, best first, with what went wrong on the way.
+    """Hits, best first, with the notices raised during the search.
 
     Attributes:
-        known: the probability that anything about the question is known here.
-        by_need: relevance is the probability that a prompt needs the hit (`search.relevance`).
+        known: the probability that anything about the question is stored here.
+        by_need: if True, `relevance` is the probability that a prompt needs the hit (`search.relevance`).
     """
 
     query: str
@@ -81,17 +82,17 @@ class Ranking:
     by_need: bool = False
 
     def recut(self, min_relevance: float) -> Ranking:
-        """The hits at or above a relevance, without searching again."""
+        """Return the hits at or above a relevance threshold, without searching again."""
         return replace(self, hits=tuple(hit for hit in self.hits if hit.relevance >= min_relevance))
 
     def top(self, limit: int) -> Ranking:
-        """The first hits."""
+        """Return the first `limit` hits."""
         return replace(self, hits=self.hits[:limit])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecallItem:
-    """One candidate as the log keeps it: no text, so that forgetting need not rewrite the log."""
+    """One candidate as stored in the recall log; it has no text, so forgetting a memory leaves the log unchanged."""
 
     id: str
     kind: str
@@ -100,7 +101,7 @@ class RecallItem:
     scores: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The form that is stored."""
+        """Return the stored form."""
         return {"id": self.id, "kind": self.kind, "injected": self.injected, "reason": self.reason, **self.scores}
 
 
@@ -113,7 +114,7 @@ START_PREVIEW: Final = "[session_start]"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recall:
-    """One row of the recall log."""
+    """One row of the recall log: one retrieval made for a prompt."""
 
     id: str
     at: datetime
@@ -133,10 +134,7 @@ class Recall:
     """How many candidates are not in `items`, by the reason why they were not injected."""
 
 
-# What a large full-text index is told of a row, and what it is asked: labels, bounds, words.
-#
-# The index knows rows by their number in the store and nothing of tables; labels such as `project:…` and two times
-# are all that it may narrow by.
+# Input and queries of a word index for large tables.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,9 +142,9 @@ class WordRow:
     """One row as it is indexed.
 
     Attributes:
-        number: its place in its table; whatever comes later has a larger one.
+        number: its row number in its table; later rows have larger numbers.
         tokens: the analyser's token string, the same that the store indexes.
-        begins, ends: microseconds since 1970; a row without an end has `NEVER`.
+        begins, ends: microseconds since 1970; `ends` is `NEVER` for a row without an end.
     """
 
     number: int
@@ -156,19 +154,19 @@ class WordRow:
     ends: int
 
 
-#: The end of what has no end.
+#: The value of `ends` for a row without an end.
 NEVER = 2**62
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """Which rows may answer.
+    """The filter of a query: which rows may match.
 
     Attributes:
-        labels: of every set a row must have one; nothing = all rows.
-        begins: the first and the last moment that a row may begin at.
-        lasts_beyond: a moment that a row must not have ended at.
-        without: numbers of rows that may not answer whatever they are.
+        labels: a row must have at least one label of every set; empty = all rows.
+        begins: the earliest and the latest value allowed for a row's `begins`.
+        lasts_beyond: a row must end after this time.
+        without: numbers of rows that are always excluded.
     """
 
     labels: tuple[frozenset[str], ...] = ()
@@ -179,7 +177,7 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """How far an index follows its store: the last row, and the last change of an older row."""
+    """How far an index has followed its store: the last row, and the last change to an older row."""
 
     row: int
     change: int
@@ -187,7 +185,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counted:
-    """Of some rows: how many there are, their tokens together, and in how many each asked token occurs."""
+    """Counts over a set of rows: rows, their tokens in total, and for each queried token the rows that contain it."""
 
     rows: int
     tokens: int
@@ -195,5 +193,5 @@ class Counted:
 
     @property
     def mean(self) -> float:
-        """Tokens of an average row."""
+        """Return the mean number of tokens per row."""
         return self.tokens / self.rows if self.rows else 0.0

@@ -1,4 +1,8 @@
-"""Memories that are nearest to a text, and the vectors under which prompts find the memories that they need."""
+"""The memories nearest to a text, and the need vectors of memories.
+
+One background job computes need vectors; retrieval for a prompt reads them. A need vector is what prompts that need the
+memory are matched against.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +18,19 @@ from filrouge.runtime.services import Parts
 from filrouge.search.vector_repository import NEEDS, InSetting, Lacking, NeedVectors
 from filrouge.search.vector_search import Meaning
 
-# Need vectors of memories: made by one job in the background, and read for a prompt.
-
 _AT_ONCE: Final = 32
-#: Of memories that were stored a moment ago a prompt makes so many itself, some 8 ms each.
+#: How many missing need vectors of new memories a prompt computes itself, at about 8 ms each.
 _FOR_A_PROMPT: Final = 6
 
 
 def queue_need_vectors(tx: Tx, meaning: Meaning, at: datetime) -> None:
-    """Have the vectors made that memories lack, where the embedder learned what prompts need."""
+    """Queue the job that computes missing need vectors, if the embedder has a model for what prompts need."""
     if _revision(meaning):
         Jobs(tx).enqueue(NEEDS, {"after": 0}, dedupe=NEEDS, at=at)
 
 
 def resume_need_vectors(parts: Parts) -> None:
-    """Queue what an earlier daemon, or an earlier version, left without."""
+    """Queue need vectors that an earlier run or an earlier version of the daemon left missing."""
     meaning = parts.meaning
     revision = _revision(meaning)
     if revision and parts.readers.here(lambda tx: NeedVectors(tx).missing(revision, 1)):
@@ -36,7 +38,7 @@ def resume_need_vectors(parts: Parts) -> None:
 
 
 def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """The job: make the vectors of some memories that lack them."""
+    """Job handler: compute need vectors for some of the memories that lack them."""
     meaning, after = parts.meaning, int(payload["after"])
     revision = _revision(meaning)
 
@@ -55,7 +57,7 @@ def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
 
 
 def need_vectors(tx: Tx, meaning: Meaning, ids: Collection[str]) -> dict[str, Vector]:
-    """Those of these memories; of a few that lack theirs they are made at once."""
+    """Return the need vectors of these memories; if only a few are missing, compute those immediately."""
     revision = _revision(meaning)
     found = NeedVectors(tx).some(ids, revision)
     lacking = [id_ for id_ in ids if id_ not in found]
@@ -69,7 +71,7 @@ def _revision(meaning: Meaning) -> str:
 
 
 def _made(meaning: Meaning, given: Sequence[InSetting]) -> list[tuple[InSetting, Vector]]:
-    """The vectors of memories; none where the embedder cannot be used."""
+    """Return the need vectors of memories; an empty list if the embedder is unavailable."""
     if not isinstance(meaning.embedder, Seeking) or not given:
         return []
     try:
@@ -79,17 +81,17 @@ def _made(meaning: Meaning, given: Sequence[InSetting]) -> list[tuple[InSetting,
     return [] if vectors is None else list(zip(given, vectors, strict=True))
 
 
-# The memories nearest by meaning, without what sums sessions up: that repeats what others say, and would take their
-# places. It has vectors, for whoever asks for it by its kind (`search.retrievers`).
+# Nearest memories, without summaries (kinds in `SUMS`). Summaries repeat other memories and would take their places.
+# They have vectors for queries that request their kind (`search.retrievers`).
 
-#: Of a widened search, so many times what was asked for before.
+#: Factor by which the search is widened when too few results remain.
 _WIDER: Final = 4
 
 
 def nearest_beliefs(
     tx: Tx, index: VectorIndex, vector: Vector, limit: int, groups: frozenset[str] | None
 ) -> dict[str, float]:
-    """The nearest in these groups with their cosines, best first, by id; None = all groups."""
+    """Return the nearest memories in these groups with their cosines, best first, by id; None = all groups."""
     asked = limit
     while True:
         near = index.nearest(vector, asked, groups)

@@ -1,6 +1,9 @@
 """Relevance: the probability that a memory or a turn helps, and that a prompt needs a memory at all.
 
-Learned from labels (`bench/fit_recall.py`, `bench/fit_needed.py`). Pure: no database, no file.
+All probabilities are logistic models fitted on labels (`bench/fit_recall.py`, `bench/fit_needed.py`). The module also
+expands a question with synonyms (`Bridging`), and ranks memories (`rank`).
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -27,9 +30,7 @@ from filrouge.search.fusion import (
 )
 from filrouge.search.models import Hit, Ranking
 
-# Bridging: the words of a question, joined with what other languages and other developers call the same thing.
-#
-# Pure: no database, no file.
+# Bridging: a question's words, extended with words of the same meaning in other languages or other developers' usage.
 
 FormTuple = tuple[str, ...]
 Terms = tuple[FormTuple, ...]
@@ -40,9 +41,9 @@ class QuestionWords:
     """The words of a question.
 
     Attributes:
-        own: the words themselves, each as the forms it may be indexed under.
-        searched: those, then others of the same meaning.
-        meant: the question's own words, each with every form that counts as having it.
+        own: the question's words, each with the forms it may be indexed under.
+        searched: `own`, followed by other words of the same meaning.
+        meant: the question's own words, each with every form that counts as a match.
     """
 
     own: Terms
@@ -51,10 +52,10 @@ class QuestionWords:
 
 
 class Bridging:
-    """Joins words of one meaning (`extraction.vocabulary`).
+    """Adds words of the same meaning (`extraction.vocabulary`).
 
     Args:
-        analyse: gives the terms of a query (`ports.Analyser.terms`).
+        analyse: returns the terms of a query (`core.protocols.Analyser.terms`).
     """
 
     def __init__(self, analyse: Callable[[str], Terms]) -> None:
@@ -62,7 +63,7 @@ class Bridging:
         self._others = lru_cache(maxsize=2048)(self._others_of)
 
     def words(self, text: str) -> QuestionWords:
-        """The words of a question; a phrase of one meaning ("continuous integration") is a word of its own."""
+        """Return the words of a question; a phrase with one meaning ("continuous integration") counts as one word."""
         own = self._analyse(text)
         meant, searched = list(own), dict.fromkeys(own)
         for word in dict.fromkeys(tokens(fold(text))):
@@ -79,46 +80,45 @@ class Bridging:
         return QuestionWords(own=own, searched=tuple(searched), meant=tuple(meant))
 
     def _others_of(self, word: str) -> Terms:
-        """Every single word of the same meaning, analysed; none for a word that stands for itself alone."""
+        """Return all single words of the same meaning, analysed; empty for a word without synonyms."""
         if not is_bridged(word):
             return ()
         analysed = [self._analyse(one) for one in variants(word)]
         return tuple(terms[0] for terms in analysed if len(terms) == 1)
 
 
-# Relevance: the probability that a result helps, learned from labels, on one scale for whatever was found.
+# Relevance: the probability that a result helps, on one scale for every kind of result. There are two separate models.
 #
-# Two questions are answered apart. **Is this the one?** `chances` gives each result the probability that it holds
-# what was asked, from signs that mean the same in every store: calibrated similarities, the share of the question's
-# words, how far the result stands out from what was found beside it. **Is anything known?** `known` gives the
-# probability that the place holds something about the question at all, from the best of those signs over the first
-# few results: so silence is right where nothing is known, even though something is always the least unlikely.
+# `chances` gives the probability that each result contains what was asked. Its features have the same meaning in every
+# store: calibrated similarities, the share of the question's words, and how far the result stands out from the other
+# candidates. `known` gives the probability that anything about the question is stored, from the best features of the
+# first few results. It allows an empty answer where nothing is known, although one result is always the least unlikely.
 #
-# Both are logistic; their weights were fitted by `bench/fit_recall.py` on questions asked where their answer is and
-# where it is not, and checked on sources that they had not seen (`bench/results/relevance.md`). Where there are no
-# vectors, the weights of words alone are used.
+# Both are logistic. `bench/fit_recall.py` fitted the weights on questions asked where their answer is stored and where
+# it is not. They were validated on held-out sources (`bench/results/relevance.md`). Where there are no vectors,
+# separate weights for words only are used.
 
 Numbers = NDArray[np.float64]
 LogOdds = Mapping[str, float]
 
-#: Results whose best signs tell whether anything is known: as many as go before a prompt.
+#: The number of best results that decide whether anything is known: as many as are injected before a prompt.
 FIRST: Final = 4
 _MANY_WORDS: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signs:
-    """What speaks for one result.
+    """The features of one result.
 
     Attributes:
-        similarity: of the question and its best window, calibrated; 0 without a vector.
-        around, wide: of the question and the neighbourhood of one turn on each side, and of two; as `similarity`
-            for what stands alone.
-        covered: the share of the question's words that it has, weighted by rarity.
-        telling: it has a word of the question that says what the talk is about.
-        share: of the pool's weight (softmax of the scores) that falls on it, in (0, 1].
+        similarity: calibrated similarity of the question and the result's best window; 0 without a vector.
+        around, wide: similarity of the question and the neighbourhood, with one turn and with two turns on each side;
+            equal to `similarity` for a text without neighbours.
+        covered: the share of the question's words that the result contains, weighted by rarity.
+        telling: it contains a word of the question that identifies the topic.
+        share: its softmax weight among the scores of the pool, in (0, 1].
         words: how many meaningful words the question has.
-        time, speaker, dated, asks: features of ranking (`neighbourhood.NAMES`); 0 for what is no turn.
+        time, speaker, dated, asks: ranking features (`turn_ranking.NAMES`); 0 for results other than turns.
     """
 
     similarity: float
@@ -134,7 +134,7 @@ class Signs:
     asks: float = 0.0
 
     def named(self) -> dict[str, float]:
-        """As the numbers that are weighed."""
+        """Return the features by name, as the models use them."""
         return {
             "similarity": self.similarity,
             "around": self.around,
@@ -153,12 +153,12 @@ class Signs:
 
 
 def chances(signs: Sequence[Signs], weights: LogOdds) -> list[float]:
-    """For each result the probability that it holds what was asked."""
+    """Return for each result the probability that it contains what was asked."""
     return [logistic(one.named(), weights) for one in signs]
 
 
 def known(signs: Sequence[Signs], found: Sequence[float], words_found: float, weights: LogOdds) -> float:
-    """The probability that anything about the question is known, 0 where nothing was found.
+    """Return the probability that anything about the question is known; 0 if nothing was found.
 
     Args:
         found: the results' `chances`.
@@ -168,7 +168,7 @@ def known(signs: Sequence[Signs], found: Sequence[float], words_found: float, we
 
 
 def summary(signs: Sequence[Signs], found: Sequence[float], words_found: float) -> dict[str, float]:
-    """The numbers that `known` weighs."""
+    """Return the features that `known` uses."""
     best = sorted(range(len(signs)), key=lambda place: -found[place])[:FIRST]
     any_of_them = 1.0 - math.prod(1.0 - found[place] for place in best)
     similar = max(signs[place].similarity for place in best)
@@ -185,24 +185,24 @@ def summary(signs: Sequence[Signs], found: Sequence[float], words_found: float) 
 
 
 def rarity(frequency: int, size: int) -> float:
-    """Inverse document frequency, smoothed: ln(1 + (N - n + 0.5) / (n + 0.5)) (Robertson, Okapi BM25)."""
+    """Return the smoothed inverse document frequency: ln(1 + (N - n + 0.5) / (n + 0.5)) (Robertson, Okapi BM25)."""
     return math.log(1 + (max(size, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
 def telling(word: str, frequency: int, size: int) -> bool:
-    """True for a word that says what the talk is about: known to few memories, and no everyday word."""
+    """Return True for a word that identifies the topic: it occurs in few items and is not an everyday word."""
     few = frequency <= max(5, size * 0.05)
     return few and len(word) >= 2 and word not in PLAIN_WORDS and not (word.isdigit() and len(word) < 3)
 
 
 def coverage(matched: Sequence[str], weights: Mapping[str, float]) -> float:
-    """The share of a prompt's words that an item has, weighted by rarity, in [0, 1]."""
+    """Return the share of a prompt's words that an item contains, weighted by rarity, in [0, 1]."""
     total = sum(weights.values())
     return sum(weights[word] for word in matched) / total if total else 0.0
 
 
 def shares(scores: Sequence[float]) -> list[float]:
-    """The softmax of some scores."""
+    """Return the softmax of the scores."""
     if not scores:
         return []
     parts = np.exp(np.asarray(scores, dtype=np.float64) - max(scores))
@@ -210,32 +210,32 @@ def shares(scores: Sequence[float]) -> list[float]:
 
 
 def logistic(numbers: Mapping[str, float], weights: LogOdds) -> float:
-    """The probability by weighed numbers; one that has no weight has no say."""
+    """Return the logistic probability of weighted features; features without a weight are ignored."""
     total = weights["one"] + sum(weights[name] * number for name, number in numbers.items() if name in weights)
     return 1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, total))))
 
 
 def log_odds(chance: float) -> float:
-    """Of a probability; the certain ones are held at 1 in 10,000."""
+    """Return the log odds of a probability, clipped to [1e-4, 1 - 1e-4]."""
     held = min(max(chance, 1e-4), 1 - 1e-4)
     return math.log(held / (1 - held))
 
 
-# Judging: how far a question's words are in a text, and what that says of results, whatever kind they are.
+# Judging: how much of a question's words a text contains, and the relevance of results of any kind.
 
 Forms = Sequence[str]
-#: Results that are judged and shown; ranking has put them first.
+#: The number of top-ranked results that are judged and shown.
 JUDGED: Final = 10
-#: Of fewer items than this nothing can be learned of how rare a word is: the one memory that there is has its words
-#: "in all memories".
+#: Minimum collection size for word rarity. In a smaller collection rarity cannot be estimated: with a single memory,
+#: each of its words occurs "in all memories".
 _SMALLEST: Final = 20
 
 
 class Questioned:
-    """The words of a question, weighed by how rare they are where it is asked.
+    """The words of a question, weighted by their rarity in the searched collection.
 
     Args:
-        terms: its meaningful words, each with every form that counts as having it.
+        terms: its meaningful words, each with every form that counts as a match.
         frequencies: in how many items each form occurs.
         size: how many items there are.
     """
@@ -247,24 +247,24 @@ class Questioned:
         self._rarities = {word: rarity(often, self._size) for word, often in self._often.items()}
 
     def __len__(self) -> int:
-        """How many words there are."""
+        """Return the number of words."""
         return len(self._terms)
 
     def matched(self, tokens: frozenset[str]) -> list[str]:
-        """The words that stand in a text, given its tokens."""
+        """Return the words of the question that occur in a text, given its tokens."""
         return [forms[0] for forms in self._terms if not tokens.isdisjoint(forms)]
 
     def covered(self, words: Sequence[str]) -> float:
-        """Which share of the question these words are."""
+        """Return the share of the question that these words make up, weighted by rarity."""
         return coverage(words, self._rarities)
 
     def is_telling(self, words: Iterable[str]) -> bool:
-        """True where one of the words says what the talk is about."""
+        """Return True if one of the words identifies the topic."""
         return any(telling(word, self._often[word], self._size) for word in words)
 
 
 def alone(questioned: Questioned, matched: Sequence[str], *, similarity: float | None, share: float) -> Signs:
-    """What speaks for a text that is its own neighbourhood: a memory, a passage."""
+    """Return the features of a text without neighbours, such as a memory or a passage."""
     near = similarity or 0.0
     return Signs(
         similarity=near,
@@ -280,46 +280,48 @@ def alone(questioned: Questioned, matched: Sequence[str], *, similarity: float |
 def judged(
     questioned: Questioned, signs: Sequence[Signs], matched: Sequence[Sequence[str]], *, by_meaning: bool
 ) -> tuple[list[float], float]:
-    """The relevance of each result, and the probability that anything is known, which the first of them tell.
+    """Return the relevance of each result, and the probability that anything is known, from the first results.
 
     Args:
         matched: the question's words in each result.
-        by_meaning: false where no vector had a say.
+        by_meaning: False if vectors were not used.
     """
     found = chances(signs, RELEVANCE if by_meaning else RELEVANCE_BY_WORDS)
     words = questioned.covered(list(dict.fromkeys(word for one in matched[:JUDGED] for word in one)))
     return found, known(signs[:JUDGED], found[:JUDGED], words, KNOWN if by_meaning else KNOWN_BY_WORDS)
 
 
-# Needed: the probability that a memory is what a prompt needs, where the embedder learned what prompts need.
+# Need: the probability that a prompt needs a memory, if the embedder has a model for what prompts need.
 #
-# Whether two texts speak of one thing is another question (`search.relevance`). Here a memory is judged among the
-# others that were found with it: by how far its cosine with what the prompt needs (`ports.Seeking`) stands above
-# theirs, then by the signs of relevance; logistic, with weights that `bench/fit_needed.py` fitted on labelled talk
-# that the embedder had not learned from. Whether the prompt needs anything at all depends on whether anything about
-# it is known, and on how much nearer the best memory is than "nothing". The thresholds were chosen on the same talk
-# (`bench/results/needed.md`). Labels name a few memories a prompt, so a probability of .3 is a high one.
+# This is a different question from whether two texts have the same topic (relevance, above). A memory is compared with
+# the other memories that were found. The features are: how far its cosine with the need vector of the prompt
+# (`core.protocols.Seeking`) exceeds theirs, the coverage, and the similarity. The model is logistic;
+# `bench/fit_needed.py` fitted the weights on labelled conversations that the embedder was not trained on.
+#
+# Whether the prompt needs anything depends on whether anything about it is known, and on how much nearer the best
+# memory is than "nothing". The thresholds were chosen on the same conversations (`bench/results/needed.md`). Labels
+# name only a few memories per prompt, so a probability of 0.3 is high.
 
-#: Cosines lie close together; divided by this they spread over the softmax.
+#: Cosines lie close together; dividing by this spreads them in the softmax.
 TEMPERATURE: Final = 0.03
-#: What is less probable is not shown before a prompt.
+#: Minimum probability; less probable memories are not injected before a prompt.
 LEAST: Final = 0.145
-#: Log odds that a memory is needed.
+#: Log-odds weights for "this memory is needed".
 WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
-#: `Found.needed` of the best memory: below the first a prompt needs nothing; from the second on it probably needs
-#: something, even if relevance says that nothing is known.
+#: Thresholds for `Found.needed` of the best memory. Below `FAR` a prompt needs nothing. From `NEAR` on it probably
+#: needs something, even if relevance says that nothing is known.
 FAR, NEAR = -0.11, -0.02
-#: The probability that a prompt needs something from `NEAR` on.
+#: The minimum probability that a prompt needs something, from `NEAR` on.
 CLEAR: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """What speaks for one memory.
+    """The need features of one memory.
 
     Attributes:
-        needed: how much nearer it is to what the prompt needs than nothing is, a difference of two cosines.
-        covered, similarity: as `relevance.Signs` has them.
+        needed: how much nearer it is to what the prompt needs than "nothing" is, as a difference of two cosines.
+        covered, similarity: as in `Signs`.
     """
 
     needed: float
@@ -328,12 +330,12 @@ class Found:
 
 
 def needed_chances(found: Sequence[Found], weights: LogOdds = WEIGHTS) -> list[float]:
-    """For each memory of those found together the probability that the prompt needs it."""
+    """Return for each of the memories found together the probability that the prompt needs it."""
     return [logistic(row, weights) for row in needed_signs(found)]
 
 
 def needed_signs(found: Sequence[Found]) -> list[Mapping[str, float]]:
-    """The numbers that `chances` weighs."""
+    """Return the features that `needed_chances` uses."""
     parts = shares([one.needed / TEMPERATURE for one in found])
     return [
         {"ahead": math.log(max(part, 1e-6)), "covered": one.covered, "similarity": one.similarity}
@@ -342,7 +344,7 @@ def needed_signs(found: Sequence[Found]) -> list[Mapping[str, float]]:
 
 
 def anything_needed(nearest: float, known: float) -> float:
-    """The probability that the prompt needs anything of what was found.
+    """Return the probability that the prompt needs any of the memories found.
 
     Args:
         nearest: the highest `Found.needed`.
@@ -353,27 +355,27 @@ def anything_needed(nearest: float, known: float) -> float:
     return max(known, CLEAR) if nearest >= NEAR else known
 
 
-# The read path of memories as one pure function: candidates of both arms in, a ranking that explains itself out.
+# Ranking of memories: candidates of both retrievers in, one explained ranking out.
 #
-# `score = (1 - alpha) x words + alpha x meaning`. Both are absolute, in [0, 1]: the share of the question's words
-# that the memory has, weighted by rarity, and the calibrated similarity. A min-max over the candidates would call the
-# best of a poor lot perfect, and the second of two nothing. Where the candidates are judged by what a prompt needs
-# (`search.relevance`), that probability is the score.
+# `score = (1 - alpha) x words + alpha x similarity`. Both parts are absolute values in [0, 1]: the share of the
+# question's words that the memory contains, weighted by rarity, and the calibrated similarity. Min-max normalisation
+# would give the best of several poor candidates a perfect score, and the second of two candidates zero. If need is
+# computed, the need probability is the score.
 
 ALPHA = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A memory that one arm or both returned.
+    """A memory that one or both retrievers returned.
 
     Attributes:
         tokens: every token the memory is indexed under.
-        bm25: higher is better; None if the lexical arm did not return it.
-        cosine: None if the vector arm did not return it.
+        bm25: higher is better; None if the word search did not return it.
+        cosine: None if the vector search did not return it.
         similarity: the calibrated cosine.
-        needed: how much nearer it is to what the prompt needs than nothing is, a difference of two cosines; None where
-            the embedder did not learn that.
+        needed: how much nearer it is to what the prompt needs than "nothing" is, as a difference of two cosines; None
+            if need was not computed.
     """
 
     item: Memory
@@ -393,10 +395,10 @@ def rank(
     by_meaning: bool = True,
     notices: tuple[str, ...] = (),
 ) -> Ranking:
-    """Fuse and judge the candidates, best first; where there are no vectors, words decide.
+    """Fuse and judge the candidates, best first; without vectors, only words count.
 
     Args:
-        by_meaning: false where nothing is known of what a similarity means: relevance is then read off the words.
+        by_meaning: False if the space is not calibrated; relevance is then computed from words only.
     """
     lexical = normalised({c.item.id: c.bm25 for c in candidates if c.bm25 is not None})
     vector = normalised({c.item.id: c.cosine for c in candidates if c.cosine is not None})

@@ -1,4 +1,14 @@
-"""The hybrid query of programs: words and meaning mixed as the caller says, within a filter that the caller writes."""
+"""Retrievers of candidates by words and by vectors, filters, and the hybrid query of the API.
+
+A retriever returns the candidates of one question from one table, and how rare the question's words are there. There
+are three, chosen by `arm`, and ranking does not depend on which one is used:
+
+- a small table without a filter: the full-text index in the database (`_Plain`),
+- a small filtered table, or a filter that the word index does not support: the passing rows are counted (`Narrowed`),
+- a large table, filtered or not: the word index (`Indexed`).
+
+The hybrid query mixes words and vectors as the caller specifies, within a filter given as a mapping of names to values.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +52,11 @@ from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.vector_search import Meaning
 from filrouge.search.word_repository import Owner, Place, Share, WordRows, Words, passes, selection
 
-# Retrievers: candidates by words and by meaning, for small and large tables, within a filter.
-
-# Narrowing: both arms of a search within what passes the question's filters, cut only afterwards.
+# Filtered retrieval: both searches run over the rows that pass the filter, and are cut only afterwards.
 
 
 class Narrowed:
-    """A question's terms and its share of the memories or of the turns."""
+    """Retriever for a filtered question without a word index: reads the rows that pass the filter."""
 
     def __init__(
         self,
@@ -75,24 +83,24 @@ class Narrowed:
         self.frequencies: Mapping[str, int] = {form: count for form, count in having.items() if count}
 
     def __bool__(self) -> bool:
-        """A share without rows is a share all the same."""
+        """Return True: a filtered set without rows is still a valid retriever."""
         return True
 
     def __len__(self) -> int:
-        """How many items pass."""
+        """Return how many items pass the filter."""
         return len(self._share)
 
     @property
     def tokens(self) -> int:
-        """How many tokens what passes is indexed under."""
+        """Return how many tokens the passing rows are indexed under."""
         return sum(self._lengths.values())
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """True if this row of the table passes."""
+        """Return True if this row of the table passes the filter."""
         return row["id"] in self._share.ids
 
     def by_words(self, limit: int) -> dict[str, float]:
-        """The best by full text, with BM25 counted over the share alone."""
+        """Return the best rows by full text; BM25 statistics come from the passing rows only."""
         lengths = self._lengths
         mean = sum(lengths.values()) / len(lengths) if lengths else 0.0
         collection = Collection(rows=len(lengths), mean=mean, frequencies=self.frequencies, is_floored=True)
@@ -100,7 +108,7 @@ class Narrowed:
         return _best({id_: counted.get(id_, 0.0) for id_ in self._matching}, limit)
 
     def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
-        """The nearest by meaning; what an index holds no longer is read from the store."""
+        """Return the nearest rows by vector; memories that have left the vector index are read from the store."""
         index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
         near = index.nearest(vector, limit, None, self._share.numbers)
         found = {one.owner_id: one.cosine for one in near}
@@ -109,7 +117,7 @@ class Narrowed:
         return _best(found, limit)
 
     def _read(self, forms: Sequence[str], analyser: Analyser) -> None:
-        """Know the words of the share from its texts: what sums sessions up is in no full text."""
+        """Compute tokens from the texts of the rows, because summaries (`SUMS`) are not in the full-text index."""
         rows = self._tx.all("memories.searched", {"ids": json.dumps(sorted(self._share.ids))})
         tokens = {row["id"]: Counter(analyser.tokens(row["text"]).split()) for row in rows}
         self._lengths = {id_: own.total() for id_, own in tokens.items()}
@@ -122,22 +130,23 @@ def _best(found: Mapping[str, float], limit: int) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit])
 
 
-# Searching a large table: the word index for what it holds, the store for what came since.
+# Retrieval from a large table: the word index for the rows it holds, the store for rows that came later.
 #
-# What is filtered is counted within the filter: how many rows pass, and in how many of them each word occurs. Rows of
-# the last second, and memories that changed in it, are found by the store's full text and scored by the same formula.
+# Statistics of a filtered question (rows that pass, rows per word) are counted within the filter. Rows of about the
+# last second, and memories that changed in it, are found by the store's full text and scored by the same formula.
 
-#: A filter is told to the vector index row by row, at a fifth of a microsecond each, or enough are found among the
-#: nearest of all, at so much for each that does not pass. Both take as long where the square of what passes is so many
-#: times the whole: at 25,000 of 100,000, at 80,000 of a million.
+#: A filter is applied to the vector index in one of two ways. Passing row numbers costs a fifth of a microsecond for
+#: each row that passes. Searching without the filter and discarding costs as much for each neighbour that does not
+#: pass. Both take equally long where the square of the passing rows is this many times the index size: at 25,000 of
+#: 100,000, at 80,000 of a million.
 _AS_LONG: Final = 6000
-#: Candidates beyond those asked for where they are scored again.
+#: Extra candidates to fetch where candidates are rescored.
 _SPARE: Final = 20
 _NOTHING: Final = Counted(rows=0, tokens=0, having={})
 
 
 class Indexed:
-    """One question's words in a table with a word index."""
+    """Retriever for one question in a table that has a word index."""
 
     def __init__(
         self, tx: Tx, owner: Owner, place: Place, filters: Filters, terms: Terms, view: WordView, analyser: Analyser
@@ -146,7 +155,7 @@ class Indexed:
         self._owner: Owner = owner
         self._terms: Sequence[Sequence[str]] = terms
         self._view, self._analyser = view, analyser
-        self._is_narrow = filters.narrow  # asked of every neighbour
+        self._is_narrow = filters.narrow  # read for every neighbour
         self._rows = WordRows(tx, owner)
         newest = self._rows.newest()
         changed = self._rows.changed(view.mark.change, newest.change)
@@ -157,31 +166,31 @@ class Indexed:
         self._fresh_tokens = self._tokens_of_fresh(changed)
 
     def __len__(self) -> int:
-        """How many rows the words are counted in: those that pass the filter, or else all."""
+        """Return how many rows the word statistics cover: those that pass the filter, or all without a filter."""
         return self._counted.rows
 
     def __bool__(self) -> bool:
-        """A share without rows is a share all the same."""
+        """Return True: a filtered set without rows is still a valid retriever."""
         return True
 
     @property
     def frequencies(self) -> Mapping[str, int]:
-        """In how many of these rows each form occurs."""
+        """Return in how many of these rows each form occurs."""
         return self._counted.having
 
     @property
     def tokens(self) -> int:
-        """How many tokens these rows are indexed under."""
+        """Return how many tokens these rows are indexed under."""
         return self._counted.tokens
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """True if a row of the table `turns` passes the question's filter; neighbours are of the same project."""
+        """Return True if a row of the table `turns` passes the filter; neighbours are always of the same project."""
         if self._wanted is None or not self._is_narrow:
             return self._wanted is not None
         return passes({**row, "agent": row["agent"] or row["channel"], "begins": row["at"]}, self._wanted)
 
     def by_words(self, limit: int) -> dict[str, float]:
-        """The best by BM25; of a filtered question, counted within the filter."""
+        """Return the best rows by BM25; for a filtered question, rarity is counted within the filter."""
         if self._indexed is None:
             return {}
         rarity = {form: self._collection.rarity(form) for form in self.frequencies} if self._filters.narrow else None
@@ -196,7 +205,7 @@ class Indexed:
         return {ids[number]: score for number, score in best if number in ids}
 
     def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
-        """The nearest by meaning among what passes."""
+        """Return the nearest passing rows by vector."""
         index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
         groups = groups_of(self._owner, self._place)
         if not self._filters.narrow and self._owner == "memory":
@@ -222,7 +231,7 @@ class Indexed:
         return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit])
 
     def _ended(self, wanted: Selection, meaning: Meaning, vector: Vector) -> dict[str, float]:
-        """What was believed then and is no more: the vector index holds it no longer, so it is read."""
+        """Return memories that were valid at `as_of` and have ended since; the vector index no longer holds them."""
         gone = frozenset({"state:superseded", "state:binned"})
         ended = replace(wanted, labels=(*wanted.labels, gone))
         numbers = self._view.numbers(ended, self._counted.rows or 1)
@@ -240,7 +249,7 @@ class Indexed:
         fresh = self._fresh_tokens.values()
         having = {form: held.having.get(form, 0) + sum(form in tokens for tokens in fresh) for form in forms}
         tokens = held.tokens + sum(map(len, fresh))
-        # Of what came since, the rows without any of the words tell nothing but that they are there.
+        # New rows without any of the words are counted without reading them; they get the mean length.
         unread = (len(self._fresh) - len(fresh)) * (tokens // max(1, held.rows + len(fresh)))
         having = {form: count for form, count in having.items() if count}
         return Counted(rows=held.rows + len(self._fresh), tokens=tokens + unread, having=having)
@@ -255,7 +264,7 @@ class Indexed:
         return {int(name): score for name, score in bm25(self._terms, named, self._collection, BUILT_IN).items()}
 
     def _tokens_of_fresh(self, changed: frozenset[int]) -> dict[int, list[str]]:
-        """The tokens of those among what came since that have a word of the question."""
+        """Return the tokens of the new or changed rows that contain a word of the question."""
         match = any_of(self._terms)
         if not match or not self._fresh:
             return {}
@@ -267,60 +276,58 @@ class Indexed:
 
 
 def groups_of(owner: Owner, place: Place) -> frozenset[str] | None:
-    """The groups of a vector index that a place is made of; None = all."""
+    """Return the groups of a vector index that belong to a place; None = all."""
     if place.everywhere:
         return None
     return frozenset({place.project or ""} if owner == "turn" else {place.project or "", f"user:{place.user}"})
 
 
 def _hides(filters: Filters) -> bool:
-    """True where the filter says what the asker may see: nothing of the rest may show, not even how long its rows are.
+    """Return True if the filter restricts what the caller may see.
 
-    Other questions take the mean length of a row from the whole index.
+    Then no statistic of other rows may show through the scores, not even their length. Other questions use the mean row
+    length of the whole index.
     """
     return filters.agent is not None or filters.user is not None or filters.trust > 0
 
 
-# The arms of a search: who finds by words and by meaning, whatever the table's size and the question's filter.
-#
-# Three ways lead to the same answer. A small table is searched by the store's full text; a small filtered one by
-# reading its share; a large one, filtered or not, by the word index. Ranking asks the arm and need not know which.
+# Retrievers: the common interface, and the choice between the three.
 
 
 class Arm(Protocol):
-    """Finds the candidates of one question in one table, and says how rare its words are there."""
+    """Returns the candidates of one question from one table, and the rarity of its words there."""
 
     @property
     def frequencies(self) -> Mapping[str, int]:
-        """In how many rows each form of a word occurs; those that occur nowhere may be left out."""
+        """Return in how many rows each form of a word occurs; forms that occur nowhere may be left out."""
         ...
 
     def __len__(self) -> int:
-        """How many rows the words are counted in."""
+        """Return how many rows the word statistics cover."""
         ...
 
     @property
     def tokens(self) -> int:
-        """How many tokens these rows are indexed under, together."""
+        """Return how many tokens these rows are indexed under, in total."""
         ...
 
     def by_words(self, limit: int) -> dict[str, float]:
-        """The best by full text with their scores, best first, by id."""
+        """Return the best rows by full text with their scores, best first, by id."""
         ...
 
     def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
-        """The nearest by meaning with their cosines, best first, by id."""
+        """Return the nearest rows by vector with their cosines, best first, by id."""
         ...
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """True if a row of the table `turns` passes the question's filter."""
+        """Return True if a row of the table `turns` passes the filter."""
         ...
 
 
 def arm(parts: Parts, tx: Tx, owner: Owner, place: Place, filters: Filters, terms: Terms) -> Arm:
-    """The arm for a question of these words."""
+    """Return the retriever for a question with these terms."""
     view = parts.words.view(tx, owner)
-    # A word index is told of none of those, nor of threads and branches, whose share is small.
+    # A word index holds no summaries and no labels for threads and branches. Few rows pass such filters.
     if view and not set(SUMS) & set(filters.kinds) and filters.thread is filters.branch is None:
         return Indexed(tx, owner, place, filters, terms, view, parts.analyser)
     if filters.narrow:
@@ -329,7 +336,7 @@ def arm(parts: Parts, tx: Tx, owner: Owner, place: Place, filters: Filters, term
 
 
 class _Plain:
-    """A question without a filter in a table that the store's own full text searches."""
+    """Retriever for an unfiltered question in a table searched by the full-text index in the database."""
 
     def __init__(self, parts: Parts, tx: Tx, owner: Owner, place: Place, terms: Terms) -> None:
         self._parts, self._tx, self._place = parts, tx, place
@@ -338,25 +345,25 @@ class _Plain:
 
     @property
     def frequencies(self) -> Mapping[str, int]:
-        """In how many rows, of whatever scope and state, each form occurs."""
+        """Return in how many rows, of any scope and state, each form occurs."""
         forms = [form for forms in self._terms for form in forms]
         return Words(self._tx, self._parts.analyser, self._owner).frequencies(forms)
 
     def __len__(self) -> int:
-        """How many rows there are, of whatever scope and state."""
+        """Return how many rows there are, of any scope and state."""
         return number_of(self._tx, "memories.size" if self._owner == "memory" else "turns.count")
 
     def __bool__(self) -> bool:
-        """An empty table is a table all the same."""
+        """Return True: an empty table is still a valid retriever."""
         return True
 
     @property
     def tokens(self) -> int:
-        """How many tokens all rows are indexed under."""
+        """Return how many tokens all rows are indexed under."""
         return Words(self._tx, self._parts.analyser, self._owner).totals().tokens
 
     def by_words(self, limit: int) -> dict[str, float]:
-        """The best by FTS5's own bm25()."""
+        """Return the best rows by FTS5's own bm25()."""
         match, place = any_of(self._terms), self._place
         if not match:
             return {}
@@ -366,34 +373,34 @@ class _Plain:
         return {row["id"]: float(row["bm25"]) for row in rows}
 
     def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
-        """The nearest of the place's groups."""
+        """Return the nearest rows in the groups of the place."""
         groups = groups_of(self._owner, self._place)
         if self._owner == "memory":
             return nearest_beliefs(self._tx, meaning.memory_index, vector, limit, groups)
         return {one.owner_id: one.cosine for one in meaning.turn_index.nearest(vector, limit, groups)}
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Always: nothing is filtered, and neighbours are of the same project."""
+        """Return True: there is no filter, and neighbours are always of the same project."""
         del row
         return True
 
 
-# Where: a filter as a program writes it, a mapping of names to values, read into `Filters` and a project.
+# Filters of the programming API: a mapping of names to values, parsed into `Filters` and a project.
 
-#: Every field there is; `project` names where to look, the others are those of `Filters`.
+#: All filter fields; `project` selects where to search, the others are fields of `Filters`.
 FIELDS: Final = (
     "agent", "as_of", "branch", "channel", "kind", "project", "role", "since", "thread", "trust", "until", "user",
 )  # fmt: skip
 _KINDS: Final = (*get_args(Kind), TURN)
-#: Fields whose day counts up to its end.
+#: Fields for which a date without a time means the end of that day.
 _TO_THE_END: Final = ("until", "as_of")
 
 
 def read(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]:
-    """The filters that these fields spell, and the project they name; a field that is None does not matter.
+    """Parse filter fields into `Filters` and the project they name; a field that is None is ignored.
 
     Raises:
-        BadInput: a field that does not exist, or a value that it cannot have.
+        BadInput: a field does not exist, or its value is invalid.
     """
     given = {name: value for name, value in (where or {}).items() if value is not None}
     unknown = sorted(set(given) - set(FIELDS))
@@ -453,11 +460,11 @@ def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
         raise BadInput(f"{name} is no moment: {value!r}.", remedy=remedy) from None
 
 
-# The hybrid query of programs: words and meaning mixed as the caller says, over turns, memories, or both as one.
+# The hybrid query: words and vectors mixed by the caller's alpha, over turns, memories, or both in one ranking.
 #
-# Both arms of a search (`search.retrievers`) name candidates, each its best; both scores are then known of every
-# candidate, by BM25 with the caller's k1 and b and by the stored vectors. So the order does not depend on which of the
-# two found whom. Nothing here knows of neighbours, times or speakers: that is `filrouge search`.
+# Each of the two searches contributes its best candidates. Both scores are then computed for every candidate: BM25 with
+# the caller's k1 and b, and the cosine of the stored vectors. So the order does not depend on which search found a
+# candidate. Neighbouring turns, times and speakers are not considered; `filrouge search` does that.
 
 Rerank = Literal["none", "mmr"]
 
@@ -466,29 +473,29 @@ COLLECTIONS: Final[Mapping[str, tuple[Owner, ...]]] = {
     "memories": ("memory",),
     "all": ("memory", "turn"),
 }
-#: Candidates of each arm, and more where more results are wanted.
+#: Candidates from each search; more if more results are requested.
 POOL: Final = 50
 _POOL_PER_RESULT: Final = 2
-#: Characters of a question that are read.
+#: Maximum number of characters of a query that are used.
 LONGEST_QUERY: Final = 2000
 _TEXTS: Final[Mapping[Owner, str]] = {"turn": "turns.searched", "memory": "memories.searched"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HybridQuery:
-    """What is asked; every value is checked when it is made.
+    """The parameters of a hybrid query; every value is checked on construction.
 
     Attributes:
         collection: `turns`, `memories` or `all`.
-        where: the fields of `search.hybrid_query`.
-        alpha: 0 = words only, 1 = meaning only.
-        score_threshold: least `score` of a hit; 0.3 to 0.5 is moderate, from 0.7 on strict.
-        min_relevance: least `relevance` of a hit.
-        fusion: how the two scores are joined, see `search.fusion`.
-        rerank: `mmr` puts what repeats a better hit further back.
+        where: the filter, with the fields in `FIELDS`.
+        alpha: 0 = words only, 1 = vectors only.
+        score_threshold: minimum `score` of a hit; 0.3 to 0.5 is moderate, 0.7 and above is strict.
+        min_relevance: minimum `relevance` of a hit.
+        fusion: how the two scores are combined, see `search.fusion`.
+        rerank: `mmr` moves hits that repeat a better hit further back.
 
     Raises:
-        BadInput: naming the value and what it may be.
+        BadInput: a value is invalid; the message names it and the allowed values.
     """
 
     collection: str
@@ -517,10 +524,10 @@ class HybridQuery:
 
 
 def okapi_of(k1: float, b: float) -> Okapi:
-    """The two values of BM25.
+    """Return the BM25 parameters for k1 and b.
 
     Raises:
-        BadInput: one is out of its range.
+        BadInput: a value is out of its range.
     """
     try:
         return Okapi(k1=k1, b=b)
@@ -529,12 +536,12 @@ def okapi_of(k1: float, b: float) -> Okapi:
 
 
 def hybrid_query(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
-    """Rank a collection for a query; without an embedder by words alone, which a notice says.
+    """Rank a collection for a query; without an embedder only words are searched, and a notice says so.
 
     Raises:
         BadInput: the filter has an unknown field or value.
-        NotFound: the filter names a project that is not there.
-        EmbedderUnavailable: meaning alone is asked for, and cannot be had.
+        NotFound: the filter names a project that does not exist.
+        EmbedderUnavailable: alpha is 1 and the embedder is not available.
     """
     with parts.meters.search() as found:
         found.append(_queried(parts, tx, query))
@@ -561,7 +568,7 @@ def _queried(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
 
 
 class _Search:
-    """The candidates of one query and all that is known of them, gathered table by table."""
+    """Collects the candidates of one query and their scores, table by table."""
 
     def __init__(
         self,
@@ -584,7 +591,7 @@ class _Search:
         self.known = 0.0
 
     def look_into(self, owner: Owner, place: Place, filters: Filters) -> None:
-        """Add the candidates of one table, with how rare words are in it and how long its rows."""
+        """Add the candidates of one table, with its word frequencies and row lengths."""
         searched = arm(self._parts, self._tx, owner, place, filters, self._terms)
         words = searched.by_words(self._pool) if self._query.alpha < 1 else {}
         near = searched.by_meaning(self._meaning, self._vector, self._pool) if self._vector is not None else {}
@@ -601,7 +608,7 @@ class _Search:
         self._length += searched.tokens
 
     def hits(self) -> Sequence[Hit]:
-        """The candidates that pass both thresholds, best first."""
+        """Return the candidates that pass both thresholds, best first."""
         query = self._query
         collection = Collection(
             rows=self._rows, mean=self._length / self._rows if self._rows else 0.0, frequencies=self._frequencies
@@ -617,7 +624,7 @@ class _Search:
         return kept
 
     def middles(self) -> dict[str, Vector]:
-        """One unit vector for each candidate that has any: the mean of its windows."""
+        """Return one unit vector for each candidate that has vectors: the mean of its windows."""
         means = {id_: windows.mean(axis=0) for id_, windows in self._windows.items()}
         return {id_: mean / max(float(mean @ mean) ** 0.5, 1e-9) for id_, mean in means.items()}
 

@@ -1,4 +1,10 @@
-"""Reindexing: vectors in passes, a new space beside the current one, its calibration, and words of a new analyser."""
+"""Embedding spaces: the current one, embedding passes, calibration, reindexing and retokenising.
+
+The setting `embedding_model` names the wanted embedder; the space stored as current is the one recall reads. If no
+vectors are stored yet, the wanted space is adopted at once. If the two differ, the current space stays in use with the
+embedder that produces it, until a reindex moves the memory to the wanted space. If no embedder produces the current
+space, only words are searched, and a notice says so.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +32,20 @@ from filrouge.search.word_repository import Words
 from filrouge.threads.repository import ThreadVectors
 from filrouge.threads.upkeep import late_vector, queue_vectors_of_threads
 
-# Spaces: which one recall reads, who makes it, and how far another is.
-#
-# The setting `embedding_model` names the wanted embedder; the stored space that is current decides. Where no vector
-# is stored yet the wanted one is adopted at once. Where the two differ, the current space is served on by whoever
-# makes it until a reindex brings the memory over; where nobody does, words are searched and a notice says so.
-
 _LOG = logging.getLogger(__name__)
 
-#: The dedupe keys of the two long pieces of work: there is one of each.
+#: The dedupe keys of the two long-running jobs; REINDEX exists once, CLEAR once per retirement.
 REINDEX, CLEAR = "reindex", "clear_spaces"
-#: How a job of the outbox that may still succeed is told.
+#: How the state of an unfinished job is shown.
 _STATES = {"running": "running", "queued": "waiting"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What the settings ask for.
+    """The embedder that the settings request.
 
     Attributes:
-        space: None where the embedder cannot be had; `why` says so then.
+        space: None if the embedder is unavailable; `why` then gives the reason.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Wanted:
 
 
 def wanted_name(tx: Tx, home: str, environ: Mapping[str, str]) -> str:
-    """The name of the embedder that the settings ask for."""
+    """Return the name of the embedder that the settings request."""
     stored = StoredSettings(tx).all()
     try:
         effective = resolve(stored, home=home, environ=environ)
-    except BadConfig:  # a file that cannot be read has its own complaint
+    except BadConfig:  # an unreadable settings file is reported elsewhere
         return str(environ.get("FILROUGE_EMBEDDING_MODEL") or stored.get("embedding_model") or _DEFAULT)
     provider = environ.get("FILROUGE_EMBED_PROVIDER", "").strip()
     if provider and effective.origins["embedding_model"] != "environment":
@@ -70,7 +70,7 @@ _DEFAULT = Settings().embedding_model
 
 
 def wanted(embedders: Embedders, name: str) -> Wanted:
-    """What stands behind the name."""
+    """Return the wanted embedder with its space, or the reason why it is unavailable."""
     try:
         return Wanted(name=name, space=embedders.named(name).space)
     except FilrougeError as error:
@@ -78,7 +78,7 @@ def wanted(embedders: Embedders, name: str) -> Wanted:
 
 
 def adopt(tx: Tx, embedders: Embedders, name: str, new_index: NewIndex) -> Meaning:
-    """The meaning to begin with; where nothing is stored yet, the wanted space becomes current."""
+    """Return the vector search to start with; if no vectors are stored yet, the wanted space becomes current."""
     spaces, wish = Spaces(tx), wanted(embedders, name)
     StoredVectors(tx).drop_unfinished()
     current = spaces.current()
@@ -99,7 +99,7 @@ def adopt(tx: Tx, embedders: Embedders, name: str, new_index: NewIndex) -> Meani
 
 
 def recalibrate(parts: Parts, calibration: Calibration) -> None:
-    """Keep a measured calibration for the current space, and read its cosines by it from now on.
+    """Store a measured calibration for the current space, and use it for its cosines from now on.
 
     Raises:
         NotFound: no embedder was ever adopted.
@@ -119,7 +119,7 @@ def recalibrate(parts: Parts, calibration: Calibration) -> None:
 def keep_vectors(
     tx: Tx, meaning: Meaning, kind: OwnerKind, owner_id: str, vectors: Vectors | None, at: datetime
 ) -> None:
-    """Store an owner's vectors; where there are none, or their space was left meanwhile, queue their making."""
+    """Store an owner's vectors; if there are none, or the current space changed meanwhile, queue embedding instead."""
     current = Spaces(tx).current()
     if kind == "memory":
         queue_need_vectors(tx, meaning, at)
@@ -130,12 +130,12 @@ def keep_vectors(
 
 
 def queue_vectors(tx: Tx, kind: OwnerKind, owner_id: str, at: datetime) -> None:
-    """Queue the making of an owner's vectors."""
+    """Queue the job that embeds an owner."""
     Jobs(tx).enqueue(f"index_{kind}", {kind: owner_id}, dedupe=f"index_{kind}:{owner_id}", at=at)
 
 
 def notice(meaning: Meaning, wish: Wanted) -> str:
-    """What a person should know of the spaces, with the next thing to do; empty where all is well."""
+    """Return what the user should know about the spaces, with the next step; empty if there is no problem."""
     if meaning.is_lost and (wish.space is None or wish.space.id == meaning.space.id):
         return f"Only words are searched: {wish.why or f'the embedder {meaning.name} is not there.'}"
     if meaning.is_lost:
@@ -148,7 +148,7 @@ def notice(meaning: Meaning, wish: Wanted) -> str:
 
 
 def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
-    """The current space with its calibration and coverage, the one in building, and what is wanted."""
+    """Return the current space with its calibration and coverage, the space being built, and the wanted embedder."""
     meaning = parts.meaning
     wish = wanted(parts.embedders, wanted_name(tx, parts.home, parts.environ))
     done, total = StoredVectors(tx).coverage(meaning.space.id)
@@ -173,9 +173,9 @@ def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
 
 
 def _building(tx: Tx, meaning: Meaning) -> dict[str, Any] | None:
-    """The space that vectors are made for beside the daily work: a new one, or the current one where some lack.
+    """Return the space being filled in the background: a new one, or the current one if vectors are missing.
 
-    A new one is current on disk a moment before recall reads it; until then it is still in building.
+    A new space becomes current on disk a moment before recall reads it; until then it still counts as being built.
     """
     job, current = Jobs(tx).known_as(REINDEX), Spaces(tx).current()
     taking_over = current is not None and current.id != meaning.space.id
@@ -195,15 +195,15 @@ def _building(tx: Tx, meaning: Meaning) -> dict[str, Any] | None:
     }
 
 
-# Passes: how texts get their vectors, as many at a time as make up some work, and of a long one a few windows.
+# Embedding passes. A pass embeds as many texts as fit the batch size, or a few windows of one long text.
 #
-# A long text is embedded from its last window to its first, so that one job is never a monster and being killed costs
-# a pass. Its owner counts as embedded, and is shown to the index, once the first window is stored. Short texts go to
-# the embedder together.
+# A long text is embedded from its last window to its first, over several jobs, so no job is very long and killing the
+# daemon costs one pass. The owner counts as embedded, and becomes visible to the index, once its first window is
+# stored. Short texts are embedded together.
 
-#: Some seconds of the bundled model at the most: so long may what was captured wait to be understood.
+#: At most a few seconds with the bundled model, because extraction of captured turns waits that long.
 WINDOWS_PER_JOB = 16
-#: The same for short texts together, in characters: about as many windows of prose.
+#: The limit for short texts together, in characters: about the same number of windows of prose.
 _LETTERS_AT_ONCE = 16_000
 
 
@@ -212,8 +212,8 @@ class Pass:
     """Some windows of an owner with their vectors.
 
     Attributes:
-        first: the number of the first of them; 0 = the owner is complete with them.
-        whole: they are all that the owner has.
+        first: the number of the first window; 0 = the owner is complete after this pass.
+        whole: these are all windows of the owner.
     """
 
     owner: Owner
@@ -222,13 +222,13 @@ class Pass:
     whole: bool
 
     def write(self, tx: Tx, space_id: str) -> None:
-        """Store them, unless the owner was erased meanwhile."""
+        """Store the vectors, unless the owner was erased in the meantime."""
         first = None if self.whole else self.first
         if StoredVectors(tx).number(self.owner.kind, self.owner.id) is not None:
             StoredVectors(tx).put(self.owner.kind, self.owner.id, space_id, self.vectors, first=first)
 
     def show(self, parts: Parts, meaning: Meaning) -> None:
-        """Let the index find the owner, if it is complete."""
+        """Add the owner to the vector index, if it is complete."""
         owner, space = self.owner, meaning.space.id
         number = parts.readers.here(lambda tx: StoredVectors(tx).number(owner.kind, owner.id))
         if self.first or number is None:
@@ -242,10 +242,10 @@ class Pass:
 
 
 def next_passes(parts: Parts, embedder: Embedder, space_id: str, owners: Sequence[Owner]) -> list[Pass | None]:
-    """Embed the windows that come next of the first of these owners, as many as make up some work; at least of one.
+    """Embed the next windows of the first of these owners, up to the batch size, and of at least one owner.
 
     Returns:
-        For each of those owners, in order: its pass, or None if it has all its windows.
+        For each owner that was processed, in order: its pass, or None if all its windows are stored already.
 
     Raises:
         EmbedderUnavailable: the model cannot be used.
@@ -261,7 +261,7 @@ def next_passes(parts: Parts, embedder: Embedder, space_id: str, owners: Sequenc
 
 
 def _wanted(parts: Parts, space_id: str, owners: Sequence[Owner]) -> list[tuple[int, list[str], bool]]:
-    """Of the first owners, the windows that come next: the number of the first, their texts, and if they are all."""
+    """Return for the first owners the next windows: number of the first, texts, and whether they are all windows."""
     found, letters = list[tuple[int, list[str], bool]](), 0
     for owner in owners:
         pieces = windows(owner.text)
@@ -277,8 +277,8 @@ def _wanted(parts: Parts, space_id: str, owners: Sequence[Owner]) -> list[tuple[
     return found
 
 
-# Calibrating: a space whose cosines nobody has measured is measured here, once on the bundled sample and once more on
-# the user's own turns, when there are enough of them. What a model brings with it is never replaced.
+# Calibration: a space without a shipped calibration is measured on the bundled sample, and again on the user's own
+# turns once there are enough. A calibration shipped with a model is never replaced.
 
 
 CALIBRATE = "calibrate"
@@ -286,7 +286,7 @@ _MOST_TURNS = 800
 
 
 def queue_calibration(parts: Parts) -> None:
-    """Queue the measuring of the current space, unless it came with a calibration or was measured on turns."""
+    """Queue calibration of the current space, unless it was shipped with one or was measured on turns already."""
     if not _is_due(parts):
         return
     now = parts.clock.now()
@@ -295,7 +295,7 @@ def queue_calibration(parts: Parts) -> None:
 
 
 def calibrate(parts: Parts, _: Mapping[str, Any]) -> Outcome:
-    """The job: measure the current space on the sample, and on the user's turns where there are enough."""
+    """Job handler: calibrate the current space on the sample, and on the user's turns if there are enough."""
     meaning = parts.meaning
     if _is_due(parts):
         by_sample = measure(meaning.embedder)
@@ -317,12 +317,12 @@ def _short_turns(tx: Tx, space_id: str) -> tuple[Any, list[str]]:
     return StoredVectors(tx).short_turns(space_id, longest=SHORT_TURN, limit=_MOST_TURNS)
 
 
-# Reindexing: a new space is built beside the one that recall reads, and takes its place when it is complete.
+# Reindexing: a new space is built next to the current one, and replaces it when it is complete.
 #
-# It is one job in the outbox that does a little and goes to the end of the queue again, so captures go between and a
-# killed daemon goes on where it stopped. What to build is read from the table of spaces each time, not from the job:
-# a request for another model changes the target and nothing else. The same job gives their vectors to those that lack
-# them in the current space. Texts are never touched.
+# One job embeds a small batch and requeues itself at the end of the queue, so captures run in between and a restarted
+# daemon continues where the last one stopped. The target space is read from the table of spaces each time, not from the
+# job, so a request for another model only changes the target. The same job also embeds owners that lack vectors in the
+# current space. Texts are never changed.
 
 _KINDS: tuple[OwnerKind, ...] = ("memory", "turn")
 _OWNERS_PER_JOB = 32
@@ -333,10 +333,10 @@ _FIXED = ("user file", "environment")
 
 
 def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
-    """Begin to bring the memory to the model of that name, or to the one of the settings; answers how it stands.
+    """Start moving the memory to the model of that name, or to the configured one; return the status.
 
-    A name that is given becomes the setting, unless a file or the environment fixes that. Where another space is in
-    building it is given up. Where the memory is in the wanted space already, only what is missing is made.
+    A given name becomes the setting, unless a file or the environment fixes the setting. If another space is being
+    built, that build is abandoned. If the memory is already in the wanted space, only missing vectors are computed.
 
     Raises:
         BadConfig: there is no such model.
@@ -368,13 +368,13 @@ def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
 
 
 def resume(parts: Parts) -> None:
-    """Queue what an earlier daemon left: a space in building, texts without vectors, vectors of retired spaces."""
+    """Queue work left from an earlier run: a space being built, missing vectors, vectors of retired spaces."""
 
     def look(tx: Tx) -> tuple[bool, bool]:
         spaces, current = Spaces(tx), parts.meaning
         known = Jobs(tx).known_as(REINDEX)
         more = spaces.building() is not None or (not current.is_lost and _lacks(tx, current.space.id))
-        more = more and not (known is not None and known["error"] == DEADLY)  # until somebody asks for it
+        more = more and not (known is not None and known["error"] == DEADLY)  # until a reindex is requested
         return more, any(one.state == "retired" and StoredVectors(tx).any(one.id) for one in spaces.all())
 
     more, litter = parts.readers.here(look)
@@ -392,7 +392,7 @@ def resume(parts: Parts) -> None:
 
 
 def embed_more(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """The job: embed some of those that lack vectors in the target space, and put it in place when none does."""
+    """Job handler: embed some owners that lack vectors in the target space; when none is left, make it current."""
     target = parts.readers.here(_target)
     if target is None:
         return Outcome(write=lambda _: None)
@@ -412,7 +412,7 @@ def embed_more(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
 
 
 def clear(_: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """The job: take the vectors of retired spaces out of the next stretch of the table."""
+    """Job handler: delete the vectors of retired spaces in the next range of the table."""
     begin, rest = payload.get("after") or ("", ""), list[Mapping[str, object] | None]()
 
     def write(tx: Tx) -> None:
@@ -438,7 +438,7 @@ def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: lis
                     late_vector(tx, one.owner.id, target.id)
             left.append(rest)
         else:
-            left.append({})  # somebody asked for another space: nothing is written, and that one is begun
+            left.append({})  # another space was requested: write nothing, and start with that one
 
     def show() -> None:
         meaning = parts.meaning
@@ -450,9 +450,9 @@ def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: lis
 
 
 def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder) -> Outcome:
-    """The sweep is at its end: put the space in place, and queue the few that came up meanwhile.
+    """Make the target space current at the end of the sweep, and queue the few owners added meanwhile.
 
-    A memory that is written to all the time is never complete for a moment, so one batch may be missing.
+    A memory with constant writes is never complete at any moment, so less than one batch may be missing.
     """
     newest = parts.readers.here(lambda tx: {kind: StoredVectors(tx).newest(kind) for kind in _KINDS})
     late: list[tuple[OwnerKind, str]] = [
@@ -495,7 +495,7 @@ def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder)
 
 def _swap(parts: Parts, fresh: Meaning) -> None:
     parts.change_meaning(lambda _: fresh)
-    # What was superseded while the indexes were filled left the old one only.
+    # Memories superseded while the new indexes were filled were removed from the old index only.
     for ended in parts.readers.here(lambda tx: StoredVectors(tx).ended_memories(fresh.space.id)):
         fresh.memory_index.remove(ended)
     parts.embedders.let_go(fresh.embedder)
@@ -516,24 +516,24 @@ def _lacks(tx: Tx, space_id: str) -> bool:
 
 
 def _queue_clearing(parts: Parts, tx: Tx) -> None:
-    """Each retirement has a sweep of its own: one that is under way has passed some rows already."""
+    """Queue one clearing sweep per retirement, because a sweep in progress has passed some rows already."""
     now = parts.clock.now()
     Jobs(tx).enqueue(CLEAR, {}, dedupe=f"{CLEAR}:{new_id(now)}", at=now)
 
 
-# Retokenise: rows that another analyser indexed are indexed again, in the background, a batch at a time.
+# Retokenising: rows indexed by another analyser version are indexed again in the background, in batches.
 #
-# A batch is one transaction with the job that asks for the next, so being killed costs at most one batch. Search goes
-# on meanwhile: a row not yet reached is found by its words as they are written, because every analyser indexes those.
+# A batch and the job for the next batch are one transaction, so a kill costs at most one batch. Search keeps working:
+# every analyser version indexes words as they are written, so rows not yet processed are found by those.
 
 JOB: Final = "retokenise"
-#: A batch reads the index once and holds up other writes for as long: it is a hundredth of the rows, or this many.
+#: A batch reads the whole index once and blocks other writes meanwhile: it is 1/SHARE of the rows, but at least FEWEST.
 FEWEST, SHARE = 200, 100
 _OWNERS: tuple[WordOwner, ...] = ("memory", "turn")
 
 
 def queue_stale_words(parts: Parts) -> None:
-    """Queue the indexing of memories and turns that another analyser indexed."""
+    """Queue reindexing of memories and turns that another analyser version indexed."""
 
     def queue(tx: Tx) -> None:
         for owner in _OWNERS:
@@ -545,7 +545,7 @@ def queue_stale_words(parts: Parts) -> None:
 
 
 def retokenise(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """Index one batch again."""
+    """Job handler: reindex one batch."""
     owner: WordOwner = "memory" if payload["owner"] == "memory" else "turn"
 
     def write(tx: Tx) -> None:

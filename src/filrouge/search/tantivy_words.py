@@ -1,8 +1,8 @@
-"""Full text for many rows, by tantivy: the best few of a million without scoring every match.
+"""Full-text search with tantivy: the best few of a million rows without scoring every match.
 
-It gets the token string that FTS5 gets, so both find the same. Its BM25 is Lucene's: k1 = 1.2, b = 0.75, rarity
-`ln(1 + (N - n + ½) / (n + ½))`, lengths above 40 tokens rounded down by up to an eighth. What a word counts in a
-question is a boost, so that every word counts the same, and so that a rarity counted elsewhere can replace its own.
+It indexes the same token string as FTS5, so both find the same rows. Its BM25 is Lucene's: k1 = 1.2, b = 0.75, rarity
+`ln(1 + (N - n + ½) / (n + ½))`, lengths above 40 tokens rounded down by up to an eighth. The weight of each word in a
+question is set as a boost: every word counts the same, and a rarity counted elsewhere can replace tantivy's own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from filrouge.core.protocols import Numbers
 from filrouge.search.analyser import Phrase, phrases
 from filrouge.search.models import Counted, Mark, Selection, WordRow
 
-#: The least that tantivy takes for a writing thread, in bytes; it is given back at each commit.
+#: The minimum memory that tantivy accepts per writing thread, in bytes; it is released at each commit.
 _WRITER_MEMORY: Final = 32_000_000
-#: Pairs that one character of a script without spaces may begin.
+#: Maximum number of pairs that one character of a script without spaces is expanded to.
 _MOST_STARTS: Final = 64
 _INTEGER: Final = tantivy.FieldType.Integer
 _MUST, _SHOULD, _NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
@@ -40,12 +40,12 @@ def _schema() -> tantivy.Schema:
 
 
 class TantivyWords:
-    """Implements `WordIndex` in one directory; one process, one thread writes.
+    """Implements `WordIndex` in one directory; only one thread of one process writes.
 
     Args:
-        directory: with an index of this schema in it, or empty.
-        keep: writes down how far it follows the store.
-        mark: how far what is in it follows the store; rows behind it are those of a commit that was cut short.
+        directory: contains an index with this schema, or is empty.
+        keep: stores the mark of how far the index has followed the store.
+        mark: how far the index has followed the store; later rows are left from an interrupted commit and are deleted.
     """
 
     def __init__(self, directory: str, mark: Mark, keep: Callable[[Mark], None]) -> None:
@@ -57,12 +57,12 @@ class TantivyWords:
         self.commit(mark)
 
     def view(self) -> TantivyView:
-        """The index as of its last commit."""
+        """Return the index as of its last commit."""
         return self._view
 
     def replace(self, numbers: Collection[int], rows: Iterable[WordRow]) -> None:
-        """Take out these numbers, put in these rows; nothing is seen of it before `commit`."""
-        if numbers:  # by a query: `delete_documents_by_term` takes every number for a signed one, and finds nothing
+        """Remove these row numbers and add these rows; nothing is visible before `commit`."""
+        if numbers:  # by query: `delete_documents_by_term` treats every number as signed, and finds nothing
             old = Query.term_set_query(self._index.schema, "number", sorted(numbers))
             self._writer.delete_documents_by_query(old)
         for row in rows:
@@ -77,15 +77,16 @@ class TantivyWords:
             self._writer.add_document(made)
 
     def commit(self, mark: Mark) -> None:
-        """Keep what was replaced, with how far the index follows the store now."""
+        """Commit the replacements, with how far the index follows the store now."""
         self._writer.commit()
-        # Last: whoever is killed before it finds the mark of before, and what is behind that is put in again.
+        # Write the mark last: after a kill before this line the old mark is read, and the rows after it are indexed
+        # again.
         self._keep(mark)
         self._index.reload()
         self._view = TantivyView(self._index, mark)
 
     def close(self) -> None:
-        """Stop; what was not committed is dropped."""
+        """Close the index; uncommitted changes are dropped."""
         self._writer.rollback()
         self._writer.wait_merging_threads()
 
@@ -102,7 +103,7 @@ class TantivyView:
     def best(
         self, terms: Sequence[Sequence[str]], selection: Selection, limit: int, rarity: Mapping[str, float] | None
     ) -> dict[int, float]:
-        """The best rows by BM25, best first; `rarity` replaces that of each token in the index."""
+        """Return the best rows by BM25, best first; `rarity` replaces the index's own rarity of each token."""
         wanted = [query for phrase in phrases(terms) if (query := self._query(phrase, rarity)) is not None]
         if not wanted or limit < 1:
             return {}
@@ -113,7 +114,10 @@ class TantivyView:
         return {number: float(score) for number, (score, _) in zip(numbers, hits, strict=True)}
 
     def counted(self, forms: Collection[str], selection: Selection | None) -> Counted:
-        """Counts within a selection, exactly; of the whole index (None) at no cost, give or take what was removed."""
+        """Return exact counts within a selection, or counts of the whole index (None).
+
+        Counts of the whole index cost nothing, but may include removed rows.
+        """
         if selection is None:
             self._whole = self._whole or self._measured(Query.all_query())
             having = {form: self._searcher.doc_freq("tokens", form) for form in forms}
@@ -123,7 +127,7 @@ class TantivyView:
         return Counted(rows=rows, tokens=tokens, having={form: self._having(form, clauses) for form in forms})
 
     def numbers(self, selection: Selection, limit: int) -> Numbers:
-        """Rows of a selection, `limit` at the most, in no order."""
+        """Return at most `limit` rows of a selection, in no particular order."""
         query = Query.boolean_query([(_MUST, Query.all_query()), *self._clauses(selection)])
         hits = self._searcher.search(query, limit, count=False).hits if limit else []
         return np.array(self._numbers([address for _, address in hits]), dtype=np.int64)
@@ -156,13 +160,13 @@ class TantivyView:
         return Query.term_query(self._schema, "tokens", word, "freq")
 
     def _rarity(self, word: str) -> float:
-        """As tantivy reckons it."""
+        """Return the rarity of a word as tantivy computes it."""
         having = self._searcher.doc_freq("tokens", word)
         rows = max(self._searcher.num_docs, having)
         return math.log(1 + (rows - having + 0.5) / (having + 0.5))
 
     def _clauses(self, selection: Selection) -> list[tuple[tantivy.Occur, Query]]:
-        """What a row must be, without a say in its score."""
+        """Return the filter clauses of a selection; they do not affect the score."""
         schema, must = self._schema, list[Query]()
         for labels in selection.labels:
             one = [Query.term_query(schema, "labels", label, "basic") for label in sorted(labels)]

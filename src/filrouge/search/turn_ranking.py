@@ -1,4 +1,7 @@
-"""Turns ranked in their neighbourhood: what a turn means is said by the turns around it.
+"""Turn ranking: features of each turn and of the turns around it, and detection of outdated turns.
+
+An answer rarely repeats the words of its question, so each turn is scored by its own words and vector, by those of the
+turns around it, and by the best of its session. The module also parses the times that a question names.
 
 Pure: no database, no file.
 """
@@ -19,13 +22,11 @@ from filrouge.core import text as re
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.extraction.vocabulary import content, topic
 
-# The time a question is about: months, years, dates and words like "yesterday" or "la semaine dernière".
+# The time a question is about: months, years, dates, and expressions like "yesterday" or "la semaine dernière".
 #
-# A question's time raises what was said then; it never hides anything else, because people misremember dates and tell
-# things later. Each expression becomes a span of days, read from the day on which the question is asked. English and
-# French.
-#
-# Pure: no database, no file.
+# A time in the question raises the score of turns from that time. It never excludes other turns, because people
+# misremember dates and report things later. Each expression becomes a span of days, relative to the day of the
+# question. English and French are supported.
 
 _MONTHS: Final = {
     name: number
@@ -49,7 +50,7 @@ _MONTHS: Final = {
     for name in names.split()
 }
 _NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
-#: "may", "mar" and "mars" are words, too: alone they need a preposition or a number beside them.
+#: "may", "mar" and "mars" are also ordinary words: alone they need a preposition or a number next to them.
 _MONTH: Final = re.compile(
     rf"(?:\b(?:in|of|on|during|since|until|before|after|en|de|du|le|last|this|next|debut|fin|mi)[ -]+)?"
     rf"(?:\b(?P<day>\d{{1,2}})(?:st|nd|rd|th|er)?(?: of)? )?\b(?P<month>{_NAMES})\b\.?"
@@ -90,13 +91,13 @@ class Span:
     last: date
 
     def closeness(self, day: date) -> float:
-        """1 within the span, falling to 0 over a month outside it: things are told before and after they happen."""
+        """Return 1 within the span, falling to 0 over a month outside it, because reports precede or follow events."""
         away = max((self.first - day).days, (day - self.last).days, 0)
         return max(0.0, 1.0 - away / 31) if away else 1.0
 
 
 def spans(question: str, today: date) -> tuple[Span, ...]:
-    """The spans a question names."""
+    """Return the time spans that a question names."""
     plain = _plain(question)
     found = [Span(first=day, last=day) for match in _ISO.finditer(plain) if (day := _day(*match.groups()))]
     found += [span for match in _MONTH.finditer(plain) if (span := _month(match, today))]
@@ -114,7 +115,7 @@ def spans(question: str, today: date) -> tuple[Span, ...]:
 
 
 def closeness(named: tuple[Span, ...], day: date) -> float:
-    """How near a day is to the nearest span, in [0, 1]; 0 where the question names no time."""
+    """Return how near a day is to the nearest span, in [0, 1]; 0 if the question names no time."""
     return max((span.closeness(day) for span in named), default=0.0)
 
 
@@ -150,16 +151,14 @@ def _before(today: date, days: int) -> date:
         return date.min
 
 
-# Turns judged in their neighbourhood: what a turn means is said by the turns around it.
+# Features of a turn and its neighbourhood.
 #
-# An answer rarely repeats the words of its question, so each turn is scored by its own words and meaning, by those of
-# the turns before and after it, and by the best of its session. Nothing of this is stored: the meaning of a
-# neighbourhood is the mean of its turns' vectors weighted by length, which is nearly what the model would give for
-# the joined text, since it takes the mean of its tokens.
+# No feature is stored. The vector of a neighbourhood is the mean of its turns' vectors, weighted by length. This is
+# close to what the model returns for the joined text, because the model averages token vectors.
 #
-# Every feature lies in [0, 1]. One is the best of the candidates; nought is no word of the question, or of meaning
-# the farthest of the candidates. The weights were fitted by `bench/fit_recall.py` on conversations that the figures
-# in `bench/results` leave out in turn.
+# Every feature is in [0, 1]. 1 is the best of the candidates. 0 means no word of the question, or for vectors the
+# farthest candidate. `bench/fit_recall.py` fitted the weights; the results in `bench/results` leave each group of
+# conversations out in turn.
 
 Features = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -198,18 +197,18 @@ _DATED: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spoken:
-    """Turns as they are ranked, column by column; a neighbour is named by its place.
+    """Turns to be ranked, as columns; a neighbour is given by its index.
 
     Attributes:
-        candidates: False for a turn that is only there as a neighbour.
-        days: on which each was said; read where the question names a time, and may be empty where it does not.
-        sessions: one value for each session.
+        candidates: False for a turn that is only present as a neighbour.
+        days: the day of each turn; read only if the question names a time, otherwise it may be empty.
+        sessions: one value per session.
         replies: True for the agent's words.
-        words: BM25; 0 where the question's words do not occur, or not enough for the index to name it.
-        vectors: their meanings, a row of noughts where there is none; of a text of several windows, their mean.
-            None where no turn has any.
+        words: BM25; 0 if the question's words do not occur, or if the word search did not return the turn.
+        vectors: the vector of each turn, a row of zeros if it has none; for a text of several windows, their mean. None
+            if no turn has a vector.
         nearest: the cosine of the best window to the question, NaN without a vector.
-        before: the place of the turn said before, -1 where a session begins or the neighbour was not fetched.
+        before: the index of the previous turn, -1 if a session begins or the neighbour was not fetched.
     """
 
     candidates: NDArray[np.bool_]
@@ -223,13 +222,13 @@ class Spoken:
     before: Places
 
     def __len__(self) -> int:
-        """How many turns there are."""
+        """Return the number of turns."""
         return len(self.texts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """A question as turns are held against it."""
+    """A question as used for ranking turns."""
 
     text: str
     vector: Vector | None
@@ -238,12 +237,12 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What was measured of some turns, in their order; of what is no candidate, nothing.
+    """The features of turns, in their order; only candidates have values.
 
     Attributes:
-        features: a row for every turn, in the order of `NAMES`; noughts for what is no candidate.
-        around, wide: the cosine of the question to the mean of one turn on each side and of two; -1 without vectors,
-            and for what is no candidate.
+        features: one row per turn, columns in the order of `NAMES`; zeros for turns that are not candidates.
+        around, wide: the cosine of the question to the mean of the turn with one turn on each side, and with two; -1
+            without vectors, and for turns that are not candidates.
     """
 
     features: Features
@@ -252,14 +251,14 @@ class Measured:
 
 
 def measured(asked: Asked, spoken: Spoken) -> Measured:
-    """Measure every candidate; the others lend them their words and meaning."""
+    """Compute the features of every candidate; the other turns contribute as neighbours only."""
     at = np.flatnonzero(spoken.candidates)
     places: list[int] = at.tolist()
     before, after = spoken.before, following(spoken.before)
     beside = (_stepped(before, at), _stepped(after, at))
     further = (_stepped(before, beside[0]), _stepped(after, beside[1]))
     back, close, far = _meanings(asked, spoken, at, beside, further)
-    # A text that stands alone is its own neighbourhood, in words as in meaning.
+    # A text without neighbours takes the place of its own neighbourhood, in words and in vectors.
     alone = (beside[0] < 0) & (beside[1] < 0)
     padded = np.append(spoken.words, np.float32(0.0))
     words = _stretched(padded[at], 0.0)
@@ -291,7 +290,7 @@ def measured(asked: Asked, spoken: Spoken) -> Measured:
 
 
 def following(before: Places) -> Places:
-    """The place of the turn said after each, -1 where there is none."""
+    """Return the index of the turn after each turn, -1 if there is none."""
     after = np.full_like(before, -1)
     has = np.flatnonzero(before >= 0)
     after[before[has]] = has
@@ -299,13 +298,13 @@ def following(before: Places) -> Places:
 
 
 def speaker_of(text: str) -> str:
-    """Who is named at the beginning of a turn from a chat ("Caroline: …"), or nobody."""
+    """Return the speaker named at the beginning of a chat turn ("Caroline: …"), or an empty string."""
     found = _SPEAKER.match(text)
     return found[1] if found else ""
 
 
 def _said_by_named(question: str, texts: Sequence[str]) -> Features:
-    """1 for what is said by the one speaker that the question names; nobody's where it names none, or several."""
+    """Return 1 for turns of the one speaker that the question names; all 0 if it names none or several."""
     speakers = [speaker_of(text) if ":" in text else "" for text in texts]
     names = {*speakers} - {""}
     named = [one for one in names if re.search(rf"\b{re.escape(one.split()[0])}\b", question, re.IGNORECASE)]
@@ -331,19 +330,19 @@ def _is_dated(text: str) -> bool:
 
 
 def _stepped(steps: Places, places: Places) -> Places:
-    """From each of these places to the next; from -1, nowhere."""
+    """Follow one step from each of these indices; -1 stays -1."""
     return np.append(steps, -1)[places]
 
 
 def _meanings(
     asked: Asked, spoken: Spoken, at: Places, beside: tuple[Places, Places], further: tuple[Places, Places]
 ) -> tuple[Features, Features, Features]:
-    """Cosines of the question to the means of windows: with the turn before, with one on each side, with two."""
+    """Return cosines of the question to the means of the turn with the one before, with one on each side, with two."""
     if asked.vector is None or spoken.vectors is None:
         none = np.full(len(at), -1.0, dtype=np.float32)
         return none, none, none
     lengths = np.array([1 + len(text) for text in spoken.texts], dtype=np.float32)
-    weighted = np.zeros((len(spoken) + 1, len(asked.vector)), dtype=np.float32)  # the last is where -1 points
+    weighted = np.zeros((len(spoken) + 1, len(asked.vector)), dtype=np.float32)  # index -1 points to a zero row
     np.multiply(spoken.vectors, lengths[:, None], out=weighted[:-1])
     back = weighted[at] + weighted[beside[0]]
     close = back + weighted[beside[1]]
@@ -352,13 +351,13 @@ def _meanings(
 
 
 def _cosines(means: Vectors, question: Vector) -> Features:
-    """Of the question to each mean, however long; -1 where nothing of a window has a vector."""
+    """Return the cosine of the question to each mean of any length; -1 for a mean without any vector."""
     lengths = np.sqrt(np.vecdot(means, means))
     return np.where(lengths > 0, np.vecdot(means, question) / np.maximum(lengths, 1e-9), -1.0).astype(np.float32)
 
 
 def _stretched(values: Features, nothing: float | None = None) -> Features:
-    """From what means nothing to the best of the candidates; without the one, from the worst of them."""
+    """Scale values to [0, 1], from `nothing` to the largest; without `nothing`, from the smallest."""
     if not values.size:
         return values
     low, high = float(values.min()) if nothing is None else nothing, float(values.max())
@@ -376,18 +375,18 @@ def _best_of_session(values: Features, sessions: Sequence[Hashable]) -> Features
 
 
 def _spread(values: Features, at: Places, size: int, other: float) -> Features:
-    """The values at their places among `size`, and `other` everywhere else."""
+    """Return the values at their indices in an array of length `size`, with `other` everywhere else."""
     spread = np.full((size, *values.shape[1:]), other, dtype=np.float32)
     spread[at] = values
     return spread
 
 
-# Outdated: telling a turn that repeats what is believed no more, so that it is not shown as if it held.
+# Outdated turns: turns that repeat a memory that has ended, so that they are not shown as valid.
 #
-# A correction ends a memory, not the turns that said the same: the agent's "noted", an answer of last month, a
-# summary. A turn that was said before the end and has at least half its words in common with what ended is one of
-# them; words are compared across languages (`extraction.vocabulary`). What ends it, and what is said afterwards,
-# stays.
+# A correction ends a memory, but not the turns that said the same: the agent's "noted", an answer of last month, a
+# summary. A turn is outdated if it is older than the end and shares with the ended memory at least two words and at
+# least half of the words of the shorter text. Words are compared across languages (`extraction.vocabulary`). The turn
+# with the correction, and later turns, are kept.
 
 _HALF: Final = 0.5
 _FEWEST: Final = 2
@@ -395,19 +394,19 @@ _FEWEST: Final = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """Something that was believed until `at`, by its words (`words_of`)."""
+    """A memory that was valid until `at`, by its words (`words_of`)."""
 
     words: frozenset[str]
     at: datetime
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words of a text that say what it is about, whatever the language."""
+    """Return the topic words of a text, normalised across languages."""
     return frozenset(topic(content(text)))
 
 
 def is_outdated(words: frozenset[str], at: datetime, ended: Iterable[Ended]) -> bool:
-    """True for a turn of these words, said at this time, that says what has ended since."""
+    """Return True if a turn with these words, said at this time, repeats something that has ended since."""
     return any(at < one.at and _says(words, one.words) for one in ended)
 
 

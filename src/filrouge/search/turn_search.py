@@ -1,8 +1,8 @@
-"""Searching what was said: verbatim turns, judged in their neighbourhood.
+"""Turn search: verbatim turns, ranked together with the turns around them.
 
-Candidates are the best by words, the best by meaning, and the turns beside them, since an answer often stands next
-to the turn that has the question's words. Their vectors are read from the store, so the ranking does not depend
-on which index found them.
+Candidates are the best turns by words, the best by vectors, and the turns next to them, because an answer often stands
+next to the turn that contains the question's words. Their vectors are read from the store, so the ranking does not
+depend on which index found them.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from filrouge.search.turn_ranking import NAMES, Asked, Features, Measured, Spoke
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.word_repository import Told, told
 
-#: Turns whose words are known beside the pool: a neighbour below this has too little to count.
+#: How many of the best turns keep their word score, beyond the pool; a neighbour below that scores too low to matter.
 _WORDED = 200
-#: Of what is near by meaning, so many times the pool is looked at where not all of it may be shown.
+#: Factor by which the vector search is widened where some turns may not be shown.
 _SPARE = 4
 _COLUMN = {name: place for place, name in enumerate(NAMES)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Showable:
-    """Which turns may be found, where not all may be shown.
+    """Which turns may be returned, where not all may be shown.
 
     Attributes:
-        ids: those among the ids that a search found; asked before ranking, so that what may not be shown is no better
-            than what may, and does not count as known.
-        turn: what may be judged of the turn itself; asked of the best alone.
+        ids: returns the permitted ids among those found. It is called before ranking, so that a hidden turn neither
+            affects the scores nor counts as known.
+        turn: checks the turn itself; called only for the best turns.
     """
 
     ids: Callable[[Sequence[str]], Collection[str]]
@@ -47,7 +47,7 @@ class Showable:
 
 
 def search_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | None = None) -> Ranking:
-    """Rank the verbatim turns for a question; by words or by meaning alone where its mode says so."""
+    """Rank the verbatim turns for a question, by words only or vectors only if its mode says so."""
     with parts.meters.search() as found:
         found.append(_searched(parts, tx, question, showable))
     return found[0]
@@ -56,7 +56,7 @@ def search_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | 
 def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | None) -> Ranking:
     meaning, mode, how = parts.meaning, question.mode, _recipe(question)
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
-    # Turns are many and in one language mostly: other words for the same thing find more that is beside the point.
+    # Without bridged synonyms: turns are many and mostly in one language, so synonyms would mainly add irrelevant hits.
     arm = arm_of(parts, tx, "turn", question, words.own)
     by_words = arm.by_words(max(_WORDED, how.pool)) if mode != "semantic" else {}
     vector, notices = meaning.question(question.text) if mode != "text" else (None, ())
@@ -84,7 +84,7 @@ def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | Non
     first = order[: max(question.limit, JUDGED)]
     parts_of_pool = dict(zip(order, shares([scores[place] for place in order]), strict=True))
     turns = {turn.id: turn for turn in parts.turns(tx).get([ids[place] for place in first])}
-    best = [place for place in first if ids[place] in turns]  # what was erased a moment ago is no answer
+    best = [place for place in first if ids[place] in turns]  # a turn may have been erased in the meantime
     if showable:
         beside = showable.ids([ids[place] for place in best])
         best = [place for place in best if ids[place] in beside and showable.turn(turns[ids[place]])]
@@ -103,7 +103,7 @@ def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | Non
 
 
 def _recipe(question: Question) -> Recipe:
-    """The question's own, or in a mode of one search alone that search."""
+    """Return the question's recipe, or a single-feature recipe for the modes "text" and "semantic"."""
     chosen = recipe(question.recipe)
     match question.mode:
         case "hybrid":
@@ -142,7 +142,7 @@ def _spoken(
 
 
 def _near(tx: Tx, ids: Sequence[str], space_id: str, question: Vector | None) -> tuple[Vectors | None, Features]:
-    """The meaning of each of these turns, and the cosine of its best window (`neighbourhood.Spoken`)."""
+    """Return the vector of each of these turns, and the cosine of its best window (`turn_ranking.Spoken`)."""
     nearest = np.full(len(ids), np.nan, dtype=np.float32)
     if question is None:
         return None, nearest
@@ -150,7 +150,7 @@ def _near(tx: Tx, ids: Sequence[str], space_id: str, question: Vector | None) ->
     if not len(windows):
         return None, nearest
     first = np.flatnonzero(np.diff(owners, prepend=-1))
-    # Row by row: a matrix product wakes the threads of BLAS, and gives equal rows unequal cosines.
+    # Row by row: a matrix product wakes the BLAS threads, and gives equal rows unequal cosines.
     nearest[owners[first]] = np.maximum.reduceat(np.vecdot(windows, question), first)
     if len(first) < len(owners):
         counts = np.diff(first, append=len(owners)).astype(np.float32)
@@ -167,7 +167,7 @@ def _tokens(parts: Parts, turn: Turn) -> frozenset[str]:
 
 
 class _Judge:
-    """Reads off a turn what speaks for it."""
+    """Computes the relevance features of a turn."""
 
     def __init__(self, questioned: Questioned, space: EmbeddingSpace, values: Measured, nearest: Features) -> None:
         self.questioned = questioned
@@ -176,7 +176,7 @@ class _Judge:
         self._nearest = nearest
 
     def signs(self, place: int, matched: Sequence[str], share: float) -> Signs:
-        """What speaks for the turn at this place."""
+        """Return the relevance features of the turn at this index."""
         row = self._values.features[place]
         return Signs(
             similarity=self._similarity(self._nearest[place]),

@@ -1,9 +1,11 @@
-"""Codes: vectors kept so small that a scan over all of them is cheap, and so coarse that its answer is only a guess.
+"""Compressed vectors: cheap to scan in full, precise enough only to preselect candidates.
 
-A slot is the place of a window's code. Slots are dense: what is added goes behind the last, and where one is taken
-out, the last moves into its place. Whoever owns the codes knows whose slot is whose, and measures the guesses again
-by the vectors themselves. Embedding models place all texts in one narrow cone, so codes are made from a sample of the
-vectors: what all have in common would take most of their levels, and changes no order.
+A slot is the index of one window's code. Slots are dense: new codes are appended, and when one is removed, the last
+code moves into its slot. The caller tracks which slot belongs to which owner, and rescores the preselected candidates
+with the exact vectors.
+
+Embedding models place all texts in a narrow cone. Codes are therefore built relative to the mean of a sample: the
+common part would use up most of the quantisation levels, and it does not change the ranking.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ _SIGNS_FOR_ONE = 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guesses:
-    """How many guesses make the exact answer nearly always right (docs/adr/0008-vector-index.md).
+    """How many candidates to preselect so that the exact answer is nearly always among them.
+
+    Measured in docs/adr/0008-vector-index.md.
 
     Attributes:
-        fewest: for any answer.
-        each: for each owner that is asked for.
+        fewest: minimum for any query.
+        each: candidates per requested owner.
     """
 
     fewest: int
@@ -41,42 +45,43 @@ class Guesses:
 
 
 class Codes(Protocol):
-    """Coarse vectors, scanned whole. Knows no owners and no locks: one thread at a time.
+    """Compressed vectors, scanned in full. Has no owners and no locks: use from one thread at a time.
 
-    `SignCodes` needs numpy alone; `search.turbo.TurboCodes` is several times faster, and finer.
+    `SignCodes` needs only numpy; `search.turbo.TurboCodes` is several times faster, and more precise.
     """
 
     guesses: Guesses
 
     def __len__(self) -> int:
-        """How many slots there are."""
+        """Return the number of slots."""
         ...
 
     def add(self, vectors: Vectors) -> None:
-        """Append these, shape (n, dimension), in their order."""
+        """Append these vectors, shape (n, dimension), in order."""
         ...
 
     def take_out(self, slot: int) -> None:
-        """Forget one; the last slot moves into its place."""
+        """Remove one slot; the last slot moves into its place."""
         ...
 
     def best(self, query: Vector, count: int, allowed: Mask | None) -> Slots:
-        """About the `count` slots with the largest product with the query, in any order, among the allowed ones.
+        """Return about `count` allowed slots with the largest inner product with the query, in any order.
 
-        Fewer only where fewer are allowed.
+        Returns fewer only if fewer are allowed.
         """
         ...
 
 
 class SignCodes:
-    """One bit for each coordinate of the rotated vector, and two numbers: 56 bytes for 384 dimensions.
+    """One bit per coordinate of the rotated vector, plus two numbers: 56 bytes for 384 dimensions.
 
-    As in RaBitQ (Gao and Long 2024): a vector less the common part is turned by a fixed random rotation, its signs are
-    kept, and what one sign is worth in it, so that the product is estimated without bias. A scan compares signs with
-    signs; of the best of it, sixteen times as many as are asked for, signs are compared with the query as it is.
+    Follows RaBitQ (Gao and Long 2024). The mean is subtracted, the vector is turned by a fixed random rotation, and its
+    signs are kept together with the scale of one sign, so that the estimated inner product is unbiased. A scan compares
+    signs with signs. The best results, sixteen times `count`, are then rescored by comparing their signs with the
+    unquantised query.
 
     Args:
-        sample: vectors such as are to be added; their mean is the common part.
+        sample: vectors representative of those to be added; their mean is the common part.
     """
 
     guesses = Guesses(fewest=400, each=8)
@@ -88,15 +93,15 @@ class SignCodes:
         turns = np.random.default_rng(_ROTATION_SEED).normal(size=(dimension, dimension))
         self._rotation: Vectors = np.linalg.qr(turns)[0].astype(np.float32)
         self._words: NDArray[np.uint64] = np.zeros((self._bytes // 8, _FIRST_ROOM), dtype=np.uint64)
-        #: For each slot the product with the common part, and the worth of one sign.
+        #: Per slot: the inner product with the common part, and the scale of one sign.
         self._numbers: NDArray[np.float32] = np.zeros((2, _FIRST_ROOM), dtype=np.float32)
 
     def __len__(self) -> int:
-        """How many slots there are."""
+        """Return the number of slots."""
         return self._size
 
     def add(self, vectors: Vectors) -> None:
-        """Append the signs of these."""
+        """Append the codes of these vectors."""
         while self._size + len(vectors) > self._words.shape[1]:
             self._words = np.concatenate([self._words, np.zeros_like(self._words)], axis=1)
             self._numbers = np.concatenate([self._numbers, np.zeros_like(self._numbers)], axis=1)
@@ -109,14 +114,14 @@ class SignCodes:
         self._size += len(vectors)
 
     def take_out(self, slot: int) -> None:
-        """Overwrite a slot by the last."""
+        """Remove a slot by overwriting it with the last."""
         self._size -= 1
         for kept in (self._words, self._numbers):
             kept[:, slot] = kept[:, self._size]
             kept[:, self._size] = 0
 
     def best(self, query: Vector, count: int, allowed: Mask | None) -> Slots:
-        """The slots with the largest estimated product."""
+        """Return the slots with the largest estimated inner product."""
         own: Vector = np.matmul(query - self._common, self._rotation)
         places = slice(self._size) if allowed is None else np.flatnonzero(allowed)
         words, (base, worth) = self._words[:, places], self._numbers[:, places]
@@ -135,7 +140,7 @@ class SignCodes:
 
 
 def _differing(words: NDArray[np.uint64], signs: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """In how many bits each column differs."""
+    """Return the number of differing bits for each column."""
     found = np.zeros(words.shape[1], dtype=np.uint16)
     for start in range(0, len(found), _CHUNK):
         part = found[start : start + _CHUNK]
@@ -145,7 +150,7 @@ def _differing(words: NDArray[np.uint64], signs: NDArray[np.uint64]) -> NDArray[
 
 
 def _largest(values: NDArray[np.floating[Any]], count: int) -> Slots:
-    """Where the `count` largest are; all places if there are no more."""
+    """Return the indices of the `count` largest values; all indices if there are no more."""
     if len(values) <= count:
         return np.arange(len(values))
     return np.argpartition(-values, count)[:count]

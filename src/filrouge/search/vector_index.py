@@ -1,4 +1,9 @@
-"""Vector indexes in memory: exact while there are few vectors, compact codes with exact scores when there are many."""
+"""Vector indexes in memory: exact for few vectors, compact codes with exact scores for many.
+
+`ExactIndex` is one matrix, scanned in full. `CompactIndex` preselects candidates with compressed codes and rescores
+them with the stored vectors. `AdaptiveIndex` combines the two and is the one in use. No index is kept on disk: all are
+filled from the stored rows at the start, in about a second for 100,000 vectors.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +19,8 @@ from filrouge.core.protocols import Numbers, Vector, Vectors
 from filrouge.providers.models import Nearest
 from filrouge.search.vector_codes import Codes, Mask, SignCodes
 
-# Exact vector search in memory: one matrix of unit vectors, one product a query.
-#
-# Up to some thousands of vectors nothing is simpler to keep right: 10,000 x 384 takes about a millisecond, and 15 MB.
-# Above, `search.vector_index` moves them into a compact index, which is held against this one. Rows freed by a removal
-# are used again.
+# Exact search: one matrix of unit vectors, one matrix-vector product per query. For a few thousand vectors this is the
+# simplest correct solution: 10,000 x 384 takes about a millisecond, and 15 MB. Rows freed by a removal are reused.
 
 _FIRST_CAPACITY = 256
 
@@ -41,11 +43,11 @@ class ExactIndex:
         self._free: list[int] = list(range(_FIRST_CAPACITY - 1, -1, -1))
 
     def __len__(self) -> int:
-        """How many owners are indexed."""
+        """Return how many owners are indexed."""
         return len(self._rows)
 
     def put(self, owner_id: str, number: int, group: str, vectors: Vectors) -> None:
-        """Add an owner's windows, replacing those it had; `number` is its row in its table."""
+        """Add an owner's windows, replacing those it had; `number` is its row number in its table."""
         with self._lock:
             self._drop(owner_id)
             while len(self._free) < len(vectors):
@@ -60,14 +62,14 @@ class ExactIndex:
             self._rows[owner_id] = rows
 
     def remove(self, owner_id: str) -> None:
-        """Forget an owner; unknown ids are fine."""
+        """Remove an owner; unknown ids are ignored."""
         with self._lock:
             self._drop(owner_id)
 
     def nearest(
         self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
     ) -> list[Nearest]:
-        """The nearest owners of these groups and rows (None: all), by the best window of each, best first."""
+        """Return the nearest owners of these groups and rows (None: all), by the best window of each, best first."""
         with self._lock:
             cosines = products(self._matrix, query)
             codes = self._group_codes
@@ -83,11 +85,11 @@ class ExactIndex:
 
     @property
     def windows(self) -> int:
-        """How many vectors it holds, of all owners together."""
+        """The total number of vectors of all owners."""
         return len(self._owners) - len(self._free)
 
     def items(self) -> list[Item]:
-        """Every owner with its windows, as copies."""
+        """Return every owner with its windows, as copies."""
         with self._lock:
             names = {code: group for group, code in self._codes.items()}
             return [
@@ -97,7 +99,7 @@ class ExactIndex:
             ]
 
     def _best(self, rows: NDArray[np.intp], cosines: Vector, limit: int) -> dict[str, float]:
-        """The best owners among these rows, with the cosine of their best window."""
+        """Return the best owners among these rows, with the cosine of their best window."""
         few = 4 * limit
         while True:
             near = rows[np.argpartition(-cosines[rows], few)[:few]] if len(rows) > few else rows
@@ -108,11 +110,11 @@ class ExactIndex:
                 best.setdefault(self._owners[row], float(cosines[row]))
             if len(best) == limit or len(near) == len(rows):
                 return best
-            few *= 4  # some owners have many windows: the few rows belong to fewer owners than are asked for
+            few *= 4  # owners with many windows: these rows belong to fewer owners than requested
 
     def _drop(self, owner_id: str) -> None:
         for row in self._rows.pop(owner_id, []):
-            self._matrix[row] = 0.0  # a forgotten vector is not left in memory
+            self._matrix[row] = 0.0  # a forgotten vector must not stay in memory
             self._group_codes[row] = -1
             self._owners[row] = ""
             self._free.append(row)
@@ -127,30 +129,29 @@ class ExactIndex:
 
 
 def products(vectors: Vectors, query: Vector) -> Vector:
-    """The product of each vector with the query.
+    """Return the inner product of each vector with the query.
 
-    Row by row on this thread: a matrix product wakes the threads of BLAS, and waits for all of them; where others use
-    the processors a question of one millisecond then takes ten.
+    Computed row by row on this thread. A matrix product wakes the BLAS threads and waits for all of them; on a busy
+    machine a query of one millisecond then takes ten.
     """
     found: Vector = np.vecdot(vectors, query)
     return found
 
 
 def among(own: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
-    """For each number whether it is wanted; none is negative.
+    """Return for each number whether it is wanted; numbers are not negative.
 
-    By a table of every number there may be: rows are numbered from one, so it is hardly longer than the numbers, and
-    a million are looked up in a millisecond, where sorting them takes thirty.
+    Uses a table of all possible numbers. Rows are numbered from one, so the table is hardly longer than the numbers.
+    Looking up a million takes a millisecond, while sorting them takes thirty.
     """
     is_wanted = np.zeros(int(own.max(initial=0)) + 1, dtype=bool)
     is_wanted[wanted[wanted < len(is_wanted)]] = True
     return is_wanted[own]
 
 
-# A compact vector index: coarse codes in memory, exact scores from the stored vectors.
-#
-# A scan over the codes proposes some more owners than were asked for; their stored vectors are then read and
-# measured, so every score is the exact one, and a forgotten owner is no answer even where its code is still there.
+# Compact search: coarse codes in memory, exact scores from the stored vectors. A scan over the codes returns somewhat
+# more owners than requested. Their stored vectors are then read and scored, so every score is exact, and a forgotten
+# owner is never returned even if its code is still there.
 
 Rows = Callable[[Collection[str]], Mapping[str, Vectors]]
 """Reads the stored windows of owners; those that are unknown or forgotten are left out. Safe for several threads."""
@@ -159,7 +160,7 @@ _AT_ONCE = 1024
 
 
 class CompactIndex:
-    """Implements `VectorIndex`. Safe for several threads; a long `put_all` lets questions through between its steps.
+    """Implements `VectorIndex`. Safe for several threads; queries can run between the steps of a long `put_all`.
 
     Args:
         codes: empty.
@@ -177,15 +178,15 @@ class CompactIndex:
         self._slots: dict[str, int | tuple[int, ...]] = {}
 
     def __len__(self) -> int:
-        """How many owners are indexed."""
+        """Return how many owners are indexed."""
         return len(self._slots)
 
     def put(self, owner_id: str, number: int, group: str, vectors: Vectors) -> None:
-        """Add an owner's windows, replacing those it had; `number` is its row in its table."""
+        """Add an owner's windows, replacing those it had; `number` is its row number in its table."""
         self.put_all([(owner_id, number, group, vectors)])
 
     def put_all(self, items: Sequence[Item]) -> None:
-        """The same for several, which is many times faster than one by one."""
+        """Add several owners; many times faster than adding them one by one."""
         batch, size = list[Item](), 0
         for item in items:
             batch.append(item)
@@ -197,14 +198,14 @@ class CompactIndex:
             self._put(batch)
 
     def remove(self, owner_id: str) -> None:
-        """Forget an owner; unknown ids are fine."""
+        """Remove an owner; unknown ids are ignored."""
         with self._lock:
             self._drop(owner_id)
 
     def nearest(
         self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
     ) -> list[Nearest]:
-        """The nearest owners of these groups and rows (None: all), by exact scores, best first."""
+        """Return the nearest owners of these groups and rows (None: all), by exact scores, best first."""
         count = max(self._codes.guesses.each * limit, self._codes.guesses.fewest)
         found, last = dict[str, float](), limit < 1
         while not last and len(found) < limit:
@@ -217,7 +218,7 @@ class CompactIndex:
     def _guesses(
         self, query: Vector, count: int, groups: frozenset[str] | None, numbers: Numbers | None
     ) -> tuple[Iterable[str], bool]:
-        """The owners of about the `count` best windows, and whether these are all there are."""
+        """Return the owners of about the `count` best windows, and whether these are all allowed owners."""
         with self._lock:
             size = len(self._owners)
             if groups is None and numbers is None:
@@ -240,7 +241,7 @@ class CompactIndex:
         return allowed
 
     def _measure(self, query: Vector, owners: Sequence[str]) -> dict[str, float]:
-        """The cosine of each owner's best window; nothing for those that the store no longer has."""
+        """Return the cosine of each owner's best window; owners that are no longer stored are left out."""
         stored = [(owner, vectors) for owner, vectors in self._rows(owners).items() if len(vectors)] if owners else []
         if not stored:
             return {}
@@ -288,15 +289,11 @@ class CompactIndex:
         del self._slots[owner]
 
 
-# The vector index that fits the number of vectors: exact while there are few, compact above, without a pause.
-#
-# What is new goes into an exact index, which is its own truth. When that is full, all of it moves into the compact
-# one, and a fresh exact index takes its place. A question looks into both. It takes the exact one in hand first: what
-# moves while it looks is then found at least once, and what is found twice counts once, as it is in the exact one.
-#
-# Nothing is kept on disk: both are filled from the stored rows at the start, in about a second for 100,000 vectors.
+# Adaptive search. New vectors go into an exact index. When it is full, its contents move into the compact index, and a
+# new exact index replaces it. A query searches both. It reads the reference to the exact index first: an owner that
+# moves during the query is then found at least once, and an owner found twice is counted once, with its exact result.
 
-#: Windows that the exact index holds before the first move, and later before each (docs/adr/0008-vector-index.md).
+#: Maximum windows in the exact index before the first move, and before each later move (docs/adr/0008-vector-index.md).
 LARGEST_EXACT, FRESH = 8192, 1024
 
 
@@ -304,11 +301,11 @@ class AdaptiveIndex:
     """Implements `VectorIndex` for any number of owners. Safe for several threads.
 
     Args:
-        rows: reads the stored windows of owners. Whoever was put must be readable there once `put` is called.
-        codes: makes the codes of the compact index from the vectors there are then; by default the fastest that
-            this machine has.
-        largest: how many windows are kept in an exact index alone.
-        fresh: how many new ones wait in an exact index once there is a compact one.
+        rows: reads the stored windows of owners. An owner must be readable there before `put` is called.
+        codes: creates the codes of the compact index from the vectors present at that time; by default the fastest ones
+            available on this machine.
+        largest: maximum number of windows in the exact index while there is no compact one.
+        fresh: maximum number of new windows in the exact index once there is a compact one.
     """
 
     def __init__(
@@ -329,17 +326,17 @@ class AdaptiveIndex:
         self._settled: CompactIndex | None = None
 
     def __len__(self) -> int:
-        """How many owners are indexed."""
+        """Return how many owners are indexed."""
         with self._changing:
             return len(self._fresh) + (len(self._settled) if self._settled else 0)
 
     @property
     def is_compact(self) -> bool:
-        """True once there were too many vectors for an exact index."""
+        """True once the vectors exceeded the exact index and a compact one was made."""
         return self._settled is not None
 
     def put(self, owner_id: str, number: int, group: str, vectors: Vectors) -> None:
-        """Add an owner's windows, replacing those it had; `number` is its row in its table."""
+        """Add an owner's windows, replacing those it had; `number` is its row number in its table."""
         with self._changing:
             self._fresh.put(owner_id, number, group, vectors)
             if self._settled:
@@ -348,7 +345,7 @@ class AdaptiveIndex:
                 self._settle()
 
     def remove(self, owner_id: str) -> None:
-        """Forget an owner; unknown ids are fine."""
+        """Remove an owner; unknown ids are ignored."""
         with self._changing:
             self._fresh.remove(owner_id)
             if self._settled:
@@ -357,7 +354,7 @@ class AdaptiveIndex:
     def nearest(
         self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
     ) -> list[Nearest]:
-        """The nearest owners of these groups and rows (None: all), best first."""
+        """Return the nearest owners of these groups and rows (None: all), best first."""
         fresh = self._fresh
         settled = self._settled
         found = fresh.nearest(query, limit, groups, numbers)
@@ -380,7 +377,7 @@ class AdaptiveIndex:
 
 
 def fastest_codes(sample: Vectors) -> Codes:
-    """Four bits by turbovec where it is installed, else signs by numpy."""
+    """Return four-bit codes if turbovec is installed, otherwise sign codes computed with numpy."""
     if find_spec("turbovec"):
         codes: Codes = import_module("filrouge.search.turbo").TurboCodes(sample)
         return codes

@@ -1,8 +1,9 @@
-"""Meaning: an embedder with the indexes of its vectors, as one value.
+"""Vector search: an embedder together with the indexes of its vectors, as one value (`Meaning`).
 
-Whoever compares vectors takes `parts.meaning` once and uses only that. A new space is put in place by exchanging the
-whole, so a question of one space never meets the vectors of another. Which embedder makes a space is asked of the
-registry, and an embedder that cannot be had has a stand-in that says so at every use.
+Code that compares vectors reads `parts.meaning` once and uses only that value. A new space is put in place by replacing
+the whole value, so a question embedded in one space is never compared with vectors of another. `Embedders` looks up in
+the registry which embedder produces a space. An unavailable embedder is represented by `Absent`, which raises
+`EmbedderUnavailable` on every use.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ LEXICAL_ONLY = "The embedding model is not available, so only words were searche
 MEANING_LATE = "The embedding model was not ready in time, so only words were searched."
 INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
 
-#: A pass is short, so that whoever else wants the embedder (`remember`) waits for a few windows of prose at the most.
+#: Batches are short, so that another caller of the embedder (`remember`) waits for a few windows of prose at most.
 _LETTERS_AT_ONCE, _TEXTS_AT_ONCE = 8_000, 64
 
-#: Where questions are embedded that somebody waits for only so long.
+#: Threads on which questions with a deadline are embedded.
 _QUESTIONS = ThreadPoolExecutor(2, thread_name_prefix="filrouge-question")
 
 _Made = TypeVar("_Made")
@@ -42,11 +43,11 @@ NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What a prompt needs, as the embedder learned it.
+    """What a prompt needs, as predicted by the embedder.
 
     Attributes:
-        vector: to be compared with those of what is stored.
-        nothing: its cosine with what prompts point at that need nothing; what is nearer than that is needed.
+        vector: compared with the need vectors of memories.
+        nothing: its cosine with the vector that stands for "needs nothing"; a memory with a larger cosine is needed.
     """
 
     vector: Vector
@@ -55,13 +56,13 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Meaning:
-    """What turns words into vectors, and what finds them.
+    """An embedder, its space, and the indexes of its vectors.
 
     Attributes:
-        name: what the embedder is registered as.
-        space: that of all these vectors, with the calibration that holds.
-        ready: set once the indexes hold what is stored.
-        until: when a question's vector must be there, by the clock that never jumps; None = it is waited for.
+        name: the registered name of the embedder.
+        space: the space of all these vectors, with the calibration in effect.
+        ready: set once the indexes hold all stored vectors.
+        until: deadline for a question's vector, on the monotonic clock; None = wait without limit.
     """
 
     name: str
@@ -74,11 +75,11 @@ class Meaning:
 
     @property
     def is_lost(self) -> bool:
-        """True where the embedder of this space cannot be had at all, so that nothing can be added to it."""
+        """True if the embedder of this space is unavailable, so that nothing can be added to the space."""
         return isinstance(self.embedder, Absent)
 
     def question(self, text: str) -> tuple[Vector | None, tuple[str, ...]]:
-        """A question's vector, or None with the notice to show."""
+        """Return the vector of a question, or None with the notice to show."""
         if not self.ready.is_set():
             return None, (INDEX_LOADING,)
         try:
@@ -90,7 +91,7 @@ class Meaning:
             return None, (LEXICAL_ONLY,)
 
     def need(self, text: str) -> Need | None:
-        """What a prompt needs; None where the embedder did not learn that, or is not there in time."""
+        """Return what a prompt needs; None if the embedder has no model for that, or does not answer in time."""
         if not self.ready.is_set() or not isinstance(self.embedder, Seeking):
             return None
         try:
@@ -101,10 +102,10 @@ class Meaning:
         return None if vector is None or nothing is None else Need(vector=vector, nothing=float(nothing @ vector))
 
     def _in_time(self, make: Callable[[str], _Made], text: str) -> _Made:
-        """What is made of the text, if it is there by `until`; a model that is loading, or busy, is not waited for.
+        """Return `make(text)` if it is done by `until`; a model that is loading or busy is not waited for.
 
         Raises:
-            TimeoutError: it is not.
+            TimeoutError: it is not done in time.
             EmbedderUnavailable: the model cannot be used.
         """
         if self.until is None:
@@ -117,7 +118,7 @@ class Meaning:
             raise
 
     def passages(self, texts: Sequence[str]) -> Vectors | None:
-        """The vectors of texts, or None where the embedder is down."""
+        """Return the vectors of texts, or None if the embedder is unavailable."""
         try:
             return in_passes(self.embedder, texts)
         except EmbedderUnavailable:
@@ -125,7 +126,7 @@ class Meaning:
             return None
 
     def fill(self, tx: Tx, leaving: Flag) -> None:
-        """Load the indexes from the stored rows; given up, and not ready, once `leaving` is set."""
+        """Load the indexes from the stored rows; if `leaving` is set meanwhile, stop without setting `ready`."""
         stored = StoredVectors(tx)
         for index, rows in (
             (self.memory_index, stored.live_memories(self.space.id)),
@@ -138,12 +139,12 @@ class Meaning:
         self.ready.set()
 
     def calibrated_by(self, calibration: Calibration) -> Meaning:
-        """The same with another reading of its cosines."""
+        """Return a copy with another calibration."""
         return replace(self, space=replace(self.space, calibration=calibration))
 
 
 def meaning_of(name: str, embedder: Embedder, calibration: Calibration | None, new_index: NewIndex) -> Meaning:
-    """An embedder with empty indexes; a measured calibration goes before the one it brings."""
+    """Return an embedder with empty indexes; a measured calibration takes precedence over the shipped one."""
     space = embedder.space
     return Meaning(
         name=name,
@@ -155,8 +156,9 @@ def meaning_of(name: str, embedder: Embedder, calibration: Calibration | None, n
 
 
 def in_passes(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """The vectors of texts, a few at a time, as precise as they are stored: an index that is filled from the stored
-    ones answers the same.
+    """Return the vectors of texts, embedded in batches and rounded to the stored precision.
+
+    An index that is filled from stored vectors therefore gives the same results.
 
     Raises:
         EmbedderUnavailable: the model cannot be used.
@@ -167,7 +169,7 @@ def in_passes(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 def _steps(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Texts in their order, some at a time."""
+    """Yield the texts in order, in batches."""
     step, letters = list[str](), 0
     for text in texts:
         if step and (letters + len(text) > _LETTERS_AT_ONCE or len(step) == _TEXTS_AT_ONCE):
@@ -180,7 +182,7 @@ def _steps(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 class Absent:
-    """Stands for an embedder that cannot be had."""
+    """Stands in for an unavailable embedder."""
 
     def __init__(self, space: EmbeddingSpace, why: str) -> None:
         self._space = space
@@ -188,30 +190,30 @@ class Absent:
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space that it made."""
+        """The space of the unavailable embedder."""
         return self._space
 
     def query(self, text: str) -> Vector:
-        """Raises `EmbedderUnavailable`, always."""
+        """Always raise `EmbedderUnavailable`."""
         del text
         raise EmbedderUnavailable(self._why)
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """Raises `EmbedderUnavailable`, always."""
+        """Always raise `EmbedderUnavailable`."""
         del texts
         raise EmbedderUnavailable(self._why)
 
 
-#: The space of an `Absent` embedder of which nothing is known; no vector is ever in it.
+#: The space of an `Absent` embedder whose space is unknown; it never holds a vector.
 NOWHERE = EmbeddingSpace(id="none", model="none", revision="", dimension=1, pooling="", prefix="")
 
 
 class Embedders:
-    """The embedders of the registry, each made once. Safe for several threads.
+    """The embedders of the registry, each created once. Safe for several threads.
 
     Args:
-        make: the registry's way from a name to an embedder.
-        names: every name that needs no further choice, for finding out which of them makes a space.
+        make: creates the embedder with a given name.
+        names: returns every name that needs no further configuration, to find out which embedder produces a space.
     """
 
     def __init__(self, make: Callable[[str], Embedder], names: Callable[[], Iterable[str]]) -> None:
@@ -221,7 +223,7 @@ class Embedders:
         self._lock = Lock()
 
     def named(self, name: str) -> Embedder:
-        """The embedder of that name.
+        """Return the embedder of that name.
 
         Raises:
             BadConfig: there is none.
@@ -233,7 +235,7 @@ class Embedders:
             return self._made[name]
 
     def making(self, space_id: str, name: str) -> tuple[str, Embedder] | None:
-        """Who makes the vectors of a space, with its name: the one of that name if it still does, else any other."""
+        """Return an embedder that produces this space, with its name; the one with the given name is preferred."""
         for candidate in self._candidates(name):
             try:
                 embedder = self.named(candidate)
@@ -244,20 +246,20 @@ class Embedders:
         return None
 
     def _candidates(self, name: str) -> Iterator[str]:
-        """The name, then every other; listing the others loads all embedders, with what they need."""
+        """Yield the name, then all others; listing the others loads all embedders and their dependencies."""
         if name:
             yield name
         yield from (other for other in self._names() if other != name)
 
     def let_go(self, kept: Embedder) -> None:
-        """Keep one; the others may leave memory."""
+        """Keep one embedder; close and drop the others."""
         with self._lock:
             left = [one for one in self._made.values() if one is not kept]
             self._made = {name: one for name, one in self._made.items() if one is kept}
         _close(left)
 
     def forget_texts(self) -> None:
-        """Let the embedders drop what they remember of texts: part of erasing a memory."""
+        """Clear the text caches of the embedders; part of erasing a memory."""
         with self._lock:
             made = list(self._made.values())
         for embedder in made:
@@ -266,7 +268,7 @@ class Embedders:
                 forget()
 
     def close(self) -> None:
-        """End whatever the embedders hold: sockets, threads."""
+        """Release all resources of the embedders, such as sockets and threads."""
         with self._lock:
             left, self._made = list(self._made.values()), {}
         _close(left)

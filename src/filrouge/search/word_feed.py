@@ -1,8 +1,9 @@
-"""The word indexes of large tables: built behind the scenes, fed once a second, dropped where something is forgotten.
+"""Word indexes of large tables: built in the background, updated once a second.
 
-The store's own full text scores every match; above some ten thousand rows an index of its own answers in its place.
-It is made from the store's rows by one thread, never in the transaction that stores them, and follows them by a mark.
-Until it is there, and whenever it lags, the store's full text answers.
+The full-text index in the database scores every match. In a table with more than `SWITCH` rows, a separate word index
+answers instead. One thread builds it from the stored rows, never in the transaction that stores them, and a mark
+records how far it has followed. Until it exists, and while it lags too far behind, the full-text index in the database
+answers.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from filrouge.search.word_repository import Owner, WordRows, Words
 
 _LOG = logging.getLogger(__name__)
 
-#: Rows with words from which on a table has an index of its own (docs/adr/0010).
+#: Number of rows with words from which a table gets its own index (docs/adr/0010).
 SWITCH: Final = 5_000
-#: Rows, and changes, that an index may lack and still answer: the store is asked for those.
+#: Rows and changes that an index may lack and still answer; the store is queried for those.
 MOST_BEHIND: Final = 1000
 _LOOK_SECONDS: Final = 1.0
-#: Rows that are read at once, and rows after which an index that is being built is committed.
+#: Rows read at once, and rows after which an index under construction is committed.
 _AT_ONCE, _COMMIT = 500, 10_000
 _OWNERS: Final[tuple[Owner, ...]] = ("turn", "memory")
 
@@ -34,11 +35,11 @@ Read = Callable[[Callable[[Tx], T]], T]
 
 
 class LargeWords:
-    """The word indexes of one home. Safe for several threads: one feeds, any may ask or forget.
+    """The word indexes of one home. Safe for several threads: one feeds, any may query or forget.
 
     Args:
-        indexes: None where there is no engine for them.
-        switch: rows from which on a table has one.
+        indexes: None if no search engine is installed.
+        switch: the number of rows from which a table gets an index.
     """
 
     def __init__(self, indexes: WordIndexes | None, analyser: Analyser, *, switch: int = SWITCH) -> None:
@@ -53,11 +54,11 @@ class LargeWords:
 
     @property
     def has_engine(self) -> bool:
-        """False where the store's own full text is all there is."""
+        """False if the full-text index in the database is the only one."""
         return self._indexes is not None
 
     def view(self, tx: Tx, owner: Owner) -> WordView | None:
-        """The index of a table if it may answer now."""
+        """Return the index of a table, or None if there is none or it lags too far behind."""
         held = self._held.get(owner)
         if held is None:
             return None
@@ -66,14 +67,14 @@ class LargeWords:
         return view if behind <= MOST_BEHIND else None
 
     def forget(self, owner: Owner, ids: Collection[str]) -> None:
-        """Let nothing of these rows be in a file: to be called once they are gone from the store.
+        """Delete every file that may contain these rows; call it once they are deleted from the store.
 
-        What a removed row said stays in tantivy's files until they happen to be merged. So they go, all of them, at
-        once; the index is made again behind the scenes, and the store answers until then.
+        tantivy keeps the contents of a removed row in its files until they happen to be merged. All files of the index
+        are therefore deleted at once. The index is rebuilt in the background, and the store answers meanwhile.
         """
         if not ids:
             return
-        self._hurry.set()  # an index that is being built would keep us waiting for seconds, and goes anyway
+        self._hurry.set()  # a build in progress would hold the lock for seconds, and its index is deleted anyway
         with self._changing:
             self._hurry.clear()
             self._let_go(owner)
@@ -81,7 +82,7 @@ class LargeWords:
                 self._indexes.drop(owner)
 
     def feed(self, read: Read[bool], stopping: Flag | None = None) -> None:
-        """Bring every index up to the store, building those that are missing and due."""
+        """Bring every index up to date with the store, and build those that are missing and due."""
         for owner in _OWNERS:
             while not (stopping and stopping.is_set()):
                 try:
@@ -93,18 +94,18 @@ class LargeWords:
                     break
 
     def close(self) -> None:
-        """Stop; what was committed is there at the next start."""
+        """Close the indexes; what was committed is available at the next start."""
         with self._changing:
             self._closed = True
             for owner in list(self._held):
                 self._let_go(owner)
 
     def to_json(self) -> dict[str, int]:
-        """Up to which row each table is in an index of its own."""
+        """Return the last indexed row of each table that has an index."""
         return {owner: index.view().mark.row for owner, index in self._held.items()}
 
     def _step(self, tx: Tx, owner: Owner) -> bool:
-        """Feed some rows; True if there are more."""
+        """Feed some rows; return True if there are more."""
         with self._changing:
             index = None if self._closed else self._index(tx, owner)
             if index is None:
@@ -136,7 +137,7 @@ class LargeWords:
             made.commit(Mark(row=0, change=WordRows(tx, owner).newest().change))
             self._held[owner] = made
         elif owner not in self._looked:
-            self._indexes.drop(owner)  # something that cannot be read lies there for nothing
+            self._indexes.drop(owner)  # an unreadable directory would only waste space
         self._looked.add(owner)
         return self._held.get(owner)
 
@@ -150,7 +151,7 @@ class LargeWords:
 
 
 class WordFeed:
-    """Feeds the word indexes once a second, on a thread of its own."""
+    """Feeds the word indexes once a second, on its own thread."""
 
     def __init__(self, words: LargeWords, read: Read[bool]) -> None:
         self._words, self._read = words, read
@@ -158,11 +159,11 @@ class WordFeed:
         self._thread = Thread(target=self._work, name="filrouge-words", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and close the indexes."""
+        """Stop the thread, and close the indexes."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -172,6 +173,6 @@ class WordFeed:
         while not self._stopping.is_set():
             try:
                 self._words.feed(self._read, self._stopping)
-            except Exception:  # the feed outlives a full disk
+            except Exception:  # the feed must survive a full disk
                 _LOG.exception("the word indexes could not be fed")
             self._stopping.wait(_LOOK_SECONDS)

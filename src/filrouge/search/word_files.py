@@ -1,8 +1,8 @@
-"""The files of the word indexes: a directory each, with a header that says what it was made from.
+"""The files of the word indexes: one directory each, with a header about its origin.
 
-Whatever is wrong with a directory (no header, another format, another analyser, a torn or altered file), it is removed
-and made again from the store: nothing is only there. tantivy ends every file with a checksum, which it does not look
-at by itself.
+A directory with any defect (no header, another format, another analyser version, a truncated or altered file) is
+removed and rebuilt from the store; it holds no data of its own. tantivy ends every file with a checksum but does not
+verify it on its own, so this module does.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from filrouge.core.protocols import WordIndex
 from filrouge.search.models import Mark
 
 _LOG = logging.getLogger(__name__)
-#: Another one with every change of the schema or of what rows are labelled with.
+#: Increment this when the schema or the labels of rows change.
 _FORMAT: Final = 1
 _HEADER: Final = "header.json"
 _FOOTER_MARK: Final = 1337
 
 
 class WordFiles:
-    """Implements `WordIndexes` under one directory. The holder of the home's lock is the only one to use it.
+    """Implements `WordIndexes` in one directory. Only the holder of the home's lock uses it.
 
     Args:
-        analyser: the version of the tokens; an index of another is as good as none.
+        analyser: the version of the tokens; an index of another version is not used.
     """
 
     def __init__(self, directory: str, analyser: int) -> None:
         self._directory, self._analyser = directory, analyser
 
     def open(self, name: str) -> WordIndex | None:
-        """The index that is there, None where there is none or it is damaged or made by another analyser."""
+        """Return the existing index; None if there is none, it is damaged, or another analyser version built it."""
         directory = self._path(name)
         if not os.path.isdir(directory):
             return None
@@ -46,12 +46,12 @@ class WordFiles:
             mark = _read_header(directory, self._analyser)
             _check(directory)
             return _words(directory, self._analyser, mark)
-        except Exception as error:  # tantivy raises whatever it likes; all of it means the same
+        except Exception as error:  # tantivy raises many exception types; all of them mean an unusable index
             _LOG.warning("the word index of %ss is made again: %s", name, error)
             return None
 
     def create(self, name: str) -> WordIndex:
-        """A new one, in the place of what may be there."""
+        """Create an empty index, replacing an existing one."""
         self.drop(name)
         directory = self._path(name)
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
@@ -59,7 +59,7 @@ class WordFiles:
         return _words(directory, self._analyser, Mark(row=0, change=0))
 
     def drop(self, name: str) -> None:
-        """Remove every file of it."""
+        """Delete all files of the index."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self._path(name))
 
@@ -68,7 +68,7 @@ class WordFiles:
 
 
 def is_possible() -> bool:
-    """True where tantivy is installed."""
+    """Return True if tantivy is installed."""
     return find_spec("tantivy") is not None
 
 
@@ -97,11 +97,11 @@ def _read_header(directory: str, analyser: int) -> Mark:
 
 
 def _check(directory: str) -> None:
-    """Hold every file of the last commit against the checksum at its end; what a killed writer left is no part of it.
+    """Verify the checksum of every file of the last commit; files left by a killed writer are ignored.
 
     Raises:
-        ValueError: one is not what was written.
-        OSError: the list of them is missing.
+        ValueError: a file was altered.
+        OSError: the list of files is missing.
     """
     with open(os.path.join(directory, "meta.json"), encoding="utf-8") as file:
         segments = {str(one["segment_id"]).replace("-", "") for one in json.load(file)["segments"]}
@@ -111,7 +111,7 @@ def _check(directory: str) -> None:
 
 
 def _is_whole(path: str) -> bool:
-    # tantivy's footer: its JSON, the length of that, and a mark, both of four bytes.
+    # tantivy's footer: its JSON, the length of that, and a mark; the last two have four bytes each.
     with open(path, "rb") as file:
         content = file.read()
     length, mark = (int.from_bytes(content[start : start + 4], "little") for start in (-8, -4 + len(content)))

@@ -1,4 +1,9 @@
-"""The full-text index in the database: what it holds, what changed, and the rows that pass a filter."""
+"""The full-text index in the database, rows that pass a filter, and rows for a word index.
+
+`Words` reads and writes the FTS5 index of turns and memories. `Share` reads the rows that pass a filter, with the
+statistics of these rows only. `WordRows` supplies rows with their labels to the word index of a large table. `told`
+reads turns with the turns around them for ranking.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +23,10 @@ from filrouge.core.protocols import Analyser, Numbers, Tx
 from filrouge.memories.models import TURN, Filters
 from filrouge.search.models import NEVER, Mark, Selection, WordRow
 
-# Words: the full-text index of turns and memories, told what to hold and asked what it holds.
-#
-# The index is the only copy of the analyser's tokens. A row says which analyser indexed it; its words are taken out
-# by reading them back from the index, never by computing them again, so nothing stays behind after an upgrade of the
-# analyser, of its stemmers or of Python. That reads the whole index once, however many rows go together.
+# The full-text index of turns and memories. It holds the only copy of the analyser's tokens, and each row records which
+# analyser version indexed it. Tokens are removed by reading them back from the index, never by computing them again, so
+# nothing is left behind after an upgrade of the analyser, its stemmers or Python. Each removal reads the whole index
+# once, regardless of how many rows are removed together.
 
 Owner = Literal["turn", "memory"]
 
@@ -33,20 +37,21 @@ _STALE: Mapping[Owner, str] = {"turn": "turns.stale", "memory": "memories.stale"
 _FRESH: Mapping[Owner, str] = {"turn": "turns.analysed", "memory": "memories.analysed"}
 _FREQUENCIES: Mapping[Owner, str] = {"turn": "turns.frequencies", "memory": "memories.frequencies"}
 _TOTALS: Mapping[Owner, str] = {"turn": "turns.totals", "memory": "memories.totals"}
-#: Secure deletion visits every segment of the index for every word: for more rows than this, merging them first pays.
+#: Secure deletion visits every segment of the index for every word; above this many rows, merging the segments first is
+#: faster.
 _FEW = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Totals:
-    """How much an index holds: rows with at least one token, and tokens."""
+    """The size of an index: rows with at least one token, and tokens."""
 
     rows: int
     tokens: int
 
     @property
     def mean(self) -> float:
-        """Tokens of an average row; 0 of an empty index."""
+        """Return the mean number of tokens per row; 0 for an empty index."""
         return self.tokens / self.rows if self.rows else 0.0
 
 
@@ -59,44 +64,44 @@ class Words:
         self._owner: Owner = owner
 
     def put(self, id_: str, text: str, tokens: str | None = None) -> None:
-        """Index a row that is not indexed, under the words of this text.
+        """Index a row that is not indexed yet, under the tokens of this text.
 
         Args:
-            tokens: what the analyser made of the text, where that was done before.
+            tokens: the token string of the text, if it was computed before.
         """
         tokens = self._analyser.tokens(text) if tokens is None else tokens
         if tokens:
             self._tx.run(_PUT[self._owner], {"id": id_, "tokens": tokens})
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Take rows out of the index, leaving no trace of their words; to be done before many rows are deleted."""
+        """Remove rows from the index with no trace of their tokens; call it before many rows are deleted."""
         if len(ids) > _FEW:
             self._tx.run(_MERGE[self._owner])
         self._tx.run(_REMOVE[self._owner], {"ids": json.dumps(list(ids))})
 
     def stale(self, limit: int) -> list[tuple[str, str]]:
-        """Rows that another analyser indexed, with the text they are found by, newest first."""
+        """Return rows indexed by another analyser version, with their searchable text, newest first."""
         rows = self._tx.all(_STALE[self._owner], {"version": self._analyser.version, "limit": limit})
         return [(row["id"], row["text"]) for row in rows]
 
     def renew(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Index rows again, as the present analyser would."""
+        """Reindex rows with the current analyser."""
         self.remove([id_ for id_, _ in rows])
         self.add(rows)
 
     def add(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Index rows that are not indexed, as the present analyser would."""
+        """Index rows that are not indexed yet with the current analyser."""
         for id_, text in rows:
             self.put(id_, text)
             self._tx.run(_FRESH[self._owner], {"id": id_, "version": self._analyser.version})
 
     def frequencies(self, forms: Sequence[str]) -> dict[str, int]:
-        """In how many rows, of whatever scope and state, each token occurs; those that occur nowhere are left out."""
+        """Return in how many rows, of any scope and state, each token occurs; tokens that occur nowhere are omitted."""
         rows = self._tx.all(_FREQUENCIES[self._owner], {"forms": json.dumps(list(forms))})
         return {row["term"]: int(row["doc"]) for row in rows}
 
     def totals(self) -> Totals:
-        """How much the index holds, at the price of one row."""
+        """Return the size of the index; reads a single row."""
         row = self._tx.one(_TOTALS[self._owner])
         # FTS5's record 1 (https://sqlite.org/fts5.html): the number of rows, then the tokens of each column.
         numbers = varints(row["block"]) if row else []
@@ -104,7 +109,7 @@ class Words:
 
 
 def varints(block: bytes) -> list[int]:
-    """SQLite's variable-length integers: seven bits a byte, high bits first, of at most nine bytes."""
+    """Decode SQLite's variable-length integers: seven bits per byte, high bits first, at most nine bytes."""
     numbers, value, length = list[int](), 0, 0
     for byte in block:
         length += 1
@@ -116,12 +121,10 @@ def varints(block: bytes) -> list[int]:
     return numbers
 
 
-# A share: the rows of one table that pass a filter, with the words of these rows alone.
-#
-# How rare a word is, how long a row usually is, how many rows there are: all of it is counted within the share. So a
-# filtered question is ranked as if nothing else were stored, and what an agent may not see cannot show through the
-# scores either. Counting costs a few microseconds a row of the share, which is why only narrowed questions pay for
-# it.
+# A share is the set of rows of one table that pass a filter. Word rarity, mean row length and row count are all
+# computed within the share. A filtered question is therefore ranked as if nothing else were stored, and rows that an
+# agent may not see cannot influence its scores. Counting costs a few microseconds per row of the share, so only
+# filtered questions do it.
 
 _ROWS: Mapping[Owner, str] = {"turn": "turns.share", "memory": "memories.share"}
 _MATCHING: Mapping[Owner, str] = {"turn": "turns.share_matching", "memory": "memories.share_matching"}
@@ -129,17 +132,17 @@ _COUNTS: Mapping[Owner, str] = {"turn": "turns.share_counts", "memory": "memorie
 _TEXTS: Mapping[Owner, str] = {"turn": "turns.searched", "memory": "memories.searched"}
 _LENGTHS: Mapping[Owner, str] = {"turn": "turns.share_lengths", "memory": "memories.share_lengths"}
 
-#: Rows that are analysed again rather than looked up in the index: some 50 µs each.
+#: Up to this many rows are tokenised again, at about 50 µs each, instead of being looked up in the index.
 _SHARES_FEW = 3000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a question looks.
+    """Where a question is searched.
 
     Attributes:
         project: the project to stay in; None with `everywhere` false means "outside every project".
-        user: whose own memories belong to every project.
+        user: the user whose own memories are searched in every project.
     """
 
     project: str | None
@@ -155,43 +158,43 @@ class Share:
         self._owner: Owner = owner
         rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], _parameters(place, filters))
         self._ids: dict[int, str] = {row["seq"]: row["id"] for row in rows}
-        #: Those that a vector index holds no longer.
+        #: Rows that a vector index no longer holds.
         self.ended: tuple[str, ...] = tuple(row["id"] for row in rows if row["ended"])
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return len(self._ids)
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """The ids of all its rows."""
+        """The ids of all rows."""
         return frozenset(self._ids.values())
 
     @property
     def numbers(self) -> Numbers:
-        """The places of all its rows in their table."""
+        """Return the row numbers of all rows."""
         return np.array(list(self._ids), dtype=np.int64)
 
     @cached_property
     def newest_first(self) -> list[str]:
-        """The ids in the order of their storing."""
+        """The ids, newest row first."""
         return [self._ids[seq] for seq in sorted(self._ids, reverse=True)]
 
     @cached_property
     def lengths(self) -> dict[str, int]:
-        """How many tokens each row is indexed under; rows without any are left out."""
+        """How many tokens each row is indexed under; rows without tokens are left out."""
         rows = self._tx.all(_LENGTHS[self._owner], {"seqs": self._seqs})
         return {self._ids[row["seq"]]: varints(row["sz"])[0] for row in rows}
 
     def matching(self, match: str) -> list[str]:
-        """The rows that match an FTS5 expression, in no order."""
+        """Return the rows that match an FTS5 expression, in no particular order."""
         rows = self._tx.all(_MATCHING[self._owner], {"match": match, "seqs": self._seqs})
         return [self._ids[row["seq"]] for row in rows]
 
     def counts(self, forms: Sequence[str], matching: Sequence[str], analyser: Analyser) -> dict[str, dict[str, int]]:
-        """How often each token occurs in each of the rows that match; rows with none of them are left out.
+        """Return how often each form occurs in each matching row; rows without any of them are left out.
 
-        Few rows are read again, since the index would walk through every place where a frequent word stands.
+        A small number of rows is tokenised again, because the index would read every position of a frequent word.
         """
         if len(matching) <= _SHARES_FEW:
             found = dict[str, dict[str, int]]()
@@ -212,7 +215,7 @@ class Share:
 
 
 def passes_none(owner: Owner, filters: Filters) -> bool:
-    """True where the filter is about the other table."""
+    """Return True if the filter applies to the other table only."""
     if owner == "memory":
         return filters.role is not None
     return bool(filters.kinds) and TURN not in filters.kinds
@@ -241,10 +244,9 @@ def _text(at: datetime | None) -> str | None:
     return to_text(at) if at else None
 
 
-# What a word index is made from and asked for: rows with their labels, what changed, and what it does not hold yet.
-#
-# A row's labels say everything that a question may be narrowed by, so that the index can narrow by itself. The labels
-# of turns never change; what becomes of a memory stands in the journal, by which an index follows.
+# Rows as a word index sees them: with labels, changes since a mark, and rows it does not hold yet. The labels cover
+# every condition that the index filters by itself. The labels of turns never change. State changes of memories are
+# recorded in the journal, which the index follows.
 
 _NEWEST: Final[Mapping[Owner, str]] = {"turn": "turns.last", "memory": "memories.last"}
 _BEHIND: Final[Mapping[Owner, str]] = {"turn": "turns.numbered", "memory": "memories.numbered"}
@@ -261,7 +263,7 @@ _IDS: Final[Mapping[Owner, str]] = {"turn": "turns.ids", "memory": "memories.ids
 _PASSING: Final[Mapping[Owner, str]] = {"turn": "turns.labelled", "memory": "memories.labelled"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TRUSTS: Final = range(4)
-#: What a memory may have become that was believed once.
+#: States of a memory that was valid at some time.
 _BELIEVED: Final = ("live", "superseded", "binned")
 
 
@@ -273,49 +275,49 @@ class WordRows:
         self._owner: Owner = owner
 
     def newest(self) -> Mark:
-        """The last row and the last change there are; taken before the rows are read, it is never ahead of them."""
+        """Return the last row and the last change; read it before the rows, so that it is never ahead of them."""
         return Mark(row=self._number(_NEWEST[self._owner]), change=self._number("journal.newest"))
 
     def behind(self, number: int, limit: int, analyser: Analyser) -> list[WordRow]:
-        """The next rows behind one."""
+        """Return the next `limit` rows after this row number."""
         rows = self._tx.all(_BEHIND[self._owner], {"after": number, "limit": limit})
         return [self._row(row, analyser) for row in rows]
 
     def again(self, numbers: Collection[int], analyser: Analyser) -> list[WordRow]:
-        """These rows as they are now; those that are gone are left out."""
+        """Return the current version of these rows; deleted rows are left out."""
         if self._owner == "turn" or not numbers:
             return []
         rows = self._tx.all("memories.numbered_again", {"seqs": json.dumps(list(numbers))})
         return [self._row(row, analyser) for row in rows]
 
     def changed(self, after: int, until: int) -> frozenset[int]:
-        """The rows whose labels may be others since these entries of the journal."""
+        """Return the rows whose labels may have changed in this range of journal entries."""
         if self._owner == "turn" or until <= after:
             return frozenset()
         ids = [row["memory_id"] for row in self._tx.all("journal.behind", {"after": after, "until": until})]
         return frozenset(row["seq"] for row in self._tx.all("memories.numbers", {"ids": json.dumps(ids)}))
 
     def matching_behind(self, match: str, number: int) -> list[int]:
-        """The rows behind one that match an FTS5 expression."""
+        """Return the rows after this row number that match an FTS5 expression."""
         return [row["seq"] for row in self._tx.all(_WORD_ROWS_MATCHING[self._owner], {"match": match, "after": number})]
 
     def texts(self, numbers: Collection[int]) -> dict[int, str]:
-        """What these rows are found by."""
+        """Return the searchable texts of these rows."""
         rows = self._tx.all(_WORD_ROWS_TEXTS[self._owner], {"seqs": json.dumps(list(numbers))})
         return {row["seq"]: row["text"] for row in rows}
 
     def ids(self, numbers: Collection[int]) -> dict[int, str]:
-        """The ids of these rows; those that are gone are left out."""
+        """Return the ids of these rows; deleted rows are left out."""
         rows = self._tx.all(_IDS[self._owner], {"seqs": json.dumps(list(numbers))})
         return {row["seq"]: row["id"] for row in rows}
 
     def passing(self, ids: Collection[str], selection: Selection) -> dict[str, int]:
-        """Which of these rows a selection has, as they are now, with their numbers."""
+        """Return the current rows with these ids that pass a selection, with their row numbers."""
         rows = self._tx.all(_PASSING[self._owner], {"ids": json.dumps(list(ids))})
         return {row["id"]: row["seq"] for row in rows if passes(row, selection)}
 
     def fresh(self, number: int, changed: Collection[int], selection: Selection) -> dict[int, str]:
-        """The rows of a selection that lie behind one or were changed, as they are now, with their ids."""
+        """Return the ids of current rows that pass a selection and are new since `number` or changed, by row number."""
         asked = {"after": number, "seqs": json.dumps(list(changed))}
         rows = self._tx.all(_WORD_ROWS_FRESH[self._owner], asked)
         return {row["seq"]: row["id"] for row in rows if passes(row, selection)}
@@ -331,7 +333,7 @@ class WordRows:
 
 
 def selection(owner: Owner, place: Place, filters: Filters) -> Selection | None:
-    """What passes a filter within a place; None where nothing of this table can."""
+    """Return the selection for a filter within a place; None if no row of this table can pass."""
     if passes_none(owner, filters):
         return None
     first, until, moment = _micro(filters.since), _micro(filters.until), _micro(filters.as_of)
@@ -361,7 +363,7 @@ def _named(filters: Filters) -> list[frozenset[str]]:
 
 
 def passes(row: Mapping[str, Any], wanted: Selection) -> bool:
-    """True if the selection has a row with these columns."""
+    """Return True if a row with these columns passes the selection."""
     own = _labels(*(row.get(column) for column in _COLUMNS))
     if row["seq"] in wanted.without or any(own.isdisjoint(labels) for labels in wanted.labels):
         return False
@@ -376,7 +378,7 @@ def passes(row: Mapping[str, Any], wanted: Selection) -> bool:
     )
 
 
-#: What rows are labelled with, in the order of `_labels`.
+#: The columns that labels are made of, in the order of `_labels`.
 _COLUMNS: Final = ("scope", "user_id", "project_id", "agent", "channel", "trust", "role", "kind", "state")
 
 
@@ -396,7 +398,7 @@ def _micro(at: datetime | None) -> int | None:
     return None if at is None else (at - _EPOCH) // timedelta(microseconds=1)
 
 
-# Turns and those said beside them: what ranking reads of them, and nothing more.
+# Turns and their neighbours, with only the columns that ranking reads.
 
 Row = Mapping[str, Any]
 
@@ -406,9 +408,9 @@ class Told:
     """Turns in the order they were stored.
 
     Attributes:
-        rows: the columns of `turns.told`.
-        before: for each the place of the turn said before it in the same session and project; -1 where that is not
-            among them, or nothing was said before.
+        rows: the columns of the query `turns.told`.
+        before: for each turn the index of the turn before it in the same session and project; -1 if there is none or it
+            is not among `rows`.
     """
 
     rows: Sequence[Row]
@@ -416,13 +418,13 @@ class Told:
 
 
 def told(tx: Tx, ids: Collection[str], reach: int, holds: Callable[[Row], bool]) -> Told:
-    """The turns of these ids, with up to `reach` turns before and after each.
+    """Return the turns with these ids, with up to `reach` turns before and after each.
 
     Args:
-        holds: what does not pass is left out, and is no neighbour either.
+        holds: a turn for which this returns False is left out, and is not used as a neighbour either.
     """
     wanted, before = set[int](), dict[int, int]()
-    # Of turns that are asked for alone it is known, too, which stand side by side.
+    # With a reach of 0, neighbours are still read to find which of the requested turns are adjacent.
     for row in tx.all("turns.beside", {"ids": json.dumps(list(ids)), "reach": max(1, reach)}):
         own = () if row["role"] == "tool" else (row["seq"],)
         said: list[int] = [*json.loads(row["earlier"]), *own, *json.loads(row["later"])]

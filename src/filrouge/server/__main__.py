@@ -1,9 +1,9 @@
-"""The daemon's main: the home's lock first, then everything that takes long to import.
+"""The daemon's entry point: acquires the home's lock, then imports the rest of the daemon.
 
-    python -m filrouge.server      (FILROUGE_HOME says for which home)
+    python -m filrouge.server      (FILROUGE_HOME names the home)
 
-Exit codes are those of the error tree; a second daemon for the same home ends with 5 and harms nothing. Until the lock
-is held only light modules are imported, so that a process that is not needed costs next to nothing.
+Exit codes are those of the error classes; a second daemon for the same home exits with 5 and has no side effects. Only
+small modules are imported before the lock is held, so that a redundant process costs almost nothing.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from filrouge.daemon.client import SENT_FOR, SUCCESSOR, is_absent
 from filrouge.daemon.process import coming_up, leave_word, only_one
 from filrouge.daemon.reply import is_newer
 
-#: Whoever looks whether the lock is held has it for an instant.
+#: Wait this long for the lock, because a process that only checks it holds it for an instant.
 _GLANCE_SECONDS = 0.2
-#: A daemon that is leaving ends itself after 25 seconds at the latest.
+#: Wait this long for a daemon that is stopping; it ends itself after 25 seconds at the latest.
 _TAKE_OVER_SECONDS = 30.0
-#: A thread that computes lets others go on so often: an answer passes through several, and would wait 5 ms at each.
+#: Thread switch interval. An answer passes through several threads and would wait 5 ms at each with the default.
 _SWITCH_SECONDS = 0.0005
 
 
 def main() -> int:
-    """Run until asked to leave; returns the exit code."""
+    """Run until asked to stop, and return the exit code."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    os.umask(0o077)  # whoever started it: a log that is rotated in a month is for this user alone, too
+    os.umask(0o077)  # for every way of starting: a log file that is rotated later must stay private, too
     home = home_directory()
     sent_for, successor = SENT_FOR in sys.argv, SUCCESSOR in sys.argv
     if sent_for and starting.inherited(home) is None:
-        return 0  # nobody was elected to start it
+        return 0  # no process was elected to start this daemon
     superseded = _is_replaced if successor else _is_served
     patience = _TAKE_OVER_SECONDS if sent_for or successor else _GLANCE_SECONDS
     try:
@@ -64,16 +64,16 @@ def main() -> int:
 
 
 def _loaded() -> ModuleType:
-    """The part of the daemon that takes long to import.
+    """Import and return the large part of the daemon.
 
     Raises:
         FilrougeError: it cannot be imported.
     """
-    gc.disable()  # what is imported stays: looking through it again and again takes a sixth of the time
+    gc.disable()  # imported objects stay alive; collecting garbage meanwhile takes a sixth of the import time
     try:
         return importlib.import_module("filrouge.server.serving")
     except ImportError as error:
-        from filrouge.core.installation import reinstall  # looks at installed packages, which takes a start too long
+        from filrouge.core.installation import reinstall  # slow: it scans installed packages
 
         raise FilrougeError(
             f"The daemon cannot be loaded: {error}.", remedy=f"Reinstall it: `{reinstall('filrouge')}`."
@@ -88,7 +88,7 @@ def _is_served(home: str) -> bool:
 
 
 def _is_replaced(home: str) -> bool:
-    """Whether the daemon that listens is not an older one any more."""
+    """Return whether the running daemon has this version or a newer one."""
     try:
         with open(inside(home, RUNTIME), encoding="utf-8") as file:
             version = str(json.load(file)["version"])

@@ -1,9 +1,9 @@
-"""Anthropic's memory tool for a program that uses the `anthropic` SDK: its files are notes in Filrouge.
+"""Anthropic's memory tool for programs that use the `anthropic` SDK; its files are notes in Filrouge.
 
     client.beta.messages.tool_runner(model=..., messages=[...], tools=[filrouge.AnthropicMemoryTool()], ...)
 
-The SDK's runner calls it with the commands that the model writes; each is one request to the daemon, and what the
-daemon refuses is an error that the model reads. This module loads the SDK, which is an extra (`filrouge[llm]`).
+The SDK's runner calls the tool with the model's commands. Each command is one request to the daemon; a refusal becomes
+an error that the model reads. This module imports the SDK, which is an optional extra (`filrouge[llm]`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SECONDS: Final = 30.0
 
 
 class AnthropicMemoryTool(BetaAbstractMemoryTool):
-    """The memory tool, kept by the daemon of a home, or by the one that `FILROUGE_URL` names.
+    """The memory tool, backed by the daemon of a home or by the one that `FILROUGE_URL` names.
 
     Args:
         home: the home directory; None = `FILROUGE_HOME` or its default.
-        project: the names of the project whose files are meant; none = the files outside every project.
-        environ: in the place of this process's environment.
+        project: names of the project whose files are used; empty = the files outside every project.
+        environ: environment variables to use instead of the process's own.
     """
 
     def __init__(
@@ -48,35 +48,35 @@ class AnthropicMemoryTool(BetaAbstractMemoryTool):
         self._project = list(project)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with line numbers, or a directory."""
+        """Show a file with line numbers, or list a directory."""
         return self._done(command)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Write a new file."""
+        """Create a file."""
         return self._done(command)
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that a file has once."""
+        """Replace a text that occurs exactly once in a file."""
         return self._done(command)
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Put lines behind a line."""
+        """Insert lines after a line."""
         return self._done(command)
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Put a file, or all of a directory, into the bin."""
+        """Move a file, or everything in a directory, to the bin."""
         return self._done(command)
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Give a file or a directory another path."""
+        """Change the path of a file or a directory."""
         return self._done(command)
 
     def _done(self, command: BaseModel) -> str:
-        """What the daemon says to a command.
+        """Send a command and return the daemon's text.
 
         Raises:
-            ToolError: it refuses; the text is for the model.
-            DaemonUnavailable: there is none, and none can be started.
+            ToolError: the daemon refuses the command; the text is for the model.
+            DaemonUnavailable: no daemon runs, and none can be started.
         """
         body: dict[str, Any] = {**command.to_dict(), "project": self._project}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         try:

@@ -1,8 +1,8 @@
-"""The HTTP surface: FastAPI over the verbs of `app`. No route thinks; each asks one verb and gives its answer.
+"""The FastAPI application: routes, middleware and error handlers.
 
-Every request passes the door first (`server.auth`), which lets in this user's processes over the unix socket and
-whoever holds a token over TCP. Every answer names the version that gave it, so that client and daemon can settle which
-of them is newer. Errors are problem documents (RFC 9457) with the remedy.
+Routes translate between HTTP and the services; the services make the decisions. Every request to the application
+first passes `server.auth`. Every response carries the daemon's version, so that client and daemon can detect which of
+them is newer. Errors are problem documents (RFC 9457) with a remedy.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from filrouge.server.validation import legible, whole_ids
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
 
-#: FastAPI hands requests to OpenTelemetry where the environment or the program around it has set that up; a FastAPI
-#: that does not know the parameter passes it over.
+#: FastAPI passes requests to OpenTelemetry if the environment or the host program has set it up; a FastAPI version
+#: without the parameter ignores it.
 _NO_TELEMETRY: Final[TelemetryConfig] = {
     "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
 }  # fmt: skip
 _REMEDY = "See the API reference, or GET /openapi.json."
 
 
-#: What hooks ask right after a start is imported with it; of everything else, the module below `filrouge.server` and
-#: the beginnings of its paths. Where paths overlap, the first route that matches answers.
+#: Routers that hooks need right after a start are imported here. Every other router is given as its module below
+#: `filrouge.server` and its path prefixes. Where prefixes overlap, the first route that matches answers.
 ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
     *context.ROUTERS,
     daemon.router,
@@ -75,24 +75,24 @@ ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
 
 
 class _Application(FastAPI):
-    """FastAPI behind the door, which stands outside of everything that is added to it."""
+    """FastAPI with the admission middleware outside all other middleware."""
 
     def build_middleware_stack(self) -> ASGIApp:
         guard(self.router.routes)
         return Door(CutBodies(super().build_middleware_stack()), self.state.running.parts, self.state.keys)
 
     def openapi(self) -> dict[str, Any]:
-        """The document of all routes, made once."""
+        """Return the OpenAPI document of all routes, built once."""
         self.openapi_schema = self.openapi_schema or described(self)
         return self.openapi_schema
 
 
 def create_app(running: Running, leave: Callable[[], None], listening: Listening | None = None) -> FastAPI:
-    """The application over a running Filrouge.
+    """Return the application for a running Filrouge.
 
     Args:
-        leave: asks its process to end.
-        listening: where TCP is listened on, for whoever asks.
+        leave: asks the process to stop.
+        listening: where the daemon listens on TCP; routes report it.
     """
     needed = [Depends(permitted), Depends(legible), Depends(whole_ids)]
     app = _Application(
@@ -139,7 +139,7 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _no_route(request: Request, error: Exception) -> JSONResponse:
-    """A refusal of the framework itself: no such path or method, a body that is no JSON."""
+    """Answer an error of the framework itself: an unknown path, a wrong method, a body that is not JSON."""
     if not isinstance(error, HTTPException):
         raise error
     status = HTTPStatus(error.status_code)
@@ -156,6 +156,6 @@ async def _no_route(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _stumbled(request: Request, _: Exception) -> JSONResponse:
-    """Whatever nobody foresaw is in the log; the client still reads a document and knows who answered."""
+    """Answer an unexpected error, which is in the log, with a problem document."""
     what = f"The daemon stumbled over {request.method} {request.url.path}; its log says how."
     return refused(FilrougeError(what))

@@ -1,4 +1,13 @@
-"""Who may ask: scopes, tokens, where a request comes from, and the door that every request passes first."""
+"""Authentication and admission: scopes, tokens, host and origin checks, rate limits and body limits.
+
+`Door` is the outermost ASGI middleware. It wraps the whole application, including error handlers and mounted
+applications, so every request passes it before anything reads its body or matches a route.
+
+A connection on the Unix socket has full access, because the kernel identified the user when the connection was made
+(`server.protocols`). A TCP request must be addressed to this daemon, must not come from a foreign page, and must carry
+a token or a browser session; only `GET /health` and login links need neither. The address of the accepting socket
+decides which case applies; a header cannot forge it.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +44,10 @@ from filrouge.runtime.services import Parts
 from filrouge.server.problems import refuse
 from filrouge.server.responses import settled
 
-# What a caller must be allowed to do to reach a route: read, write or admin, each holding the one before.
+# Scopes: read, write and admin. Each scope includes the one before it.
 #
-# A GET reads and everything else writes, unless the route says otherwise: a question that is asked by POST only
-# reads, and what decides about the daemon, its settings, its keys or its bytes is for the administrator.
+# By default a GET needs `read` and every other method needs `write`. A route can declare another scope: a POST that
+# only queries needs `read`; routes that control the daemon, its settings, its keys or its files need `admin`.
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
@@ -48,7 +57,7 @@ _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
 def needs(scope: Scope) -> Callable[[_Endpoint], _Endpoint]:
-    """Mark an endpoint with what its callers must be allowed; written below the route's own decorator."""
+    """Return a decorator that sets the scope an endpoint requires; put it below the route decorator."""
 
     def marked(endpoint: _Endpoint) -> _Endpoint:
         setattr(endpoint, _MARK, scope)
@@ -58,22 +67,22 @@ def needs(scope: Scope) -> Callable[[_Endpoint], _Endpoint]:
 
 
 def needed(endpoint: Callable[..., Any], method: str) -> Scope:
-    """What the callers of an endpoint must be allowed."""
+    """Return the scope that an endpoint requires for a method."""
     found: Scope | None = getattr(endpoint, _MARK, None)
     return found or ("read" if method in ("GET", "HEAD") else "write")
 
 
 def allows(held: Scope, scope: Scope) -> bool:
-    """Whether who holds one scope may do what needs another."""
+    """Return whether the held scope includes the required scope."""
     return SCOPES.index(held) >= SCOPES.index(scope)
 
 
-# Where a request says it goes and comes from: the guard against web pages, which reach every port of this machine.
+# Host and origin checks: the guard against web pages, which can reach every port of this machine.
 #
-# A page of another site can point its own name at 127.0.0.1, and a page on another local port is of the same site as
-# we are, so neither an address nor a SameSite cookie tells them from us. Their headers do: a browser writes Host,
-# Origin and Sec-Fetch-Site itself. Whatever is not literally one of our own names, in the one spelling that browsers
-# use, is refused; and a browser's request is taken only from our own pages or from the address bar. There is no CORS.
+# A page of another site can point its own name at 127.0.0.1, and a page on another local port counts as the same site,
+# so neither the address nor a SameSite cookie is enough. The browser itself writes Host, Origin and Sec-Fetch-Site.
+# Only an exact match with one of the daemon's own names, in the spelling browsers use, is accepted. A browser request
+# must come from the daemon's own pages or from the address bar. CORS is not supported.
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
@@ -81,18 +90,18 @@ _USUAL = {"http": 80, "https": 443}
 
 
 def header(scope: HttpScope, name: bytes) -> list[str]:
-    """Every value of a header."""
+    """Return every value of a header."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
 def checked_host(scope: HttpScope, named: Collection[str]) -> str:
-    """The host that a request is addressed to, which is ours.
+    """Return the request's Host header after checking that it names this daemon.
 
     Args:
-        named: hosts beside those of the loopback, as `HOST` or `HOST:PORT`.
+        named: hosts other than the loopback names, as `HOST` or `HOST:PORT`.
 
     Raises:
-        Misdirected: there is none, or several, or it is another's.
+        Misdirected: the Host header is missing, repeated or names another host, or the path is not absolute.
     """
     given = header(scope, b"host")
     if len(given) != 1 or not scope["path"].startswith("/"):
@@ -103,10 +112,10 @@ def checked_host(scope: HttpScope, named: Collection[str]) -> str:
 
 
 def check_origin(scope: HttpScope, host: str, named: Collection[str]) -> None:
-    """Hold what a browser says of where a request comes from against the host it goes to.
+    """Check the Origin and Sec-Fetch-Site headers against the host that the request is addressed to.
 
     Raises:
-        Forbidden: it comes from a page that is not ours.
+        Forbidden: the request comes from a foreign page.
     """
     origins, sites = header(scope, b"origin"), header(scope, b"sec-fetch-site")
     if any(origin not in _origins(scope, host, named) for origin in origins) or len(origins) > 1:
@@ -117,10 +126,10 @@ def check_origin(scope: HttpScope, host: str, named: Collection[str]) -> None:
 
 
 def check_cookie(scope: HttpScope) -> None:
-    """A cookie counts only where the browser vouches that the request is from our own page, or from its user.
+    """Check that a request with a session cookie comes from the daemon's own page or from its user.
 
     Raises:
-        Unauthorized: nothing says so.
+        Unauthorized: no browser header confirms it.
     """
     said = set(header(scope, b"sec-fetch-site"))
     looks = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
@@ -129,21 +138,21 @@ def check_cookie(scope: HttpScope) -> None:
 
 
 def _ours(scope: HttpScope, names: Collection[str]) -> set[str]:
-    """Those names with our port, and without where it is the scheme's own."""
+    """Return the names with the daemon's port, and also without it where it is the scheme's default port."""
     port, scheme = scope["server"][1], _SCHEMES[scope["scheme"]]
     bare = set(names) if port == _USUAL[scheme] else set[str]()
     return bare | {f"{name}:{port}" for name in names}
 
 
 def _origins(scope: HttpScope, host: str, named: Collection[str]) -> set[str]:
-    """The origins of our own pages. Behind a proxy with a name of ours they are https, whatever we speak."""
+    """Return the accepted origins. Behind a proxy with an allowed name, https is accepted for a plain-http daemon."""
     own = f"{_SCHEMES[scope['scheme']]}://{host}"
     return {own, f"https://{host}"} if host in named or host in _ours(scope, named) else {own}
 
 
-# Who holds what: secrets checked against the store, and remembered for some seconds so that a check costs nothing.
+# Token verification: a verified token is cached for a few seconds, so that a repeated check needs no query.
 #
-# Revoking forgets them at once. When a token was used last is noted once a minute, behind the answer.
+# Revoking a token clears the cache. The time of last use is written at most once a minute, in the background.
 
 _REMEMBERED_SECONDS = 5.0
 _NOTED_EVERY = timedelta(minutes=1)
@@ -152,7 +161,7 @@ _LONGEST_SECRET = 200
 
 
 class Keys:
-    """The tokens of one daemon, as its door knows them."""
+    """Verifies the tokens and sessions of one daemon, with a short-lived cache."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -161,10 +170,10 @@ class Keys:
         self._revoked = 0
 
     async def verified(self, secret: str, kind: TokenKind) -> Token:
-        """The token of that kind with that secret.
+        """Return the token of this kind with this secret.
 
         Raises:
-            Unauthorized: there is none that holds.
+            Unauthorized: no valid token has this secret.
         """
         token = await self._found(secret) if len(secret) <= _LONGEST_SECRET else None
         if token is None or token.kind != kind or not token.holds(self._parts.clock.now()):
@@ -173,15 +182,15 @@ class Keys:
         return token
 
     async def holds(self, id_: str) -> bool:
-        """Whether the token or session with that id still lets its holder in; what ends later asks again."""
+        """Return whether the token or session with this id is still valid; reads the database, not the cache."""
         try:
             token = await settled(self._parts.readers.submit(lambda tx: Tokens(tx).get(id_)))
-        except NotFound:  # a session that ended long ago is dropped
+        except NotFound:  # sessions that ended long ago are deleted
             return False
         return token.holds(self._parts.clock.now())
 
     def forget(self) -> None:
-        """Look everything up again: something was revoked."""
+        """Clear the cache after a revocation."""
         self._revoked += 1
         self._known.clear()
 
@@ -192,7 +201,7 @@ class Keys:
             return known
         revoked = self._revoked
         token = await settled(self._parts.readers.submit(lambda tx: Tokens(tx).find(key)))
-        if token is not None and revoked == self._revoked:  # what was read before a revocation is not remembered
+        if token is not None and revoked == self._revoked:  # do not cache what was read before a revocation
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
             self._known[key] = (now + _REMEMBERED_SECONDS, token)
@@ -204,14 +213,14 @@ class Keys:
         if last is not None and now - last < _NOTED_EVERY:
             return
         self._noted[token.id] = now
-        with suppress(Busy):  # it is stopping
+        with suppress(Busy):  # the daemon is stopping
             self._parts.writer.submit(lambda tx: Tokens(tx).touch(token.id, now))
 
 
 class Pace:
-    """How fast large bodies are read, those of all requests together: what is busy with one must answer others, too.
+    """Limits how fast the bodies of all requests together are read, so that a large body does not block others.
 
-    The first megabyte comes at once.
+    The first megabyte is not delayed.
     """
 
     _BYTES_A_SECOND = 2_500_000.0
@@ -222,7 +231,7 @@ class Pace:
         self._at = time.monotonic()
 
     async def take(self, size: int) -> None:
-        """Wait until so many bytes may be read."""
+        """Wait until `size` more bytes may be read."""
         now = time.monotonic()
         self._left = min(self._AT_ONCE, self._left + (now - self._at) * self._BYTES_A_SECOND) - size
         self._at = now
@@ -231,7 +240,7 @@ class Pace:
 
 
 class Rates:
-    """So many requests a second for each token; a second's worth may come at once."""
+    """Limits requests per second for each token; bursts of up to one second's quota are allowed."""
 
     def __init__(self, per_second: int) -> None:
         self._rate = float(per_second)
@@ -241,7 +250,7 @@ class Rates:
         """Count one request.
 
         Raises:
-            TooMany: there were too many.
+            TooMany: the token is over its rate.
         """
         now = time.monotonic()
         left, at = self._left.get(who, (self._rate, now))
@@ -251,22 +260,15 @@ class Rates:
             raise TooMany(f"More than {self._rate:.0f} requests came in a second.")
 
 
-# The door: what every request passes first, before anything reads its body or looks for its route.
-#
-# It stands around the whole application, error handlers and mounted applications included. Whoever comes over the
-# unix socket is this user, because the kernel said so when the connection was made (`server.protocols`), and may do
-# everything. Over TCP a request must be addressed to us, must not come from somebody else's page, and must carry a
-# token or a browser's session; only `GET /health` and a login link need none. Which of the two it is tells the
-# address of the socket that accepted the connection, which no header can forge.
-
+# The admission middleware.
 ACCESS: Final = "filrouge.access"
-#: Of a length in bytes; Python reads no number of thousands of digits.
+#: Maximum digits of a Content-Length; Python refuses to parse a number of thousands of digits.
 _DIGITS: Final = 18
 VERSION_HEADER: Final = "X-Filrouge-Version"
 LOGIN: Final = "/login/"
 HEALTH: Final = "/health"
 _SIGNED: Final = (VERSION_HEADER.lower().encode(), __version__.encode())
-#: On everything that a browser may get: nothing of it is for another origin, nor to be taken for what it is not.
+#: Headers of every TCP response: no use by another origin, no framing, no MIME sniffing, no caching.
 _GUARDS: Final = {
     b"x-content-type-options": b"nosniff",
     b"cross-origin-resource-policy": b"same-origin",
@@ -278,10 +280,10 @@ _GUARDS: Final = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """What the caller may do, and by what right.
+    """What the caller may do, and how they authenticated.
 
     Attributes:
-        who: the id of a token or session; empty on the socket and where none is needed.
+        who: the id of the token or session; empty on the Unix socket and where no token is needed.
     """
 
     scope: Scope
@@ -290,12 +292,12 @@ class Access:
 
 
 def cookie_name(port: int) -> str:
-    """The cookie of a daemon: a browser keeps those of all ports of a host together."""
+    """Return the cookie name of a daemon; a browser shares cookies between all ports of a host."""
     return f"filrouge_{port}"
 
 
 def settings_of(parts: Parts) -> Settings:
-    """The settings that hold; where they cannot be read, the defaults, which are the safe ones."""
+    """Return the effective settings; if they cannot be read, the defaults, which are the safe ones."""
     try:
         return parts.readers.submit(lambda tx: parts.effective(tx).settings).result()
     except BadConfig:
@@ -303,7 +305,7 @@ def settings_of(parts: Parts) -> Settings:
 
 
 class Door:
-    """The outermost layer of the application."""
+    """The outermost ASGI middleware: authenticates each request, then limits its rate and its body size."""
 
     def __init__(self, app: ASGIApp, parts: Parts, keys: Keys) -> None:
         settings = settings_of(parts)
@@ -317,7 +319,7 @@ class Door:
         self._largest = int(settings.limit_body_mb * 1_000_000)
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
-        """Let a request in, or refuse it."""
+        """Admit a request or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -340,7 +342,7 @@ class Door:
             await self._app(scope, receive, answer)
 
     def _counted(self, scope: HttpScope, send: Send) -> Send:
-        """What is answered is counted by the path as its route declares it: no label of a metric holds an id."""
+        """Count responses by the path that the route declares, so that no metric label contains an id."""
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -374,7 +376,7 @@ class Door:
         return Access(scope=token.scope, by="session", who=token.id)
 
     def _weigh(self, scope: HttpScope) -> None:
-        """Refuse what says itself that it is too large, or says nothing one could weigh."""
+        """Refuse a request whose Content-Length is too large or is not a number."""
         for length in header(scope, b"content-length"):
             if not length.isdecimal():
                 raise BadInput("The Content-Length is no number.", remedy="Send the length of the body in bytes.")
@@ -383,7 +385,7 @@ class Door:
 
 
 class _Weighed:
-    """One request whose body is weighed as it comes; one that grows too large is answered and read no further."""
+    """One request whose body size is counted as it arrives; a body over the limit is refused and read no further."""
 
     def __init__(self, app: ASGIApp, largest: int, pace: Pace, scope: HttpScope, receive: Receive, send: Send) -> None:
         self._app = app
@@ -394,7 +396,7 @@ class _Weighed:
         self._answered: Literal["no", "by the route", "by us"] = "no"
 
     async def run(self) -> None:
-        """Serve it."""
+        """Run the application for this request."""
         await self._app(self._scope, self._take, self._say)
 
     async def _take(self) -> Message:
@@ -410,16 +412,16 @@ class _Weighed:
         return {"type": "http.disconnect"}
 
     async def _say(self, message: Message) -> None:
-        if self._answered != "by us":  # whatever the route makes of a body that breaks off, the client has its answer
+        if self._answered != "by us":  # the client already has the refusal; drop what the route still sends
             self._answered = "by the route"
             await self._send(message)
 
 
 def permitted(connection: HTTPConnection) -> None:
-    """The dependency of every route: who came in may do this.
+    """Check that the caller's scope is enough for the route; a dependency of every route.
 
     Raises:
-        Forbidden: their token does not reach so far.
+        Forbidden: the token's scope is too small.
     """
     scope = connection.scope
     need = needed(scope["endpoint"], scope.get("method", "GET"))
@@ -430,8 +432,9 @@ def permitted(connection: HTTPConnection) -> None:
 
 
 def guard(routes: Sequence[BaseRoute]) -> None:
-    """Set a guard before what dependencies do not reach: mounted applications, which need `write` unless they are
-    marked otherwise, and bare routes.
+    """Wrap the routes that dependencies do not reach: bare routes and mounted applications.
+
+    A mounted application needs `write` unless it is marked otherwise.
     """
     for route in routes:
         if isinstance(route, Mount | Route | WebSocketRoute) and not isinstance(route.app, _Guarded):
@@ -467,7 +470,7 @@ def _too_large(largest: int) -> TooLarge:
 
 
 def _needs_no_token(scope: HttpScope) -> bool:
-    """True for the question whether it is well, and for a login link, whose own secret its route looks at."""
+    """Return whether the request is the health check or a login link, whose route checks its own secret."""
     if scope["type"] != "http" or scope["method"] != "GET":
         return False
     path: str = scope["path"]
@@ -475,10 +478,12 @@ def _needs_no_token(scope: HttpScope) -> bool:
 
 
 def _secret(scope: HttpScope) -> str:
-    """The token that a program sent; empty for none. A key in a query is no key: it would be in logs and histories.
+    """Return the token that a program sent; empty if none.
+
+    A key in the query string is ignored, because it would end up in logs and browser histories.
 
     Raises:
-        Unauthorized: there are several, or it is no bearer token.
+        Unauthorized: there is more than one token, or it is not a bearer token.
     """
     given = [*header(scope, b"authorization"), *header(scope, b"x-api-key")]
     if len(given) > 1:
@@ -497,7 +502,7 @@ def _cookie(scope: HttpScope, name: str) -> str:
 
 
 def signing(send: Send, more: Sequence[tuple[bytes, bytes]]) -> Send:
-    """Every answer names the version that gave it."""
+    """Wrap `send` so that every response carries the version header and the given headers."""
 
     async def signed(message: Message) -> None:
         if message["type"].endswith("response.start") or message["type"] == "websocket.accept":

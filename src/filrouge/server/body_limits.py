@@ -1,9 +1,10 @@
-"""Large bodies are cut while they come in, so that one request never takes a multiple of its size in memory.
+"""Cuts large request bodies while they arrive.
 
-On the routes that take events and messages a body is passed on as it arrives, with the end of very long strings left
-out, and what is beyond the number of values that one event may have. A little more is kept than an event may hold, so
-the exact limits, and the redaction of what lies across them, are those of `capture.cutting`. A mark in the place of
-what went says how much it was. Other routes have limits of their own, and refuse.
+A request therefore never needs a multiple of its size in memory. On the routes for events and messages, a body is
+passed on as it arrives, without the ends of very long strings and without values beyond the maximum for one event. A
+little more is kept than an event may contain: the exact limits, and the redaction of text that crosses them, are in
+`capture.cutting`. A mark replaces the dropped text and states how much was dropped. Other routes have their own limits
+and refuse larger bodies.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MARGIN, MOST_VALUES, cut_mark
 
-#: Characters that are passed on of a string, and of all strings of an item; and values of an item.
+#: Characters kept of one string and of all strings of one item; and values kept of one item.
 KEPT: Final = LONGEST_TEXT + 2 * MARGIN
 KEPT_OF_ITEM: Final = LARGEST_EVENT + 4 * MARGIN
 KEPT_VALUES: Final = 2 * MOST_VALUES
-#: A body of so many bytes is passed on as it is.
+#: A body of at most this many bytes is passed on unchanged.
 SMALL: Final = 500_000
 #: Routes whose bodies are a list of events or messages.
 _EVENTS: Final = ("/hooks/events", "/memory/turns", "/memory/extract")
-#: Of a string that comes when an item has no room left; names and numbers are shorter.
+#: Characters kept of a string when its item has no room left; names and numbers are shorter.
 _SHORT: Final = 1_000
 
-#: A possessive group would say the same; Python 3.11.2 matches it wrongly.
+#: A possessive group would be equivalent, but Python 3.11.2 matches it wrongly.
 _INSIDE: Final = re.compile(rb'(?:[^"\\]++|\\(?:u[0-9a-fA-F]{4}|[^u]))*', re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|[^u])", re.DOTALL)
 _STRUCTURE: Final = re.compile(rb'[\[\]{},"]')
-#: The second half of a letter that is escaped as two; and at the beginning of what comes.
+#: An escaped low surrogate: the second half of a character that is escaped as a pair.
 _LOW: Final = re.compile(rb"\\u[dD][c-fC-F]")
 #: One character with all of its bytes.
 _CHARACTER: Final = re.compile(
@@ -39,14 +40,14 @@ _CHARACTER: Final = re.compile(
 )
 _CONTINUATION: Final = bytes(range(0x80, 0xC0))
 _LONGEST_ESCAPE: Final = 6
-#: The list of events lies at this depth, and its items below it.
+#: The nesting depth of the list of events; its items are one level deeper.
 _LIST_DEPTH: Final = 2
-#: From this depth on fields of an object may be left out: above it are an event's own and those of a call.
+#: Fields of an object may be dropped from this depth on; above it are the event's own fields and those of a call.
 _DEEP: Final = 7
 
 
 async def read_again(receive: Receive) -> tuple[bytes, Receive]:
-    """The whole body of a request, and the request from its beginning for whoever reads it next."""
+    """Read the whole body; return it with a `receive` that replays the request from its start."""
     body, more = bytearray(), True
     while more:
         message = await receive()
@@ -63,24 +64,24 @@ async def read_again(receive: Receive) -> tuple[bytes, Receive]:
 
 
 class JsonCutter:
-    """Passes JSON on piece by piece, and leaves out what is too much of an item of the body's list."""
+    """Passes JSON on piece by piece, and drops what exceeds the limits for one item of the body's list."""
 
     def __init__(self) -> None:
         self._containers = bytearray()
         self._in_string = False
         self._carried = b""
-        # Of the string that is being read.
+        # State of the current string.
         self._kept = 0
         self._dropped = 0
-        # Of the item that is being read.
+        # State of the current item.
         self._text = 0
         self._values = 0
-        # The depth of the container whose rest is left out, and how many of its parts are.
+        # The depth of the container whose rest is dropped, and how many of its parts were dropped.
         self._skipping = 0
         self._skipped = 0
 
     def fed(self, piece: bytes, *, is_last: bool) -> bytes:
-        """What is passed on of a piece; the rest of it may come with the next."""
+        """Return what to pass on of a piece; an incomplete escape is held back until the next piece."""
         data, self._carried = self._carried + piece, b""
         out = bytearray()
         place = 0
@@ -88,12 +89,12 @@ class JsonCutter:
             place = self._string(data, place, out) if self._in_string else self._outside(data, place, out)
             if place < 0:
                 break
-        if is_last:  # broken off: whoever parses it says so
+        if is_last:  # an incomplete escape; the parser reports it
             out += self._carried
         return bytes(out)
 
     def _outside(self, data: bytes, place: int, out: bytearray) -> int:
-        """Read up to the next string or the end."""
+        """Read up to the next string or the end; return the position reached."""
         begin = place
         for found in _STRUCTURE.finditer(data, place):
             sign, at = found[0], found.start()
@@ -116,7 +117,7 @@ class JsonCutter:
         return len(data)
 
     def _comma(self, data: bytes, begin: int, at: int, out: bytearray) -> int:
-        """Count a part of a container; begin to leave out where there is too much. Where what follows begins."""
+        """Count a part of a container, and start dropping above the limit; return where the kept text continues."""
         depth = len(self._containers)
         if self._skipping:
             self._skipped += depth == self._skipping
@@ -133,7 +134,7 @@ class JsonCutter:
         return begin
 
     def _string(self, data: bytes, place: int, out: bytearray) -> int:
-        """Read on in a string; negative where an escape is not whole yet."""
+        """Continue reading a string; return the position reached, or -1 if an escape is incomplete."""
         found = _INSIDE.match(data, place)
         end = found.end() if found else place
         if end > place:
@@ -149,14 +150,14 @@ class JsonCutter:
         if len(data) - end < _LONGEST_ESCAPE:
             self._carried = data[end:]
             return -1
-        self._part(data[end : end + 1], out)  # no escape that there is: whoever parses it says so
+        self._part(data[end : end + 1], out)  # an invalid escape; the parser reports it
         return end + 1
 
     def _part(self, part: bytes, out: bytearray) -> None:
-        """Keep a part of a string, or leave it out."""
+        """Keep or drop a part of a string."""
         if self._skipping:
             return
-        if not self._dropped:  # the rest of a letter that is kept
+        if not self._dropped:  # the remaining bytes of a character that was kept
             rest = len(part) - len(part.lstrip(_CONTINUATION))
             rest = rest or (_LONGEST_ESCAPE if _LOW.match(part) else 0)
             out += part[:rest]
@@ -186,7 +187,7 @@ class JsonCutter:
 
 
 def _characters(part: bytes) -> int:
-    """How many characters these bytes of a string are."""
+    """Return the number of characters that these bytes of a string encode."""
     if b"\\" not in part:
         return len(part.translate(None, _CONTINUATION))
     escapes = _ESCAPE.findall(part)
@@ -195,7 +196,7 @@ def _characters(part: bytes) -> int:
 
 
 def _beginning(part: bytes, most: int) -> tuple[bytes, int]:
-    """The first characters of a part, none cut through, and how many they are."""
+    """Return the first `most` characters of a part, none of them split, and their number."""
     end = taken = 0
     for unit in _CHARACTER.finditer(part):
         if taken == most:
@@ -205,13 +206,13 @@ def _beginning(part: bytes, most: int) -> tuple[bytes, int]:
 
 
 class CutBodies:
-    """Stands around the application: what reads a body gets the cut one."""
+    """ASGI middleware that cuts the bodies of the event and message routes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Pass a request on, with a cut body where that applies."""
         if scope["type"] != "http" or scope["path"] not in _EVENTS or not _may_be_large(scope):
             await self._app(scope, receive, send)
             return

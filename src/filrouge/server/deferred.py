@@ -1,8 +1,8 @@
-"""Routers that are imported with the first request under their paths.
+"""Routers that are imported on the first request under their paths.
 
-A router and its models take the daemon 5 to 40 ms of its start, and few of them are asked in the first second. A
-`DeferredRouter` holds the place of a router in the list of routes, so that the order of matching and of the OpenAPI
-document does not depend on what was imported first. `import_all` imports the rest while the daemon is idle.
+Importing a router with its models takes 5 to 40 ms, and few routers are needed in the first second after the start. A
+`DeferredRouter` holds a router's position in the list of routes, so that neither the matching order nor the OpenAPI
+document depends on the import order. `import_all` imports the remaining routers while the daemon is idle.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _PACKAGE = "filrouge.server"
 
 
 class DeferredRouter(BaseRoute):
-    """The place of a router whose module is not imported yet.
+    """The placeholder of a router whose module is not imported yet.
 
     Args:
         app: the application that includes the router.
         module: a module below `filrouge.server`, with one `router` or several `ROUTERS`.
-        paths: every path of its routers begins with one of these.
+        paths: prefixes; every path of its routers begins with one of them.
     """
 
     def __init__(self, app: FastAPI, module: str, paths: tuple[str, ...]) -> None:
@@ -41,13 +41,14 @@ class DeferredRouter(BaseRoute):
         self._is_loaded = False
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Matches nothing itself: the routes that it loads stand behind it in the list, and are tried next."""
+        """Load the router if the path fits, and match nothing; the loaded routes follow in the list and are tried
+        next."""
         if scope["type"] in ("http", "websocket"):
             self.load_for(scope["path"])
         return Match.NONE, {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Never called: it matches nothing."""
+        """Never called, because the placeholder matches nothing."""
         raise NotImplementedError
 
     def load_for(self, path: str) -> None:
@@ -56,7 +57,7 @@ class DeferredRouter(BaseRoute):
             self.load()
 
     def load(self) -> None:
-        """Include the router, right behind this place."""
+        """Include the router's routes directly after this placeholder."""
         with self._lock:
             if self._is_loaded:
                 return
@@ -73,13 +74,13 @@ class DeferredRouter(BaseRoute):
 
 
 def routers_of(module: ModuleType) -> tuple[APIRouter, ...]:
-    """The routers of a module: its `ROUTERS`, or the one that it has."""
+    """Return the routers of a module: its `ROUTERS`, or its `router`."""
     several: tuple[APIRouter, ...] | None = getattr(module, "ROUTERS", None)
     return several or (cast("APIRouter", module.router),)
 
 
 def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
-    """The routes of an application; newer FastAPIs keep an included router whole."""
+    """Yield the routes of an application; newer FastAPI versions nest an included router."""
     for route in routes:
         if isinstance(route, APIRoute):
             yield route
@@ -89,7 +90,7 @@ def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
 
 
 def methods_at(app: FastAPI, path: str) -> set[str]:
-    """What may be done at a path, over all its routes; one that is named itself is nobody's id."""
+    """Return the methods allowed at a path; a route with exactly this path takes precedence over a path parameter."""
     load_for(app, path)
     matching = [route for route in routes_of(app.routes) if route.path_regex.match(path)]
     named = [route for route in matching if route.path == path]
@@ -109,7 +110,7 @@ def load_all(app: FastAPI) -> None:
 
 
 def import_all(app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
-    """Import what is still deferred, on the thread of the caller; the event loop then includes each router."""
+    """Import the deferred modules in the calling thread; the event loop then includes each router."""
     for place in _places(app):
         import_module(place.module)
         loop.call_soon_threadsafe(place.load)

@@ -1,4 +1,4 @@
-"""Filters as requests spell them: query parameters or fields of a body, with the same names and meanings."""
+"""Filters in requests: query parameters or body fields, with the same names and meanings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from filrouge.server.validation import ThreadId
 
 _WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
 _BRANCH = "Said while this git branch was checked out: its whole name."
-#: Of memories, and turns, which are none.
+#: Kinds of memories, and `turn` for turns.
 _KINDS = (*get_args(Kind), "turn")
 
 
 class FilterBody(Body):
-    """What a memory or a turn must be to be found."""
+    """Filters on memories and turns."""
 
     user: str | None = None
     agent: str | None = Field(None, description="Who learned it: an agent's id, or its channel where it has none.")
@@ -38,10 +38,10 @@ class FilterBody(Body):
     branch: str | None = Field(None, description=_BRANCH)
 
     def filters(self) -> Filters:
-        """The filters these fields spell.
+        """Return the filters.
 
         Raises:
-            BadInput: something is no moment, or there is no such kind.
+            BadInput: a time is invalid, or a kind is unknown.
         """
         for kind in self.kind:
             one_of("kind", kind, _KINDS)
@@ -73,7 +73,7 @@ def filters_of(
     thread: Annotated[ThreadId | None, Query(description="A thread's id: its turns, and what rests on them.")] = None,
     branch: Annotated[str | None, Query(description=_BRANCH)] = None,
 ) -> Filters:
-    """The filters of a request's query."""
+    """Return the filters from a request's query string."""
     return FilterBody(
         user=user, agent=agent, channel=channel, kind=kind or [], since=since, until=until, as_of=as_of, trust=trust,
         role=role, thread=thread, branch=branch,
@@ -81,10 +81,10 @@ def filters_of(
 
 
 def moment_of(name: str, text: str | None, *, end: bool = False) -> datetime | None:
-    """The moment that a field spells; of a day its end, where the end is asked for.
+    """Return the time that a field contains; for a day its start, or its end if `end` is true.
 
     Raises:
-        BadInput: it is no moment.
+        BadInput: the text is not a time.
     """
     if text is None or not text.strip():
         return None

@@ -1,9 +1,9 @@
-"""The front of the daemon: hooks are served at once, everything else once FastAPI is loaded.
+"""The daemon's outer application: serves hooks at once, and loads FastAPI for everything else.
 
-FastAPI and the models of all answers are a quarter of what the daemon imports, and a hook needs none of it. Until they
-are loaded the front answers `/health` and the events of hooks itself, over the unix socket; the first request of any
-other kind, and any that is not plain, waits for the whole application and is passed on to it unread. Afterwards every
-request goes there.
+FastAPI and the answer models are a quarter of what the daemon imports, and hooks need none of it. Until FastAPI is
+loaded, this application answers `/health` and hook events on the Unix socket itself. Any other request, and any hook
+request in an unusual form, waits until FastAPI is loaded and is then passed on unread. From then on FastAPI serves
+every request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DELIVERED: Final = "/hooks/delivered"
 
 
 class Front:
-    """An ASGI application that becomes FastAPI's when that is needed."""
+    """An ASGI application that delegates to FastAPI once that is loaded."""
 
     def __init__(self, running: Running, leave: Callable[[], None], listening: Listening) -> None:
         self._running, self._leave, self._listening = running, leave, listening
@@ -45,7 +45,7 @@ class Front:
         self._app: FastAPI | None = None
 
     def load(self) -> FastAPI:
-        """The whole application, imported by the first caller; others wait."""
+        """Return the FastAPI application; the first caller imports it, and concurrent callers wait."""
         with self._lock:
             if self._app is None:
                 made: FastAPI = import_module("filrouge.server.api").create_app(
@@ -67,7 +67,7 @@ class Front:
         await app(scope, receive, send)
 
     async def _answered(self, scope: Scope, body: bytes, receive: Receive) -> Response | None:
-        """The answer to a request of a hook; None where the whole application has to say what is wrong with it."""
+        """Return the answer to a hook's request; None if it is invalid and FastAPI has to report the error."""
         parts = self._running.parts
         try:
             if scope["path"] == HEALTH:
@@ -82,7 +82,7 @@ class Front:
 
 
 def _is_plain(scope: Scope) -> bool:
-    """True for what a hook sends over the socket, in the form in which it does."""
+    """Return whether a request on the Unix socket is the health check or has the exact form that hooks send."""
     server = scope.get("server")
     if scope["type"] != "http" or server is None or server[1] is not None or scope["query_string"]:
         return False

@@ -1,9 +1,9 @@
-"""Idempotency keys: a request that is repeated under its key is answered again and not carried out again.
+"""Idempotency keys: a repeated request gets the stored answer and is not executed again.
 
-The header is the one of the IETF draft (draft-ietf-httpapi-idempotency-key-header), and so are the refusals: 422 where
-a key comes with another request, 409 while the first is being carried out. A refusal that may be otherwise next time
-(401, 403, 404, 409, 429 and every server error) is not kept, so that the request can be tried again under its key.
-Where the daemon ends between the deed and keeping its answer, a repetition is carried out again.
+The header follows the IETF draft (draft-ietf-httpapi-idempotency-key-header), and so do the errors: 422 if the key was
+used for another request, 409 while the first request is running. An error that may differ on the next try (401, 403,
+404, 409, 429 and every server error) is not stored, so the request can be retried with the same key. If the daemon
+stops after it executed a request but before it stored the answer, a repeated request is executed again.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ REPLAYED: Final = "Idempotency-Replayed"
 LONGEST: Final = 255
 _METHODS: Final = frozenset({"POST", "PATCH", "DELETE"})
 _NOT_KEPT: Final = frozenset({401, 403, 404, 409, 429})
-#: Bytes of an answer that are kept; a repetition of a longer one learns only that it was done.
+#: Maximum bytes of a stored answer; a repetition of a longer one only reports that the request was done.
 _MOST_KEPT: Final = 1 << 20
 
 
 class Once:
-    """Stands around the routes, inside of everything that may refuse a caller."""
+    """ASGI middleware for idempotency keys; it runs after authentication and all limits."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._in_hand: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Carry a request out, or answer as before."""
+        """Execute a request, or return its stored answer."""
         key = Headers(scope=scope).get(HEADER) if scope["type"] == "http" and scope["method"] in _METHODS else None
         if key is None or scope["method"] not in methods_at(scope["app"], scope["path"]):
             await self._app(scope, receive, send)
@@ -96,10 +96,10 @@ class Once:
 
 
 class _Kept:
-    """What goes out, as it goes out; the end of it waits until it is on disk.
+    """Records an answer while it is sent, and holds back its last message until the answer is on disk.
 
     Attributes:
-        last: the message that ends the answer, which nobody was sent yet.
+        last: the final message of the answer, not yet sent.
     """
 
     def __init__(self, send: Send) -> None:
@@ -108,7 +108,7 @@ class _Kept:
         self.last: Message | None = None
 
     async def send(self, message: Message) -> None:
-        """Pass it on, and keep it."""
+        """Record a message and pass it on, unless it is the last."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.type = Headers(raw=message.get("headers", [])).get("content-type", "")
@@ -122,7 +122,7 @@ class _Kept:
 
 
 async def _fingerprint(scope: Scope, receive: Receive, key: str) -> tuple[bytes, bytes, Receive]:
-    """The hashes of the key and of the request, and its body to be read once more."""
+    """Return the hash of the key, the hash of the request, and a `receive` that replays the body."""
     if not 0 < len(key) <= LONGEST or not key.isascii() or not key.isprintable():
         raise BadInput(f"{HEADER} has 1 to {LONGEST} visible characters.", remedy="Send a UUID.")
     body, again = await read_again(receive)

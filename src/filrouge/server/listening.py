@@ -1,8 +1,8 @@
-"""Where the daemon listens: its unix socket always, and a TCP port of the loopback if one is free.
+"""Where the daemon listens: always on its Unix socket, and on a TCP port if one is free.
 
-No port being free does not keep it from starting: the socket serves all the same, and log and status say what is
-missing. An address that other machines reach is opened only with a token in the store and a certificate; else the
-daemon does not start at all, so that nobody believes to be safe who is not.
+Without a free port the daemon still starts and serves the Unix socket; the log and the status report the missing port.
+An address that other machines can reach is opened only with a stored token and a certificate. Without them the daemon
+does not start, so that nobody assumes a protection that does not exist.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from filrouge.server.live import SOCKETS
 from filrouge.server.protocols import Inside, Limits, Outside
 
 _LOG = logging.getLogger("filrouge.daemon")
-#: Ports that are tried, from the one that is set: the daemons of so many homes.
+#: Number of ports that are tried, from the configured one on: the maximum number of homes with a running daemon.
 _TRIED = 200
 _BACKLOG = 128
 _FAREWELL_SECONDS = 5
@@ -36,11 +36,11 @@ _FAREWELL_SECONDS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listening:
-    """Where TCP is listened on.
+    """Where the daemon listens on TCP.
 
     Attributes:
-        url: None where it is not.
-        notice: why it is not, though it should be; or empty.
+        url: its URL; None if it does not listen.
+        notice: why it does not listen although it is configured; empty otherwise.
     """
 
     url: str | None = None
@@ -50,10 +50,10 @@ class Listening:
 
 @contextmanager
 def listening(parts: Parts) -> Generator[Listening]:
-    """Listen on TCP as the settings say, while the block runs.
+    """Listen on TCP as configured while the block runs.
 
     Raises:
-        BadConfig: the address is one that others reach, without a token or TLS; or the certificate is none.
+        BadConfig: other machines can reach the address, but a token or TLS is missing; or the certificate is invalid.
     """
     try:
         settings = parts.readers.here(lambda tx: parts.effective(tx).settings)
@@ -71,7 +71,7 @@ def listening(parts: Parts) -> Generator[Listening]:
 
 
 def inside(app: ASGIApp) -> uvicorn.Config:
-    """How the unix socket is served."""
+    """Return the server configuration for the Unix socket."""
     return uvicorn.Config(
         app,
         http=Inside,
@@ -85,14 +85,14 @@ def inside(app: ASGIApp) -> uvicorn.Config:
 
 
 def outside(app: ASGIApp, settings: Settings) -> Limits:
-    """How TCP is served."""
+    """Return the server configuration for TCP."""
     config = Limits(
         app,
         http=Outside,
         log_config=None,
         access_log=False,
         lifespan="off",
-        proxy_headers=False,  # what a client says of itself in headers is not believed
+        proxy_headers=False,  # headers from a client are not trusted
         server_header=False,
         timeout_keep_alive=max(1, int(settings.limit_seconds)),
         timeout_graceful_shutdown=_FAREWELL_SECONDS,
@@ -152,7 +152,7 @@ def _check_certificate(settings: Settings) -> None:
 
 
 def _bound(address: ipaddress.IPv4Address | ipaddress.IPv6Address, first: int) -> socket.socket:
-    """Listening on the first free port: two daemons that look at once do not get the same."""
+    """Return a socket that listens on the first free port; two daemons that start together get different ports."""
     failure = OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     for port in range(first, min(first + _TRIED, 65_536)):
         listener = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET, socket.SOCK_STREAM)

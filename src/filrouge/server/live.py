@@ -1,6 +1,8 @@
-"""Events from hooks: stored, and answered with the block for the model where the hook asks for one.
+"""The live feed over WebSockets, and the handling of events from hooks.
 
-Both the FastAPI routes and the front (`server.front`), which serves hooks before FastAPI is loaded, call this.
+`converse` serves one WebSocket: it sends the messages of the bus. `answer` stores a hook's events and returns the
+context block if the hook requests one; the FastAPI routes call it, and so does `server.front`, which serves hooks
+before FastAPI is loaded.
 """
 
 from __future__ import annotations
@@ -30,26 +32,25 @@ from filrouge.server.responses import Body, elsewhere, recalling, settled
 
 # The live feed of one WebSocket: a bounded queue of the bus on one side, a socket on the other.
 #
-# The bus is fed by threads, a socket belongs to the event loop: the first message that waits wakes the loop, which
-# then takes all there are. So a socket costs no thread, and a thread that publishes never waits for a socket. While a
-# client does not read, its queue fills and loses the oldest, and it is told how many before the next; one that reads
-# nothing at all for a time is closed. Pings are uvicorn's (`SOCKETS`), and so is the goodbye (1012) when the daemon
-# leaves. Who came in with a token or a session is looked at again every few seconds: a socket ends soon after what
-# opened it.
+# Threads publish to the bus, and a socket belongs to the event loop. The first queued message wakes the loop, which
+# then sends all queued messages. A socket therefore needs no thread, and a publishing thread never waits for a socket.
+# If a client reads too slowly, its queue drops the oldest messages and the client is told how many; a client that
+# reads nothing for `_PATIENCE_SECONDS` is closed. uvicorn sends the pings (`SOCKETS`) and the close code 1012 at
+# shutdown. The token or session that opened a socket is checked again every few seconds.
 #
-# What is said on both sides: docs/reference/live.md.
+# The protocol is described in docs/reference/live.md.
 
-#: Sockets at the same time: a browser needs one, however many tabs it has.
+#: Maximum number of open sockets; a browser needs one, no matter how many tabs it has.
 MOST_SOCKETS: Final = 32
-#: Bytes of a client's message; all that it may say is which topics it wants.
+#: Maximum characters of a client's message; it only selects topics.
 LONGEST_WORD: Final = 4_096
-#: Who takes nothing for so long is closed.
+#: A client that reads nothing for this long is closed.
 _PATIENCE_SECONDS: Final = 30.0
 _GOODBYE_SECONDS: Final = 1.0
-#: So often it is looked whether who listens may still listen.
+#: How often the token or session of a socket is checked again.
 _LOOK_SECONDS: Final = 2.0
-#: What uvicorn has to know of sockets: how much a client may send at once, and how it is found that one is gone.
-#: Compressing each small message would cost a window of memory for each socket.
+#: WebSocket settings for uvicorn: the message size limit, and the pings that detect dead clients.
+#: Compression is off because it would cost a memory window for each socket, and the messages are small.
 SOCKETS: Final[dict[str, Any]] = {
     "ws_max_size": 65_536,
     "ws_ping_interval": 20.0,
@@ -60,7 +61,7 @@ _BINARY, _MALFORMED, _TOO_SLOW, _NOT_ADMITTED, _TOO_LARGE = 1003, 1008, 1008, 10
 
 
 class NotUnderstood(Exception):
-    """What a client said is not understood: the code and the reason of the goodbye."""
+    """A client's message is invalid; holds the close code and the reason."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -68,7 +69,7 @@ class NotUnderstood(Exception):
 
 
 class Sockets:
-    """How many are open."""
+    """Counts the open sockets."""
 
     def __init__(self, most: int = MOST_SOCKETS) -> None:
         self._most = most
@@ -76,12 +77,12 @@ class Sockets:
 
     @property
     def is_full(self) -> bool:
-        """True where no other is admitted."""
+        """Whether the maximum number of sockets is open."""
         return self.open >= self._most
 
     @contextmanager
     def one_more(self) -> Generator[None]:
-        """Count one for as long as the block runs."""
+        """Count one socket while the block runs."""
         self.open += 1
         try:
             yield
@@ -90,11 +91,11 @@ class Sockets:
 
 
 async def converse(socket: WebSocket, parts: Parts) -> None:
-    """Tell an accepted socket what happens, until either side leaves."""
+    """Send the live feed to an accepted socket until either side disconnects."""
     woken, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        with suppress(RuntimeError):  # the loop is closed, so no client is left
             loop.call_soon_threadsafe(woken.set)
 
     with parts.bus.subscribed(wake=wake) as subscription:
@@ -116,12 +117,12 @@ async def converse(socket: WebSocket, parts: Parts) -> None:
 
 
 def hello(subscription: Subscription) -> dict[str, Any]:
-    """What a socket is told first: who answers, what it will be told of, and that nothing of before is told."""
+    """Return the first message: the version, the subscribed topics, and that past messages are not replayed."""
     return {"type": "ws:hello", "version": __version__, "topics": _in_order(subscription), "replay": False}
 
 
 def as_told(message: Message | Lost) -> dict[str, Any]:
-    """A message as it goes over the wire."""
+    """Return a message as JSON for the wire."""
     match message:
         case Lost(count=count):
             return {"type": "ws:lost", "count": count}
@@ -132,10 +133,10 @@ def as_told(message: Message | Lost) -> dict[str, Any]:
 
 
 def chosen(said: str) -> list[Topic]:
-    """The topics that a client asks for: `{"subscribe": ["progress", "events"]}`.
+    """Return the topics that a client subscribes to: `{"subscribe": ["progress", "events"]}`.
 
     Raises:
-        NotUnderstood: it says something else, or names a topic that there is not.
+        NotUnderstood: the message has another form, or names an unknown topic.
     """
     if len(said) > LONGEST_WORD:
         raise NotUnderstood(_TOO_LARGE, f"at most {LONGEST_WORD} characters")
@@ -174,38 +175,38 @@ async def _tell(socket: WebSocket, parts: Parts, subscription: Subscription, wok
 
 
 async def _admitted(socket: WebSocket) -> None:
-    """As long as what opened the socket still holds; on the unix socket that is always.
+    """Run while the token or session that opened the socket is valid; on the Unix socket, without end.
 
     Raises:
-        Unauthorized: it was revoked, or its time is over.
+        Unauthorized: it was revoked or has expired.
     """
     access, keys = cast("Access", socket.scope[ACCESS]), cast("Keys", socket.app.state.keys)
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
-        with suppress(Busy):  # the daemon leaves, and says so itself
+        with suppress(Busy):  # the daemon is stopping and closes the socket itself
             if access.who and not await keys.holds(access.who):
                 raise Unauthorized("The token holds no more.")
 
 
 async def _send(socket: WebSocket, body: dict[str, Any]) -> None:
-    """Send within reason.
+    """Send a message, with a timeout.
 
     Raises:
-        TimeoutError: the other side takes nothing.
+        TimeoutError: the client does not read.
     """
     async with asyncio.timeout(_PATIENCE_SECONDS):
         await socket.send_text(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
 
 
 async def _goodbye(socket: WebSocket, code: int, reason: str) -> None:
-    """Close, without waiting for one who reads nothing: it is cut off then."""
+    """Close the socket; if the client does not read, drop the connection after a second."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await socket.close(code, reason)
 
 
 async def _both(*works: Coroutine[Any, Any, None]) -> None:
-    """Until one of them ends; the others are given up, and what the first raised is raised."""
+    """Run until one of them ends, cancel the others, and raise what the first raised."""
     tasks = [asyncio.ensure_future(one) for one in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -241,7 +242,7 @@ class Delivery(Body):
 
 
 class Confirmation(Body):
-    """The id that came with a context."""
+    """The recall id that came with a context."""
 
     recall: str = Field(max_length=64)
 
@@ -250,10 +251,10 @@ async def answer(parts: Parts, delivery: Delivery, is_gone: Callable[[], Awaitab
     """Store the events, and answer once they are on disk.
 
     Args:
-        is_gone: whether the caller has hung up.
+        is_gone: whether the caller has disconnected.
 
     Raises:
-        FilrougeError: an event cannot be read, or nothing can be stored.
+        FilrougeError: an event is invalid, or nothing can be stored.
     """
     events = [_event(raw) for raw in delivery.events]
     if not delivery.context or delivery.wait_ms is None:
@@ -264,7 +265,7 @@ async def answer(parts: Parts, delivery: Delivery, is_gone: Callable[[], Awaitab
 async def _streamed(
     parts: Parts, events: list[Event], delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]
 ) -> AsyncGenerator[bytes, None]:
-    """The answer, after one space that shows at once that the daemon is at work."""
+    """Yield a space at once, to show that the daemon is working, and then the answer."""
     yield b" "
     try:
         said = await _delivered(parts, events, delivery, is_gone)

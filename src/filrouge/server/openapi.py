@@ -1,8 +1,8 @@
-"""The OpenAPI 3.1 document: what FastAPI derives from the routes, made to say what is true.
+"""The OpenAPI 3.1 document: FastAPI's derived document, corrected and completed.
 
-FastAPI documents refusals that never happen (422) and none that do, knows nothing of scopes, and leaves siblings
-beside a `$ref`. Here every operation gets the problem document, what its callers must be allowed, and a name that
-does not change with its path.
+FastAPI documents errors that never occur (422), omits those that do, has no scopes, and leaves sibling keys beside a
+`$ref`. Here every operation gets the problem document, the required scope, and an operation id that does not depend on
+its path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from filrouge.server.idempotency import HEADER, LONGEST
 from filrouge.server.problems import PROBLEM
 from filrouge.server.responses import MODEL, Problem
 
-#: The one route that anybody may ask.
+#: The only route that needs no token.
 OPEN: Final = frozenset({"/health"})
 _DESCRIPTION: Final = (
     "A persistent, local-first memory layer for agents. On the unix socket of its home the daemon serves this user "
@@ -56,7 +56,7 @@ _TAGS: Final = {
 
 
 def described(app: FastAPI) -> dict[str, Any]:
-    """The document of an application."""
+    """Return the OpenAPI document of an application."""
     load_all(app)
     routes = list(routes_of(app.routes))
     for route in routes:
@@ -66,7 +66,7 @@ def described(app: FastAPI) -> dict[str, Any]:
         version=app.version,
         summary="The memory of your agents.",
         description=_DESCRIPTION,
-        # Not `app.routes`: FastAPI keeps a copy of each included route from its first request on, without the models.
+        # Not `app.routes`: FastAPI copies each included route on its first request, without the models.
         routes=routes,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         servers=[{"url": "/"}],
@@ -88,7 +88,7 @@ def described(app: FastAPI) -> dict[str, Any]:
 
 
 def _with_models(route: APIRoute) -> None:
-    """Give FastAPI the models of what a route answers."""
+    """Attach the response models of a route, so that FastAPI documents them."""
     for status, said in route.responses.items():
         if MODEL in said:
             name = f"Response_{status}_{route.unique_id}"
@@ -104,7 +104,7 @@ def _operations(app: FastAPI, document: dict[str, Any]) -> Iterator[tuple[APIRou
 
 
 def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
-    """What is the same for every operation: its name, who may ask, and how it refuses."""
+    """Add what every operation has: its name, the required scope, and its error responses."""
     about = (route.endpoint.__doc__ or route.name).strip()
     operation["summary"] = re.split(r"[:;.]", " ".join(about.split()), maxsplit=1)[0]
     operation["operationId"] = route.name
@@ -137,7 +137,7 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
 
 
 def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter without null: what stands in an address is a text or is missing."""
+    """Return a parameter's schema without null; a parameter in a URL is a string or absent."""
     kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     if len(kinds) != 1:
         return schema
@@ -145,7 +145,7 @@ def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_siblings(value: Any) -> Any:
-    """The same with every `$ref` alone, but for its description."""
+    """Return the value with each `$ref` alone, apart from its description and default."""
     if isinstance(value, list):
         return [_without_siblings(one) for one in cast("list[Any]", value)]
     if not isinstance(value, dict):
@@ -153,6 +153,6 @@ def _without_siblings(value: Any) -> Any:
     mapping = cast("dict[str, Any]", value)
     if "$ref" in mapping and isinstance(mapping["$ref"], str):
         return {key: mapping[key] for key in ("$ref", "description", "default") if key in mapping}
-    if "anyOf" in mapping and mapping.get("additionalProperties") is True:  # said of any object before the model was
+    if "anyOf" in mapping and mapping.get("additionalProperties") is True:  # left from the schema for any object
         mapping = {key: one for key, one in mapping.items() if key not in ("additionalProperties", "type")}
     return {key: _without_siblings(one) for key, one in mapping.items()}

@@ -1,9 +1,9 @@
-"""Pages of a list: `limit` rows, and behind which row the next page begins.
+"""Pagination of lists: `limit` rows per page, and a cursor for where the next page begins.
 
-A cursor names the last row of a page and not its place, so what is added in front meanwhile neither repeats a row nor
-hides one; where that row is gone, the page begins with the first one that comes behind it in the order of the list.
-Where rows are numbered, or counted by what lists them, the cursor holds that number. The next page is a link (RFC 8288,
-`rel="next"`); bodies stay plain lists.
+A cursor names the last row of a page, not its position, so rows that are added at the front in the meantime neither
+repeat nor hide a row. If the named row is gone, the page begins with the first row that follows it in the list's
+order. If rows are numbered, or their source counts them, the cursor holds that number. The next page is a `Link`
+header (RFC 8288, `rel="next"`); bodies stay plain lists.
 """
 
 from __future__ import annotations
@@ -17,19 +17,12 @@ from fastapi import Query, Request, Response
 
 from filrouge.core.errors import BadInput
 
-# Pages of a list: `limit` rows, and behind which row the next page begins.
-#
-# A cursor names the last row of a page and not its place, so what is added in front meanwhile neither repeats a row
-# nor hides one; where that row is gone, the page begins with the first one that comes behind it in the order of the
-# list. Where rows are numbered, or counted by what lists them, the cursor holds that number. The next page is a link
-# (RFC 8288, `rel="next"`); bodies stay plain lists.
-
 Cursor = Annotated[
     str | None, Query(max_length=500, description="Where the page begins: that of a `Link` with `rel=next`.")
 ]
 
 
-#: A number of a row has 64 bits.
+#: Maximum digits of a row number, which has 64 bits.
 _DIGITS = 18
 
 
@@ -40,15 +33,15 @@ def paged(
     request: Request, response: Response, rows: Sequence[dict[str, Any]], *, limit: int | None, cursor: str | None,
     by: str, name: str = "id",
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The page of a list that begins behind the cursor, with its link to the next one.
+    """Return the page that follows the cursor, and add the link to the next page to the response.
 
     Args:
-        rows: the whole list, falling in `by`.
+        rows: the whole list, in descending order of `by`.
         by: the field that the list is ordered by, text or number.
-        name: the field that tells a row from all others.
+        name: the field that identifies a row.
 
     Raises:
-        BadInput: the cursor is none of this list.
+        BadInput: the cursor does not belong to this list.
     """
     begin = _behind(rows, cursor, by, name) if cursor else 0
     page = list(rows[begin:]) if limit is None else list(rows[begin : begin + limit])
@@ -58,10 +51,10 @@ def paged(
 
 
 def behind(cursor: str | None) -> int | None:
-    """The number that a cursor stands for; None for the first page.
+    """Return the number that a cursor contains; None for the first page.
 
     Raises:
-        BadInput: it is no cursor of ours.
+        BadInput: the cursor is invalid.
     """
     if cursor is None:
         return None
@@ -72,7 +65,7 @@ def behind(cursor: str | None) -> int | None:
 
 
 def link_next(request: Request, response: Response, number: int | None) -> None:
-    """Name the next page, if there is one."""
+    """Add the link to the next page, if there is one."""
     if number is not None:
         _link(request, response, number)
 

@@ -1,4 +1,4 @@
-"""Refusals as the wire sees them: problem documents (RFC 9457) with the remedy, wherever in the stack they are made."""
+"""Problem documents (RFC 9457): how errors are written as HTTP responses, with a remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBLEM: Final = "application/problem+json"
 
 
 def problem(error: FilrougeError, status: int) -> dict[str, Any]:
-    """The document of an error."""
+    """Return the problem document of an error."""
     return {
         "type": f"urn:filrouge:error:{type(error).__name__}",
         "title": (type(error).__doc__ or "").strip().splitlines()[0],
@@ -27,7 +27,7 @@ def problem(error: FilrougeError, status: int) -> dict[str, Any]:
 
 
 def refused(error: FilrougeError, *, status: int = 0, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The answer that refuses; with the status of the error, unless another says it better."""
+    """Return the response for an error, with the error's own status unless `status` is given."""
     code = status or error.http_status
     return JSONResponse(
         problem(error, code), status_code=code, media_type=PROBLEM, headers={**_headers_of(error), **(headers or {})}
@@ -35,20 +35,20 @@ def refused(error: FilrougeError, *, status: int = 0, headers: Mapping[str, str]
 
 
 def _headers_of(error: FilrougeError) -> dict[str, str]:
-    """What HTTP wants beside the document."""
+    """Return the headers that HTTP requires beside the document."""
     if isinstance(error, Unauthorized):
         return {"WWW-Authenticate": 'Bearer realm="filrouge"'}
     return {"Retry-After": "1"} if isinstance(error, TooMany) else {}
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: FilrougeError) -> None:
-    """Answer a request, or the opening of a WebSocket, with an error, and read nothing of it."""
+    """Answer a request or a WebSocket handshake with an error, without reading its body."""
     body = json.dumps(problem(error, error.http_status)).encode()
     head = {"Content-Type": PROBLEM, "Content-Length": str(len(body)), **_headers_of(error)}
     headers = [(name.lower().encode(), value.encode()) for name, value in head.items()]
     kind = "http.response"
     if scope["type"] == "websocket":
-        await receive()  # its wish to connect
+        await receive()  # the websocket.connect message
         kind = "websocket.http.response"
         if kind not in scope.get("extensions", {}):
             await send({"type": "websocket.close", "code": 1008})

@@ -1,4 +1,8 @@
-"""How a route reaches the parts, and waits for a lane without blocking the event loop."""
+"""Helpers for routes: response models, access to the services, and non-blocking waits.
+
+The models describe answers for the OpenAPI document, and tests compare every answer with its model. Routes return
+plain JSON values and nothing is filtered on output: a field missing in a model fails a test instead of disappearing.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +18,24 @@ from filrouge.core.protocols import Tx
 from filrouge.runtime.services import Parts
 from filrouge.runtime.wiring import Running
 
-# What a route says that it answers: models for the OpenAPI document, which tests hold every answer against.
-#
-# The routes answer plain JSON values, and nothing is filtered on the way out: a field that is missing in its model is
-# a mistake that a test finds, not a field that silently disappears.
-
-#: Where `answers` keeps the model: under FastAPI's own name it would be built at every start, for the document alone.
+#: The key under which `answers` stores the model. Under FastAPI's own key the model would be built at every start.
 MODEL: Final = "x-filrouge-model"
 
 
 class Answer(BaseModel):
-    """The base of every model of an answer: no field is left unsaid. It is built when the document is asked for."""
+    """The base of all response models: unknown fields are an error. A model is built when the document is requested."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class Body(BaseModel):
-    """The base of every body of a request: what nobody knows is refused by its name, and 0 is no `false`."""
+    """The base of all request bodies: unknown fields are refused by name, and types are strict (0 is not `false`)."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Problem(Answer):
-    """What every refusal answers (RFC 9457), as `application/problem+json`."""
+    """The document of every error (RFC 9457), as `application/problem+json`."""
 
     type: str
     title: str
@@ -47,11 +46,11 @@ class Problem(Answer):
 
 
 def answers(model: Any, *, status: int = 200, example: Any = None) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that answers that model with that status.
+    """Return the `responses` argument of a route that answers with this model and status.
 
     Args:
         model: a model, or a list or union of models.
-        example: one answer, for the document.
+        example: an example answer for the document.
     """
     said: dict[str, Any] = {MODEL: model}
     if example is not None:
@@ -59,31 +58,29 @@ def answers(model: Any, *, status: int = 200, example: Any = None) -> dict[int |
     return {status: said}
 
 
-# How a route reaches the parts, and waits for a lane without blocking the event loop.
-
 T = TypeVar("T")
 
 
 def parts_of(request: Request) -> Parts:
-    """The parts behind this application."""
+    """Return the services of the application."""
     return cast("Running", request.app.state.running).parts
 
 
 async def settled(future: Future[T]) -> T:
-    """Wait for a lane."""
+    """Wait for the result of an executor."""
     return await asyncio.wrap_future(future)
 
 
 async def reading(request: Request, read: Callable[[Tx], T]) -> T:
-    """Read on the pool."""
+    """Run a read on the reader pool."""
     return await settled(parts_of(request).readers.submit(read))
 
 
 async def recalling(parts: Parts, read: Callable[[Tx], T]) -> T:
-    """Bring something to mind, on the pool for that."""
+    """Run a recall on its own pool."""
     return await settled(parts.readers.submit_recall(read))
 
 
 async def elsewhere(work: Callable[[], T]) -> T:
-    """Do something that blocks on a thread of its own."""
+    """Run a blocking function in a worker thread."""
     return await asyncio.to_thread(work)

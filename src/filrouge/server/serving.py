@@ -1,4 +1,7 @@
-"""The daemon at work: log, wire, listen, and leave in order. Loaded by the one process that holds the home's lock."""
+"""The running daemon: logging, wiring, servers and orderly shutdown.
+
+Only the process that holds the home's lock loads this module.
+"""
 
 from __future__ import annotations
 
@@ -33,27 +36,26 @@ from filrouge.server.listening import inside as inside_config
 from filrouge.server.protocols import end_overdue
 
 _LOG = logging.getLogger("filrouge.daemon")
-#: After the first answer, which needs the processor: indexes and the backlog, then what a later request would wait for.
+#: Delays after the start, so that the first answer gets the CPU: first the indexes and the backlog, later imports.
 _WARM_UP_SECONDS = 0.1
 _PREPARE_SECONDS = 10.0
 _LOOK_AT_HOME_SECONDS = 2.0
-#: Requests that may wait for the disk at once. They wait more than they compute: few threads keep a write from its turn
-#: in the lane that writes.
+#: Maximum number of requests in worker threads. They mostly wait for the disk; more threads would delay the writer.
 _MOST_WAITING = 24
-#: Who was asked to leave and has not left by then is ended: what is acknowledged is on disk, and what was in hand is
-#: taken over by the next daemon. The log says where every thread stood.
+#: A daemon that has not stopped this long after the request to stop is killed. Acknowledged data is on disk, and the
+#: next daemon takes over unfinished jobs. The log then shows the stack of every thread.
 _LONGEST_FAREWELL_SECONDS = 25.0
 
 
 def serve(home: str, listens: Callable[[], None]) -> None:
-    """Serve the home until asked to leave.
+    """Serve the home until asked to stop.
 
     Args:
         home: the home, whose lock this process holds.
-        listens: called once the socket is listened on.
+        listens: called once the socket accepts connections.
 
     Raises:
-        FilrougeError: the database cannot be opened, or an address cannot be listened on.
+        FilrougeError: the database cannot be opened, or the daemon cannot listen on an address.
         OSError: the home cannot be used.
     """
     limit_arenas()
@@ -62,7 +64,7 @@ def serve(home: str, listens: Callable[[], None]) -> None:
 
 
 def _log_format(home: str) -> Form:
-    """What the settings say; whatever is wrong with them, or with the database, is logged as plain lines."""
+    """Return the log format from the settings; plain text if the settings or the database cannot be read."""
     path = inside(home, DATABASE)
     try:
         stored = stored_settings(path) if os.path.exists(path) else {}
@@ -91,7 +93,7 @@ def _serve(home: str, listens: Callable[[], None]) -> None:
 
 
 class _Leaving:
-    """How the process leaves when it is asked to."""
+    """Stops the process when asked to."""
 
     def __init__(self, home: str, leaving: Flag) -> None:
         self._home = home
@@ -99,7 +101,7 @@ class _Leaving:
         self.servers: list[_Server] = []
 
     def leave(self) -> None:
-        """Leave soon; who cannot is ended."""
+        """Ask the servers to stop; the process is killed if they do not stop in time."""
         for server in self.servers:
             server.should_exit = True
         self._leaving.set()
@@ -109,7 +111,7 @@ class _Leaving:
 
 
 class _Server(uvicorn.Server):
-    """Leaves when a signal asks it to. uvicorn would raise the signal again and so skip what is left to tidy up."""
+    """A server that stops on a signal. uvicorn would raise the signal again, which would skip the clean-up."""
 
     def __init__(self, config: uvicorn.Config, leaving: _Leaving) -> None:
         super().__init__(config)
@@ -131,7 +133,7 @@ class _Server(uvicorn.Server):
 
 
 async def _listen(home: str, running: wiring.Running, found: Listening, listens: Callable[[], None]) -> None:
-    """Serve the unix socket, and TCP beside it; each counts its own connections."""
+    """Serve the Unix socket and TCP; each server counts its own connections."""
     blocking = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="filrouge-request")
     asyncio.get_running_loop().set_default_executor(blocking)
     leaving = _Leaving(home, running.parts.leaving)
@@ -151,15 +153,15 @@ async def _listen(home: str, running: wiring.Running, found: Listening, listens:
 
 
 def _prepare(front: Front, loop: asyncio.AbstractEventLoop) -> None:
-    """What no start needs and the first text or request of its kind would wait for: patterns, FastAPI, routers."""
+    """Load what the start does not need, but the first text or request would wait for: patterns, FastAPI, routers."""
     compile_waiting()
     app = front.load()
-    with suppress(RuntimeError):  # the loop is closed: the daemon left meanwhile
+    with suppress(RuntimeError):  # the loop is closed, because the daemon stopped in the meantime
         import_module("filrouge.server.deferred").import_all(app, loop)
 
 
 async def _leave_with_the_home(leaving: _Leaving, home: str) -> None:
-    """A daemon whose home was deleted serves nobody: it would only hold memory until the machine restarts."""
+    """Stop the daemon when its home is deleted; it would only hold memory until the machine restarts."""
     while os.path.exists(inside(home, RUNTIME)):
         await asyncio.sleep(_LOOK_AT_HOME_SECONDS)
     _LOG.info("the home is gone")

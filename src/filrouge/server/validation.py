@@ -1,4 +1,9 @@
-"""What is refused before any route reads it, and short ids made whole."""
+"""Request validation before any route runs: encoding, JSON, query, and expansion of short ids.
+
+JSON permits values that the database, the index and other programs cannot hold: lone surrogates, NaN, a thousand
+levels of nesting. A query string can repeat a parameter of which a route reads only one. Each of these is refused with
+an error that names the place, so that nothing is stored differently from how it was sent.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +25,21 @@ from filrouge.core.protocols import Tx
 from filrouge.runtime.repository import Kind, whole_id
 from filrouge.server.responses import reading
 
-# What no route wants to read is refused here, before any of them: bytes that are no text, values that are no JSON.
-#
-# JSON allows what the database, the index and other programs cannot hold: half of a surrogate pair, a number that is
-# none, a thousand levels. A query may name a parameter twice and only one is heard. Each gets a refusal that names
-# it, so that nothing is stored as something else than what was sent.
-
-#: A whole number beyond is none that SQLite holds.
+#: The largest integer that SQLite can store.
 LARGEST: Final = 2**63 - 1
 _DEEPEST: Final = 100
-#: What a host hands over is taken as it is: intake mends halves of characters, and nothing captured is lost.
+#: Events from a host are accepted as they are: intake repairs lone surrogates, so that no captured text is lost.
 _CAPTURED: Final = frozenset({"/hooks/events"})
-#: What speaks a protocol of its own says in its own words what it cannot read.
+#: Endpoints with a protocol of their own report unreadable input in that protocol.
 _OWN_WORDS: Final = frozenset({"/mcp"})
 
 
 async def legible(connection: HTTPConnection) -> None:
-    """Refuse what cannot be read as it was sent.
+    """Refuse a request that cannot be read exactly as it was sent.
 
     Raises:
-        BadInput: naming where.
-        HTTPException: 415 where a body is no JSON.
+        BadInput: the query or the body is invalid; the message names the place.
+        HTTPException: 415 if the body is not JSON.
     """
     _check_address(connection)
     if not isinstance(connection, Request) or connection.method in ("GET", "HEAD"):
@@ -49,7 +48,7 @@ async def legible(connection: HTTPConnection) -> None:
         return
     try:
         body = await connection.body()
-    except ClientDisconnect:  # nobody waits for an answer; what needs no body is done all the same
+    except ClientDisconnect:  # nobody waits for an answer; a route without a body still runs
         return
     if not body:
         return
@@ -83,7 +82,7 @@ def _check_text(where: str, raw: bytes) -> None:
 
 
 def _repeatable(connection: HTTPConnection) -> set[str]:
-    """The query parameters of this route that take several values: `project` and `kind` everywhere."""
+    """Return the query parameters of this route that accept several values."""
     route: Any = connection.scope.get("route")
     listed: set[str] = set()
     waiting: list[Any] = [route.dependant] if route is not None and hasattr(route, "dependant") else []
@@ -108,7 +107,7 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _check_value(whole: Any, *, whole_texts: bool) -> None:
-    """Walk a value; nothing that would be read back otherwise than it was sent gets by."""
+    """Walk a JSON value and refuse what could not be stored as it was sent."""
     waiting: list[tuple[Any, int]] = [(whole, 1)]
     while waiting:
         value, level = waiting.pop()
@@ -138,16 +137,14 @@ def _too_deep() -> BadInput:
     return BadInput("body is too deep.", remedy=f"Nest at most {_DEEPEST} levels.")
 
 
-# Ids in requests may be shortened: each parameter that takes one is marked with its kind, and is made whole before
-# its route reads it.
+# Short ids: an id parameter is marked with its kind and expanded to the whole id before the route reads it.
 #
-# The mark stands in the annotation, `MemoryId` for example, of a parameter of the path or the query or of a field of
-# the body.
+# The mark is in the annotation, for example `MemoryId`, of a path or query parameter or of a body field.
 
 
 @dataclass(frozen=True)
 class IdOf:
-    """Marks what is the id of a row of these kinds."""
+    """Marks a value as the id of a row of one of these kinds."""
 
     kinds: tuple[Kind, ...]
 
@@ -161,15 +158,15 @@ ReceiptId = Annotated[str, IdOf(("receipt",))]
 RecallId = Annotated[str, IdOf(("recall",))]
 TokenId = Annotated[str, IdOf(("token",))]
 JobId = Annotated[str, IdOf(("job",))]
-#: What may be forgotten by its id.
+#: The kinds of rows that can be forgotten by id.
 RowId = Annotated[str, IdOf(("memory", "turn", "thread"))]
 
 
 async def whole_ids(connection: HTTPConnection) -> None:
-    """Put whole ids in the place of shortened ones in a request.
+    """Replace shortened ids in a request with whole ids.
 
     Raises:
-        BadInput: several rows have an id that begins so; it lists them.
+        BadInput: a shortened id matches several rows; the message lists them.
     """
     route: Any = connection.scope.get("route")
     if not isinstance(connection, Request) or not hasattr(route, "dependant"):
@@ -189,7 +186,7 @@ async def whole_ids(connection: HTTPConnection) -> None:
 
 @dataclass(frozen=True)
 class _Place:
-    """An id in a request, and what puts another in its place."""
+    """An id in a request, and a function that replaces it."""
 
     given: str
     mark: IdOf
@@ -198,14 +195,14 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Marks:
-    """The marked names of a route: parameters of path and query, and fields of the body."""
+    """The marked names of a route: path and query parameters, and body fields."""
 
     parameters: Mapping[str, IdOf]
     fields: Mapping[str, IdOf]
 
 
 def _places_of(request: Request, marks: _Marks, body: dict[str, Any]) -> list[_Place]:
-    # A request keeps its path parameters and its parsed body, and the route reads the same objects.
+    # A request keeps its path parameters and its parsed body; the route reads the same objects.
     path: dict[str, Any] = request.path_params
     found = [_in(path, name, mark) for name, mark in marks.parameters.items() if isinstance(path.get(name), str)]
     for name, mark in marks.parameters.items():
@@ -230,12 +227,12 @@ def _in(holder: Any, key: str | int, mark: IdOf) -> _Place:
 def _put_query(request: Request, name: str, id_: str) -> None:
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
     request.scope["query_string"] = urlencode([(key, id_ if key == name else value) for key, value in pairs]).encode()
-    for kept in ("_query_params", "_url"):  # a request parses its address once
+    for kept in ("_query_params", "_url"):  # a request caches its parsed URL
         request.__dict__.pop(kept, None)
 
 
 async def _body_of(request: Request) -> dict[str, Any]:
-    """The object in the body; empty where there is none. The route answers a body that cannot be read."""
+    """Return the object in the body; empty if there is none. The route reports a body that is invalid."""
     try:
         body: Any = await request.json()
     except ValueError:
@@ -263,7 +260,7 @@ def _hints_of(what: Any) -> dict[str, Any]:
 
 
 def _mark_in(hint: Any) -> IdOf | None:
-    """The mark of an annotation, which may stand inside of a list or of an optional."""
+    """Return the mark of an annotation, which may be nested in a list or an optional type."""
     if isinstance(hint, IdOf):
         return hint
     inside = (*get_args(hint), *getattr(hint, "__metadata__", ()))

@@ -1,6 +1,13 @@
-"""Which prompts belong to one thread: signs of pairs, their weights, and groups of prompts.
+"""Thread assignment: pairwise probabilities that prompts share a thread, routing, and clustering.
 
-Learned from labelled talk by `bench/fit_threads.py`. Pure: no database, no file.
+- `Ground` whitens vectors, `compared` computes a probability for every pair of prompts of a project.
+- `route` decides where one new prompt goes; `regroup` clusters all prompts again when more is known.
+- `divided` distributes a session's synthesis over the threads that its turns were placed in later.
+
+The weights are learned from labelled conversations by `bench/fit_threads.py`, with the functions of this module. There
+are two sets: one with vectors, and one for words alone.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -24,20 +31,11 @@ from filrouge.extraction.vocabulary import content
 from filrouge.threads.models import Action, Point, Routing, Synthesis, Thread, ThreadState, Weighed
 from filrouge.threads.synthesis import MOST_DECISIONS, MOST_FILES
 
-# The ground that all talk stands on, which is taken out before two pieces of talk are compared.
-#
-# Prompts of one person are alike before they say anything: the same language, the same manner, the same words of
-# asking. In the bundled model's space that makes the median of unrelated prompts .83 to .91, and the centroid of a
-# few unrelated ones nearer still. So the mean of all prompts is taken off, and the directions in which they all
-# differ among themselves are flattened (whitening with shrinkage); what remains is what they are about. 0 is then the
-# median of unrelated pairs and 1 the same text, as MEM-7 has it, of this person's talk in place of everybody's.
-#
-# A ground is derived from stored vectors and made anew as they grow; the bundled sample stands in while there are
-# few.
+# Whitening.
 
-#: Vectors without which there is no ground, and the newest that are worth reading.
+#: Minimum number of vectors for a transform, and maximum number of (newest) vectors to read.
 LEAST, MOST = 64, 4000
-#: How far the directions are levelled: 0 = all alike, the more the less; it grows where there are few vectors.
+#: Shrinkage of the whitening: 0 whitens fully, larger values whiten less. It is increased when there are few vectors.
 _SHRINKAGE, _FEW = 0.5, 200.0
 
 Square = NDArray[np.float32]
@@ -45,11 +43,20 @@ Square = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ground:
-    """What a set of vectors has in common.
+    """Whitening transform fitted to a set of vectors.
+
+    All prompts of one person resemble each other: same language, same style, same phrases. With the bundled model, the
+    median cosine of unrelated prompts is .83 to .91, and the centroid of a few unrelated prompts is even closer. So the
+    mean of all prompts is subtracted, and the directions in which they vary are equalised (whitening with shrinkage).
+    What remains is the topic. 0 is then the median of unrelated pairs and 1 the same text, as in MEM-7, but relative to
+    this person's prompts.
+
+    The transform is computed from stored vectors and recomputed as they grow. The bundled sample texts are used too, so
+    that it works while there are few prompts.
 
     Attributes:
         mean: shape (dimension,).
-        levels: shape (dimension, dimension).
+        levels: the whitening matrix, shape (dimension, dimension).
     """
 
     mean: Vector
@@ -57,10 +64,10 @@ class Ground:
 
     @classmethod
     def of(cls, vectors: Vectors) -> Ground | None:
-        """The ground of at least `LEAST` vectors, None of fewer.
+        """Fit the transform; return None for fewer than `LEAST` vectors.
 
         Args:
-            vectors: unit vectors of a space, shape (n, dimension): the user's prompts, and the sample's texts.
+            vectors: unit vectors of one embedding space, shape (n, dimension): the user's prompts and the sample texts.
         """
         if len(vectors) < LEAST:
             return None
@@ -73,28 +80,26 @@ class Ground:
         return cls(mean.astype(np.float32), ((directions * scales) @ directions.T).astype(np.float32))
 
     def off(self, vectors: Vectors) -> Vectors:
-        """What remains of vectors without their ground, of length 1; shape (n, dimension)."""
+        """Whiten vectors and scale them to length 1; shape (n, dimension)."""
         rest = (vectors - self.mean) @ self.levels
         lengths = np.linalg.norm(rest, axis=1, keepdims=True)
         return np.asarray(rest / np.where(lengths > 0.0, lengths, 1.0), dtype=np.float32)
 
 
-# One vector for what has several: for a prompt of several windows, and for a thread's prompts.
-#
-# A thread's vector is derived: it can be made again at any time from what is stored, and in another space it is
-# another. Others look the thread up by it.
+# Mean vectors: one for a prompt with several windows, one for the prompts of a thread. A thread vector is derived data:
+# it can be recomputed from stored vectors, and it is specific to one embedding space. It is used to find the thread.
 
 
 def prompt_vector(windows: Vectors | None) -> Vector | None:
-    """The mean direction of a prompt's windows, of length 1; None where it has none."""
+    """Return the mean direction of a prompt's windows, of length 1; None if it has none."""
     return None if windows is None or not len(windows) else _unit(windows.mean(axis=0))
 
 
 def thread_vector(prompts: Sequence[Vectors]) -> Vector | None:
-    """The mean direction of a thread's prompts, of length 1; None where no prompt has vectors.
+    """Return the mean direction of a thread's prompts, of length 1; None if no prompt has vectors.
 
     Args:
-        prompts: of each routed turn its windows, shape (windows, dimension), of length 1.
+        prompts: for each routed turn, its windows: unit vectors, shape (windows, dimension).
     """
     there = [one for windows in prompts if (one := prompt_vector(windows)) is not None]
     return _unit(np.mean(there, axis=0)) if there else None
@@ -105,34 +110,26 @@ def _unit(vector: Vector) -> Vector:
     return np.asarray(vector / length if length else vector, dtype=np.float32)
 
 
-# How likely two prompts are of one thread, as learned from labelled talk.
-#
-# Every pair of a project's prompts gets a probability. A prompt by itself says little, so it is read together with
-# its reply and with its surroundings. At first the surroundings of a prompt are what its session said around it, as
-# far as the talk seems to have gone on from one prompt to the next. From these follow the first probabilities, and
-# with them the surroundings of the second round: whatever is likely of the same thread, in other sessions too.
-#
-# `bench/fit_threads.py` makes the weights with the functions of this module: one set with vectors, and one for where
-# there are none, of words alone. Pure: no database, no embedder.
+# Pairwise probabilities.
 
 FILE: Final = "pairs.npz"
-#: How rare words are in talk is known by a hash of so many values; of one project, so many words are told apart.
+#: Number of hash buckets for the rarity of words in general, and of columns that tell the words of one project apart.
 BUCKETS, _COLUMNS = 4096, 2048
-#: Letters of a word that are compared: languages inflect at the end.
+#: Number of leading letters of a word that are compared: languages inflect at the end.
 _ROOT: Final = 6
-#: The mean of a project's vectors is taken off them as if there were so many more vectors of mean zero: of the first
-#: few prompts little is known of what they have in common.
+#: The project mean is shrunk as if there were this many extra vectors with mean zero: the first few prompts say little
+#: about what all prompts have in common.
 _MORE: Final = 8
-#: Prompts back that a prompt is held against to see whether it goes on with them.
+#: Number of earlier prompts that a prompt is compared with to see whether it continues them.
 _BACK: Final = 4
-#: The nearest of other sessions, which tell how near is near for a prompt.
+#: Number of nearest prompts of other sessions; their mean similarity is the baseline for a prompt.
 _NEAREST: Final = 6
-#: How often the surroundings are made.
+#: Number of rounds in which context and probabilities are recomputed.
 ROUNDS: Final = 2
 
 Kind = Literal["vectors", "words"]
 Learned = Mapping[str, NDArray[np.float32]]
-#: 32-bit floats: of every two prompts, shape (n, n), of every prompt, shape (n,), or a row for each prompt.
+#: 32-bit floats: one value per pair, shape (n, n); one per prompt, shape (n,); or one row per prompt.
 Table = NDArray[np.float32]
 Places = NDArray[np.int64]
 
@@ -142,12 +139,12 @@ class Exchange:
     """A prompt and the reply to it.
 
     Attributes:
-        session: in which it was said.
-        prompt: the unit vector of the prompt, with the ground taken off; None where there is none.
-        whole: the same of prompt and reply as one text; of the prompt alone while there is no reply.
-        said: the roots of the words of the prompt.
-        answered: those of the reply.
-        letters: how long the prompt is.
+        session: the session it was said in.
+        prompt: the whitened unit vector of the prompt; None if there is none.
+        whole: the same for prompt and reply as one text, or for the prompt alone while there is no reply.
+        said: word roots of the prompt.
+        answered: word roots of the reply.
+        letters: length of the prompt in characters.
         asks: the reply ends with a question.
     """
 
@@ -162,12 +159,12 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """Every two prompts, each table of shape (n, n).
+    """Comparison of all pairs of prompts; each table has shape (n, n).
 
     Attributes:
-        chances: the probability that they are of one thread; 1 on the diagonal.
-        alike: the cosine of their exchanges without what the project has in common; NaN where words alone count.
-        words: the share of their words that both have, the rarer the more, in [0, 1].
+        chances: probability that the two are of one thread; 1 on the diagonal.
+        alike: cosine of the exchanges after subtracting the project mean; NaN if only words are used.
+        words: similarity of their words, weighted by rarity, in [0, 1].
     """
 
     chances: Table
@@ -177,14 +174,14 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Read:
-    """Exchanges as tables, a row each, unit vectors or zero.
+    """Exchanges as tables with one row each; vectors are of unit length or zero.
 
     Attributes:
-        exchanges: what prompt and whole say together; `prompts` and `wholes`: each by itself.
-        words: of prompt and reply, by rarity; `asked`: of the prompt.
-        rare: the words again, not of unit length.
-        sessions: the number of the session, in their order, and the `places` in it.
-        letters, own, asks: how long the prompt is, its number of words, whether the reply asks.
+        exchanges: prompt and whole combined; `prompts` and `wholes`: each separately.
+        words: words of prompt and reply, weighted by rarity; `asked`: of the prompt only.
+        rare: the same as `words`, not scaled to unit length.
+        sessions: number of the session, in order of appearance; `places`: position within the session.
+        letters, own, asks: length of the prompt, its number of words, and whether the reply asks a question.
     """
 
     exchanges: Table
@@ -201,11 +198,16 @@ class Read:
 
 
 def compared(exchanges: Sequence[Exchange], kind: Kind) -> Compared:
-    """Hold every two prompts of a project against each other.
+    """Compare every pair of prompts of a project.
+
+    A prompt alone carries little information, so it is read together with its reply and its context. In the first
+    round, the context of a prompt is the neighbouring prompts of its session, weighted by the probability that the
+    topic did not change in between. In the second round, the context is every prompt that is likely to be of the same
+    thread, in other sessions too.
 
     Args:
         exchanges: in the order in which they were said.
-        kind: `words` where vectors do not count.
+        kind: `words` if vectors are not to be used.
     """
     if not exchanges:
         nothing = np.empty((0, 0), dtype=np.float32)
@@ -220,7 +222,7 @@ def compared(exchanges: Sequence[Exchange], kind: Kind) -> Compared:
 
 
 def roots(texts: Iterable[str]) -> frozenset[str]:
-    """The beginnings of the words that say something, in their one form for all languages that are bridged."""
+    """Return the roots of the content words of texts, normalised across the supported languages."""
     return frozenset(root for text in texts for root in _roots(text))
 
 
@@ -229,11 +231,14 @@ def _roots(text: str) -> frozenset[str]:
     return frozenset(word[:_ROOT] if word.isalpha() else word for word in content(text) if len(word) > 2)
 
 
-# --- whether talk goes on from one prompt to the next
+# --- does the topic continue from one prompt to the next
 
 
 def going_on(read: Read, weights: Learned, kind: Kind) -> Table:
-    """The probability that between two prompts of a session the talk never turned, shape (n, n); 0 across sessions."""
+    """Return the probability that the topic never changed between two prompts of a session.
+
+    Shape (n, n); 0 across sessions.
+    """
     later, before = followers(read)
     stays = np.zeros(len(read.sessions), dtype=np.float32)
     if len(later):
@@ -248,7 +253,7 @@ def going_on(read: Read, weights: Learned, kind: Kind) -> Table:
 
 
 def followers(read: Read) -> tuple[Places, Places]:
-    """The prompts before which there is one in their session, and those before them."""
+    """Return the prompts that have a predecessor in their session, and these predecessors."""
     last: dict[int, int] = {}
     pairs = list[tuple[int, int]]()
     for place, session in enumerate(read.sessions.tolist()):
@@ -260,7 +265,7 @@ def followers(read: Read) -> tuple[Places, Places]:
 
 
 def continuing(read: Read, later: Places, before: Places) -> Table:
-    """Signs that prompts go on with those before them, a row for each prompt."""
+    """Return the features for whether prompts continue the topic of their predecessors, one row per prompt."""
     return np.stack([*_signs_of_going_on(read, later, before)], axis=1).astype(np.float32)
 
 
@@ -290,11 +295,11 @@ def _signs_of_going_on(read: Read, later: Places, before: Places) -> Iterator[Ta
     yield (places == 1).astype(np.float32)
 
 
-# --- whether two prompts are of one thread
+# --- are two prompts of one thread
 
 
 def weighed(read: Read, chances: Table, weights: Learned, name: str) -> Table:
-    """One round: the probabilities that follow from those before, by the weights of this name."""
+    """Compute one round: new probabilities from the previous ones, with the weights of this name."""
     within, across = weights[f"{name}.within"], weights[f"{name}.across"]
     same = _same(read)
     odds: Table = np.zeros(chances.shape, dtype=np.float32)
@@ -307,7 +312,7 @@ def weighed(read: Read, chances: Table, weights: Learned, name: str) -> Table:
 
 
 def signs(read: Read, chances: Table) -> Iterator[Table]:
-    """Signs that two prompts are of one thread, where each has these surroundings; shape (n, n) each."""
+    """Yield the features for whether two prompts are of one thread, given the current context; shape (n, n) each."""
     same = _same(read)
     chain = np.asarray(np.where(same, chances, 0.0), dtype=np.float32)
     yield read.exchanges @ read.exchanges.T
@@ -334,7 +339,7 @@ def signs(read: Read, chances: Table) -> Iterator[Table]:
     for most in (1, 2, 4):
         yield (same & (apart <= most)).astype(np.float32)
     yield (np.abs(read.sessions[:, None] - read.sessions[None, :]) == 1).astype(np.float32)
-    for power in (1.0, 0.5):  # of a few prompts all signs are weaker
+    for power in (1.0, 0.5):  # all features are weaker when there are few prompts
         yield np.full(chances.shape, len(chances) ** -power, dtype=np.float32)
 
 
@@ -346,10 +351,10 @@ def _same(read: Read) -> NDArray[np.bool_]:
 
 
 def read_in(exchanges: Sequence[Exchange], rarity: Table) -> Read:
-    """Exchanges as tables.
+    """Convert exchanges into tables.
 
     Args:
-        rarity: how rare the words of each bucket are in talk, shape (`BUCKETS`,).
+        rarity: rarity of the words of each bucket in general, shape (`BUCKETS`,).
     """
     numbers: dict[str, int] = {}
     sessions = [numbers.setdefault(one.session, len(numbers)) for one in exchanges]
@@ -377,12 +382,12 @@ def read_in(exchanges: Sequence[Exchange], rarity: Table) -> Read:
 
 
 def bucket(word: str) -> int:
-    """Where a word counts, of `BUCKETS`. A message may hold half a character, so words may too."""
+    """Return the hash bucket of a word. A message may contain lone surrogates, so words may too."""
     return crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS
 
 
 def _centred(vectors: Sequence[Vector | None]) -> Table:
-    """Vectors less what those of the project have in common; zero where there is none."""
+    """Subtract the shrunken project mean and scale to unit length; a missing vector becomes zero."""
     there = [one for one in vectors if one is not None]
     if not there:
         return np.zeros((len(vectors), 1), dtype=np.float32)
@@ -393,7 +398,7 @@ def _centred(vectors: Sequence[Vector | None]) -> Table:
 
 
 def _by_rarity(words: Sequence[frozenset[str]], having: Mapping[str, int], rarity: Table) -> Table:
-    """Words by how rare each is in the project and in talk; shape (n, columns)."""
+    """Weight words by their rarity in the project and in general; shape (n, columns)."""
     columns = {word: place % _COLUMNS for place, word in enumerate(having)}
     weights = {word: np.log(1.0 + len(words) / count) * rarity[bucket(word)] for word, count in having.items()}
     table = np.zeros((len(words), max(1, min(len(columns), _COLUMNS))), dtype=np.float32)
@@ -418,26 +423,23 @@ def _stored() -> Learned:
         return {name: file[name].astype(np.float32) for name in file.files}
 
 
-# Which thread a prompt belongs to (THR-2, THR-3): it goes on in one, wakes one, leaves one, or opens one.
-#
-# A prompt is held against the prompts of every thread, pair by pair, and the mean of the probabilities that the two
-# are of one thread counts (average linkage, as in `regrouping`): one prompt that is alike by chance draws nothing in.
+# Routing of one prompt (THR-2, THR-3).
 
-#: From this mean probability on two groups are of one thread. Chosen on the training part of the talk.
+#: Minimum mean probability for two groups to be one thread. Chosen on the training conversations.
 BAND: Final = 0.28
-#: Between these a model would be asked about a suspended or archived thread.
+#: Between these values, a model is asked about a suspended or archived thread.
 BORDERLINE, SURE = 0.18, 0.36
-#: Candidates that are logged: those above this, or at least the best few (THR-8).
+#: Candidates to log: those above this value, and at least this many of the best (THR-8).
 LOGGED, LOGGED_LEAST = 0.3, 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
-    """What is to be routed: one prompt.
+    """The prompt to route.
 
     Attributes:
-        topics: as `subjects` gives them.
-        own: the thread that its session is in, if it is in one.
+        topics: as `subjects` returns them.
+        own: the current thread of its session, if there is one.
     """
 
     text: str
@@ -448,13 +450,13 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Known:
-    """A thread that a prompt may belong to.
+    """A candidate thread for a prompt.
 
     Attributes:
         state: its effective state, which a sweep may not have written yet.
-        near: the prompt held against prompts of the thread, a row each: the probability that they are of one thread,
-            how alike the exchanges are (NaN where words alone count), and the share of words; empty where none of its
-            prompts was looked at.
+        near: the prompt compared with prompts of the thread, one row each: probability that they are of one thread,
+            similarity of the exchanges (NaN if only words are used), similarity of the words. Empty if no prompt of the
+            thread was compared.
     """
 
     thread: Thread
@@ -465,8 +467,12 @@ class Known:
 def route(item: Item, known: Sequence[Known]) -> Routing:
     """Decide where a prompt goes, without a model.
 
+    The prompt continues a thread, reactivates one, forks from one, or opens a new one. It is compared with the prompts
+    of each thread, and the mean probability counts (average linkage, as in `regroup`), so one prompt that is similar by
+    chance does not decide.
+
     Args:
-        known: every live thread that may hold it: of its project, and with isolation of its agent.
+        known: all live candidate threads: of the prompt's project and, with isolation, of its agent.
     """
     found = sorted((_weighed(item, one) for one in known if len(one.near)), key=lambda one: -one.similarity)
     own = next((one for one in found if one.own), None)
@@ -508,41 +514,42 @@ def _reason(chosen: Weighed | None, best: Weighed | None, count: int) -> str:
     return f"It is with {whose}, at {chosen.similarity:.2f}."
 
 
-# Groups of whatever has similarities: average linkage, and when a new grouping is better than the old.
-#
-# Numbers in, numbers out; what is grouped, and why, stands in `regrouping`.
+# Clustering by average linkage, and the choice between the current grouping and a new one.
 
-#: What any change must be worth, in similarity. (What is together held nearer together keeps early mistakes: measured.)
+#: Minimum gain of a regrouping, in summed similarity. (A bonus for pairs that are already together would preserve early
+#: mistakes; this was measured.)
 _WORTH: Final = 0.02
-#: Similarities, or what they are above a band; shape (n, n).
+#: Similarities, or similarities minus a threshold; shape (n, n).
 Near = NDArray[np.float32]
-#: The number of each one's group; shape (n,).
+#: The group number of each item; shape (n,).
 Labels = NDArray[np.int64]
 
 
 def labels(names: Sequence[object]) -> Labels:
-    """Numbers for names, in the order in which they first come."""
+    """Return a number for each name, in order of first appearance."""
     known: dict[object, int] = {}
     return np.asarray([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
 
 
 def settled(above: Near, now: Labels, bound: Labels) -> Labels:
-    """The grouping that this one turns into, and which stays as it is.
+    """Return the improved grouping; applied to its own result, this changes nothing.
 
-    Groups are made without regard to those that are there, so what is there either is them or is kept again.
+    The clusters are computed independently of the current grouping, so each existing group is either a cluster already,
+    or is kept again.
 
     Args:
-        above: how near every two are above the band, shape (n, n).
-        now: the groups as they are.
-        bound: what has one number here is never parted.
+        above: similarity minus the threshold for each pair, shape (n, n).
+        now: the current grouping.
+        bound: items with the same number here are never separated.
     """
     return _better(above, now, grouped(above, bound))
 
 
 def grouped(above: Near, bound: Labels) -> Labels:
-    """Groups by average linkage, the nearest first, beginning with each part alone but those that a user holds.
+    """Cluster by average linkage, most similar first; items with the same number in `bound` start together.
 
-    Groups can only be near enough where two of their parts are, so what hangs together by no pair is left apart.
+    Only groups with at least one pair above the threshold can merge, so each connected component is clustered
+    separately.
     """
     groups = np.arange(len(bound))
     for places in _hanging(above, bound):
@@ -553,7 +560,7 @@ def grouped(above: Near, bound: Labels) -> Labels:
 
 
 def _hanging(above: Near, bound: Labels) -> Iterable[Labels]:
-    """Parts that hang together by pairs that are near enough, two and more at a time."""
+    """Yield the connected components of the pairs above the threshold, those with at least two items."""
     left = np.ones(len(bound), dtype=bool)
     for place in range(len(bound)):
         if not left[place]:
@@ -572,11 +579,11 @@ def _hanging(above: Near, bound: Labels) -> Iterable[Labels]:
 
 
 def _linked(near: NDArray[np.float64], first: Labels) -> Labels:
-    """For every part the place of one that stands for its group.
+    """Return, for each item, the index of the representative of its group.
 
     Args:
-        near: less the band, shape (n, n).
-        first: parts of one label are one group to begin with.
+        near: similarity minus the threshold, shape (n, n).
+        first: items with the same label start as one group.
     """
     groups = np.arange(len(near))
     sizes = np.ones(len(near))
@@ -609,9 +616,9 @@ def _linked(near: NDArray[np.float64], first: Labels) -> Labels:
 
 
 def _better(above: Near, now: Labels, then: Labels) -> Labels:
-    """What is there, with those new groups that are better than the ones that they are made of.
+    """Return the current grouping with those new groups that improve it.
 
-    A grouping is worth what its pairs are above the band, all together.
+    The value of a grouping is the sum over its pairs of the similarity minus the threshold.
     """
     result, fresh = now.copy(), int(now.max()) + 1
     for places in _touching(now, then):
@@ -623,7 +630,7 @@ def _better(above: Near, now: Labels, then: Labels) -> Labels:
 
 
 def _touching(now: Labels, then: Labels) -> Iterable[Labels]:
-    """Parts whose groups, before or after, have parts in common."""
+    """Return sets of items whose current and new groups overlap."""
     lead = {int(one): int(one) for one in np.unique(now)}
 
     def root(one: int) -> int:
@@ -639,23 +646,23 @@ def _touching(now: Labels, then: Labels) -> Iterable[Labels]:
     return [np.flatnonzero(tops == one) for one in np.unique(tops)]
 
 
-# What was said of a session before its turns were in threads, divided among those they came into.
-#
-# Prompts are placed a moment after they are stored, and a session may be compacted within that moment. What stands of
-# it then is of no thread yet. It is not read anew for that, since much of it may rest on turns that are long ago:
-# each of its points goes where its turn went.
+# Syntheses of a session whose turns were not in threads yet.
 
 
 def cited(former: Sequence[Synthesis]) -> set[str]:
-    """The turns on which what is of no thread yet rests."""
+    """Return the turns cited by syntheses that have no thread yet."""
     return {point.turn_id for one in former if one.thread_id is None for point in _points(one)}
 
 
 def divided(former: Sequence[Synthesis], threads: Mapping[str, str]) -> list[Synthesis]:
-    """The syntheses of a session, those of no thread yet by the threads of their turns.
+    """Distribute the syntheses without a thread over the threads of their turns.
+
+    A prompt is placed shortly after it is stored, and a session may be compacted in between. Its synthesis has no
+    thread then. It is not read again later, since it may rest on turns from long ago; instead, each of its points moves
+    to the thread of its turn.
 
     Args:
-        threads: of the turns that are in one; what rests on others stays as it is.
+        threads: thread ids by turn; points of other turns stay without a thread.
     """
     found: dict[str | None, Synthesis] = {one.thread_id: one for one in former if one.thread_id is not None}
     for one in (one for one in former if one.thread_id is None):
@@ -667,7 +674,7 @@ def divided(former: Sequence[Synthesis], threads: Mapping[str, str]) -> list[Syn
 
 
 def without(one: Synthesis, turns: Collection[str]) -> Synthesis:
-    """A synthesis without what rests on these turns: they are about to be read again."""
+    """Return a synthesis without the points of these turns, which are about to be read again."""
     return replace(
         one,
         state=_but(one.state, turns),
@@ -682,7 +689,7 @@ def _points(one: Synthesis) -> list[Point]:
 
 
 def _part(one: Synthesis, home: str | None, threads: Mapping[str, str], *, main: bool) -> Synthesis:
-    """What of a synthesis belongs to a thread; the files go with its first point."""
+    """Return the part of a synthesis that belongs to a thread; the files go to the thread of the first point."""
 
     def own(points: Sequence[Point]) -> tuple[Point, ...]:
         return tuple(point for point in points if threads.get(point.turn_id) == home)
@@ -715,20 +722,11 @@ def _but(points: Sequence[Point], turns: Collection[str]) -> tuple[Point, ...]:
     return tuple(point for point in points if point.turn_id not in turns)
 
 
-# Which prompts of a project belong together, decided again when more is known than at the moment they came.
-#
-# A prompt is placed before its reply is there. When its session has fallen silent, and when others have come, the
-# same probabilities say more. So all prompts are grouped anew, the likeliest two first, until no two groups are
-# likely enough (average linkage), and a prompt may leave a thread as well as join one.
-#
-# Threads keep their ids: a group goes on as the thread that most of it was in. It is stable: a grouping is only taken
-# where it is better than what is there, so that doing it twice changes nothing. What a user named, moved, split or
-# merged stays where it is. What a model said of a prompt and a thread holds: the prompt stays with the thread's
-# beginning, or is never brought together with that thread.
+# Regrouping: decide again which prompts of a project belong together, once more is known.
 
-#: Prompts that are worth it, the newest: time and room grow with their square.
+#: Maximum number of prompts (the newest); time and memory grow with the square.
 MOST_REGROUPED: Final = 1000
-#: Nothing brings prompts together that a user holds in two threads.
+#: Similarity of prompts that a user keeps in two threads, so that they are never merged.
 _NEVER: Final = -1e6
 
 
@@ -737,10 +735,10 @@ class Unit:
     """A prompt that is in a thread.
 
     Attributes:
-        id: of the turn.
-        is_held: a user put it where it is; so it is as well where a user named the thread.
-        belongs: a model said that it goes on with this thread.
-        apart: threads that it does not belong to, as a model said.
+        id: id of the turn.
+        is_held: a user placed it where it is. A thread title set by a user has the same effect (see `stays`).
+        belongs: a model said that it continues this thread.
+        apart: threads that it does not belong to, according to a model.
     """
 
     id: str
@@ -751,19 +749,19 @@ class Unit:
 
     @property
     def stays(self) -> bool:
-        """It is where a user wants it."""
+        """True if the user wants the prompt where it is."""
         return self.is_held or self.thread.title_by == "user"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regrouping:
-    """Prompts that go elsewhere together.
+    """Prompts that move together.
 
     Attributes:
-        units: their ids, of one thread or of several.
-        into: the thread that takes them, which keeps prompts of its own; None = one that is to be opened for these.
-        routing: for the log: `join`, or `fork` where a thread is to be opened; `parent` is then the thread that most of
-            them were in.
+        units: ids of the prompts, from one thread or several.
+        into: the thread to move them to, which also keeps prompts of its own; None = open a new thread.
+        routing: for the log: `join`, or `fork` for a new thread. For a fork, `parent` is the thread that most of them
+            came from.
     """
 
     units: tuple[str, ...]
@@ -772,13 +770,21 @@ class Regrouping:
 
 
 def regroup(units: Sequence[Unit], chances: Near) -> tuple[Regrouping, ...]:
-    """The moves that bring together what belongs together; in which order they are made is all the same.
+    """Return the moves that bring related prompts together; they can be applied in any order.
 
-    Done to its own result it gives none.
+    Applied to its own result, it returns no moves.
+
+    A prompt is placed before its reply exists. Once its session is quiet, and other prompts have followed, the same
+    probabilities are more reliable. So all prompts are clustered again, and a prompt may leave a thread or join one.
+
+    Threads keep their ids: a group continues the thread that most of it was in. A new grouping is only taken if it is
+    better than the current one, so repeating it changes nothing. Whatever a user named, moved, split or merged stays in
+    place. A confident answer of a model holds too: the prompt stays with the first prompt of the thread, or is never
+    grouped with that thread.
 
     Args:
         units: prompts of one user and project (with isolation: one agent), in the order in which they were said.
-        chances: the probability that two are of one thread, shape (n, n).
+        chances: probability that two prompts are of one thread, shape (n, n).
     """
     if len(units) < 2:
         return ()
@@ -790,7 +796,11 @@ def regroup(units: Sequence[Unit], chances: Near) -> tuple[Regrouping, ...]:
 
 
 def _bound(units: Sequence[Unit]) -> Labels:
-    """What is never parted: what a user holds in a thread, and a thread's beginning with what a model said goes on."""
+    """Return labels of the items to keep together.
+
+    These are the prompts that a user placed in a thread, and prompts that a model confirmed, with the first prompt of
+    their thread.
+    """
     first: dict[str, int] = {}
     for place, one in enumerate(units):
         first.setdefault(one.thread.id, place)
@@ -799,7 +809,7 @@ def _bound(units: Sequence[Unit]) -> Labels:
 
 
 def _hold(above: Near, units: Sequence[Unit]) -> None:
-    """What a user holds in two threads never comes together, nor what a model says does not belong together."""
+    """Set the similarity of pairs that a user or a model separated to `_NEVER`."""
     held = [place for place, one in enumerate(units) if one.stays]
     threads = labels([units[place].thread.id for place in held])
     apart = threads[:, None] != threads[None, :]
@@ -811,7 +821,7 @@ def _hold(above: Near, units: Sequence[Unit]) -> None:
 
 
 def _moves(units: Sequence[Unit], groups: Labels, chances: Near) -> Iterable[Regrouping]:
-    """What has to move, where each group goes on as the thread that most of it was in, of equal ones the oldest."""
+    """Yield the moves; each group continues the thread that most of its prompts were in (the oldest on a tie)."""
     members: defaultdict[int, list[int]] = defaultdict(list)
     for place, group in enumerate(groups.tolist()):
         members[group].append(place)

@@ -1,4 +1,11 @@
-"""Bridges by hand: list, make, remove, and the graph that the API answers."""
+"""Bridges between threads: the job that makes them, manual changes, and the graph for the API.
+
+- `tie` is the job `bridge`. It runs shortly after a thread changed, at low priority, so several changes become one run.
+  It reads the thread and the other threads of its place, computes candidates (`threads.bridges`), and merges them into
+  the bridges as they are at the time of writing. It also deletes expired bridges of the project.
+- `follow_merge` moves the bridges of a merged thread.
+- `bridges`, `add`, `remove` and `graph` return response bodies of the API.
+"""
 
 from __future__ import annotations
 
@@ -40,21 +47,14 @@ from filrouge.threads.bridges import (
 from filrouge.threads.models import BRIDGE_KINDS, Bridge, BridgeKind
 from filrouge.threads.repository import Bridges, Place, Seen, SeenThreads
 
-# Ties between threads: made a moment after a thread changed, listed, made and removed by hand, and followed.
-#
-# The job `bridge` reads what there is to see of the thread and of those beside it, weighs the signs, and writes what
-# they come to; the job stands behind all other work, so several changes in a row are one. What was weighed is held
-# against the bridges as they are when it is written, so whoever changed them meanwhile is not overruled. The same job
-# takes out what has faded in the project.
-
 BRIDGE: Final = "bridge"
-#: Prompts of the thread that are read for names, and of each other thread for its files; characters of each.
+#: Number of prompts of the thread read for names, and of each other thread for its files; characters read of each.
 _READ, _LENGTH = 20, 1000
 _READ_OF_OTHERS, _LENGTH_OF_OTHERS = 6, 400
-#: Other threads whose prompts are read: those that were active last.
+#: Number of other threads whose prompts are read: the most recently active.
 _OTHERS_READ: Final = 200
 _LINE: Final = 160
-#: Faded bridges that one job takes out.
+#: Maximum number of expired bridges that one job deletes.
 _FADED_AT_ONCE: Final = 500
 
 
@@ -63,9 +63,9 @@ class Linked:
     """A thread at the other end of a bridge.
 
     Attributes:
-        text: its title, and one line of what it is about.
-        strength: of the bridge, now.
-        outgoing: the bridge points to it.
+        text: its title, and one line about its subject.
+        strength: current strength of the bridge.
+        outgoing: the bridge points to this thread.
     """
 
     thread_id: str
@@ -79,20 +79,20 @@ class Linked:
 
 
 def queue_ties(parts: StoreContext, tx: Tx, thread_id: str) -> None:
-    """Have a thread's bridges looked at that changed: it grew, was named, merged into, split or woken."""
+    """Queue a review of the bridges of a thread that changed: it grew, or was renamed, merged, split or reactivated."""
     Jobs(tx).enqueue(BRIDGE, {"thread": thread_id}, dedupe=f"{BRIDGE}:{thread_id}", at=parts.clock.now())
 
 
 def tie(parts: Parts, payload: Payload) -> Outcome:
-    """Look at what a changed thread has to do with others, and write what that comes to.
+    """Run the job: compute the candidate bridges of a changed thread and write the result.
 
-    All of the project is read while this is prepared; what is written looks at the threads concerned alone, so that
-    it takes no longer in a project of thousands.
+    The preparation reads all threads of the project. The write only touches the threads concerned, so it is equally
+    fast in a project with thousands of threads.
     """
     space, thread_id = parts.meaning.space, str(payload["thread"])
     seen = parts.readers.here(lambda tx: _look(parts, tx, thread_id, space))
     if seen is None:
-        return Outcome(write=lambda _: None)  # it is gone, or part of another
+        return Outcome(write=lambda _: None)  # deleted, or merged
     thread, place, known, others, replaced = seen
     ties, alike = ties_of(known, others, space, replaced), beyond_the_usual(similarities(known, others, space))
     beside = {thread_id, *(one.id for one in others)}
@@ -116,23 +116,23 @@ def tie(parts: Parts, payload: Payload) -> Outcome:
 
 
 def _settle(store: Bridges, ties: list[Tie], strength: Strength, at: datetime) -> None:
-    """Hold signs against the bridges as they are, and write what they come to."""
+    """Merge candidates into the current bridges, and write the changes."""
     there, removed = store.around({end for one in ties for end in (one.source, one.target)})
     refused = {key_of(one) for one in removed}
     write_changes(store, settled(there, ties, strength=strength, at=at, refused=refused, new_id=new_id))
 
 
 def _faded(parts: Parts, tx: Tx, place: Place) -> list[str]:
-    """Bridges of the project that are gone, some of them: the next change of a thread finds the others."""
+    """Return some expired bridges of the project; later jobs find the rest."""
     oldest = Bridges(tx).oldest(place, _FADED_AT_ONCE)
     return living(oldest, strength_of(parts, tx, place.project))[1]
 
 
 def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
-    """Let bridges follow where a thread is taken into another: to be called in the transaction of the merge.
+    """Move the bridges of a merged thread to the other thread; call it in the transaction of the merge.
 
-    Those of the merged go to the other, of two of a kind the stronger stays, and one between the two goes. What the
-    user removed stays removed. A split needs no more than `queue_ties` for both threads.
+    Of two bridges with the same key the stronger is kept, and a bridge between the two threads is deleted. What the
+    user removed stays removed. A split only needs `queue_ties` for both threads.
     """
     store, place = Bridges(tx), live_thread(tx, into).place
     there, removed = store.around([merged, into])
@@ -148,10 +148,10 @@ def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
 
 
 def linked(parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | None = None) -> list[Linked]:
-    """The threads that a thread is tied to, the most strongly first, each once; where there is no such thread, none.
+    """Return the threads linked to a thread, strongest first, each once; empty if there is no such thread.
 
     Args:
-        agent: where agents are isolated, whose threads alone.
+        agent: with isolation, only threads of this agent; otherwise None.
     """
     thread = SeenThreads(tx).find(thread_id)
     if thread is None:
@@ -178,7 +178,7 @@ def linked(parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | 
 
 
 def unsure(tx: Tx) -> int:
-    """How many stored bridges are under a confidence of one half: none, for the table refuses them."""
+    """Return how many stored bridges have a confidence below 0.5; always 0, since the table forbids them."""
     return Bridges(tx).count()[1]
 
 
@@ -211,23 +211,23 @@ def _known(one: Seen, said: tuple[str, ...]) -> Known:
 
 
 def strength_of(parts: Parts, tx: Tx, project: str | None, now: datetime | None = None) -> Strength:
-    """How strong bridges of a project are now."""
+    """Return the function that computes the current strength of a project's bridges."""
     days = Bridges(tx).active_days(project, now or parts.clock.now(), LONGEST_DAYS)
     return partial(strength_at, active_days=days)
 
 
 def write_changes(store: Bridges, changes: Changes) -> None:
-    """Write what becomes of bridges; what goes makes room first."""
+    """Write changes to bridges; deletions come first."""
     store.drop(changes.gone)
     for bridge in changes.kept:
         store.put(bridge)
 
 
 def live_thread(tx: Tx, thread_id: str) -> Seen:
-    """A thread that was not merged into another.
+    """Return a thread that was not merged into another.
 
     Raises:
-        NotFound: naming the id.
+        NotFound: no such thread exists, or it was merged.
     """
     found = SeenThreads(tx).find(thread_id)
     if found is None or found.merged:
@@ -246,9 +246,7 @@ def _line(thread: Seen) -> str:
     return f"{thread.title} — {line}"[:_LINE] if line else thread.title
 
 
-# Bridges by hand: listed, made and removed, as the API and the command line do it.
-#
-# Every answer has the body of the route of the same meaning.
+# Operations of the user, for the API and the command line. Each returns the response body of the matching route.
 
 _LONGEST_REASON: Final = 200
 
@@ -262,7 +260,7 @@ def bridges(
     thread_id: str | None = None,
     kind: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The live bridges, the strongest first; where agents are isolated, none from one's thread to another's.
+    """Return the live bridges, strongest first; with isolation, without those between different agents.
 
     Raises:
         BadInput: there is no such kind.
@@ -293,11 +291,11 @@ def bridges(
 
 
 def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") -> dict[str, Any]:
-    """Tie two threads by hand: that is certain, does not fade, and makes room for itself.
+    """Make a bridge by hand: it has confidence 1, does not decay, and evicts a weaker bridge if necessary.
 
     Raises:
-        BadInput: there is no such kind, or the two are one, are of different projects or of agents that are isolated,
-            or one has ten of the user's.
+        BadInput: there is no such kind; or the two threads are the same, of different projects, or of isolated agents;
+            or one has ten bridges made by the user.
         NotFound: there is no such thread.
     """
     named, why = kind_named(kind), parts.redact(reason.strip())[:_LONGEST_REASON] or "tied by hand"
@@ -332,10 +330,10 @@ def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") 
 
 
 def remove(parts: Parts, bridge_id: str) -> dict[str, Any]:
-    """Remove a bridge; the rules do not make it again. Answers what it was.
+    """Remove a bridge and return it; the rules do not make it again.
 
     Raises:
-        NotFound: naming the id.
+        NotFound: no bridge has this id.
     """
 
     def write(tx: Tx) -> dict[str, Any]:
@@ -347,10 +345,10 @@ def remove(parts: Parts, bridge_id: str) -> dict[str, Any]:
 
 
 def kind_named(kind: str) -> BridgeKind:
-    """The kind of this name.
+    """Return the bridge kind with this name.
 
     Raises:
-        BadInput: there is none; with those that there are.
+        BadInput: there is none; the message lists the valid kinds.
     """
     for known in BRIDGE_KINDS:
         if known == kind:
@@ -359,7 +357,7 @@ def kind_named(kind: str) -> BridgeKind:
 
 
 def bridge_json(bridge: Bridge, row: dict[str, Any], strength: float) -> dict[str, Any]:
-    """A bridge as the API answers it."""
+    """Return a bridge in the form of the API."""
     return {
         "id": bridge.id,
         "source": bridge.source,
@@ -385,11 +383,11 @@ def _shown(parts: Parts, tx: Tx, bridge_id: str) -> dict[str, Any]:
     return bridge_json(bridge, row, strength_of(parts, tx, row["project_id"])(bridge))
 
 
-# The graph of threads and their bridges, as the API answers it and the command line draws it.
+# The graph of threads and bridges, for the API and the command line.
 
 
 def graph(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, limit: int) -> dict[str, Any]:
-    """`threads` (those active last) and the live `bridges` between them, of a project or of all."""
+    """Return the most recently active threads and the live bridges between them, of one project or of all."""
     place, names = Place(user=LOCAL_USER, project=project), names_of(tx)
     threads = SeenThreads(tx).beside(place, "", everywhere=everywhere)[:limit]
     there = {one.id for one in threads}

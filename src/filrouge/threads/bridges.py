@@ -1,4 +1,13 @@
-"""The graph of threads and bridges: as text for programs (DOT), as places on a page, and as an SVG.
+"""Bridges between threads: how they are detected, how they decay, and how the graph is drawn.
+
+- Detection: `ties_of` scores candidate bridges from embeddings, topics and names; `heard` adds candidates between
+  neighbours of a common neighbour.
+- Lifecycle: `settled` merges candidates into the stored bridges, `strength_at` applies the decay, `redirected` handles
+  a thread merge. Bridges made by the user neither decay nor are evicted. A bridge that the user removed is not made
+  again.
+- Drawing: `to_dot` returns Graphviz text, `layout` returns pixel positions, `to_svg` returns a standalone SVG.
+
+Reading and writing the rows is the job of `threads.bridge_service`.
 
 Pure: no database, no file.
 """
@@ -25,25 +34,16 @@ from filrouge.extraction.vocabulary import content, fold, tokens
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.threads.models import BRIDGE_KINDS, Bridge, BridgeBy, BridgeKind, ThreadState
 
-# Bridges between threads: the signs of one, how strong it is, and how it fades.
-#
-# Pure: no database, no file.
+# Lifecycle of bridges.
 
-# The life of bridges: how strong one still is, how many a thread may have, and what becomes of new signs of one.
-#
-# What a bridge weighs is its confidence, halved with every later day on which the project was worked on: a holiday
-# costs nothing, and what nobody comes back to is gone within a working week. A thread has ten at most, counted at
-# both ends; of too many the weakest gives way. What the user made neither fades nor gives way, and what the user
-# removed is not made again. All of it is arithmetic over values: who reads and writes them is `threads.links`.
-
-#: None is made that is less sure.
+#: Minimum confidence for a new bridge.
 LEAST_CONFIDENCE: Final = 0.5
-#: Below this a bridge is gone.
+#: A bridge with less strength has expired.
 LEAST_STRENGTH: Final = 0.05
 HALF_LIFE_DAYS: Final = 1.0
-#: Live bridges of a thread, those to it and those from it together.
+#: Maximum number of live bridges per thread, incoming and outgoing together.
 MOST: Final = 10
-#: The surest one has faded after so many active days; later ones need not be known.
+#: Number of active days after which even a bridge with confidence 1 has expired; older days need not be loaded.
 LONGEST_DAYS: Final = 5
 
 Key = tuple[str, str, BridgeKind]
@@ -53,11 +53,11 @@ Strength = Callable[[Bridge], float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tie:
-    """A bridge that signs speak for, before it is made.
+    """A candidate bridge, before it is stored.
 
     Attributes:
-        confidence: how sure the signs make it, in [0.5, 1]; it orders ties and is no probability.
-        reason: plain words that quote nothing.
+        confidence: how strong the evidence is, in [0.5, 1]. It ranks candidates and is not a probability.
+        reason: a plain explanation that quotes no text.
     """
 
     source: str
@@ -71,27 +71,30 @@ class Tie:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
-    """What to write: bridges that are new or confirmed, and the ids of those that go."""
+    """What to write: new or confirmed bridges, and the ids of bridges to delete."""
 
     kept: tuple[Bridge, ...] = ()
     gone: tuple[str, ...] = ()
 
 
 def key_of(tie: Tie | Bridge) -> Key:
-    """By which a bridge is known, whichever way it points."""
+    """Return the key that identifies a bridge regardless of its direction."""
     return min(tie.source, tie.target), max(tie.source, tie.target), tie.kind
 
 
 def other_end(bridge: Bridge, thread_id: str) -> str:
-    """The thread at the end that is not this one."""
+    """Return the thread at the other end of the bridge."""
     return bridge.target if bridge.source == thread_id else bridge.source
 
 
 def strength_at(bridge: Bridge, active_days: Collection[str]) -> float:
-    """What a bridge weighs now.
+    """Return the current strength of a bridge.
+
+    The strength is the confidence, halved for each later day on which the project was active. Days without work do not
+    count; a bridge that is not confirmed again expires within a working week.
 
     Args:
-        active_days: the last days (`2026-05-01`, in UTC) on which its project was worked on, at least the last
+        active_days: the most recent days (`2026-05-01`, in UTC) on which the project was active; at least the last
             `LONGEST_DAYS`.
     """
     if bridge.made_by == "user":
@@ -102,7 +105,7 @@ def strength_at(bridge: Bridge, active_days: Collection[str]) -> float:
 
 
 def living(bridges: Iterable[Bridge], strength: Strength) -> tuple[list[Bridge], list[str]]:
-    """Those that are still there, and the ids of those that have faded."""
+    """Split bridges into the live ones and the ids of the expired ones."""
     there, gone = list[Bridge](), list[str]()
     for bridge in bridges:
         if strength(bridge) < LEAST_STRENGTH:
@@ -121,14 +124,15 @@ def settled(
     refused: Collection[Key] = (),
     new_id: Callable[[datetime], str],
 ) -> Changes:
-    """What new signs come to, the surest first.
+    """Merge candidate bridges into the stored ones, highest confidence first.
 
-    One that is there is confirmed: it counts from `at` and is as sure as the signs of today, or as the user said. A new
-    one is made where both its threads have room, or have a weaker one that may go.
+    A candidate that matches a stored bridge confirms it: the bridge is dated `at` and takes the candidate's confidence,
+    unless equally direct evidence would lower its current strength. A bridge made by the user changes only through the
+    user. Otherwise a new bridge is made if both threads have room for it, or have a weaker bridge that may be removed.
 
     Args:
-        bridges: all that the threads concerned have, faded ones too; these go.
-        refused: what the user removed.
+        bridges: all bridges of the threads concerned, including expired ones, which are deleted.
+        refused: keys of the bridges that the user removed.
     """
     there, faded = living(bridges, strength)
     table, weights = {key_of(one): one for one in there}, {one.id: strength(one) for one in there}
@@ -143,7 +147,7 @@ def settled(
             if one == known or (weight < weights[known.id] and tie.made_by != "user" and tie.depth == known.depth):
                 continue
         elif weight < LEAST_STRENGTH:
-            continue  # the sign is an old one
+            continue  # The evidence is too old.
         else:
             leaving = _to_make_room(table.values(), tie, weight, weights)
             if leaving is None:
@@ -159,14 +163,16 @@ def settled(
 def redirected(
     bridges: Iterable[Bridge], merged: str, into: str, *, strength: Strength, refused: Collection[Key] = ()
 ) -> Changes:
-    """What becomes of bridges when one thread is taken into another.
+    """Update the bridges of two threads when one is merged into the other.
 
-    Those of the merged one go to the other; of two of a kind the stronger stays, the user's before any; one between the
-    two goes; and of more than a thread may have the weakest go.
+    Bridges of the merged thread move to the other thread. Of two bridges with the same key, the stronger is kept; a
+    bridge made by the user always wins. A bridge between the two threads is deleted. Above the limit per thread, the
+    weakest are deleted.
 
     Args:
-        bridges: all that the two threads have.
-        refused: what the user removed between the other threads and the one or the other, after the merge.
+        bridges: all bridges of both threads.
+        refused: keys of the bridges between another thread and either of the two that the user removed, as they read
+            after the merge.
     """
     there, faded = living(bridges, strength)
     gone, moved, table = dict.fromkeys(faded), dict[str, Bridge](), dict[Key, Bridge]()
@@ -192,13 +198,13 @@ def redirected(
 
 
 def with_end(bridge: Bridge, merged: str, into: str) -> Bridge:
-    """A bridge whose end at the one thread is at the other instead."""
+    """Return the bridge with its end at `merged` moved to `into`."""
     source, target = (into if end == merged else end for end in (bridge.source, bridge.target))
     return replace(bridge, source=source, target=target)
 
 
 def _confirmed(known: Bridge, tie: Tie, at: datetime) -> Bridge:
-    """A bridge after another sign of it; one that came further, or is older, changes nothing."""
+    """Apply new evidence to a bridge; evidence that is more indirect or older changes nothing."""
     if tie.made_by == "user":
         return replace(
             known, confidence=tie.confidence, made_by="user", reason=tie.reason or known.reason, depth=0,
@@ -212,7 +218,7 @@ def _confirmed(known: Bridge, tie: Tie, at: datetime) -> Bridge:
 
 
 def _to_make_room(there: Iterable[Bridge], tie: Tie, weight: float, weights: dict[str, float]) -> list[Bridge] | None:
-    """Which ones go so that both threads have room for this; None where it is the one to stay out."""
+    """Return the bridges to remove so that both threads have room; None if the candidate is to be rejected."""
     left, leaving = list(there), list[Bridge]()
     for end in (tie.source, tie.target):
         mine = [one for one in left if end in (one.source, one.target)]
@@ -242,30 +248,30 @@ def _made(tie: Tie, at: datetime, new_id: Callable[[datetime], str]) -> Bridge:
     )
 
 
-# Gossip: a thread that changed hears of its neighbours' neighbours.
-#
-# Two threads that are both tied to a third are tied themselves where they are alike enough, if less than would tie
-# them without it. What is heard is surer than neither of the ties it came over, and comes two steps far at most: from
-# what was seen itself (depth 0) to depth 1, from there to depth 2, and no further. So it cannot feed itself: each of
-# these ties rests on some that were seen, and goes when they fade, and with at most ten ties a thread has at most
-# ninety neighbours of neighbours.
+# Propagation to the neighbours of neighbours.
 
-#: Steps that a tie may have come.
+#: Maximum number of propagation steps.
 DEEPEST: Final = 2
-#: What is left of how sure a tie is with every step.
+#: Factor applied to the confidence at each step.
 PER_STEP: Final = 0.9
-#: Similarity beyond what is usual in the project, from which two threads with a common neighbour are tied.
+#: Minimum similarity, above the project's baseline, to link two threads with a common neighbour.
 LEAST_SIMILARITY: Final = 0.35
 
 
 def heard(
     thread_id: str, bridges: Sequence[Bridge], *, strength: Strength, similarity: Callable[[str], float | None]
 ) -> list[Tie]:
-    """The ties that a thread hears of: one to each neighbour's neighbour that passes, over the best way there.
+    """Return the propagated candidates of a thread: the best path to each neighbour of a neighbour that passes.
+
+    Two threads that both have a bridge to a third are linked if they are similar enough; the similarity required is
+    lower than for a direct bridge. The confidence of such a bridge is below that of both bridges it came through. A
+    direct bridge has depth 0 and propagates to depth 1, then 2, and no further. So propagation cannot feed itself:
+    every propagated bridge depends on direct ones and expires with them. With at most ten bridges per thread, there are
+    at most ninety neighbours of neighbours.
 
     Args:
-        bridges: those that live, of the thread and of its neighbours.
-        similarity: with another, beyond what is usual in the project; None where one of the two has no vector.
+        bridges: live bridges of the thread and of its neighbours.
+        similarity: similarity to another thread, above the project's baseline; None if either thread has no vector.
     """
     at = defaultdict[str, list[Bridge]](list)
     for bridge in bridges:
@@ -297,38 +303,25 @@ def heard(
     return list(found.values())
 
 
-# Signs that two threads belong together, and how sure they make it.
-#
-# Meaning and words are two witnesses. Meaning is the calibrated similarity of the threads' vectors, less what any two
-# threads of the project have in common anyway; words are topics that both have, counting the more the fewer threads
-# have them, and what the one's prompts name of the other: its title, a rare topic, a file. Each alone says how sure
-# it makes it that the two belong together; they err apart from each other, so together they are wrong only where both
-# are. The values are set by hand: what they come to orders ties, and is no probability.
-#
-# Similarity is not taken above the ground (ADR 14): what is usual in the project is off already, and pairs that
-# belong together are told apart no better (bench/bridges.py).
-#
-# What a tie is called follows from plainer signs: a thread was forked from the other, a memory of it took the place
-# of one that was learned in the other, or the sentence that names the other says what it has to do with it. Without
-# any of these, two threads relate.
+# Detection of bridges.
 
-#: Similarity beyond what is usual in the project, and how sure it makes a tie.
+#: Similarity above the project's baseline, and the confidence it gives (interpolated).
 _SIMILARITY: Final = (0.3, 0.5, 0.7, 0.9)
 _MEANING: Final = (0.0, 0.5, 0.8, 0.95)
-#: Calibrated similarity of threads that have nothing in common (a mean of prompts is like any other mean); it counts as
-#: much as so many others of the project.
+#: Prior for the baseline: calibrated similarity of unrelated threads (the mean of many prompts resembles any other such
+#: mean). It has the weight of this many other threads.
 _USUAL, _AS_MANY_OTHERS = 0.3, 8
-#: How sure a common topic makes it that no other thread has; the less, the more threads have it.
+#: Confidence from a common topic that no third thread has; it falls as more threads have the topic.
 _COMMON_TOPIC: Final = 0.45
-#: How sure it is that what is named is the thread: its title, a rare topic of it, a file of it.
+#: Confidence that a mention refers to the thread, by what is mentioned: its title, one of its files, a rare topic.
 _NAMED: Final = {"title": 0.85, "file": 0.5, "topic": 0.3}
-#: The same where the sentence says what the one has to do with the other.
+#: The same when the sentence also states the relation.
 _NAMED_AND_TOLD: Final = {"title": 0.9, "file": 0.6, "topic": 0.45}
-#: A topic is rare that so few threads have, itself included.
+#: A topic is rare if at most this many threads have it, including the thread itself.
 _RARE: Final = 2
-#: A memory of one thread replaces, or speaks against, one of the other.
+#: Confidence when a memory of one thread replaces, or conflicts with, a memory of the other.
 _LEARNED: Final = 0.9
-#: Words of the longest name that is looked for.
+#: Maximum length in words of a name to search for.
 _LONGEST_NAME: Final = 8
 _FILE: Final = re.compile(r"(?<![\w/.-])[\w./-]*\w\.(?!\d)[a-z][a-z0-9]{0,4}(?![\w-])")
 _SENTENCE: Final = re.compile(r"[.!?;]\s+|\n+")
@@ -361,11 +354,11 @@ _CUES: Final[tuple[tuple[BridgeKind, re.Pattern[str]], ...]] = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """A thread, as far as ties are made from it.
+    """A thread as input to bridge detection.
 
     Attributes:
-        vector: a unit vector of the current space, or None.
-        said: its newest prompts; of those it is compared with, enough to know its files by.
+        vector: a unit vector in the current embedding space, or None.
+        said: its newest prompts; for the threads it is compared with, enough of them to find their files.
     """
 
     id: str
@@ -378,10 +371,10 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replaced:
-    """A memory of the thread stands against one that was learned in another.
+    """A memory of the thread replaces, or conflicts with, a memory learned in another thread.
 
     Attributes:
-        conflict: nobody has settled yet which of the two holds.
+        conflict: True while nobody has settled which of the two holds.
     """
 
     thread_id: str
@@ -393,10 +386,23 @@ class Replaced:
 def ties_of(
     thread: Known, others: Sequence[Known], space: EmbeddingSpace, replaced: Iterable[Replaced] = ()
 ) -> list[Tie]:
-    """The ties that signs speak for, at most ten, the surest first; none under a confidence of one half.
+    """Return at most ten candidate bridges, highest confidence first, each with a confidence of at least 0.5.
+
+    Embeddings and words are scored separately. The embedding score is the calibrated similarity of the thread vectors,
+    less the baseline similarity of any two threads of the project. The word score counts common topics (rarer topics
+    count more) and mentions of the other thread in the prompts: its title, a rare topic, a file. The two scores are
+    treated as independent and combined by noisy-or. The constants are set by hand; the result ranks candidates and is
+    not a probability.
+
+    The vectors are not whitened (ADR 14): the baseline is subtracted already, and whitening does not separate related
+    pairs any better (bench/bridges.py).
+
+    The kind of a bridge comes from more explicit evidence: one thread was forked from the other, a memory of one
+    replaced a memory of the other, or the sentence that mentions the other states the relation. Otherwise the kind is
+    `relates_to`.
 
     Args:
-        others: every other thread of the same user and project.
+        others: all other threads of the same user and project.
     """
     alike = similarities(thread, others, space)
     beyond = beyond_the_usual(alike)
@@ -416,7 +422,7 @@ def ties_of(
 
 
 def similarities(thread: Known, others: Iterable[Known], space: EmbeddingSpace) -> dict[str, float]:
-    """The calibrated similarity with each of the others that has a vector."""
+    """Return the calibrated similarity to each of the other threads that has a vector."""
     if thread.vector is None:
         return {}
     there = [other for other in others if other.vector is not None]
@@ -424,12 +430,12 @@ def similarities(thread: Known, others: Iterable[Known], space: EmbeddingSpace) 
 
 
 def files_of(texts: Iterable[str]) -> frozenset[str]:
-    """The files that texts name, without their directories."""
+    """Return the file names mentioned in texts, without directories."""
     return frozenset(name.rpartition("/")[2] for text in texts for name in _FILE.findall(fold(text)))
 
 
 class _Names:
-    """What may be named in a thread's prompts: every run of some words, and the files."""
+    """Names that may be mentioned in a thread's prompts: all short word n-grams, and the files."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.files = files_of(texts)
@@ -443,7 +449,7 @@ class _Names:
 def _words(
     thread: Known, other: Known, names: _Names, spread: Mapping[str, int], threads: int
 ) -> tuple[float, list[str]]:
-    """How sure words make it, and why."""
+    """Return the confidence from words, and the reasons for it."""
     mine, theirs = ({*map(fold, one.topics)} for one in (thread, other))
     common, doubt = mine & theirs, 1.0
     for topic in common:
@@ -452,7 +458,7 @@ def _words(
     named = _named(other, names.runs, names.files, spread)
     if named:
         why.append(f"it names the other's {named}")
-        sure = max(sure, _NAMED[named])  # what it names is among the topics it has, so this is no further witness
+        sure = max(sure, _NAMED[named])  # also counted as a common topic, so not independent
     return sure, why
 
 
@@ -465,7 +471,7 @@ def _typed(
     replaced: Iterable[Replaced],
     plain: list[str],
 ) -> list[Tie]:
-    """The ties that have a name of their own."""
+    """Return the candidates whose kind is given by explicit evidence."""
     found = dict[BridgeKind, Tie]()
     if thread.parent == other.id:
         found["child_of"] = _tie(thread, other, "child_of", 1.0, ["it was split off from the other"])
@@ -484,7 +490,7 @@ def _typed(
 
 
 def _kind_of(one: Replaced) -> tuple[BridgeKind, str]:
-    """A newer version that keeps all that the former said refines it."""
+    """Return the kind for a replaced memory; a new version that keeps all content words refines the old one."""
     if one.conflict:
         return "contradicts", "something said in it is in conflict with something learned in the other"
     if set(content(one.former)) <= set(content(one.text)):
@@ -495,7 +501,7 @@ def _kind_of(one: Replaced) -> tuple[BridgeKind, str]:
 def _named(
     other: Known, runs: Collection[tuple[str, ...]], files: frozenset[str], spread: Mapping[str, int]
 ) -> str | None:
-    """What of a thread is named: its title, a file, a rare topic, or nothing."""
+    """Return what the text mentions of a thread: "title", "file", "topic" (a rare one), or None."""
     title = tuple(tokens(fold(other.title)))
     if 2 <= len(title) <= _LONGEST_NAME and title in runs:
         return "title"
@@ -508,9 +514,9 @@ def _named(
 
 
 def beyond_the_usual(alike: Mapping[str, float]) -> dict[str, float]:
-    """Similarities on the scale that begins at what any two threads of the project have in common.
+    """Rescale similarities so that 0 is the baseline of the project.
 
-    That is the median over the others, and of few others rather what threads without anything in common have.
+    The baseline is the median similarity to the other threads, shrunk towards a fixed prior when there are few of them.
     """
     if not alike:
         return {}
@@ -520,7 +526,7 @@ def beyond_the_usual(alike: Mapping[str, float]) -> dict[str, float]:
 
 
 def _either(first: float, second: float) -> float:
-    """How sure two witnesses make it who err apart from each other."""
+    """Combine two independent confidences (noisy-or)."""
     return 1.0 - (1.0 - first) * (1.0 - second)
 
 
@@ -548,32 +554,29 @@ def _runs(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
     )
 
 
-# The graph of threads and bridges, as text for programs (DOT) and as places on a page.
-#
-# The places come from forces: ties pull, everything pushes, and then the boxes of the labels are moved apart until
-# none covers another. The same graph always gets the same places.
+# Layout.
 
 Floats = NDArray[np.float64]
 
-#: Of a line of a label, in columns; of an ideogram there go two.
+#: Maximum width of a label line, in columns; a wide (CJK) character takes two.
 COLUMNS: Final = 22
 LINES: Final = 2
-#: A column, a line, and the room around a label with its dot, in pixels.
+#: Width of a column, height of a line, height above a label (for the dot), and padding, in pixels.
 COLUMN, LINE, ABOVE, AROUND = 6.6, 14.0, 22.0, 14.0
 _SPRING: Final = 120.0
-#: Pixels within which two push each other, and how strongly all are drawn to the middle.
+#: Distance in pixels within which nodes repel each other, and the strength of the pull towards the centre.
 _REACH, _HOME = 3 * _SPRING, 0.6
 _ROUNDS, _APART_ROUNDS = 500, 1200
 _SEED: Final = 7
-#: Labels lie, so there is more room beside a dot than below it.
+#: Labels are wide and low, so nodes are spread further apart horizontally.
 _STRETCH: Final = 1.35
-#: A page is about this much wider than high, for those that nothing ties.
+#: Approximate number of nodes per row for the nodes without edges.
 _PER_ROW: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """A thread on the graph."""
+    """A thread in the graph."""
 
     id: str
     title: str
@@ -582,7 +585,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Edge:
-    """A bridge on the graph. `strength` is what it weighs now, in [0, 1]."""
+    """A bridge in the graph; `strength` is its current strength, in [0, 1]."""
 
     source: str
     target: str
@@ -593,10 +596,10 @@ class Edge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graph:
-    """Threads and the bridges between them; an edge to a thread that is not there is left out.
+    """Threads and the bridges between them. Edges to a thread that is not in the graph are dropped.
 
     Attributes:
-        name: of their project, empty where they are of several.
+        name: name of the project; empty if the graph spans several projects.
     """
 
     nodes: tuple[Node, ...]
@@ -611,7 +614,7 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """Where each thread's dot is, in pixels from the upper left, its label's lines, and how large the page is."""
+    """Positions of the nodes in pixels from the top left, the lines of their labels, and the size of the page."""
 
     places: Mapping[str, tuple[float, float]]
     labels: Mapping[str, tuple[str, ...]]
@@ -620,7 +623,7 @@ class Layout:
 
 
 def graph_of(body: Mapping[str, Any]) -> Graph:
-    """The graph in the body of `GET /api/memory/graph`."""
+    """Build the graph from the body of `GET /api/memory/graph`."""
     return Graph(
         nodes=tuple(Node(id=one["id"], title=one["title"], state=one["state"]) for one in body["threads"]),
         edges=tuple(
@@ -638,7 +641,7 @@ def graph_of(body: Mapping[str, Any]) -> Graph:
 
 
 def to_dot(graph: Graph) -> str:
-    """The graph in Graphviz' language."""
+    """Return the graph in the DOT language of Graphviz."""
     lines = ["digraph threads {", "  node [shape=box, style=rounded];"]
     styles = {"active": "rounded", "suspended": "rounded,dashed", "archived": "rounded,dotted"}
     for node in graph.nodes:
@@ -651,15 +654,18 @@ def to_dot(graph: Graph) -> str:
 
 
 def is_directed(kind: BridgeKind) -> bool:
-    """False for kinds that say the same of both ends."""
+    """Return False for symmetric kinds."""
     return kind not in ("relates_to", "contradicts")
 
 
 def layout(graph: Graph, *, top: float = 0.0, margin: float = 20.0) -> Layout:
-    """Places for a graph; those that nothing ties stand in rows below the others.
+    """Compute positions for a graph; nodes without edges are placed in rows below the others.
+
+    The layout is force-directed; then label boxes are moved apart until none overlap. It is deterministic: the same
+    graph always gets the same positions.
 
     Args:
-        top: pixels to leave free above.
+        top: pixels to leave free at the top.
     """
     labels = {node.id: label_lines(node.title) for node in graph.nodes}
     tied = {end for edge in graph.edges for end in (edge.source, edge.target)}
@@ -682,18 +688,18 @@ def layout(graph: Graph, *, top: float = 0.0, margin: float = 20.0) -> Layout:
         places[id_] = (x + wide / 2, y + high / 2)
         x, row = x + wide, max(row, high)
     height = y + row
-    # A box is centred on its place; the dot is in its upper part.
+    # The position is the centre of the box; the dot is in its upper part.
     moved = {id_: (px + margin, py - sizes[id_][1] / 2 + ABOVE / 2 + margin + top) for id_, (px, py) in places.items()}
     return Layout(places=moved, labels=labels, width=width + 2 * margin, height=height + 2 * margin + top)
 
 
 def box_of(lines: Sequence[str]) -> tuple[float, float]:
-    """The room of a dot with its label, in pixels: width and height."""
+    """Return the size of a dot with its label, in pixels: width and height."""
     return max(map(columns_of, lines), default=0) * COLUMN + AROUND, ABOVE + LINE * len(lines) + AROUND / 2
 
 
 def label_lines(title: str) -> tuple[str, ...]:
-    """A title in at most two lines; what does not fit is left out, with a mark."""
+    """Break a title into at most two lines; an ellipsis marks text that was cut."""
     lines, rest = list[str](), " ".join(plain(title).split())
     while rest and len(lines) < LINES:
         head = _head(rest, COLUMNS)
@@ -707,7 +713,7 @@ def label_lines(title: str) -> tuple[str, ...]:
 
 
 def plain(text: str) -> str:
-    """A text without characters that no document may hold or that turn the direction of what follows."""
+    """Remove control, private-use, unassigned and bidirectional characters; newlines and tabs become spaces."""
     return "".join(
         " " if char in "\t\n\r" else char
         for char in text
@@ -716,7 +722,7 @@ def plain(text: str) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How many columns a text takes."""
+    """Return how many columns a text takes."""
     return sum(_wide(char) for char in text)
 
 
@@ -727,7 +733,7 @@ def _wide(char: str) -> int:
 
 
 def _head(text: str, columns: int) -> str:
-    """As much of the beginning of a text as goes into so many columns; at least one character."""
+    """Return the longest prefix of a text that fits into `columns`; at least one character."""
     taken = 0
     for place, char in enumerate(text):
         taken += _wide(char)
@@ -742,7 +748,7 @@ def _quoted(text: str) -> str:
 
 
 def _row_width(sizes: Sequence[tuple[float, float]]) -> float:
-    """Width of a page on which so many boxes stand in rows."""
+    """Return the width of a page on which boxes of these sizes are arranged in rows."""
     if not sizes:
         return 0.0
     per_row = min(len(sizes), _PER_ROW)
@@ -750,7 +756,7 @@ def _row_width(sizes: Sequence[tuple[float, float]]) -> float:
 
 
 def _forced(ids: Sequence[str], edges: Sequence[Edge]) -> Floats:
-    """Where forces bring them: ties pull the more the stronger they are, and everything pushes."""
+    """Place nodes by a force simulation: edges attract by their strength, and all nodes repel each other."""
     number, index = len(ids), {id_: place for place, id_ in enumerate(ids)}
     pull = np.zeros((number, number))
     for edge in edges:
@@ -771,7 +777,7 @@ def _forced(ids: Sequence[str], edges: Sequence[Edge]) -> Floats:
 
 
 def _apart(spots: Floats, boxes: Floats) -> Floats:
-    """Boxes moved apart until none covers another, each pair along the way that is shorter."""
+    """Move boxes apart until none overlap; each pair moves along the axis with the smaller overlap."""
     spots, needed = spots.copy(), (boxes[:, None] + boxes[None]) / 2
     number = len(spots)
     order = np.arange(number)
@@ -792,12 +798,9 @@ def _apart(spots: Floats, boxes: Floats) -> Floats:
     return spots
 
 
-# The graph of threads as a picture: an SVG that stands alone, on light ground and on dark, and can be read aloud.
-#
-# What a colour says, a dash or a shape says too. Titles are text that somebody wrote: they are escaped, cut to two
-# lines, and whole in the tooltip. Nothing is fetched and nothing runs.
+# SVG.
 
-#: Colour on light ground, on dark, and dashes.
+#: Colour on a light background, colour on a dark background, dash pattern.
 _KINDS: Final[dict[BridgeKind, tuple[str, str, str]]] = {
     "extends": ("#2b7a4b", "#6fc493", ""),
     "depends_on": ("#a85f00", "#e5a04b", ""),
@@ -815,7 +818,12 @@ _LEAST_WIDTH: Final = 420.0
 
 
 def to_svg(graph: Graph) -> str:
-    """The picture."""
+    """Return the graph as a standalone SVG document.
+
+    The document works on light and dark backgrounds and is accessible. Every colour is backed by a dash pattern or a
+    shape. Titles are user text: they are escaped, cut to two lines, and shown in full in the tooltip. The file loads
+    nothing and runs no script.
+    """
     heading = f"Threads of {graph.name}" if graph.name else "Threads"
     kinds: list[BridgeKind] = [kind for kind in BRIDGE_KINDS if any(edge.kind == kind for edge in graph.edges)]
     states = [state for state in _STATES if any(node.state == state for node in graph.nodes)]
@@ -873,7 +881,7 @@ def _arrow(kind: BridgeKind) -> str:
 
 
 def _legend_rows(keys: list[tuple[str, str]], width: float) -> list[list[tuple[float, str, str]]]:
-    """The keys with their places, in as many rows as they need."""
+    """Arrange the legend keys in as many rows as they need, each key with its x position."""
     rows, x = list[list[tuple[float, str, str]]](), width
     for what, name in keys:
         wide = columns_of(name) * COLUMN + 52
@@ -899,7 +907,7 @@ def _legend(rows: list[list[tuple[float, str, str]]]) -> Iterator[str]:
 
 
 def _edges(graph: Graph, inner: Layout) -> Iterator[str]:
-    """A line for each bridge, from dot to dot; several between the same two are bent apart."""
+    """Yield one line per bridge, from dot to dot; several bridges between the same two threads are curved apart."""
     drawn = Counter[tuple[str, str]]()
     titles = {node.id: node.title for node in graph.nodes}
     for edge in sorted(graph.edges, key=lambda one: (one.strength, one.source, one.target, one.kind)):
@@ -945,5 +953,5 @@ def _tip(kind: BridgeKind) -> str:
 
 
 def _text(text: str) -> str:
-    """A text for the inside of an element."""
+    """Escape text for use inside an element."""
     return escape(plain(text), {'"': "&quot;"})

@@ -1,4 +1,4 @@
-"""What a language model is asked about threads: whether a prompt belongs to one, and where the work stands.
+"""Questions to a language model: does a prompt belong to a thread, and where does the work stand?
 
 Pure: no database, no file.
 """
@@ -20,14 +20,10 @@ from filrouge.threads.assignment import Item
 from filrouge.threads.models import Point, Routing, Synthesis, Thread, Weighed
 from filrouge.threads.synthesis import LONGEST, MOST_DECISIONS, MOST_QUESTIONS
 
-# Ask a model whether a prompt belongs to a thread, where rules leave it open (THR-3).
-#
-# A sure yes puts the prompt there. A sure no takes it away again where the rules put it there, and else leaves it:
-# what a model says of one thread says nothing of another. Whatever is not sure leaves the decision of the rules, and
-# open.
+# Does a prompt belong to a thread?
 
 MESSAGE, TOPICS, SUMMARY = 500, 5, 200
-#: The mean of the similarity and the model's confidence from which on its yes is taken; its no from this confidence on.
+#: Acceptance threshold: for a yes, the mean of similarity and confidence; for a no, the confidence.
 ACCEPTED: Final = 0.5
 _TOKENS: Final = 200
 
@@ -41,15 +37,19 @@ def asking(
     *,
     seconds: float | None = None,
 ) -> Thought[Routing]:
-    """The routing of a borderline prompt as a model sees it; no longer borderline, where it is sure.
+    """Ask a model about a borderline prompt; return the routing, no longer borderline if the model is confident.
+
+    It is asked if the rules are unsure (THR-3). A confident yes puts the prompt there. A confident no removes it if the
+    rules had put it there, and otherwise changes nothing: an answer about one thread says nothing about another. An
+    unsure answer leaves the decision of the rules, still open.
 
     Args:
-        routing: as the rules decided; what they weighed for `candidate` is in it.
+        routing: the decision of the rules, including the comparison with `candidate`.
         candidate: the thread of `routing.weighed[0]`.
         seconds: how long each answer is of use.
 
     Raises:
-        Unreadable: the model's answer cannot be read; the routing by the rules then stands.
+        Unreadable: the model's answer cannot be read; the decision of the rules stands.
     """
     best = next(one for one in routing.weighed if one.thread_id == candidate.id)
     shown = {
@@ -104,11 +104,7 @@ def _read(answer: Mapping[str, Any]) -> RelatedShape:
     return found
 
 
-# Ask a model where the work stands, and correct with its answer what the rules made of it (GARD-3).
-#
-# A model knows better which sentences matter; it does not get to write any. It chooses sentences of the conversation,
-# each is found again in its turn or falls, and decisions count from the user's turns alone. Files and failures stay
-# as the rules found them.
+# Where does the work stand?
 
 _MOST_STATE: Final = 3
 _RECOUNTING_TOKENS: Final = 800
@@ -116,14 +112,18 @@ _LISTS: Final = ("state", "decisions", "questions")
 
 
 def recounting(turns: Sequence[Turn], by_rules: Synthesis, prompts: Prompts, language: str) -> Thought[Synthesis]:
-    """The synthesis as a model corrects it.
+    """Return the synthesis as corrected by a model.
+
+    A model judges better than the rules which sentences matter (GARD-3), but it cannot write any: it selects sentences
+    of the conversation, and each must be found in its turn. Decisions are accepted only from the user's turns. Files
+    and failures stay as the rules found them.
 
     Args:
-        turns: those that the rules read, in their order; of very many the last are shown.
-        by_rules: what they made of them. What it holds of earlier turns stays.
+        turns: the turns that the rules read, in order; only the last ones are shown if there are very many.
+        by_rules: the synthesis by the rules; what it holds of earlier turns is kept.
 
     Raises:
-        Unreadable: the model's answer cannot be read; what the rules made then stands.
+        Unreadable: the model's answer cannot be read; the synthesis by the rules stands.
     """
     spoken = [turn for turn in turns if speaker_of(turn) in ("user", "agent")]
     shown = spoken[-stretch(spoken[::-1]) :]
@@ -161,7 +161,7 @@ def _points(answer: Mapping[str, Any], name: str, turns: Sequence[Turn], *, leas
 
 
 def _found(chosen: ChosenQuote, turns: Sequence[Turn], least: int) -> Point | None:
-    """The sentence in its turn. Models miscount: the turn that holds the words is the one that was meant."""
+    """Find the selected sentence: in the cited turn, or else in any turn, because models miscount."""
     cited = turns[chosen.turn - 1 : chosen.turn] if chosen.turn > 0 else ()
     for turn in (*cited, *reversed(turns)):
         span = locate(chosen.quote, turn.text)
@@ -172,7 +172,10 @@ def _found(chosen: ChosenQuote, turns: Sequence[Turn], least: int) -> Point | No
 
 
 def _latest_first(chosen: Sequence[Point], by_rules: Sequence[Point], seen: set[str]) -> tuple[Point, ...]:
-    """What the model chose, and of what the rules found all that the model was not shown; memories stay known."""
+    """Merge the model's selection with the rules' points from turns that the model was not shown, latest first.
+
+    Memory ids are carried over.
+    """
     memories = {one.turn_id: one.memory_id for one in by_rules if one.memory_id}
     own = [replace(one, memory_id=memories.get(one.turn_id, "")) for one in chosen]
     unseen = [one for one in by_rules if one.turn_id not in seen]

@@ -1,4 +1,11 @@
-"""Threads, the bridges between them, where work stood, topics and the timeline, as values."""
+"""Value types for threads, bridges, syntheses, topics and the timeline.
+
+- `Thread`, `Routing`, `Weighed`, `Drift`: a topic that lives across sessions, and the decision that placed a turn in
+  it.
+- `Bridge`: a typed link between two threads.
+- `Synthesis`, `Point`: where the work in a thread stood (GARD-3, THR-10).
+- `Topic`, `Timeline`: what was discussed and when, and its text form (`format_timeline`).
+"""
 
 from __future__ import annotations
 
@@ -10,11 +17,7 @@ from typing import Any, Literal, get_args
 from filrouge.capture.models import SourceType
 from filrouge.core.clock import Language, short_moment
 
-# A thread: a topic that lives across sessions, and how each turn came to be in one.
-#
-# Every captured prompt is held against all threads of its project and put where it belongs; what the agent says and
-# does follows the prompt. A `Routing` is that decision with everything that was weighed, so that it can be explained
-# and undone. Texts are not repeated in it: titles are looked up when it is shown.
+# Threads.
 
 ThreadState = Literal["active", "suspended", "archived"]
 TitleBy = Literal["rules", "model", "user"]
@@ -25,10 +28,10 @@ drifted from, or opens one. `join`: a young thread turns out to be another's con
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drift:
-    """A moment at which a thread's talk left its topic.
+    """A moment at which a thread left its topic.
 
     Attributes:
-        similarity: of the turn and the thread as it was, calibrated.
+        similarity: similarity of the turn and the thread at that moment, calibrated.
         became: the thread that was forked off.
     """
 
@@ -40,16 +43,16 @@ class Drift:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Thread:
-    """One topic with its life.
+    """One topic with its state and history.
 
     Attributes:
         title: a subject, never a placeholder; unique among the live threads of a project.
-        title_by: what a user named stays.
-        topics: cleaned, the weightiest first.
-        origin: what opened it.
-        parent: the thread it was forked or split from.
-        merged_into: the thread that took it in; then it is archived and has no turns.
-        weight: as of `last_active`, in [0, 1]; what it weighs now is `threads.lifecycle.weight_at`.
+        title_by: who set the title; a title set by the user is not changed.
+        topics: cleaned, highest weight first.
+        origin: source of the turn that opened it.
+        parent: the thread that it was forked or split from.
+        merged_into: the thread that it was merged into; it is then archived and has no turns.
+        weight: weight at `last_active`, in [0, 1]; `threads.naming.weight_at` returns the current weight.
         suspended_at: set while it is suspended.
         turns, sessions: how many it has.
     """
@@ -78,16 +81,15 @@ class Thread:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weighed:
-    """One thread that a turn was held against.
+    """One candidate thread that a turn was compared with.
 
     Attributes:
-        state: of the thread at that moment.
-        embedding: how alike the exchanges are, in the mean over its prompts, in [-1, 1]; None where words
-            alone counted.
-        topics: the share of words, the same mean, in [0, 1].
-        exact: a topic is the same.
-        own: it is the thread that the session was in.
-        similarity: the mean probability that the turn and a prompt of it are of one thread, in [0, 1].
+        state: state of the thread at that moment.
+        embedding: mean similarity of the exchanges over the thread's prompts, in [-1, 1]; None if only words were used.
+        topics: mean word similarity over the thread's prompts, in [0, 1].
+        exact: they have a topic in common.
+        own: it is the current thread of the session.
+        similarity: mean probability that the turn and a prompt of the thread are of one thread, in [0, 1].
     """
 
     thread_id: str
@@ -99,7 +101,7 @@ class Weighed:
     similarity: float
 
     def to_json(self) -> dict[str, Any]:
-        """The form that is stored."""
+        """Return the stored form."""
         return {
             "thread_id": self.thread_id,
             "state": self.state,
@@ -115,14 +117,18 @@ class Weighed:
 class Routing:
     """Where a turn goes, and why.
 
+    Each captured prompt is compared with the threads of its project and placed; the agent's replies and tool calls
+    follow the prompt. The decision is recorded with all candidates, so that it can be explained and undone. It stores
+    no text: titles are looked up when it is shown.
+
     Attributes:
-        thread_id: None where a thread is to be opened.
-        parent: the thread that is left by a fork.
-        similarity: of the thread that was chosen, or of the best that was not.
-        weighed: those above .3 or the best few, best first.
-        reason: one plain sentence without text of a turn.
-        borderline: a model would be asked, where there is one.
-        model: who was asked, `provider/model`, or empty.
+        thread_id: None if a thread is to be opened.
+        parent: the thread that a fork leaves.
+        similarity: similarity of the chosen thread, or of the best candidate if none was chosen.
+        weighed: the candidates above .3, or the best few; best first.
+        reason: one plain sentence that quotes no turn.
+        borderline: the rules are unsure, so a model is asked if there is one.
+        model: the model that was asked, `provider/model`, or empty.
     """
 
     action: Action
@@ -135,10 +141,7 @@ class Routing:
     model: str = ""
 
 
-# A bridge: a typed, directed tie between two threads, with the reason for it.
-#
-# There is one of a kind between two threads, whichever way it points. What no one comes back to fades in the days on
-# which the project is worked on, and is gone below a least strength.
+# Bridges.
 
 BridgeKind = Literal["extends", "depends_on", "contradicts", "supports", "refines", "relates_to", "child_of"]
 BRIDGE_KINDS: tuple[BridgeKind, ...] = get_args(BridgeKind)
@@ -147,13 +150,16 @@ BridgeBy = Literal["rules", "gossip", "model", "user"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bridge:
-    """One tie.
+    """A typed, directed link between two threads.
+
+    Between two threads there is at most one bridge of each kind, in either direction. A bridge that is not confirmed
+    again decays with the days on which the project is active, and is deleted below a minimum strength.
 
     Attributes:
-        confidence: how sure its signs made it when it was made or last confirmed, in [0.5, 1]; it orders bridges, and
-            is no probability.
-        depth: 0 where the two were compared themselves, more where it spread over neighbours.
-        reinforced_at: when it was last confirmed; what it weighs now follows from that.
+        confidence: how strong the evidence was when it was made or last confirmed, in [0.5, 1]. It ranks bridges and is
+            not a probability.
+        depth: 0 if the two threads were compared directly, more if it was propagated over neighbours.
+        reinforced_at: when it was last confirmed; its current strength depends on this.
     """
 
     id: str
@@ -168,10 +174,7 @@ class Bridge:
     depth: int = 0
 
 
-# A synthesis: where a piece of work stood when its context was lost or its session ended (GARD-3, THR-10).
-#
-# It is made of the user's and the agent's own sentences, each with the turn that holds it, so that forgetting a turn
-# takes it out of every synthesis.
+# Syntheses.
 
 Occasion = Literal["pre_compact", "post_compact", "session_end", "quiet"]
 
@@ -181,8 +184,8 @@ class Point:
     """One sentence of a synthesis.
 
     Attributes:
-        memory_id: the memory it became, or empty.
-        trust: of the turn.
+        memory_id: the memory that was made from it, or empty.
+        trust: trust of the turn.
     """
 
     text: str
@@ -193,14 +196,17 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Synthesis:
-    """The state of the work in one thread, as of a moment in one session.
+    """The state of the work in one thread, at a moment in one session.
+
+    It is made when the context of a session is lost or the session ends (GARD-3, THR-10). It consists of the user's and
+    the agent's own sentences, each with its turn, so forgetting a turn removes it from every synthesis.
 
     Attributes:
         state: one to three sentences: what was being done, and how far it is.
-        decisions, questions: those taken, and those still open; the latest first.
-        files: paths touched, the latest first.
-        error: the last failure that was not followed by success, or None.
-        until: the place (`seq`) of the last turn it covers.
+        decisions, questions: decisions taken, and questions still open; newest first.
+        files: paths written to, newest first.
+        error: the last failure that was not followed by a success, or None.
+        until: sequence number (`seq`) of the last turn it covers.
         made_by: `rules`, or `provider/model`.
     """
 
@@ -223,15 +229,12 @@ class Synthesis:
     channel: str = "unknown"
 
 
-# A topic: something that was talked about, over one conversation or several, and when.
-#
-# Threads are topics, and so is what was talked about in conversations of before there were threads. Its moments are
-# aware; which zone they are in is the choice of whoever shows them.
+# Topics and the timeline.
 
 Timeframe = Literal["today", "week", "month", "all"]
 Window = Literal["this_week", "last_week", "this_month", "older"]
 
-#: Days before now at which a window ends; what is older than all of them is in the last window.
+#: Windows and their age limits in days; anything older is in the last window.
 CUT_OFFS: tuple[tuple[Window, int], ...] = (("this_week", 7), ("last_week", 14), ("this_month", 30))
 
 
@@ -239,15 +242,18 @@ CUT_OFFS: tuple[tuple[Window, int], ...] = (("this_week", 7), ("last_week", 14),
 class Topic:
     """One subject.
 
+    Every thread is a topic; so are conversations from before threads existed. Times are timezone-aware; the caller
+    chooses the zone.
+
     Attributes:
-        id: of its thread, or of the conversation that began it.
-        title: a few words, in the user's own.
-        summary: where it went since, or empty.
-        first, last: when it was spoken of.
-        conversations: sessions in which it was.
-        threads: the ids of its threads; none where no prompt of it is in one.
-        vitality: in [0, 1], 1 = spoken of just now.
-        channel: the host of its last conversation.
+        id: id of its thread, or of its first conversation.
+        title: a few words of the user.
+        summary: how the subject developed, or empty.
+        first, last: when it was first and last discussed.
+        conversations: number of sessions in which it was discussed.
+        threads: ids of its threads; empty if none of its prompts is in a thread.
+        vitality: in [0, 1]; 1 = discussed just now.
+        channel: host of its last conversation.
     """
 
     id: str
@@ -264,7 +270,7 @@ class Topic:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """Topics by how long ago they were last spoken of, in each window the latest first."""
+    """Topics by how long ago they were last discussed; each window has the latest first."""
 
     this_week: tuple[Topic, ...] = ()
     last_week: tuple[Topic, ...] = ()
@@ -273,7 +279,7 @@ class Timeline:
 
     @property
     def windows(self) -> tuple[tuple[Window, tuple[Topic, ...]], ...]:
-        """The four windows, latest first."""
+        """Return the four windows, latest first."""
         return (
             ("this_week", self.this_week),
             ("last_week", self.last_week),
@@ -283,12 +289,12 @@ class Timeline:
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """All of them, latest first."""
+        """Return all topics, latest first."""
         return tuple(topic for _, window in self.windows for topic in window)
 
 
 def timeline_of(topics: Sequence[Topic], now: datetime) -> Timeline:
-    """Put topics into their windows, latest first; of two that ended together the one begun later is first."""
+    """Sort topics into windows, latest first; on a tie, the topic that began later comes first."""
     windows: dict[Window, list[Topic]] = {"this_week": [], "last_week": [], "this_month": [], "older": []}
     for topic in sorted(topics, key=lambda topic: (topic.last, topic.first), reverse=True):
         age = now - topic.last
@@ -297,7 +303,7 @@ def timeline_of(topics: Sequence[Topic], now: datetime) -> Timeline:
     return Timeline(**{name: tuple(found) for name, found in windows.items()})
 
 
-# The timeline as text: one heading, a paragraph for each window that has topics, a total. English, French, Spanish.
+# The timeline as text: a heading, a paragraph per non-empty window, and a total. English, French, Spanish.
 
 _TITLE: dict[Language, str] = {
     "en": "### History of topics discussed",
@@ -337,7 +343,7 @@ _NOTHING: dict[Language, str] = {
 
 
 def format_timeline(timeline: Timeline, language: Language) -> str:
-    """The whole timeline; its moments are shown in the zone they carry."""
+    """Return the timeline as text; times are shown in the zone they carry."""
     lines = [_TITLE[language]]
     for window, topics in timeline.windows:
         if topics:
@@ -351,15 +357,15 @@ def format_timeline(timeline: Timeline, language: Language) -> str:
 
 
 def conversations(topic: Topic, language: Language) -> str:
-    """`3 conversations`."""
+    """Return the number of conversations in words, e.g. `3 conversations`."""
     return f"{topic.conversations} {_CONVERSATIONS[language][topic.conversations > 1]}"
 
 
 def nothing_known(when: str, language: Language) -> str:
-    """That nothing is known, said outright, so that nobody makes something up.
+    """Return an explicit statement that nothing is known, so that a model does not invent an answer.
 
     Args:
-        when: the time that was asked about, in that language, or empty.
+        when: the period in question, in that language, or empty.
     """
     return _NOTHING[language].format(when=when).replace(" .", ".")
 

@@ -1,4 +1,8 @@
-"""The life of a thread: which moves are legal, what it weighs, what a sweep does, and how it was at a moment.
+"""Thread names and thread lifecycle: topics, titles, state transitions, weight, sweeps, and replay.
+
+- `subjects` and `name` derive topics, title and summary from prompts by rules; `naming` asks a model (EXT-9, THR-9).
+- `moved` applies a state transition, `weight_at` the decay; `sweep` lists the transitions that are due.
+- `as_it_was` replays the state of a thread at an earlier moment.
 
 Pure: no database, no file.
 """
@@ -24,33 +28,18 @@ from filrouge.providers.models import Ask
 from filrouge.threads.assignment import roots
 from filrouge.threads.models import Thread, ThreadState, TitleBy
 
-# What a thread is called: a title and a summary that are subjects, made of its prompts (EXT-9, THR-9).
-#
-# Pure: no database, no file.
-
-# The subjects of one prompt: at most five cleaned topics, by rules alone.
-
 
 def subjects(turn: Turn) -> tuple[str, ...]:
-    """The topics of a turn, the weightiest first; none where it names nothing."""
+    """Return the topics of a turn by rules, highest weight first; at most five, and none if it names nothing."""
     return tuple(clean_topics(concepts([replace(turn, text=without_label(turn.text))])))
 
 
-# What a thread is called: a title and a summary that are subjects, made of its prompts (EXT-9, THR-9).
-#
-# The title is the subject of a prompt, as `extraction.summaries` reads it, of the first one that is short and holds
-# what the whole thread is about; where there is none, it is made of the thread's foremost topics. It is looked at
-# again when the thread has three prompts, six, twelve and so on, since a name that changes at every turn is none; and
-# it stays while it still fits. Two live threads of a project never have the same title: the later one is qualified
-# with a topic of its own, or with the day it was opened.
-#
-# A model looks where the rules look, and after them, but not at a first prompt, which the rules read as well; so the
-# summary is never older than the name, and a thread of a hundred prompts has cost six questions.
+# Names (EXT-9, THR-9).
 
 SUMMARY: Final = 200
-#: A thread is looked at for a better name when it has this many prompts.
+#: Sizes (number of prompts) at which the name of a thread is reviewed.
 RENAMED_AT: Final = (1, 3, 6, 12, 24, 48, 96)
-#: Topics of which a title names one, or is made; and words that a title has at most.
+#: Number of main topics, one of which a title must name; and maximum number of words in a title.
 _FOREMOST: Final = 3
 _MOST_WORDS: Final = 7
 _SHOWN, _SHOWN_OF_EACH, _OTHERS, _TOKENS = 12, 300, 20, 300
@@ -58,7 +47,7 @@ _SHOWN, _SHOWN_OF_EACH, _OTHERS, _TOKENS = 12, 300, 20, 300
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Name:
-    """What a thread is called."""
+    """Name of a thread: title, summary and topics."""
 
     title: str
     summary: str
@@ -67,22 +56,28 @@ class Name:
 
 
 def is_due(prompts: int) -> bool:
-    """Whether a thread that has now so many prompts is to be looked at for a better name."""
+    """Return whether the name of a thread with this many prompts is due for review."""
     return prompts in RENAMED_AT
 
 
 def is_due_between(before: int, after: int) -> bool:
-    """Whether a thread that had so many prompts and has so many now is worth a model's look at its name."""
+    """Return whether growing from `before` to `after` prompts makes a model review of the name due."""
     return any(before < due <= after for due in RENAMED_AT[1:])
 
 
 def name(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None = None) -> Name:
-    """The name of a thread.
+    """Return the name of a thread by rules.
+
+    The title is the subject of a prompt, as `extraction.summaries` reads it: the first one that is short and names a
+    main topic of the thread. If there is none, the title is built from the main topics. It is reviewed when the thread
+    reaches the sizes in `RENAMED_AT`, since a name that changes with every turn is of no use, and it is kept while it
+    still fits. Titles of live threads in a project are unique: the later thread is qualified with one of its topics, or
+    with its opening day.
 
     Args:
         prompts: its routed turns, oldest first, at least one.
         taken: titles of the other live threads of the project.
-        thread: as it is; its title stays where a user or a model gave it, or while it still fits.
+        thread: the thread as it is; its title is kept if a user or a model set it, or while it still fits.
     """
     topics = concepts(prompts)
     subjects = [title for turn in prompts if (title := title_of(turn.text))]
@@ -98,7 +93,7 @@ def name(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None 
 
 
 def distinct(title: str, topics: Sequence[str], taken: Collection[str], opened: datetime) -> str:
-    """The title, qualified where another thread has it: with a topic that it does not name, else with its day."""
+    """Return the title, qualified with a topic or with the opening day if another thread has the same title."""
     used = {fold(one) for one in taken}
     return next(one for one in _qualified(title, topics, opened) if fold(one) not in used)
 
@@ -110,13 +105,13 @@ def _qualified(title: str, topics: Sequence[str], opened: datetime) -> Iterator[
     for mark in marks:
         yield f"{title[: max(0, LONGEST_TITLE - len(mark) - 3)].rstrip()} · {mark}"
     place = 1
-    while True:  # the same moment to the microsecond
+    while True:  # several threads were opened in the same microsecond
         place += 1
         yield f"{title} · {opened:%Y-%m-%d %H:%M:%S.%f}{'′' * place}"
 
 
 def _fits(title: str, topics: Sequence[str]) -> bool:
-    """Whether a sentence can be a title: short, no question, about a foremost topic."""
+    """Return whether a subject can be a title: short, not a question, and about a main topic."""
     return (
         len(title.split()) <= _MOST_WORDS
         and _names(title, topics[:_FOREMOST])
@@ -125,7 +120,7 @@ def _fits(title: str, topics: Sequence[str]) -> bool:
 
 
 def _of_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
-    """A title of the foremost topics, as many as fit, the first one before a colon: `Rate limiter: Redis, counters`."""
+    """Build a title from the main topics, as many as fit: `Rate limiter: Redis, counters`."""
     taken: list[str] = []
     for topic in topics[:_FOREMOST]:
         if len(" ".join([*taken, topic]).split()) <= _MOST_WORDS and len(", ".join([*taken, topic])) < LONGEST_TITLE:
@@ -135,7 +130,7 @@ def _of_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
 
 
 def _as_written(topic: str, prompts: Sequence[Turn]) -> str:
-    """A topic with the capitals that it has where it is first said."""
+    """Return a topic with the capitalisation of its first occurrence."""
     for turn in prompts:
         at = fold(turn.text).find(fold(topic))
         if at >= 0:
@@ -148,7 +143,7 @@ def _names(title: str, topics: Sequence[str]) -> bool:
 
 
 def _summary(title: str, subjects: Sequence[str]) -> str:
-    """The subjects of its prompts, the first one and then the latest, as many as fit whole."""
+    """Return the subjects of the prompts: the first one and then the latest, as many as fit."""
     others = [one for one in dict.fromkeys(subjects) if fold(one) != fold(title)]
     ordered = [*others[:1], *others[:0:-1]]
     chosen: list[str] = []
@@ -159,12 +154,15 @@ def _summary(title: str, subjects: Sequence[str]) -> str:
 
 
 def naming(prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: Prompts, language: str) -> Thought[Name]:
-    """A better name, as a model sees it; where its title is none, the former one stays.
+    """Ask a model for a better name; the former name is kept if the model's title is unusable.
 
-    A title by a model stays as well while it names one of the foremost topics; the summary is told anew.
+    A title by a model is kept while it names one of the main topics; the summary is replaced.
+
+    A model reviews at the same sizes as the rules and after them, but not for the first prompt, which the rules read as
+    well. So the summary is never older than the name, and a thread of a hundred prompts costs six model calls.
 
     Args:
-        former: as `name` gives it, of a thread that no user named.
+        former: the result of `name`, for a thread that no user named.
 
     Raises:
         Unreadable: the model's answer cannot be read.
@@ -195,12 +193,12 @@ def naming(prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: P
 
 
 def _is_subject(title: str) -> bool:
-    """True for a title with a word that is no label, placeholder or scrap."""
+    """Return True if the title has a word that is not a label, a placeholder or a fragment."""
     return any(len(word) > 2 and word not in GENERIC_TOPICS for word in tokens(fold(title)))
 
 
 def _is_of(title: str, prompts: Sequence[Turn]) -> bool:
-    """True where the title shares a word with what was said: a model's own idea of a name is no subject."""
+    """Return True if the title shares a word with the prompts; a title that the model made up is rejected."""
     return _names(title, [turn.text for turn in prompts])
 
 
@@ -211,11 +209,7 @@ def _read(answer: Mapping[str, Any]) -> NameShape:
     return found
 
 
-# The life of a thread: which moves are legal, what it weighs, and what a sweep does with it.
-#
-# A thread that nobody comes back to loses half its weight every day and a half. Below a tenth it is suspended, and so
-# are the lightest ones when more are active than the mode allows; after three days suspended it is archived. Nothing
-# is ever deleted here, and every state leads back to `active`, except from a thread that another one took in.
+# Lifecycle.
 
 Act = Literal["use", "reactivate", "reopen", "suspend", "archive", "merge"]
 """`use`: a turn goes on in it; `reactivate`: a turn wakes it; `reopen`: a hand does; `merge`: another takes it in."""
@@ -237,16 +231,16 @@ MOVES: Final[Mapping[tuple[ThreadState, Act], ThreadState]] = {
 HALF_LIFE: Final = timedelta(days=1.5)
 SUSPENDED_BELOW: Final = 0.1
 ARCHIVED_AFTER: Final = timedelta(hours=72)
-#: What a use adds, and what a thread weighs at least when it is woken: with a tenth alone it would be suspended again
-#: within the day.
+#: Weight added by a use, and minimum weight after a reactivation: with a tenth alone, the thread would be suspended
+#: again within the day.
 USE, WOKEN = 0.1, 0.5
-#: How many threads of a project may be active.
+#: Maximum number of active threads per project, by mode.
 CAPS: Final[Mapping[str, int]] = {"light": 15, "normal": 50, "heavy": 100, "max": 200}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Move:
-    """One move of a sweep; `at` is when it was due, which may be long ago."""
+    """One transition of a sweep; `at` is when it was due, possibly long ago."""
 
     thread_id: str
     act: Act
@@ -254,15 +248,15 @@ class Move:
 
 
 def weight_at(thread: Thread, now: datetime) -> float:
-    """What a thread weighs now, in [0, 1]."""
+    """Return the current weight of a thread, in [0, 1]."""
     return thread.weight * 0.5 ** (max(now - thread.last_active, timedelta()) / HALF_LIFE)
 
 
 def moved(thread: Thread, act: Act, at: datetime) -> Thread:
-    """The thread after an act.
+    """Return the thread after an act.
 
     Raises:
-        BadInput: a thread in this state cannot do that.
+        BadInput: the act is not allowed in the thread's state.
     """
     state = MOVES.get((thread.state, act)) if thread.merged_into is None else None
     if state is None:
@@ -292,10 +286,15 @@ def moved(thread: Thread, act: Act, at: datetime) -> Thread:
 
 
 def sweep(threads: Iterable[Thread], now: datetime, mode: str = "normal") -> tuple[Move, ...]:
-    """What is due for these threads of one project, in an order in which it can be done.
+    """Return the transitions that are due for these threads of one project, in an order in which they can be applied.
 
-    What weighs too little was due when it did, so that a machine that was off for weeks catches up in one sweep. Over
-    the cap the lightest go, of equal weight those that were used longest ago.
+    A transition is dated to when it became due, so that one sweep catches up after the machine was off for weeks. Above
+    the cap, the lightest threads are suspended; on a tie, those that were used longest ago.
+
+    The weight of an unused thread halves every 1.5 days. A thread is suspended when its weight falls below
+    `SUSPENDED_BELOW`, or when it is among the lightest and more threads are active than the mode allows. It is archived
+    after three days of suspension. Nothing is deleted here. Every state can return to `active`, except that of a merged
+    thread.
 
     Args:
         mode: `light`, `normal`, `heavy` or `max`.
@@ -319,7 +318,7 @@ def sweep(threads: Iterable[Thread], now: datetime, mode: str = "normal") -> tup
 
 
 def _weighs_too_little(thread: Thread) -> datetime:
-    """The moment at which it falls below `SUSPENDED_BELOW`."""
+    """Return the moment at which the weight falls below `SUSPENDED_BELOW`."""
     if thread.weight <= SUSPENDED_BELOW:
         return thread.last_active
     return thread.last_active + HALF_LIFE * math.log2(thread.weight / SUSPENDED_BELOW)
@@ -330,17 +329,17 @@ def _over(active: Sequence[Thread], now: datetime, cap: int) -> list[Thread]:
     return lightest[: max(0, len(active) - cap)]
 
 
-# Replay: a thread as it was at a moment, from when its prompts came.
-#
-# Weights and states follow from use and from time alone, so the life of a thread can be lived again up to any moment.
-# What a user did by hand to a state (archive, reopen) is not among the prompts and is not replayed.
+# Replay.
 
 
 def as_it_was(thread: Thread, prompts: Sequence[datetime], moment: datetime) -> Thread:
-    """The thread at a moment; its names are those of now.
+    """Return the thread as it was at a moment, but with its current title, summary and topics.
+
+    Weight and state depend only on use and time, so they are recomputed from the times of the prompts. Manual archiving
+    and reopening is not replayed.
 
     Args:
-        prompts: when those came that were in it then, at least one.
+        prompts: times of the prompts that were in it at that moment, at least one.
         moment: not before the first of them.
     """
     first, *later = sorted(prompts)

@@ -1,4 +1,12 @@
-"""Placing prompts in threads, in the background: by rules, again as a whole, and by a model where rules are unsure."""
+"""Background jobs that place prompts in threads: by rules, by regrouping, and by a model.
+
+- `place`: decide which thread each new prompt belongs to. The turns that follow a prompt go with it.
+- `regrouping`: look at the prompts of a project again as a whole, once its sessions are quiet.
+- `reconsider`: ask a model about a prompt that the rules were unsure of.
+- `entitle`: let a model give a thread a better name.
+
+Each job decides or re-checks inside the transaction that writes, so it never overwrites a change it has not seen.
+"""
 
 from __future__ import annotations
 
@@ -62,24 +70,21 @@ from filrouge.threads.upkeep import (
     words_by_prompt,
 )
 
-# Exchanges: the prompts of a project with what followed them, as they are held against each other.
-#
-# Prompts and their vectors are stored. The vector of a prompt and its replies as one text is derived: it is made when
-# it is first asked for, where no transaction is open, and kept in memory (`Grounds`) until something is erased.
+# Exchanges: prompts with the turns that followed them, prepared for comparison.
 
-#: Characters of a prompt and of its replies that are read, and turns that these are looked for in.
+#: Maximum number of characters read of a prompt and of its replies, and of turns searched for the replies.
 _OF_PROMPT, _OF_REPLIES, _TURNS = 1200, 600, 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Talk:
-    """Prompts as they are stored, in the order in which they were said.
+    """Stored prompts, in the order in which they were said.
 
     Attributes:
-        replies: by prompt, the ids and the words of what followed it: of the agent, and of the user where it was too
-            short to be placed by itself.
-        vectors: by prompt.
-        ground: of the user's prompts; None while too little is known.
+        replies: by prompt, the ids and the text of the turns that followed it: of the agent, and of the user if the
+            turn was too short to be placed by itself.
+        vectors: prompt vectors by prompt.
+        ground: whitening transform of the user's prompts; None while there is too little data.
     """
 
     prompts: Sequence[Turn]
@@ -89,7 +94,7 @@ class Talk:
 
 
 def talk_of(parts: Parts, tx: Tx, meaning: Meaning, ids: Sequence[str], ground: Ground | None) -> Talk:
-    """Read these prompts, those that are gone left out."""
+    """Read these prompts; prompts that were deleted are left out."""
     followers = Threads(tx).followers(ids, _TURNS)
     turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *(id_ for own in followers.values() for id_ in own)])}
     windows = StoredVectors(tx).some("turn", ids, meaning.space.id) if ground is not None else {}
@@ -103,11 +108,17 @@ def talk_of(parts: Parts, tx: Tx, meaning: Meaning, ids: Sequence[str], ground: 
 
 
 def exchanges_of(parts: Parts, talk: Talk, meaning: Meaning) -> tuple[list[Exchange], Kind]:
-    """The same as it is compared; for where no transaction is open, since texts may have to be embedded."""
+    """Convert prompts into exchanges, and return which kind of comparison to use.
+
+    Call it outside a transaction, since texts may have to be embedded.
+
+    Prompts and their vectors are stored. The vector of a prompt and its replies as one text is computed on first use
+    and cached in memory (`Grounds`) until something is erased.
+    """
     prompts, wholes = dict[str, Vector](), dict[str, Vector]()
     kind: Kind = "words"
     if talk.ground is not None and talk.vectors and meaning.space.model != HASHED:
-        kind = "vectors"  # those of hashed words are words as well, and know less of them
+        kind = "vectors"  # hashed words carry less than the words themselves
         prompts = _levelled(talk.ground, talk.vectors)
         texts = {
             (turn.id, ids): as_one(turn.text, replies)
@@ -130,17 +141,17 @@ def exchanges_of(parts: Parts, talk: Talk, meaning: Meaning) -> tuple[list[Excha
 
 
 def in_one(texts: Iterable[str]) -> str:
-    """The beginning of several texts as one."""
+    """Join the beginnings of several texts."""
     return "\n".join(text[:_OF_REPLIES] for text in texts)[:_OF_REPLIES]
 
 
 def as_one(prompt: str, replies: str) -> str:
-    """A prompt and its replies as one text."""
+    """Join a prompt and its replies into one text."""
     return f"{prompt[:_OF_PROMPT]}\n{replies}"
 
 
 def exchange(session: str, text: str, replies: str, prompt: Vector | None, whole: Vector | None) -> Exchange:
-    """A prompt with what followed it, and their vectors above the ground."""
+    """Build the exchange of a prompt and its replies, with their whitened vectors."""
     return Exchange(
         session=session,
         prompt=prompt,
@@ -156,24 +167,24 @@ def _levelled(ground: Ground, vectors: Mapping[str, Vector]) -> dict[str, Vector
     return dict(zip(vectors, ground.off(np.stack(list(vectors.values()))), strict=True)) if vectors else {}
 
 
-# What a prompt is held against: the threads of its place, and of the archived ones those that are nearest to it.
+# Candidate threads: those of the same place, and the nearest of its archived threads.
 
-#: Archived threads that a prompt is held against, the nearest.
+#: Maximum number of archived threads that a prompt is compared with.
 _NEAREST: Final = 8
 
 
 def candidates(tx: Tx, where: ThreadPlace, ids: Iterable[str], now: datetime, mode: str) -> dict[str, Thread]:
-    """Those of these threads that a prompt may belong to, as they are at that moment, by id."""
+    """Return the threads among these that a prompt may belong to, in their state at that moment, by id."""
     live = {thread.id: thread for thread in swept(tx, where, now, mode)}
     found = [live.get(thread.id, thread) for thread in Threads(tx).some(list(ids))]
     return {thread.id: thread for thread in found if thread.merged_into is None}
 
 
 def nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors, ground: Ground | None) -> tuple[str, ...]:
-    """The threads that are nearest to a prompt; none without its vector.
+    """Return the threads nearest to a prompt; none if the prompt has no vector.
 
     Args:
-        vectors: of the threads, with the ground off where there is one.
+        vectors: vectors of the threads, whitened if there is a transform.
     """
     if vector is None or not ids:
         return ()
@@ -182,41 +193,30 @@ def nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors, ground:
     return tuple(ids[int(place)] for place in best)
 
 
-# Placing: which thread every prompt belongs to, decided in the background, and what its session's other turns follow.
-#
-# A prompt is placed once its vector is there, or at once where none is to come: its title and topics then stand in.
-# The decision is made within the transaction that writes it, so it sees the threads as they are, and being killed in
-# between leaves nothing half. Prompts of one session are placed in their order; a prompt that is in a thread stays
-# there, however often its job is done, so what a user moved by hand stays too. What the agent says and does after a
-# prompt goes where the prompt went, at once or together with it.
-#
-# A prompt is held against the newest prompts of its project, and against some of those archived threads whose stored
-# vectors are nearest. These are read for each batch of jobs: five thousand of them cost some thirty milliseconds in
-# the background and no memory in between, so they have no index of their own. What regrouping knows when the session
-# is over counts for more than what is decided here.
+# Placing of new prompts.
 
-#: Job kinds: one prompt; those of before there were threads.
+#: Job kinds: one prompt; prompts from before threads existed.
 THREAD, EARLIER = "thread", "thread_earlier"
-#: Prompts that are placed in one transaction; each takes some ten milliseconds of the lane that takes events in where
-#: fifty threads are active, and more with more (bench/placed.py).
+#: Number of prompts placed in one transaction. Each blocks the executor that takes in events for about 10 ms with fifty
+#: active threads, and for longer with more (bench/placed.py).
 TOGETHER: Final = 8
-#: Prompts that a prompt is held against: the newest before it, and of each near archived thread so many.
+#: Number of prompts to compare with: the newest before the prompt, and per nearest archived thread.
 BEFORE, _OF_ARCHIVED = 128, 2
 _REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
-#: A prompt held against another: the probability of one thread, the similarity, the share of words; shape (3,).
+#: A prompt compared with another: probability of one thread, similarity, word similarity; shape (3,).
 Near = NDArray[np.float32]
-#: The ids of archived threads, and their vectors with the ground off where there is one, shape (n, dimension).
+#: Ids of archived threads, and their vectors, whitened if there is a transform, shape (n, dimension).
 Archive = tuple[list[str], Vectors]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A prompt, ready to be placed.
+    """A prompt that is ready to be placed.
 
     Attributes:
-        is_coming: a job is about to make its vector.
-        near: other prompts that it was held against, by id.
+        is_coming: a job is about to compute its vector.
+        near: the comparison with other prompts, by id.
     """
 
     turn: Turn
@@ -226,7 +226,7 @@ class Prepared:
 
 
 def queue_placing(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
-    """Queue the placing of new prompts; what follows a prompt that is placed already goes with it."""
+    """Queue the placing of new prompts; turns that follow a placed prompt are put into its thread at once."""
     threads, jobs = Threads(tx), Jobs(tx)
     for turn in turns:
         if is_routed(turn):
@@ -236,13 +236,22 @@ def queue_placing(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
 
 
 def queue_earlier(parts: Parts) -> None:
-    """Have prompts placed that were captured before there were threads."""
+    """Queue the placing of prompts that were captured before threads existed."""
     if parts.readers.here(lambda tx: Threads(tx).unplaced(0, 1)):
         parts.writer.run(lambda tx: Jobs(tx).enqueue(EARLIER, {"after": 0}, dedupe=EARLIER, at=parts.clock.now()))
 
 
 def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
-    """The job: place prompts."""
+    """Run the job that places prompts.
+
+    A prompt is placed once its vector exists, or at once if none will come. The decision is made in the transaction
+    that writes it, so it sees the current threads, and a crash leaves nothing half done. The prompts of one session are
+    placed in order. A placed prompt is not placed again, however often its job runs, so manual moves persist.
+
+    A prompt is compared with the newest prompts of its project, and with some prompts of the nearest archived threads.
+    The vectors of archived threads are read for each batch of jobs. Five thousand take about 30 ms in the background
+    and no memory in between, so they need no index. Regrouping can revise these decisions later, when more is known.
+    """
     meaning, caps = parts.meaning, Caps.of(parts.readers.here(lambda tx: parts.settings(tx)))
     ids = [str(payload["turn"]) for payload in payloads]
     ready = {one.turn.id: one for one in prepared(parts, ids, meaning, caps)}
@@ -250,7 +259,7 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
 
 
 def place_earlier(parts: Parts, payload: Payload) -> Outcome:
-    """The job: place the next prompts of before there were threads, oldest first."""
+    """Run the job that places the next prompts from before threads existed, oldest first."""
     meaning, caps = parts.meaning, Caps.of(parts.readers.here(lambda tx: parts.settings(tx)))
     if parts.readers.here(lambda tx: _is_under_way(tx, REINDEX)):
         return Outcome(write=lambda _: None, again=lambda: payload, delay=_REINDEX_SECONDS)
@@ -268,9 +277,9 @@ def place_earlier(parts: Parts, payload: Payload) -> Outcome:
 
 
 def prepared(parts: Parts, ids: Sequence[str], meaning: Meaning, caps: Caps) -> list[Prepared]:
-    """What is needed to place these prompts, those that are gone left out. No transaction is open."""
+    """Prepare these prompts for placing, outside any transaction; prompts that were deleted are left out."""
     if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, meaning.space.id)):
-        parts.grounds.learn(meaning)  # once one of them has a vector
+        parts.grounds.learn(meaning)  # as soon as one of them has a vector
     turns, grounds, archives = parts.readers.here(lambda tx: _batch(parts, tx, ids, meaning, caps))
     return [
         _prepared(parts, turn, meaning, caps.place_of(turn), grounds[turn.scope.user], archives[caps.place_of(turn)])
@@ -281,7 +290,7 @@ def prepared(parts: Parts, ids: Sequence[str], meaning: Meaning, caps: Caps) -> 
 def _batch(
     parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: Caps
 ) -> tuple[list[Turn], dict[str, Ground | None], dict[ThreadPlace, Archive]]:
-    """These prompts, the ground of each user, and the archived threads of each place."""
+    """Return the prompts, the whitening transform of each user, and the archived threads of each place."""
     turns = parts.turns(tx).get(ids)
     come = Counter(turn.scope.user for turn in turns)
     grounds = {user: parts.grounds.of(tx, meaning, user, count) for user, count in come.items()}
@@ -300,7 +309,7 @@ def _prepared(
     space_id = meaning.space.id
 
     def read(tx: Tx) -> tuple[bool, Talk]:
-        is_coming = _is_under_way(tx, f"index_turn:{turn.id}")  # before its vector is looked for
+        is_coming = _is_under_way(tx, f"index_turn:{turn.id}")  # read before looking for its vector
         complete = StoredVectors(tx).first_part("turn", turn.id, space_id) == 0
         vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
         beside = nearest(vector, *archive, ground)
@@ -321,7 +330,11 @@ def _prepared(
 
 
 def placed(parts: Parts, tx: Tx, one: Prepared, meaning: Meaning, caps: Caps) -> str | None:
-    """Place a prompt in the caller's transaction; its thread, or None where it was placed or erased meanwhile."""
+    """Place a prompt in the caller's transaction.
+
+    Returns:
+        Its thread, or None if it was placed or erased in the meantime.
+    """
     threads, turn, where = Threads(tx), one.turn, caps.place_of(one.turn)
     if threads.of_turns([turn.id]) or not parts.turns(tx).get([turn.id]):
         return None
@@ -345,7 +358,7 @@ def carry_out(
     meaning: Meaning,
     caps: Caps,
 ) -> Thread:
-    """Put a prompt where the routing says, with what followed it; the thread as it is then."""
+    """Put a prompt and the turns that follow it into the chosen thread; return the updated thread."""
     threads, turn = Threads(tx), one.turn
     chosen = known.get(routing.thread_id or "")
     if chosen is None:
@@ -376,7 +389,7 @@ def carry_out(
 
 
 def _outcome(parts: Parts, payload: Payload, one: Prepared | None, meaning: Meaning, caps: Caps) -> Outcome:
-    if one is None:  # erased meanwhile
+    if one is None:  # erased in the meantime
         return Outcome(write=lambda _: None)
     left = list[Payload]()
 
@@ -408,40 +421,38 @@ def _opened(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
 
 
 def _is_under_way(tx: Tx, dedupe: str) -> bool:
-    """True for a job that is to be done and has not failed."""
+    """Return True if the job is pending and has not failed."""
     known = Jobs(tx).known_as(dedupe)
     return known is not None and known["state"] != "dead" and not known["error"]
 
 
-# Regrouping: what was placed prompt by prompt is looked at again as a whole, when its sessions have fallen silent.
-#
-# The job reads the newest prompts of a project, asks `threads.assignment` what belongs together, and moves prompts, a
-# few groups at a time, each with what followed it. Every move is logged as a decision of the rules. What a user named
-# stays, and so do threads that a user moved something into or out of; what a model was sure of holds for the prompt
-# that it was asked about. Where anything was placed or moved between reading and writing, it looks again, so it never
-# undoes what it has not seen.
+# Regrouping: prompts that were placed one by one are looked at again together.
 
 REGROUP: Final = "regroup"
-#: Moves of one transaction, each of some ten milliseconds, and transactions of one job.
+#: Number of moves per transaction (about 10 ms each), and of transactions per job.
 _AT_ONCE, _ROUNDS = 4, 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Found:
-    """What is to be moved, and the last decision that was known then."""
+    """The moves to make, and the last decision known when they were computed."""
 
     moves: Sequence[Regrouping]
     last: int
 
 
 def queue_regrouping(parts: Parts, tx: Tx, user: str, project: str | None, *, delay: float = 0.0) -> None:
-    """Have the threads of a project looked at, once all that waits before it is done."""
+    """Queue the regrouping of a project, after the work that is already waiting."""
     place: dict[str, object] = {"user": user, "project": project}
     Jobs(tx).enqueue(REGROUP, place, dedupe=f"{REGROUP}:{user}:{project}", at=parts.clock.now(), delay=delay)
 
 
 def queue_quiet_places(parts: Parts, before: datetime) -> int:
-    """Have those projects looked at in which something was placed since, and nothing since that moment; how many."""
+    """Queue the regrouping of projects that changed since their last one and are quiet; return how many.
+
+    Args:
+        before: a project is quiet if nothing was placed in it since this time.
+    """
     found = parts.readers.here(lambda tx: Threads(tx).last_active())
     due = [(place, at) for place, at in found.items() if at < before and parts.regrouped.get(place) != at]
     if due:
@@ -452,7 +463,13 @@ def queue_quiet_places(parts: Parts, before: datetime) -> int:
 
 
 def regrouping(parts: Parts, payload: Payload) -> Outcome:
-    """The job: bring together what belongs together among the threads of a project."""
+    """Run the job that regroups the threads of a project.
+
+    The job reads the newest prompts of a project, clusters them (`threads.assignment`), and moves prompts with the
+    turns that follow them, a few groups at a time. Each move is logged as a decision of the rules. Threads that a user
+    named, or moved something into or out of, stay as they are. A confident answer of a model holds for its prompt. If
+    anything was placed or moved between reading and writing, the job starts over.
+    """
     user, project, done = str(payload.get("user") or LOCAL_USER), payload["project"], int(payload.get("done", 0))
     meaning = parts.meaning
     found = _found(parts, ThreadPlace(user=user, project=project), meaning)
@@ -478,8 +495,7 @@ def _found(parts: Parts, where: ThreadPlace, meaning: Meaning) -> _Found:
 
 
 def _read(parts: Parts, tx: Tx, where: ThreadPlace, meaning: Meaning) -> tuple[int, list[tuple[list[Unit], Talk]]]:
-    """The last decision, and the newest prompts that are placed, those of every agent apart where it has threads of its
-    own."""
+    """Return the last decision and the newest placed prompts, grouped by agent if agents are isolated."""
     threads, caps = Threads(tx), Caps.of(parts.settings(tx))
     held = ThreadDecisions(tx).held(where.user, where.project)
     words = words_by_prompt(tx, where.user, where.project)
@@ -502,7 +518,7 @@ def _read(parts: Parts, tx: Tx, where: ThreadPlace, meaning: Meaning) -> tuple[i
 
 
 def _carry_out(parts: Parts, tx: Tx, one: Regrouping, space_id: str) -> None:
-    """Move what goes elsewhere; what an earlier move of the same transaction emptied or ended stays as it is."""
+    """Apply one move; skip it if an earlier move of the same transaction emptied or merged its thread."""
     threads, prompts = Threads(tx), parts.turns(tx).get(one.units)
     if not prompts:
         return
@@ -534,25 +550,17 @@ def _carry_out(parts: Parts, tx: Tx, one: Regrouping, space_id: str) -> None:
     move_turns(parts, tx, [turn.id for turn in prompts], target, until, space_id)
 
 
-# Reconsidering: a model is asked where a prompt belongs that the rules were not sure of (THR-3, ADR 13).
-#
-# The rules placed it, and what they decided stands unless the model is sure of something else. Then the prompt goes
-# where it belongs, with what the session said after it and the rules put into the same thread; or it leaves the
-# thread that the rules woke for it, which sleeps again. Who answers too late, or what nobody can read, leaves it as
-# it is, and is not asked again.
-#
-# Between the question and its answer a user may have moved the prompt, or something merged, grown or gone. So the
-# case is read again in the transaction that writes, and nothing is written unless it is the same.
+# Reconsidering: a model is asked where a prompt belongs if the rules were unsure (THR-3, ADR 13).
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Case:
-    """A prompt that the rules left open.
+    """A prompt that the rules were unsure of.
 
     Attributes:
-        decided: every decision about it, the last of which is open.
-        source: the thread that it is in.
-        candidate: the one that it may belong to.
+        decided: all decisions about it; the last one is the uncertain one.
+        source: its current thread.
+        candidate: the thread that it may belong to.
     """
 
     turn: Turn
@@ -562,15 +570,23 @@ class _Case:
 
     @property
     def routing(self) -> Routing:
-        """What the rules decided."""
+        """Return the decision of the rules."""
         return self.decided[-1].routing
 
 
 def reconsider(parts: Parts, payload: Payload) -> Outcome:
-    """The job: ask a model where a prompt belongs, and do what it is sure of.
+    """Run the job that asks a model where a prompt belongs, and apply the answer if it is confident.
+
+    The decision of the rules stands unless the model is confident of another one. Then the prompt moves, together with
+    the later prompts of the session that the rules put into the same thread. Or it leaves the thread that it
+    reactivated, which goes back to its former state. A late or unreadable answer changes nothing, and the model is not
+    asked again.
+
+    Between the question and the answer, a user may have moved the prompt, or a thread may have been merged, changed or
+    deleted. So the case is read again in the writing transaction, and nothing is written if it differs.
 
     Raises:
-        ModelUnavailable: nobody answers, or the budget is spent; what the rules decided stands.
+        ModelUnavailable: no model answers, or the budget is spent; the decision of the rules stands.
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     model = who(parts, settings)
@@ -604,7 +620,7 @@ def reconsider(parts: Parts, payload: Payload) -> Outcome:
 
 
 def _case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
-    """The case of a prompt; None where there is nothing to be asked any more."""
+    """Return the case of a prompt; None if there is nothing left to ask."""
     turns, decided = parts.turns(tx).get([turn_id]), ThreadDecisions(tx).about([turn_id])
     if not turns or not decided or is_too_late(turns[0].at, parts.clock.now()):
         return None
@@ -624,10 +640,10 @@ def _case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
 
 
 def _reconsidering_carry_out(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> None:
-    """Log what was answered, and move what is to move."""
+    """Log the answer, and move the prompts concerned."""
     going = _going(tx, case)
     parts_off = routing.thread_id is None
-    if parts_off and set(Threads(tx).turns(case.source.id, routed=True)) <= set(going):  # nothing to be parted from
+    if parts_off and set(Threads(tx).turns(case.source.id, routed=True)) <= set(going):  # nothing would be left
         routing, parts_off = replace(routing, thread_id=case.source.id, parent=None), False
     if routing.thread_id == case.source.id:
         ThreadDecisions(tx).log(case.turn.id, case.source.id, routing, at=parts.clock.now(), actor="model")
@@ -644,7 +660,7 @@ def _reconsidering_carry_out(parts: Parts, tx: Tx, case: _Case, routing: Routing
 
 
 def _going(tx: Tx, case: _Case) -> list[str]:
-    """The prompt, and the session's next ones that the rules put into its thread, up to the first that they did not."""
+    """Return the prompt and the session's next prompts, as far as the rules put them into the same thread."""
     threads = Threads(tx)
     beside = [id_ for id_, _ in takewhile(lambda it: it[1] == case.source.id, threads.from_prompt(case.turn))]
     placed_by = {one.turn_id: one.actor for one in ThreadDecisions(tx).about(beside)}
@@ -652,7 +668,7 @@ def _going(tx: Tx, case: _Case) -> list[str]:
 
 
 def _reconsidering_opened(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> tuple[Routing, Thread]:
-    """A thread for a prompt that is parted off, not named yet; where it was forked off, that is noted there."""
+    """Open a thread, not named yet, for a prompt that leaves its thread; record a fork as a drift of its parent."""
     threads, turn = Threads(tx), case.turn
     parent = next((one for one in threads.some([routing.parent or ""]) if one.merged_into is None), None)
     if parent is None:
@@ -692,7 +708,7 @@ def _log(parts: Parts, tx: Tx, case: _Case, going: Sequence[str], target: Thread
 
 
 def _put_down(parts: Parts, tx: Tx, case: _Case) -> None:
-    """Let a thread sleep again that was woken for nothing but what has gone."""
+    """Suspend or archive a thread again if only the prompts that left had reactivated it."""
     threads = Threads(tx)
     [thread] = threads.some([case.source.id])
     last = parts.turns(tx).get(threads.turns(thread.id, limit=1, newest=True))[0].at
@@ -701,11 +717,7 @@ def _put_down(parts: Parts, tx: Tx, case: _Case) -> None:
         threads.update(replace(moved(thread, act, parts.clock.now()), last_active=last))
 
 
-# Entitling: a model gives a thread a better name and sums it up, after the rules did (EXT-9, THR-9, ADR 13).
-#
-# What a user named is never touched. Between the question and its answer the thread may have been named, merged, or
-# lost a turn that the answer quotes: then nothing is written, and it is asked once more where there is still
-# something to ask.
+# Naming: a model gives a thread a better name and a summary, after the rules did (EXT-9, THR-9, ADR 13).
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -713,8 +725,8 @@ class _FoundName:
     """A thread that may get a better name.
 
     Attributes:
-        taken: titles of those beside it.
-        former: its name as the rules see it.
+        taken: titles of the other threads of its place.
+        former: its name according to the rules.
     """
 
     thread: Thread
@@ -724,10 +736,14 @@ class _FoundName:
 
 
 def entitle(parts: Parts, payload: Payload) -> Outcome:
-    """The job: have a model name a thread.
+    """Run the job that asks a model for a thread name.
+
+    A name set by a user is never changed. Between the question and the answer, the thread may have been named by the
+    user or merged, or may have lost a turn that the answer rests on. Nothing is written then, and the model is asked
+    again if there is still something to ask.
 
     Raises:
-        ModelUnavailable: nobody answers, or the budget is spent; the name by the rules stands.
+        ModelUnavailable: no model answers, or the budget is spent; the name by the rules stands.
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     asks = bool(who(parts, settings))
@@ -761,7 +777,7 @@ def entitle(parts: Parts, payload: Payload) -> Outcome:
 
 
 def _entitling_found(parts: Parts, tx: Tx, thread_id: str) -> _FoundName | None:
-    """What of a thread is asked about; None where it is gone or merged, or a user named it."""
+    """Return what to ask about a thread; None if it is gone or merged, or a user named it."""
     thread = next(iter(Threads(tx).some([thread_id])), None)
     prompts = prompts_of(parts, tx, thread_id)
     if thread is None or thread.merged_into is not None or thread.title_by == "user" or not prompts:

@@ -1,4 +1,8 @@
-"""Threads on show and searched: a list, one with its turns, and why a turn is where it is."""
+"""Threads for display and search: a list, one thread with its turns, and why a turn is where it is.
+
+All functions show the current state of threads, even if no sweep has written it yet. Most return a response body of the
+API.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +43,8 @@ from filrouge.threads.repository import (
 from filrouge.threads.synthesis_service import state_of_thread
 from filrouge.threads.upkeep import Caps, is_routed
 
-# Threads on show: listed, one with its turns, its ties and where its work stood, and why a turn is where it is.
-#
-# What is shown is the state of that moment, whether a sweep has written it yet or not.
-
 Status = Literal["active", "suspended", "archived", "all"]
-#: Turns that are shown of a thread, the newest.
+#: Maximum number of turns to show of a thread (the newest).
 _SHOWN: Final = 200
 
 
@@ -59,11 +59,11 @@ def threads_now(
     status: Status = "all",
     limit: int = -1,
 ) -> list[Thread]:
-    """Threads as they are now, the latest first, with their counts.
+    """Return threads in their current state, latest first, with their counts.
 
     Args:
-        agent: only those that this agent opened: its id, or its channel.
-        limit: at most so many; -1 = all.
+        agent: only threads that this agent (its id, or its channel) opened.
+        limit: maximum number; -1 = all.
     """
     threads, now, caps = Threads(tx), parts.clock.now(), Caps.of(parts.settings(tx))
     places: dict[ThreadPlace, list[Thread]] = {}
@@ -85,7 +85,7 @@ def threads_now(
 def threads_then(
     tx: Tx, moment: datetime, *, project: str | None, everywhere: bool, agent: str | None, status: Status, limit: int
 ) -> list[Thread]:
-    """Threads as they were at a moment, the latest first; they have the names of now, and count their prompts."""
+    """Return threads as they were at a moment, latest first, with their current names and the counts of that moment."""
     placed = ThreadDecisions(tx).placed_by(moment)
     found = [
         replace(as_it_was(one, [at for at, _ in prompts], moment), sessions=len({session for _, session in prompts}))
@@ -107,7 +107,7 @@ def listing(
     agent: str | None = None,
     as_of: datetime | None = None,
 ) -> list[dict[str, Any]]:
-    """The threads of a project, or of all where none is named, the latest first; with `as_of` those of then."""
+    """Return the threads of a project, or of all if none is named, latest first; with `as_of`, as of that time."""
     project, known = health.project_id(tx, names), health.names_of(tx)
     narrowed: dict[str, Any] = {"project": project, "everywhere": not names, "agent": agent, "status": status}
     if as_of is not None:
@@ -117,10 +117,10 @@ def listing(
 
 
 def detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
-    """A thread with where its work stood, its ties, its newest turns, its drifts, and what led every prompt into it.
+    """Return a thread with its synthesis, bridges, newest turns with the decisions that placed them, and drifts.
 
     Args:
-        name: its id, or the beginning of it.
+        name: its id, or a prefix of it.
     """
     threads = Threads(tx)
     thread = as_it_is(parts, tx, threads.named(name))
@@ -142,7 +142,7 @@ def detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
 
 
 def why(parts: Parts, tx: Tx, turn_id: str) -> dict[str, Any]:
-    """Where a turn is, and every decision about it with what was weighed.
+    """Return the thread of a turn, and all decisions about it with their candidates.
 
     Raises:
         NotFound: there is no such turn.
@@ -164,7 +164,7 @@ def why(parts: Parts, tx: Tx, turn_id: str) -> dict[str, Any]:
 
 
 def thread_json(thread: Thread, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
-    """A thread as the API answers it."""
+    """Return a thread in the form of the API."""
     return {
         "id": thread.id,
         "title": thread.title,
@@ -189,7 +189,7 @@ def thread_json(thread: Thread, names: Mapping[str, str], now: datetime) -> dict
 
 
 def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
-    """A thread as it is now, which those beside it have a part in."""
+    """Return a thread in its current state, which depends on the other threads of its place."""
     if thread.state == "archived":
         return thread
     caps = Caps.of(parts.settings(tx))
@@ -200,7 +200,7 @@ def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
 
 
 def turn_of(parts: Parts, tx: Tx, turn_id: str) -> Turn:
-    """The turn of an id.
+    """Return the turn with this id.
 
     Raises:
         NotFound: there is none.
@@ -267,27 +267,21 @@ def _decision_json(it: Decided, titles: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-# Searching threads: by the words of title, summary, topics and prompts, and by what all of it means.
-#
-# A project has tens to thousands of threads, so all that pass the filters are scored, archived ones too, and nothing
-# is looked up by an index of its own. Words are weighed by BM25 among these threads; the question is held against a
-# thread's vector as a prompt would be, above the ground of the user's talk where there is one. Both are stretched to
-# [0, 1] over the threads and mixed by alpha, as in every hybrid query. A thread that has no word of the question and
-# is no nearer to it than two unrelated texts are to each other is not found.
+# Search.
 
 _ALPHA: Final[Mapping[Mode, float]] = {"text": 0.0, "semantic": 1.0, "hybrid": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThreadHit:
-    """A thread that was found.
+    """A thread found by a search.
 
     Attributes:
-        score: what the order is by, in [0, 1]; it compares within one search alone.
-        bm25_score, vector_score: what words and meaning give it, each stretched over the threads of the search.
-        similarity: of the question and the thread, 0 = as two unrelated texts, 1 = the same; None without vectors.
-        words: those of the question that it has.
-        asked: how many the question has.
+        score: the ranking score, in [0, 1]; only comparable within one search.
+        bm25_score, vector_score: word and vector scores, each scaled over the threads of the search.
+        similarity: similarity of query and thread, 0 = unrelated texts, 1 = the same text; None without vectors.
+        words: the words of the query that it has.
+        asked: number of words of the query.
     """
 
     thread: Thread
@@ -300,12 +294,12 @@ class ThreadHit:
 
     @property
     def why(self) -> str:
-        """Why it was found, in one line."""
+        """Return the reason for the match, in one line."""
         has = f"{len(self.words)} of {self.asked} words: {', '.join(self.words)}" if self.words else "none of the words"
         return has if self.similarity is None else f"{has}; similarity {self.similarity:.2f}"
 
     def explain(self) -> dict[str, Any]:
-        """Each part of the score."""
+        """Return the parts of the score."""
         return {
             "score": round(self.score, 4),
             "bm25_score": round(self.bm25_score, 4),
@@ -327,15 +321,21 @@ def search_threads(
     limit: int = 10,
     filters: Filters | None = None,
 ) -> list[ThreadHit]:
-    """Threads for a question, the best first.
+    """Return the threads that match a query, best first.
+
+    They are matched by words (title, summary, topics and prompts) and by vector. A project has tens to thousands of
+    threads, so all threads that pass the filters are scored, archived ones too, without an index. Words are scored by
+    BM25 over these threads. The query is compared with the thread vectors like a prompt, whitened if there is a
+    transform. Both scores are scaled to [0, 1] over the threads and mixed by alpha, as in every hybrid query. A thread
+    is not found if it has no word of the query and its similarity is no higher than that of two unrelated texts.
 
     Args:
-        names: the project's; none means all projects.
+        names: names of the project; empty = all projects.
         status: only threads in this state.
-        filters: `user`, `agent` and `channel` of who opened them; `since` and `until`: something was said in them then.
+        filters: `user`, `agent` and `channel` that opened them; `since` and `until`: something was said in them then.
 
     Raises:
-        BadInput: another filter is given, which threads cannot pass.
+        BadInput: a filter is given that does not apply to threads.
         NotFound: there is no such project.
     """
     with parts.meters.thread_search():
@@ -382,7 +382,7 @@ def found_threads(
     limit: int,
     filters: Filters,
 ) -> list[dict[str, Any]]:
-    """The same as the API answers it: each as `threads` lists it, with its type and its score."""
+    """Return the matches in the form of the API: each as `threads` lists it, with its type and score."""
     known, now = health.names_of(tx), parts.clock.now()
     hits = search_threads(parts, tx, text, names, mode=mode, status=status, limit=limit, filters=filters)
     return [
@@ -393,7 +393,7 @@ def found_threads(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Worded:
-    """How often the asked words are in each thread, and how many words each has."""
+    """Counts of the query words in each thread, and the length of each thread in words."""
 
     counts: Mapping[str, Counter[str]]
     lengths: Mapping[str, int]
@@ -421,7 +421,7 @@ def _refuse(filters: Filters) -> None:
 
 
 def _passing(parts: Parts, tx: Tx, names: Sequence[str], status: Status, filters: Filters) -> list[Thread]:
-    """The threads of a place that pass the filters, the latest first."""
+    """Return the threads of a place that pass the filters, latest first."""
     found = threads_now(
         parts,
         tx,
@@ -440,7 +440,7 @@ def _passing(parts: Parts, tx: Tx, names: Sequence[str], status: Status, filters
 
 
 def _words(parts: Parts, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]) -> _Worded:
-    """The asked words in what threads are called and in their prompts."""
+    """Count the query words in the titles, summaries, topics and prompts of threads."""
     counts, lengths = dict[str, Counter[str]](), dict[str, int]()
     asked = set(forms)
     for one in threads:
@@ -456,12 +456,12 @@ def _words(parts: Parts, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]
 
 
 def _similarities(parts: Parts, tx: Tx, meaning: Meaning, text: str, threads: Sequence[Thread]) -> dict[str, float]:
-    """How near the question is to each thread that has a vector; nothing where there is no model."""
+    """Return the similarity of the query to each thread that has a vector; empty if there is no embedding model."""
     vectors = ThreadVectors(tx).some([one.id for one in threads], meaning.space.id)
     asked = prompt_vector(meaning.passages(windows(text))) if vectors else None
     if asked is None:
         return {}
-    ground = parts.grounds.of(tx, meaning, threads[0].user)  # all are one user's
+    ground = parts.grounds.of(tx, meaning, threads[0].user)  # all threads belong to one user
     matrix = np.stack(list(vectors.values()))
     if ground is None:
         near = [meaning.space.calibrated(float(cosine)) for cosine in matrix @ asked]

@@ -1,8 +1,12 @@
-"""Syntheses: where the work stood, one for each session and thread, and what they are made of.
+"""Threads in the database: threads, their turns, decisions, vectors, bridges, and syntheses.
 
-A session's syntheses are written together and replace those it had, so there is never a mixture of two readings. They
-are derived: a session with a turn that is erased loses them all, and they are made anew of what is left. A session in
-which nothing was worth a synthesis has an empty one, which says how far it was looked at.
+- `Threads`: rows of threads and which turn is in which. A turn is in at most one thread. Counts are computed on read. A
+  merged thread stays as an empty, archived row, so that references to it still resolve.
+- `ThreadDecisions`: an append-only log of why each turn is where it is; the last decision counts.
+- `ThreadVectors`, `ThreadWords`, `ActiveDays`: derived data per thread and project.
+- `ThreadErasing`: removes all traces of erased turns.
+- `Bridges`, `SeenThreads`: bridges, and the input for detecting them.
+- `Syntheses`: where the work stood, per session and thread.
 """
 
 from __future__ import annotations
@@ -26,17 +30,15 @@ from filrouge.memories.repository import memory_from_row
 from filrouge.search.word_repository import varints
 from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Thread, ThreadState, Weighed
 
-# Threads in the database: their rows, their turns, the decisions about them, and what is erased with turns.
-
-# Rows of the table `threads` and of the log of decisions as the values they stand for.
+# Rows of the table `threads` and of the decision log.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decided:
-    """A decision as it was logged.
+    """A logged decision.
 
     Attributes:
-        thread_id: where the turn went, which may have been merged since.
+        thread_id: the thread that the turn went to; it may have been merged since.
         actor: rules, model or user.
     """
 
@@ -48,7 +50,7 @@ class Decided:
 
 
 def thread_from_row(row: Mapping[str, Any]) -> Thread:
-    """The value a row stands for; without its counts where the query has none."""
+    """Build a thread from its row; the counts are 0 if the query has none."""
     return Thread(
         id=row["id"],
         user=row["user_id"],
@@ -74,7 +76,7 @@ def thread_from_row(row: Mapping[str, Any]) -> Thread:
 
 
 def row_of(thread: Thread) -> dict[str, object]:
-    """The columns of a thread."""
+    """Return the columns of a thread."""
     return {
         "id": thread.id,
         "user_id": thread.user,
@@ -98,7 +100,7 @@ def row_of(thread: Thread) -> dict[str, object]:
 
 
 def drift_json(drift: Drift) -> dict[str, Any]:
-    """A drift as it is stored and shown."""
+    """Return the JSON form of a drift, as it is stored and shown."""
     return {
         "turn_id": drift.turn_id,
         "at": to_text(drift.at),
@@ -108,7 +110,7 @@ def drift_json(drift: Drift) -> dict[str, Any]:
 
 
 def decided_from_row(row: Mapping[str, Any]) -> Decided:
-    """The decision that a row stands for."""
+    """Build a decision from its row."""
     routing = Routing(
         action=row["action"],
         thread_id=row["thread_id"],
@@ -134,23 +136,17 @@ def _drift(raw: Mapping[str, Any]) -> Drift:
     )
 
 
-# Threads: topics that live across sessions, and which turn is in which.
-#
-# A turn is in one thread or in none. How many turns and sessions a thread has is counted when it is asked, never
-# stored, so it cannot be wrong. A thread that was merged into another stays as an empty, archived row, so that what
-# named it still leads somewhere.
-
-#: So much of an id is enough where it names one thread alone.
+#: Minimum length of an id prefix that identifies a thread.
 SHORTEST_PREFIX: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThreadPlace:
-    """Where threads stand beside one another.
+    """The scope within which threads are compared.
 
     Attributes:
-        project: None = outside every project.
-        agent: where agents are isolated, whose threads alone count: an agent's id, or its channel.
+        project: None = outside all projects.
+        agent: with isolation, only the threads of this agent (its id, or its channel); otherwise None.
     """
 
     user: str
@@ -158,29 +154,29 @@ class ThreadPlace:
     agent: str | None = None
 
     def row(self) -> dict[str, object]:
-        """The parameters of a query about it."""
+        """Return the scope as query parameters."""
         return {"user_id": self.user, "project_id": self.project, "only_agent": self.agent}
 
 
 class Threads:
-    """The threads of one database."""
+    """Reads and writes threads and the placement of turns."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def add(self, thread: Thread) -> None:
-        """Store a new thread; its turns are placed apart."""
+        """Store a new thread; its turns are placed separately."""
         self._tx.run("threads.add", row_of(thread))
 
     def update(self, thread: Thread) -> None:
-        """Write everything of a thread that may change."""
+        """Write all mutable columns of a thread."""
         self._tx.run("threads.update", row_of(thread))
 
     def get(self, thread_id: str) -> Thread:
-        """One thread with its counts.
+        """Return one thread with its counts.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: no thread has this id.
         """
         found = self.some([thread_id])
         if not found:
@@ -188,11 +184,11 @@ class Threads:
         return found[0]
 
     def named(self, name: str) -> Thread:
-        """The thread of an id, or of the beginning of one.
+        """Return the thread with an id, or with a prefix of an id.
 
         Raises:
             NotFound: there is none.
-            BadInput: several begin so.
+            BadInput: the prefix is ambiguous.
         """
         begin = name.strip().lower()
         ids = [begin]
@@ -203,20 +199,20 @@ class Threads:
         return self.get(ids[0])
 
     def some(self, ids: Sequence[str]) -> list[Thread]:
-        """These threads with their counts, in the order given; unknown ids are left out."""
+        """Return these threads with their counts, in the given order; unknown ids are left out."""
         return [thread_from_row(row) for row in self._tx.all("threads.some", {"ids": json.dumps(list(ids))})]
 
     def at_place(self, place: ThreadPlace, states: Collection[ThreadState]) -> list[Thread]:
-        """The threads of a place in these states, the latest first, without their counts; none that was merged away."""
+        """Return the threads of a place in these states, latest first, without counts; merged threads are left out."""
         asked = place.row() | {"states": json.dumps(sorted(states))}
         return [thread_from_row(row) for row in self._tx.all("threads.at_place", asked)]
 
     def live(self) -> list[Thread]:
-        """The threads of all places that are not archived as stored, without their counts."""
+        """Return all threads that are not stored as archived, of all places, without counts."""
         return [thread_from_row(row) for row in self._tx.all("threads.live")]
 
     def archived_count(self) -> int:
-        """How many threads of all places are archived; none that was merged away."""
+        """Return the number of archived threads of all places, without merged ones."""
         row = self._tx.one("threads.archived_count")
         return int(row["n"]) if row else 0
 
@@ -230,10 +226,10 @@ class Threads:
         states: Collection[ThreadState] = (),
         limit: int = -1,
     ) -> list[Thread]:
-        """Threads with their counts, the latest first; none that was merged away.
+        """Return threads with their counts, latest first; merged threads are left out.
 
         Args:
-            states: as stored; none = all.
+            states: states as stored; empty = all.
         """
         asked = {
             "user_id": user,
@@ -246,106 +242,106 @@ class Threads:
         return self.some([row["id"] for row in self._tx.all("threads.listed", asked)])
 
     def children(self, thread_id: str) -> list[str]:
-        """The ids of the threads that were forked or split off, oldest first."""
+        """Return the ids of the threads that were forked or split off, oldest first."""
         return [row["id"] for row in self._tx.all("threads.children", {"id": thread_id})]
 
     def titles(self, place: ThreadPlace) -> dict[str, str]:
-        """The titles of the threads of a place that are not archived, by id."""
+        """Return the titles of the threads of a place that are not archived, by id."""
         return {row["id"]: row["title"] for row in self._tx.all("threads.titles", place.row())}
 
     def title_of(self, ids: Collection[str]) -> dict[str, str]:
-        """The titles of these threads, whatever their state, by id."""
+        """Return the titles of these threads by id, in any state."""
         rows = self._tx.all("threads.title_of", {"ids": json.dumps(list(ids))})
         return {row["id"]: row["title"] for row in rows}
 
     def place(self, turn_id: str, thread_id: str, at: datetime, topics: Sequence[str] = ()) -> bool:
-        """Put a turn into a thread; False if it is in one already, and then it stays there.
+        """Put a turn into a thread; return False, and change nothing, if it is in one already.
 
         Args:
-            topics: of a prompt, kept so that they need not be found again.
+            topics: topics of a prompt, stored so that they need not be extracted again.
         """
         where = {"turn_id": turn_id, "thread_id": thread_id, "at": to_text(at)}
         return bool(self._tx.run("threads.place", where | {"topics": json.dumps(list(topics))}))
 
     def move(self, turn_ids: Collection[str], thread_id: str) -> None:
-        """Put turns that are in threads into this one."""
+        """Move turns that are in threads into this thread."""
         self._tx.run("threads.move", {"ids": json.dumps(list(turn_ids)), "thread_id": thread_id})
 
     def of_turns(self, turn_ids: Collection[str]) -> dict[str, str]:
-        """The threads of these turns, by turn; those in none are left out."""
+        """Return the threads of these turns, by turn; turns in no thread are left out."""
         rows = self._tx.all("threads.of_turns", {"ids": json.dumps(list(turn_ids))})
         return {row["turn_id"]: row["thread_id"] for row in rows}
 
     def of_prompt(self, turn_id: str) -> str | None:
-        """The thread that a prompt was placed in; None for any other turn."""
+        """Return the thread that a prompt was placed in; None for any other turn."""
         row = self._tx.one("threads.of_prompt", {"turn_id": turn_id})
         return row["thread_id"] if row else None
 
     def of_memories(self, memory_ids: Collection[str]) -> dict[str, list[str]]:
-        """The threads of these memories, by memory: those of the turns that are their evidence, oldest first."""
+        """Return the threads of these memories, by memory: the threads of their evidence turns, oldest first."""
         found: dict[str, list[str]] = {}
         for row in self._tx.all("threads.of_memories", {"ids": json.dumps(list(memory_ids))}):
             found.setdefault(row["memory_id"], []).append(row["thread_id"])
         return found
 
     def of_session(self, turn: Turn) -> str | None:
-        """The thread that a turn's session was in just before the turn, in the turn's project and for its user."""
+        """Return the thread that the session was in just before a turn, for the turn's user and project."""
         row = self._tx.one("threads.of_session", _said(turn))
         return row["thread_id"] if row else None
 
     def in_session(self, host: str, session: str, *, but: str = "") -> dict[str, str]:
-        """The threads of a session's prompts with the time of the last in each as it is stored, the latest first.
+        """Return the threads of a session's prompts with the stored time of the last prompt in each, latest first.
 
         Args:
-            but: a prompt that does not count: the one that is being answered.
+            but: a prompt to leave out: the one that is being answered.
         """
         asked = {"host": host, "session_id": session, "but": but}
         return {row["thread_id"]: row["at"] for row in self._tx.all("threads.in_session", asked)}
 
     def led_by(self, turn: Turn) -> str | None:
-        """The thread of the prompt that a turn follows; None where it follows none, or one that is not placed yet."""
+        """Return the thread of the prompt that a turn follows; None if there is no such prompt, or it is not placed."""
         row = self._tx.one("threads.prompt_before", _said(turn))
         return row["thread_id"] if row else None
 
     def from_prompt(self, turn: Turn) -> list[tuple[str, str | None]]:
-        """The prompts of a session from this one on in their order, and the thread of each that is in one."""
+        """Return the prompts of a session from this turn on, in order, each with its thread or None."""
         return [(row["turn_id"], row["thread_id"]) for row in self._tx.all("threads.from_prompt", _said(turn))]
 
     def waits(self, turn: Turn) -> bool:
-        """True while an earlier prompt of the turn's session is still to be placed by a job."""
+        """Return True while a job has yet to place an earlier prompt of the session."""
         return self._tx.one("threads.waiting_before", _said(turn)) is not None
 
     def follow(self, turn: Turn) -> int:
-        """Put what followed a prompt, up to the session's next one, into its thread; how many turns that were."""
+        """Put the turns after a prompt, up to the session's next prompt, into its thread; return how many."""
         return self._tx.run("threads.follow", _said(turn))
 
     def turns(self, thread_id: str, *, routed: bool = False, limit: int = -1, newest: bool = False) -> list[str]:
-        """The ids of a thread's turns, oldest first.
+        """Return the ids of a thread's turns, oldest first.
 
         Args:
-            routed: only the prompts that were placed by what they say.
-            newest: of more than `limit` the last ones, not the first.
+            routed: only prompts that were placed by their content.
+            newest: if there are more than `limit`, return the last ones instead of the first.
         """
         asked = {"id": thread_id, "routed": routed, "limit": limit}
         ids = [row["turn_id"] for row in self._tx.all("threads.newest" if newest else "threads.oldest", asked)]
         return ids[::-1] if newest else ids
 
     def latest(self, place: ThreadPlace, limit: int, upto: Turn | None = None) -> list[str]:
-        """The ids of the newest prompts of a place, wherever they are, the newest first.
+        """Return the ids of the newest prompts of a place, in any thread or none, newest first.
 
         Args:
-            upto: none that was stored after this turn.
+            upto: leave out prompts that were stored after this turn.
         """
         asked = place.row() | {"limit": limit, "upto": upto.id if upto else None}
         return [row["id"] for row in self._tx.all("threads.latest", asked)]
 
     def followers(self, prompt_ids: Collection[str], limit: int) -> dict[str, list[str]]:
-        """Of each of these prompts the first turns after it, tools apart, up to its session's next prompt."""
+        """Return the first turns after each of these prompts, without tool turns, up to the session's next prompt."""
         rows = self._tx.all("threads.followers", {"ids": json.dumps(list(prompt_ids)), "limit": limit})
         return {row["prompt"]: str(row["followers"] or "").split() for row in rows}
 
     def spoken_between(self, thread_ids: Collection[str], since: datetime | None, until: datetime | None) -> set[str]:
-        """Those of these threads in which something was said from one moment on and before another; None = any."""
+        """Return the threads among these with a turn in the interval [since, until); None = unbounded."""
         asked = {
             "ids": json.dumps(list(thread_ids)),
             "since": to_text(since) if since else None,
@@ -354,28 +350,28 @@ class Threads:
         return {row["thread_id"] for row in self._tx.all("threads.spoken_between", asked)}
 
     def last_active(self) -> dict[tuple[str, str | None], datetime]:
-        """When something was last said in the threads of each user and project."""
+        """Return when something was last said in the threads of each user and project."""
         rows = self._tx.all("threads.last_active")
         return {(row["user_id"], row["project_id"]): from_text(row["at"]) for row in rows}
 
     def with_followers(self, turn_ids: Collection[str]) -> list[str]:
-        """These turns of a thread and, of the prompts among them, what followed in the same thread."""
+        """Return these turns, and the turns that followed the prompts among them in the same thread."""
         rows = self._tx.all("threads.with_followers", {"ids": json.dumps(list(turn_ids))})
         return [row["turn_id"] for row in rows]
 
     def unplaced(self, after: int, limit: int) -> list[dict[str, Any]]:
-        """The next prompts behind a place in the table that belong into a thread and are in none: `seq` and `id`."""
+        """Return the next prompts after a position that should be in a thread and are not: `seq` and `id`."""
         return self._tx.all("threads.unplaced", {"after": after, "limit": limit})
 
     def continuation(self) -> tuple[int, int]:
-        """How many threads have prompts of at least two sessions, and how many could.
+        """Return how many threads have prompts of at least two sessions, and how many could have.
 
-        One could where another session of its user said something in its project after it began.
+        A thread could if another session of its user was active in its project after the thread began.
         """
         last: dict[tuple[str, str | None], dict[str, str]] = {}
         for row in self._tx.all("threads.last_prompts"):
             last.setdefault((row["user_id"], row["project_id"]), {})[row["session"]] = row["at"]
-        # The two that spoke last are enough: one of them is another than the thread's own.
+        # The two latest sessions are enough: at least one of them is not the thread's own.
         latest = {
             place: sorted(sessions.items(), key=lambda one: one[1], reverse=True)[:2]
             for place, sessions in last.items()
@@ -390,7 +386,7 @@ class Threads:
         return continued, could
 
 
-#: Of a ULID.
+#: Length of a ULID.
 _LENGTH_OF_ID: Final = 26
 
 
@@ -405,23 +401,23 @@ def _said(turn: Turn) -> dict[str, object]:
     }
 
 
-# What goes with threads: the decisions that placed turns, the vectors of threads, and the days that were worked on.
-#
-# Decisions are a log: none is ever changed, and a turn may have several, the last of which holds. They repeat no
-# words. Vectors are derived from those of a thread's turns, one a space, and may be made again at any time.
+# Data kept per thread.
 
 
 class ThreadDecisions:
-    """The log of how turns came to be where they are."""
+    """The append-only log of decisions about turns.
+
+    A turn may have several decisions, of which the last counts. They quote no text.
+    """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def log(self, turn_id: str, thread_id: str, routing: Routing, *, at: datetime, actor: str = "rules") -> None:
-        """Note a decision about a turn.
+        """Log a decision about a turn.
 
         Args:
-            thread_id: where it went, also where the routing asked for a new one.
+            thread_id: where it went; for a new thread, the id of that thread.
             actor: rules, model or user.
         """
         self._tx.run(
@@ -442,90 +438,103 @@ class ThreadDecisions:
         )
 
     def about(self, turn_ids: Collection[str]) -> list[Decided]:
-        """Every decision about these turns, oldest first."""
+        """Return all decisions about these turns, oldest first."""
         rows = self._tx.all("thread_decisions.about", {"ids": json.dumps(list(turn_ids))})
         return [decided_from_row(row) for row in rows]
 
     def last(self) -> int:
-        """The number of the latest decision; 0 where there is none."""
+        """Return the number of the latest decision; 0 if there is none."""
         row = self._tx.one("thread_decisions.last")
         return int(row["seq"] or 0) if row else 0
 
     def asked(self, latest: int) -> tuple[int, int]:
-        """About how many prompts a model was asked or is to be, and how many the rules placed, among so many of the
-        latest decisions."""
+        """Return how many of the latest decisions a model was, or will be, asked about, and how many the rules made.
+
+        Both numbers are approximate.
+
+        Args:
+            latest: number of latest decisions to look at.
+        """
         row = self._tx.one("thread_decisions.asked", {"latest": latest})
         return (int(row["asked"]), int(row["decided"])) if row else (0, 0)
 
     def asked_about(self, user: str, project: str | None) -> list[Decided]:
-        """What models and users decided about the prompts of a project that a model was asked about, oldest first."""
+        """Return the decisions of models and users about prompts that a model was asked about, oldest first."""
         rows = self._tx.all("thread_decisions.asked_about", {"user_id": user, "project_id": project})
         return [decided_from_row(row) for row in rows]
 
     def placed_by(self, moment: datetime) -> dict[str, list[tuple[datetime, str]]]:
-        """Of each thread, the prompts that were in it at a moment, whatever was decided since: when each came, and its
-        session."""
+        """Return the prompts that were in each thread at a moment, regardless of later decisions.
+
+        Returns:
+            For each thread, the time and the session of each prompt.
+        """
         found: dict[str, list[tuple[datetime, str]]] = {}
         for row in self._tx.all("thread_decisions.placed_by", {"at": to_text(moment)}):
             found.setdefault(row["thread_id"], []).append((from_text(row["at"]), row["session_id"]))
         return found
 
     def held(self, user: str, project: str | None) -> set[str]:
-        """The threads of a project that a user moved something into, or out of."""
+        """Return the threads of a project that a user moved something into or out of."""
         rows = self._tx.all("thread_decisions.held", {"user_id": user, "project_id": project})
         return {row["id"] for row in rows}
 
 
 class ThreadVectors:
-    """The vectors of threads, as precise as those of turns are stored."""
+    """Vectors of threads, stored with the same precision as those of turns.
+
+    They are derived from the turns, one per embedding space, and can be recomputed at any time.
+    """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def put(self, thread_id: str, space_id: str, vector: Vector) -> None:
-        """Keep a thread's vector in a space."""
+        """Store a thread's vector in a space."""
         self._tx.run("thread_vectors.put", {"thread_id": thread_id, "space_id": space_id, "vector": _blob(vector)})
 
     def drop(self, thread_ids: Collection[str]) -> None:
-        """Take the vectors of these threads out of every space."""
+        """Delete the vectors of these threads in all spaces."""
         self._tx.run("thread_vectors.drop", {"ids": json.dumps(list(thread_ids))})
 
     def some(self, thread_ids: Collection[str], space_id: str) -> dict[str, Vector]:
-        """The vectors of these threads; those that have none are left out."""
+        """Return the vectors of these threads; threads without a vector are left out."""
         rows = self._tx.all("thread_vectors.some", {"ids": json.dumps(list(thread_ids)), "space_id": space_id})
         return dict(zip((row["thread_id"] for row in rows), _matrix([row["vector"] for row in rows]), strict=True))
 
     def archived(self, place: ThreadPlace, space_id: str) -> tuple[list[str], Vectors]:
-        """The ids of a place's archived threads that have a vector, and their vectors, shape (n, dimension)."""
+        """Return the archived threads of a place that have a vector: ids, and vectors of shape (n, dimension)."""
         rows = self._tx.all("thread_vectors.archived", place.row() | {"space_id": space_id})
         return [row["thread_id"] for row in rows], _matrix([row["vector"] for row in rows])
 
     def missing(self, space_id: str, after: int, limit: int) -> dict[int, str]:
-        """The next threads behind a place in their table that have no vector in this space and could, by their place: a
-        prompt of theirs has one."""
+        """Return the next threads after a position that could have a vector in this space and do not, by position.
+
+        A thread could if one of its prompts has a vector.
+        """
         rows = self._tx.all("thread_vectors.missing", {"space_id": space_id, "after": after, "limit": limit})
         return {row["seq"]: row["id"] for row in rows}
 
     def clear_retired(self) -> None:
-        """Take the vectors of retired spaces out."""
+        """Delete the vectors of retired spaces."""
         self._tx.run("thread_vectors.clear_retired")
 
 
 class ThreadWords:
-    """The words of the prompts of threads, as the full text of turns has them."""
+    """Words of the prompts of threads, from the full-text index of turns."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def lengths(self, thread_ids: Collection[str]) -> dict[str, int]:
-        """How many tokens the prompts of each thread are indexed under, together; threads without any are left out."""
+        """Return the total number of indexed tokens of each thread's prompts; threads without any are left out."""
         found: dict[str, int] = {}
         for row in self._tx.all("threads.lengths", {"ids": json.dumps(list(thread_ids))}):
             found[row["thread_id"]] = found.get(row["thread_id"], 0) + varints(row["sz"])[0]
         return found
 
     def counts(self, thread_ids: Collection[str], forms: Collection[str]) -> dict[str, dict[str, int]]:
-        """How often each of these tokens occurs in the prompts of each thread; threads with none are left out."""
+        """Return how often each of these tokens occurs in each thread's prompts; threads without any are left out."""
         found: dict[str, dict[str, int]] = {}
         asked = {"ids": json.dumps(list(thread_ids)), "forms": json.dumps(list(forms))}
         for row in self._tx.all("threads.words", asked):
@@ -540,7 +549,7 @@ class ActiveDays:
         self._tx = tx
 
     def note(self, project: str | None, at: datetime) -> None:
-        """Something was said then."""
+        """Record the day as active."""
         self._tx.run("active_days.note", {"project_id": project or "", "day": to_text(at)[:10]})
 
 
@@ -554,26 +563,28 @@ def _matrix(blobs: Sequence[bytes]) -> Vectors:
     return np.frombuffer(b"".join(blobs), dtype="<f2").reshape(len(blobs), -1).astype(np.float32)
 
 
-# Erasing what threads keep of turns that are erased: their place, the decisions about them, and what came of them.
-#
-# A thread that is left without a turn goes altogether, with whatever names it; of one that keeps others, title,
-# summary and vector are the caller's to make again (`erasure.service`), since they may come from what is gone.
+# Erasure.
 
 
 class ThreadErasing:
-    """Takes traces of turns out of the threads of one database."""
+    """Removes traces of turns from threads.
+
+    It removes what threads store about erased turns: placement, decisions, vectors, drifts. A thread that loses its
+    last turn is deleted with all references to it. For a thread that keeps turns, the caller rebuilds title, summary
+    and vector (`erasure.service`), since they may contain erased content.
+    """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._threads = Threads(tx)
 
     def of(self, turn_ids: Collection[str]) -> list[str]:
-        """The threads that these turns are in, and those that were merged into them."""
+        """Return the threads of these turns, and the threads that were merged into them."""
         ids = json.dumps(sorted(set(self._threads.of_turns(turn_ids).values())))
         return [row["id"] for row in self._tx.all("threads.with_merged", {"ids": ids})]
 
     def carry_out(self, turn_ids: Collection[str]) -> None:
-        """Take the turns out; they themselves are erased afterwards."""
+        """Remove the turns from their threads; the turns themselves are erased by the caller afterwards."""
         touched, turns = self.of(turn_ids), json.dumps(list(turn_ids))
         self._undrift(turn_ids)
         self._tx.run("thread_decisions.erase", {"turns": turns})
@@ -582,12 +593,12 @@ class ThreadErasing:
         self._end(self.emptied(touched))
 
     def emptied(self, thread_ids: Collection[str], *, but: Collection[str] = ()) -> list[str]:
-        """Those of these threads that no turn is left of, or would be without some."""
+        """Return the threads among these that have no turns, or would have none without the turns in `but`."""
         asked = {"ids": json.dumps(list(thread_ids)), "but": json.dumps(list(but))}
         return [row["id"] for row in self._tx.all("threads.emptied", asked)]
 
     def _end(self, thread_ids: Collection[str]) -> None:
-        """Take threads without turns out, and what speaks of them."""
+        """Delete threads without turns, and all references to them."""
         ids = {"ids": json.dumps(list(thread_ids))}
         self._tx.run("thread_decisions.about_none", ids)
         self._tx.run("thread_decisions.unparent", ids)
@@ -604,22 +615,18 @@ class ThreadErasing:
             self._threads.update(replace(thread, drifts=kept))
 
 
-# Bridges between threads, and what they are made from: the threads of one place with their vectors, and their
-# prompts.
-#
-# What the user removed stays as a row that nothing lists, so that it is not made again. Everything else here that was
-# not made by hand is derived.
+# Bridges, and the input for detecting them.
 
-#: Threads that are looked at together: the latest of many years.
+#: Maximum number of threads to compare: the latest, of many years.
 MOST_THREADS: Final = 2000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where threads stand beside one another; nothing is tied across places.
+    """The scope within which threads are compared; bridges never cross places.
 
     Attributes:
-        agent: where agents are isolated, whose threads alone (its id, or its channel).
+        agent: with isolation, only the threads of this agent (its id, or its channel).
     """
 
     user: str
@@ -629,7 +636,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """A thread as its row tells of it."""
+    """A thread as read for bridge detection."""
 
     id: str
     title: str
@@ -644,16 +651,20 @@ class Seen:
 
 
 class Bridges:
-    """The bridges of one database."""
+    """Reads and writes bridges.
+
+    A bridge that the user removed stays as a hidden row, so that it is not made again. All other bridges, except those
+    made by hand, are derived data.
+    """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def get(self, bridge_id: str) -> Bridge:
-        """One bridge.
+        """Return one bridge.
 
         Raises:
-            NotFound: naming the id.
+            NotFound: no bridge has this id.
         """
         row = self._tx.one("bridges.get", {"id": bridge_id})
         if row is None:
@@ -661,18 +672,22 @@ class Bridges:
         return _bridge(row)
 
     def oldest(self, place: Place, limit: int) -> list[Bridge]:
-        """Those of a user and project that nothing has confirmed for longest, without what the user made."""
+        """Return the bridges of a user and project with the oldest confirmation, without those made by the user."""
         asked = {"user_id": place.user, "project_id": place.project, "limit": limit}
         return [_bridge(row) for row in self._tx.all("bridges.oldest", asked)]
 
     def around(self, thread_ids: Collection[str]) -> tuple[list[Bridge], list[Bridge]]:
-        """Those that one end of is among these threads, faded ones too, and those of them that the user removed."""
+        """Return the bridges with an end among these threads.
+
+        Returns:
+            The stored bridges, including expired ones, and the bridges that the user removed.
+        """
         rows = self._tx.all("bridges.around", {"ids": json.dumps(sorted(thread_ids))})
         kept = [_bridge(row) for row in rows if row["removed_at"] is None]
         return kept, [_bridge(row) for row in rows if row["removed_at"] is not None]
 
     def some(self, ids: Collection[str]) -> list[Bridge]:
-        """Those of these ids that are there and were not removed."""
+        """Return the bridges with these ids that exist and were not removed."""
         rows = self._tx.all("bridges.some", {"ids": json.dumps(list(ids))}) if ids else []
         return [_bridge(row) for row in rows]
 
@@ -686,10 +701,10 @@ class Bridges:
         kind: str | None = None,
         isolated: bool = False,
     ) -> list[tuple[Bridge, dict[str, Any]]]:
-        """Bridges with their rows, which know `source_title`, `target_title` and `project_id`; faded ones too.
+        """Return bridges with their rows (`source_title`, `target_title`, `project_id`), including expired ones.
 
         Args:
-            isolated: none from one agent's thread to another's, as they may be from before agents were isolated.
+            isolated: leave out bridges between threads of different agents, which may date from before isolation.
         """
         asked = {
             "user_id": user, "project_id": project, "everywhere": everywhere, "thread_id": thread_id, "kind": kind,
@@ -698,42 +713,42 @@ class Bridges:
         return [(_bridge(row), row) for row in self._tx.all("bridges.shown", asked)]
 
     def put(self, bridge: Bridge) -> None:
-        """Store a bridge, or bring the one of this id up to date."""
+        """Insert a bridge, or update the one with this id."""
         self._tx.run("bridges.put", _bridge_row(bridge))
 
     def drop(self, ids: Collection[str]) -> None:
-        """Take bridges out."""
+        """Delete bridges."""
         if ids:
             self._tx.run("bridges.drop", {"ids": json.dumps(list(ids))})
 
     def refuse(self, bridge_id: str, at: datetime) -> None:
-        """Remove a bridge, and remember that it is not wanted."""
+        """Remove a bridge and remember that the user does not want it."""
         self._tx.run("bridges.refuse", {"id": bridge_id, "at": to_text(at)})
 
     def count(self) -> tuple[int, int]:
-        """How many are stored, and how many of them are under a confidence of one half, which the table forbids."""
+        """Return the number of bridges, and how many have a confidence below 0.5 (the table forbids those)."""
         row = self._tx.one("bridges.count")
         return (int(row["n"]), int(row["unsure"])) if row else (0, 0)
 
     def active_days(self, project: str | None, today: datetime, limit: int) -> list[str]:
-        """The last days on which a project was worked on, the newest first."""
+        """Return the last days on which a project was active, newest first."""
         asked = {"project_id": project, "today": to_text(today)[:10], "limit": limit}
         return [row["day"] for row in self._tx.all("bridges.active_days", asked)]
 
 
 class SeenThreads:
-    """What bridges are made from. Threads themselves are kept elsewhere."""
+    """Reads the threads and memories from which bridges are made."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def find(self, thread_id: str) -> Seen | None:
-        """One thread without its vector, or None."""
+        """Return one thread without its vector, or None."""
         row = self._tx.one("bridges.thread", {"id": thread_id})
         return _seen(row) if row else None
 
     def beside(self, place: Place, space_id: str, *, everywhere: bool = False) -> list[Seen]:
-        """The threads of a place, or of all projects, that were not merged into another, latest first."""
+        """Return the threads of a place, or of all projects, latest first; merged threads are left out."""
         asked = {
             "user_id": place.user, "project_id": place.project, "agent": place.agent, "space_id": space_id,
             "everywhere": everywhere, "limit": MOST_THREADS,
@@ -741,7 +756,7 @@ class SeenThreads:
         return [_seen(row) for row in self._tx.all("bridges.threads", asked)]
 
     def said(self, thread_ids: Collection[str], *, limit: int, length: int) -> dict[str, tuple[str, ...]]:
-        """The beginnings of each thread's newest prompts, the newest first."""
+        """Return the beginnings of each thread's newest prompts, newest first."""
         found = dict[str, tuple[str, ...]]()
         asked = {"ids": json.dumps(list(thread_ids)), "limit": limit, "length": length}
         for row in self._tx.all("bridges.said", asked):
@@ -749,7 +764,7 @@ class SeenThreads:
         return found
 
     def replaced(self, thread_id: str) -> list[dict[str, Any]]:
-        """`thread_id`, `text`, `former` and `conflict` of what the thread's memories replaced or speak against."""
+        """Return `thread_id`, `text`, `former` and `conflict` for what the thread's memories replaced or contradict."""
         return self._tx.all("bridges.replaced", {"thread_id": thread_id})
 
 
@@ -811,12 +826,12 @@ _UNREAD = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkPlace:
-    """Where work is looked for.
+    """The scope in which to look for work of other sessions.
 
     Attributes:
-        project: None = outside every project.
-        agent: where agents are isolated, whose work alone counts: an agent's id, or its channel.
-        but: the session that asks, whose own work does not count.
+        project: None = outside all projects.
+        agent: with isolation, only the work of this agent (its id, or its channel).
+        but: the current session, whose own work is left out.
     """
 
     user: str
@@ -826,55 +841,59 @@ class WorkPlace:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """As named queries take it."""
+        """Return the scope as query parameters."""
         but: dict[str, object] = {"but_host": self.but.host, "but_session": self.but.id}
         return {"user_id": self.user, "project_id": self.project, "agent": self.agent} | but
 
 
 class Syntheses:
-    """The syntheses of one database."""
+    """Syntheses of sessions, written per session and all at once, so that they never mix two readings.
+
+    They are derived data: when a turn is erased, its session loses all of them, and they are made again from what is
+    left. A session with nothing worth a synthesis has an empty one, which records how far it was read.
+    """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def keep(self, session: Session, syntheses: Sequence[Synthesis]) -> None:
-        """Write what a session came to, in the place of what it came to before."""
+        """Replace the syntheses of a session."""
         self._tx.run("syntheses.clear", session.parameters)
         for one in syntheses:
             self._tx.run("syntheses.put", _synthesis_row(one))
 
     def of_session(self, session: Session) -> list[Synthesis]:
-        """What a session came to, an empty one included; the latest first."""
+        """Return the syntheses of a session, including an empty one, latest first."""
         return [_from_row(row) for row in self._tx.all("syntheses.of_session", session.parameters)]
 
     def of_thread(self, thread_id: str, limit: int = 1) -> list[Synthesis]:
-        """Where the work in a thread stood, in each session that worked on it; the latest first."""
+        """Return the syntheses of a thread, from each session that worked on it, latest first."""
         return [_from_row(row) for row in self._tx.all("syntheses.of_thread", {"thread_id": thread_id, "limit": limit})]
 
     def of_place(self, place: WorkPlace, limit: int) -> list[Synthesis]:
-        """Where the work of other sessions of a project stood, the latest first."""
+        """Return the syntheses of other sessions in a project, latest first."""
         return [_from_row(row) for row in self._tx.all("syntheses.of_place", place.parameters | {"limit": limit})]
 
     def tie(self, old: str, new: str) -> None:
-        """What was said of one thread is said of another, since they were merged; what was said of that stays."""
+        """Reassign the syntheses of a merged thread to the other thread, where the session has none there yet."""
         self._tx.run("syntheses.tie", {"from": old, "to": new})
         self._tx.run("syntheses.untie", {"from": old})
 
     def forget(self, turns: Collection[str]) -> None:
-        """Take out what the sessions of these turns came to, before the turns go."""
+        """Delete the syntheses of the sessions of these turns; call it before the turns are deleted."""
         self._tx.run("syntheses.forget", {"turns": json.dumps(list(turns))})
 
     def sessions(self, turns: Collection[str]) -> list[Session]:
-        """The sessions of these turns."""
+        """Return the sessions of these turns."""
         return _sessions(self._tx.all("syntheses.sessions", {"turns": json.dumps(list(turns))}))
 
     def threads(self, turns: Collection[str]) -> dict[str, str]:
-        """The threads of these turns, by turn; those in none are left out."""
+        """Return the threads of these turns, by turn; turns in no thread are left out."""
         rows = self._tx.all("syntheses.threads", {"ids": json.dumps(list(turns))})
         return {row["turn_id"]: row["thread_id"] for row in rows}
 
     def memories(self, turns: Collection[str]) -> list[Memory]:
-        """What became of these turns, live or not, with the evidence."""
+        """Return the memories made from these turns, in any state, with their evidence."""
         rows = self._tx.all("syntheses.memories", {"turns": json.dumps(list(turns))})
         cited: dict[str, list[Evidence]] = {row["id"]: [] for row in rows}
         for one in self._tx.all("evidence.of", {"ids": json.dumps(list(cited))}):
@@ -883,31 +902,31 @@ class Syntheses:
         return [_with(memory_from_row(row), cited[row["id"]]) for row in rows]
 
     def calls(self, events: Collection[str]) -> dict[str, Mapping[str, Any]]:
-        """The tool calls of these events, by the host's id of the call."""
+        """Return the tool calls of these events, by the host's call id."""
         found: dict[str, Mapping[str, Any]] = {}
         for row in self._tx.all("syntheses.calls", {"ids": json.dumps(list(events))}):
             found |= calls_of(event_from_json(json.loads(row["payload"])))
         return found
 
     def unread(self, session: Session) -> list[tuple[Event, str]]:
-        """The events of a session whose turns are not stored yet, oldest first, with their projects."""
+        """Return the events of a session whose turns are not stored yet, oldest first, with their projects."""
         rows = self._tx.all("syntheses.unread", session.parameters | {"limit": _UNREAD})
         return [(event_from_json(json.loads(row["payload"])), row["project_id"]) for row in rows]
 
     def latest_sessions(self, place: WorkPlace, *, newest: int, limit: int) -> list[tuple[Session, int]]:
-        """The sessions that worked in a place last, each with the number of its last prompt."""
+        """Return the sessions that worked in a place last, each with the number of its last prompt."""
         asked = place.parameters | {"newest": newest, "limit": limit}
         rows = self._tx.all("syntheses.fresh_sessions", asked)
         return [(Session(host=row["host"], id=row["session_id"]), int(row["seq"])) for row in rows]
 
     def quiet(self, before: datetime, *, newest: int, limit: int) -> list[Session]:
-        """Sessions of the newest turns that said something since their last synthesis, and nothing since `before`."""
+        """Return sessions with turns since their last synthesis and none since `before`, among the newest turns."""
         asked = {"before": to_text(before), "newest": newest, "limit": limit}
         return _sessions(self._tx.all("syntheses.quiet_sessions", asked))
 
 
 def calls_of(event: Event) -> dict[str, Mapping[str, Any]]:
-    """The tool calls that an event holds, by the host's id of the call."""
+    """Return the tool calls in an event, by the host's call id."""
     listed = event.data.get("calls")
     calls = cast("list[object]", listed) if isinstance(listed, list) else []
     held = [cast("Mapping[str, Any]", call) for call in calls if isinstance(call, dict)]

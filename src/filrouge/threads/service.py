@@ -1,4 +1,10 @@
-"""Threads by hand: rename, archive, merge, split, and move turns between them."""
+"""Manual changes to threads: rename, archive, reopen, merge, split, and move turns between threads.
+
+Each change is written to the journal, without text of any turn, and persists: a title set by hand is not changed, and a
+turn moved by hand is not moved back. Each operation has an inverse: archive and reopen, merge and split, move and move.
+
+`move_turns` and `take_in` are shared with the background jobs (`threads.placing`).
+"""
 
 from __future__ import annotations
 
@@ -21,17 +27,15 @@ from filrouge.threads.repository import Syntheses, ThreadDecisions, Threads, Thr
 from filrouge.threads.synthesis_service import queue_synthesis
 from filrouge.threads.upkeep import Caps, is_routed, queue_better_name, refit
 
-# Moving turns between threads: one thread into another, or some prompts with what followed them.
-#
-# Both ends are named anew and get new vectors in the same transaction; bridges follow, and so does where the work
-# stood. A thread that is left without a prompt goes into the one that took its last.
+# Moving turns. The threads on both ends get new names and vectors in the same transaction; bridges and syntheses
+# follow. A thread that loses its last prompt is merged into the thread that took it.
 
 
 def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, at: datetime, space_id: str) -> Thread:
-    """Put turns, and what followed the prompts among them, into a thread that is not archived by a merge.
+    """Move turns, and the turns that follow the prompts among them, into a thread that was not merged.
 
     Args:
-        turn_ids: each in a thread, of the same user and project as the target.
+        turn_ids: each in a thread of the same user and project as the target.
     """
     threads = Threads(tx)
     former = [id_ for id_ in dict.fromkeys(threads.of_turns(turn_ids).values()) if id_ != target.id]
@@ -54,7 +58,7 @@ def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, 
 
 
 def _tell_anew(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
-    """Have it said again where the work of these turns' sessions stands, thread by thread as they are now."""
+    """Delete the syntheses of these turns' sessions, and queue new ones for the threads as they are now."""
     syntheses = Syntheses(tx)
     sessions = syntheses.sessions(turn_ids)
     syntheses.forget(turn_ids)
@@ -63,10 +67,10 @@ def _tell_anew(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
 
 
 def take_in(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
-    """Put every turn of one thread into another; the emptied one is archived and names the other.
+    """Merge one thread into another: move all its turns, and archive it with a reference to the other.
 
     Returns:
-        The other, not yet with a new name or vector.
+        The other thread, with its old name and vector.
 
     Raises:
         BadInput: one of them was merged before.
@@ -85,20 +89,16 @@ def take_in(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) 
     return replace(used, drifts=tuple(one for one in drifts if one.became != target.id), parent=parent)
 
 
-# Threads by hand: the user renames them, puts them away and takes them up, merges, splits, and moves turns.
-#
-# Whatever a user does is in the journal, without words of any turn, and stays: a title given by hand is not changed,
-# a turn moved by hand is not moved back. Every verb has one that takes it back: archive and reopen, merge and split,
-# move and move.
+# Operations of the user.
 
 LONGEST_TITLE: Final = 120
 
 
 def rename(parts: Parts, name: str, title: str) -> dict[str, Any]:
-    """Give a thread a title that stays.
+    """Set the title of a thread; it is not changed automatically afterwards.
 
     Raises:
-        BadInput: there is no title, or too much of it, or another thread of the place has it.
+        BadInput: the title is empty or too long, or another thread of the place has it.
     """
     plain = " ".join(parts.redact(title).split())
     if not plain or len(plain) > LONGEST_TITLE:
@@ -119,7 +119,7 @@ def rename(parts: Parts, name: str, title: str) -> dict[str, Any]:
 
 
 def archive(parts: Parts, name: str) -> dict[str, Any]:
-    """Put a thread away.
+    """Archive a thread.
 
     Raises:
         BadInput: it is archived, or was merged.
@@ -137,10 +137,10 @@ def reopen(parts: Parts, name: str) -> dict[str, Any]:
 
 
 def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
-    """Put all turns of one thread into another of the same project; answers the other.
+    """Merge one thread into another of the same project; return the other thread.
 
     Raises:
-        BadInput: they are the same, or not of one user and project, or one was merged before.
+        BadInput: they are the same thread, or belong to different users or projects, or one was merged before.
     """
 
     def write(tx: Tx) -> str:
@@ -161,10 +161,10 @@ def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
 
 
 def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -> dict[str, Any]:
-    """Put turns of a thread, with what followed them, into a new one; answers the new one.
+    """Split turns of a thread, and the turns that follow them, off into a new thread; return the new thread.
 
     Raises:
-        BadInput: none is named, or one is not in it, or no prompt would be left in one of the two.
+        BadInput: no turn is named, or one is not in the thread, or one of the two threads would have no prompt.
     """
 
     def write(tx: Tx) -> str:
@@ -205,13 +205,13 @@ def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -
 
 
 def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
-    """Put turns, with what followed them, into another thread of their project; answers that thread.
+    """Move turns, and the turns that follow them, into another thread of their project; return that thread.
 
-    A thread that is left without a prompt is merged into it.
+    A thread that loses its last prompt is merged into it.
 
     Raises:
-        NotFound: there is no such turn, or it is in no thread.
-        BadInput: the thread is of another user or project, or was merged.
+        NotFound: there is no such turn.
+        BadInput: a turn is in no thread yet; or the thread is of another user or project, or was merged.
     """
 
     def write(tx: Tx) -> str:
@@ -258,13 +258,13 @@ def _changed(parts: Parts, name: str, change: Callable[[Tx, Thread, datetime], T
 
 
 def _written(parts: Parts, write: Callable[[Tx], str]) -> dict[str, Any]:
-    """Run a write and answer the thread that it names."""
+    """Run a write, and return the details of the thread whose id it returns."""
     thread_id = parts.writer.run(write)
     return parts.readers.here(lambda tx: detail(parts, tx, thread_id))
 
 
 def _going(threads: Threads, thread_id: str, turn_ids: Collection[str]) -> set[str]:
-    """Turns of a thread with what followed them."""
+    """Return turns of a thread together with the turns that follow them."""
     former = threads.of_turns(turn_ids)
     strays = [id_ for id_ in turn_ids if former.get(id_) != thread_id]
     if strays or not turn_ids:

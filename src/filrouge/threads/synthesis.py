@@ -1,4 +1,10 @@
-"""Where the work stands, without a model: the sentences in which the user and the agent said so (GARD-3).
+"""Syntheses by rules: where the work stands, in sentences of the user and the agent (GARD-3).
+
+Decisions and open questions come from the user; work done, failures and next steps come from the agent, with an agent's
+trust. Decisions accumulate from one synthesis to the next until a later one revokes them. A question stays until
+someone answers or decides it. The state describes the last piece of work. Text written by a host, a tool or a hook is
+never used as a sentence. The host's own summary of a compacted conversation is used for the state alone, and only if
+nothing else is available.
 
 Pure: no database, no file.
 """
@@ -19,44 +25,39 @@ from filrouge.extraction.vocabulary import PLAIN_WORDS, content
 from filrouge.memories.models import Memory, Span, Statement
 from filrouge.threads.models import Point, Synthesis
 
-# Points: the sentences that a synthesis is made of, and when two of them say the same.
+# Points: the sentences of a synthesis, and when two of them are equivalent.
 
 LONGEST: Final = 240
 
 
 def point_of(one: Said) -> Point:
-    """A sentence as a point."""
+    """Return a sentence as a point."""
     return point_in(one.text, one.turn)
 
 
 def point_in(text: str, turn: Turn, memory_id: str = "") -> Point:
-    """Words of a turn as a point, with the turn's trust."""
+    """Return words of a turn as a point, with the turn's trust."""
     return Point(text=clipped(text), turn_id=turn.id, trust=turn.trust, memory_id=memory_id)
 
 
 def same(one: str, other: str) -> bool:
-    """True where two texts have the same telling words."""
+    """Return True if two texts are equal or have the same distinctive words."""
     first, second = telling(one), telling(other)
     return one == other or (bool(first) and first == second)
 
 
 def telling(text: str) -> frozenset[str]:
-    """The words of a text that say what it is about."""
+    """Return the distinctive words of a text."""
     return frozenset(word for word in content(text) if word not in PLAIN_WORDS)
 
 
 def clipped(text: str) -> str:
-    """On one line, cut in front of a word."""
+    """Return the text on one line, cut at a word boundary."""
     line = " ".join(text.split()).lstrip("#*->• ")
     return line if len(line) <= LONGEST else line[:LONGEST].rpartition(" ")[0].rstrip(",;: ") + "…"
 
 
-# Steps: what an agent did with its tools, as far as it matters for where the work stands.
-#
-# A tool's output is nobody's word, and whoever wrote a file can plant text in it. So of a step only three things are
-# taken: the paths that the agent itself wrote to, the command that it ran, and the closed set of signs by which a
-# failure is known (an exit code, the class of an error, a count of failed tests). No other word of an output goes any
-# further.
+# Steps: what an agent did with its tools.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -70,7 +71,7 @@ _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\*
 _REDIRECTED: Final = re.compile(
     r"(?<![0-9&>])>{1,2}\s*([\w./~-][\w./~-]*)|\btee (?:-a )?([\w./~-]+)|\bsed -i\S*(?: -\S+)* (?:'[^']*'|\"[^\"]*\"|\S+) ([\w./~-]+)"
 )
-#: Looking around: that there is nothing is an answer, not a failure of the work.
+#: Read-only commands: a non-zero exit means that nothing was found, not that the work failed.
 _LOOKING: Final = frozenset(
     "cat ls head tail grep rg find fd which stat wc test file sed awk less more tree pwd echo diff cd".split()
 )
@@ -85,13 +86,18 @@ _SIGNS: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One use of a tool.
+    """One tool call.
+
+    A tool's output is not trusted, because anyone who wrote a file can plant text in it. So only three things are taken
+    from a step: the paths that the agent wrote to, the command it ran, and a closed set of failure signs (an exit code,
+    the class of an error, a count of failed tests). No other text of an output is used.
 
     Attributes:
-        turn_id: of the turn that holds it.
+        turn_id: id of the turn that holds it.
         wrote: the paths it wrote to.
-        command: what was run, on one line; empty for other tools.
-        failure: the signs of a failure (`exit code 1, ImportError`), `failed` where there are none; empty = it went well.
+        command: the command on one line; empty for other tools.
+        failure: signs of a failure (`exit code 1, ImportError`), `failed` if there are no specific signs; empty =
+            success.
     """
 
     turn_id: str
@@ -101,13 +107,13 @@ class Step:
 
     @property
     def what(self) -> str:
-        """What was run, without what differs from one try to the next: its first words that are no option or path."""
+        """Return the command reduced to its first words that are no option or path, so that retries compare equal."""
         words = [word for word in self.command.split() if word[0] not in "-/.~$'\"" and "=" not in word]
         return " ".join(words[:3])
 
 
 def step_of(turn_id: str, call: Mapping[str, Any]) -> Step:
-    """Read a tool call as an event holds it: `{name, input, output, failed}`."""
+    """Read a tool call as stored in an event: `{name, input, output, failed}`."""
     name, given = str(call.get("name") or ""), call.get("input")
     source = source_of_tool(name)
     command = _first(given, _COMMANDS) if source == "command" else ""
@@ -129,11 +135,11 @@ def step_of(turn_id: str, call: Mapping[str, Any]) -> Step:
 def last_failure(
     turns: Sequence[Turn], steps: Mapping[str, Step], mended: Collection[int], former: Point | None
 ) -> Point | None:
-    """The last command that failed and has not gone well since; nor did the agent say that it is mended.
+    """Return the last command that failed and has not succeeded since, unless the agent reported a fix.
 
     Args:
-        mended: the places among the turns at which the agent said so.
-        former: what had failed before these turns.
+        mended: indices of the turns in which the agent reported a fix.
+        former: the open failure from before these turns.
     """
     failed = {former.text[1:].partition("`: ")[0]: former} if former else {}
     for place, turn in enumerate(turns):
@@ -152,14 +158,14 @@ def last_failure(
 def _first(given: object, names: tuple[str, ...]) -> str:
     held = _held(given)
     value = next((held[name] for name in names if held.get(name)), "")
-    if isinstance(value, list):  # ["bash", "-lc", "pytest -q"]
+    if isinstance(value, list):  # e.g. ["bash", "-lc", "pytest -q"]
         parts = [str(part) for part in cast("list[object]", value)]
         return parts[-1] if len(parts) > 1 and parts[-2].startswith("-") else " ".join(parts)
     return value if isinstance(value, str) else ""
 
 
 def _patched(given: object) -> list[str]:
-    """The files of a patch, wherever in the input it stands."""
+    """Return the files of a patch, from any field of the input."""
     texts = [one for one in [given, *_held(given).values()] if isinstance(one, str) and "*** " in one]
     return [(found[1] or found[2]).strip() for text in texts for found in _PATCHED.finditer(text)]
 
@@ -169,7 +175,7 @@ def _is_path(text: str) -> bool:
 
 
 def _failure(call: Mapping[str, Any], command: str) -> str:
-    """By what signs a step failed; empty where it went well, or was only a look around."""
+    """Return the signs of a failure; empty if the step succeeded or was a read-only command."""
     if command and _program(command) in _LOOKING:
         return ""
     output = _text(call.get("output"))[-_READ_OF_OUTPUT:]
@@ -189,7 +195,7 @@ def _failure(call: Mapping[str, Any], command: str) -> str:
 
 
 def _program(command: str) -> str:
-    """What a command runs last, which is what its exit code is of: `cd api && uv run pytest` is `uv`."""
+    """Return the last program of a command, which sets its exit code: `cd api && uv run pytest` gives `uv`."""
     last = re.split(r"&&|\|\||[;|]", command.strip())[-1].split()
     words = [word for word in last if "=" not in word]
     return words[0].rpartition("/")[2] if words else ""
@@ -211,7 +217,7 @@ def _one_line(command: str) -> str:
     return line if len(line) <= _LONGEST_COMMAND else line[:_LONGEST_COMMAND].rpartition(" ")[0] + " …"
 
 
-# Questions that are still open: of the user those that nobody answered or decided since, of the agent its last.
+# Open questions: those of the user that were not answered or decided, and the last ones of the agent.
 
 MOST_QUESTIONS: Final = 5
 _ANSWERED_BACK: Final = re.compile(r"[?¿]\s*$")
@@ -220,7 +226,7 @@ _ANSWERED_BACK: Final = re.compile(r"[?¿]\s*$")
 def still_open(
     turns: Sequence[Turn], sentences: Sequence[Said], decisions: Sequence[Point], former: Sequence[Point]
 ) -> tuple[Point, ...]:
-    """The user's questions that nobody answered or decided, then what the agent asked last; the latest first."""
+    """Return the agent's last questions, then the user's questions that were not answered or decided; latest first."""
     trust = {turn.id: turn.trust for turn in turns} | {one.turn_id: one.trust for one in former}
     asked = [
         Quote(text=one.text, turn_id=one.turn_id, span=Span(start=0, end=0))
@@ -240,7 +246,7 @@ def still_open(
 
 
 def _plainly_answered(sentences: Sequence[Said]) -> set[str]:
-    """The prompts that only ask, and that a reply followed which tells something: an answer need not repeat a word."""
+    """Return the user turns that only ask and got an informative reply; an answer need not repeat a word."""
     found: set[str] = set()
     for turn in {one.turn.id: one.turn for one in sentences if one.speaker == "user"}.values():
         own = [one for one in sentences if one.turn is turn]
@@ -253,14 +259,14 @@ def _plainly_answered(sentences: Sequence[Said]) -> set[str]:
 
 
 def _settles(decision: Point, question: Point) -> bool:
-    """True where a decision was taken after a question and speaks of the same thing."""
+    """Return True if a decision was taken after a question and is about the same subject."""
     asked = telling(question.text)
     shared = asked & telling(decision.text)
     return decision.turn_id > question.turn_id and len(shared) >= max(1, min(2, len(asked)))
 
 
 def _last_reply(sentences: Sequence[Said]) -> list[Said]:
-    """The sentences of the agent behind the user's last words; none where it has not answered yet."""
+    """Return the agent's sentences after the user's last turn; none if it has not answered yet."""
     found: list[Said] = []
     for one in reversed(sentences):
         if one.speaker == "user":
@@ -270,20 +276,14 @@ def _last_reply(sentences: Sequence[Said]) -> list[Said]:
     return found[::-1]
 
 
-# Where the work stands, without a model: the sentences in which the user and the agent said so themselves (GARD-3).
-#
-# What was decided and is still to be answered is the user's; what was done, what failed and what comes next is the
-# agent's, and its trust says so. Decisions add up from one synthesis to the next, until a later one takes them back;
-# a question stays until somebody answers or decides it; the state is that of the last piece of work. What a host, a
-# tool or a hook wrote is nobody's sentence. The host's own summary of a compacted conversation is read for the state
-# alone, and only where nothing else tells.
+# The state of the work: patterns and the rules that apply them.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
 MOST_DECISIONS: Final = 8
 MOST_FILES: Final = 12
-#: Sentences of the agent's last report that are kept, besides what it says comes next.
+#: Number of sentences kept of the agent's last report, besides the next step.
 _REPORTS: Final = 2
 _MOSTLY: Final = 0.7
 _OF_ANYTHING: Final = frozenset(
@@ -302,13 +302,13 @@ _WENT_WELL: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stretch:
-    """What a synthesis is made of.
+    """Input of a synthesis.
 
     Attributes:
-        turns: of one session and one thread, in their order.
-        steps: what those of tools did, by turn.
-        memories: what became of the turns, live or not, with their evidence.
-        quoted: texts that were put in front of the agent from memory; repeated by it they say nothing of the work.
+        turns: turns of one session and one thread, in order.
+        steps: what the tool turns did, by turn.
+        memories: memories made from the turns, in any state, with their evidence.
+        quoted: texts that were injected from memory; if the agent repeats them, they say nothing about the work.
     """
 
     turns: Sequence[Turn]
@@ -319,7 +319,7 @@ class Stretch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """Where the work stands: the part of a `Synthesis` that is read from turns."""
+    """The state of the work as read from turns: the content of a `Synthesis`."""
 
     state: tuple[Point, ...] = ()
     decisions: tuple[Point, ...] = ()
@@ -328,15 +328,15 @@ class Standing:
     error: Point | None = None
 
     def __bool__(self) -> bool:
-        """True where there is anything to say."""
+        """Return True if any field is set."""
         return bool(self.state or self.decisions or self.questions or self.files or self.error)
 
 
 def standing_of(stretch: Stretch, former: Synthesis | None = None) -> Standing:
-    """Where the work stands after these turns.
+    """Return the state of the work after these turns.
 
     Args:
-        former: where it stood before them.
+        former: the state before them.
     """
     sentences = [one for one in said(stretch.turns) if not _is_quoted(one, stretch.quoted)]
     decisions = _decisions(stretch, former.decisions if former else ())
@@ -353,10 +353,10 @@ def standing_of(stretch: Stretch, former: Synthesis | None = None) -> Standing:
 
 
 def today(synthesis: Synthesis, memories: Sequence[Memory]) -> Synthesis:
-    """The synthesis without the decisions that no longer hold: their memory was superseded, or put into the bin.
+    """Return the synthesis without decisions that no longer hold: their memory was superseded or binned.
 
     Args:
-        memories: those that rest on its turns, live or not.
+        memories: memories with evidence in its turns, in any state.
     """
     gone = [memory for memory in memories if memory.state != "live"]
     ended = {memory.id for memory in gone}
@@ -371,10 +371,10 @@ def today(synthesis: Synthesis, memories: Sequence[Memory]) -> Synthesis:
 
 
 def apart(turns: Sequence[Turn], threads: Mapping[str, str]) -> dict[str | None, list[Turn]]:
-    """The turns of a session by their thread, in order.
+    """Group the turns of a session by thread, in order.
 
-    A prompt that is in none yet is of none (None), and so is what follows it; whatever else is in none follows the turn
-    before it.
+    A prompt that is in no thread yet belongs to None, and so do the turns that follow it. Any other turn without a
+    thread follows the turn before it.
     """
     first = next((threads[turn.id] for turn in turns if turn.id in threads), None)
     found: dict[str | None, list[Turn]] = {}
@@ -387,7 +387,7 @@ def apart(turns: Sequence[Turn], threads: Mapping[str, str]) -> dict[str | None,
 
 
 def _decisions(stretch: Stretch, former: Sequence[Point]) -> tuple[Point, ...]:
-    """What the user decided or corrected, the latest first; what was taken back since is gone."""
+    """Return what the user decided or corrected, latest first, without what was revoked since."""
     found = list(reversed(former))
     for turn in stretch.turns:
         for statement in () if turn.skipped else extract(turn):
@@ -401,13 +401,13 @@ def _decisions(stretch: Stretch, former: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def _takes_back(statement: Statement, point: Point) -> bool:
-    """True where a statement says that what a decision names no longer holds."""
+    """Return True if a statement revokes what a decision says."""
     words = frozenset(content(point.text))
     return any(set(content(old)) and set(content(old)) <= words for old in statement.corrects)
 
 
 def _memory_of(turn: Turn, span: Span, memories: Sequence[Memory]) -> str:
-    """The memory that the words became."""
+    """Return the memory that was made from these words, or an empty string."""
     for memory in memories:
         for cited in memory.evidence:
             if cited.turn_id == turn.id and cited.span.start < span.end and span.start < cited.span.end:
@@ -416,13 +416,13 @@ def _memory_of(turn: Turn, span: Span, memories: Sequence[Memory]) -> str:
 
 
 def _state(sentences: Sequence[Said]) -> tuple[Point, ...]:
-    """The last piece of work that was asked for, what was reported of it, and what comes next."""
+    """Return the last piece of work that was requested, what was reported of it, and what comes next."""
     requests = (one for one in reversed(sentences) if one.speaker == "user" and _asks_for_work(one))
     asked = next((one for one in requests if _says_what(one) and not _is_stated(one)), None)
     if asked is None:
         return ()
     behind = [one for one in sentences if one.speaker == "agent" and one.place > asked.place and _tells(one)]
-    # A question that the user put in between was answered, and an answer reports no work.
+    # Skip answers to questions that the user asked in between: an answer does not report work.
     reported = [one for one in behind if reports_work(one.sentence.plain) and not _answers_a_question(one, sentences)]
     coming = [one for one in behind if _NEXT.search(one.sentence.plain)]
     done = [one for one in reported if one not in coming][-_REPORTS:]
@@ -446,12 +446,12 @@ _CAN_YOU: Final = re.compile(
 
 
 def _says_what(one: Said) -> bool:
-    """False for "one last check please": nobody could go on with that."""
+    """Return False for requests without content, e.g. "one last check please"."""
     return len(set(content(one.text)) - _OF_ANYTHING) > 1
 
 
 def _is_stated(one: Said) -> bool:
-    """True where the sentence states something after all: "Deploy note: staging runs on Fly"."""
+    """Return True if most of the sentence is a statement, e.g. "Deploy note: staging runs on Fly"."""
     own = one.sentence
     spans = [found.span for found in extract(one.turn, mined=False)]
     stated = sum(max(0, min(span.end, own.end) - max(span.start, own.start)) for span in spans)
@@ -459,7 +459,7 @@ def _is_stated(one: Said) -> bool:
 
 
 def _answers_a_question(one: Said, sentences: Sequence[Said]) -> bool:
-    """True where the user's last words before it ask for no work."""
+    """Return True if the user's last turn before this sentence neither requests work nor states anything."""
     before = [other for other in sentences if other.speaker == "user" and other.place < one.place]
     last = [other for other in before if other.place == before[-1].place] if before else []
     return bool(last) and not any(_asks_for_work(other) or _states(other) for other in last)
@@ -474,7 +474,7 @@ def _tells(one: Said) -> bool:
 
 
 def _told(sentences: Sequence[Said]) -> tuple[Point, ...]:
-    """What the host's own summary says of work that was done or is to come, where nothing else tells."""
+    """Return what the host's own summary says about work that is done or to come."""
     told = [one for one in sentences if one.speaker == "told" and _tells(one)]
     return tuple(point_of(one) for one in told if _NEXT.search(one.sentence.plain) or reports_work(one.sentence.plain))[
         -_REPORTS:
@@ -482,13 +482,13 @@ def _told(sentences: Sequence[Said]) -> tuple[Point, ...]:
 
 
 def _files(stretch: Stretch, former: Sequence[str]) -> tuple[str, ...]:
-    """The paths that were written to, the latest first."""
+    """Return the paths that were written to, latest first."""
     wrote = [path for turn in stretch.turns if turn.id in stretch.steps for path in stretch.steps[turn.id].wrote]
     return tuple(dict.fromkeys([*reversed(wrote), *former]))[:MOST_FILES]
 
 
 def _is_quoted(one: Said, quoted: Iterable[str]) -> bool:
-    """True for a sentence of the agent that repeats what it was given from memory."""
+    """Return True for a sentence of the agent that repeats text injected from memory."""
     if one.speaker == "user" or not quoted:
         return False
     words = set(content(one.text))

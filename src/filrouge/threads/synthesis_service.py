@@ -1,4 +1,10 @@
-"""Where the work stands, kept up to date and corrected by a model where there is one (GARD-3, THR-10)."""
+"""Keeps the syntheses of sessions up to date; a model corrects them if there is one (GARD-3, THR-10).
+
+A synthesis is made when a session is about to be compacted, was compacted, ends, is quiet, or has filled its context.
+After a compaction, a new session start follows within a second and needs the state that is about to be lost; and a
+session may be killed at any time. So `state_of_session` updates the stored synthesis by rules on read, with the turns
+since, and with events whose turns are not stored yet. The model corrects the stored synthesis afterwards (`recount`).
+"""
 
 from __future__ import annotations
 
@@ -26,39 +32,31 @@ from filrouge.threads.models import Occasion, Synthesis
 from filrouge.threads.repository import Syntheses, calls_of
 from filrouge.threads.synthesis import Step, Stretch, apart, standing_of, step_of, today
 
-# Syntheses: the daemon keeps where the work stands, and knows it at once where somebody asks (GARD-3, THR-10).
-#
-# They are made when a session is about to be compacted, was compacted, ends, falls silent, or has filled its context.
-# A compaction is followed within a second by a start that must already get what is about to be lost, and a session
-# may be killed; so whoever asks gets the stored synthesis brought up to date by the rules there and then, with the
-# turns behind it and with the events whose turns are not even stored. A model, where there is one, corrects the
-# stored one afterwards.
-
-#: The share of the model's context from which on the work is written down (GARD-3).
+#: Share of the model's context from which the state of the work is written (GARD-3).
 FULL: Final = 0.95
 SYNTHESISE: Final = "synthesise"
 RECOUNT: Final = "recount"
-#: Prompts of a session are placed together.
+#: Delay, so that the prompts of a session are placed together first.
 _PLACING_SECONDS: Final = 1.0
 _OCCASIONS: Final[dict[str, Occasion]] = {
     "pre_compact": "pre_compact",
     "summary": "post_compact",
     "session_end": "session_end",
 }
-#: Prompts that are read while somebody waits: about 50 ms. What is older is in the stored synthesis.
+#: Maximum number of prompts read while a caller waits: about 50 ms. Older ones are in the stored synthesis.
 _AT_ONCE: Final = 60
 _NEWEST, _SESSIONS = 2000, 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Material:
-    """What a session's syntheses are made of.
+    """Input for the syntheses of a session.
 
     Attributes:
-        former: the stored ones.
-        turns: those behind them, in their order; all, where what is stored is to be made anew.
-        until: the number of the last of them that is stored.
-        threads: of the turns that are in one.
+        former: the stored syntheses.
+        turns: the turns after them, in order; all turns if the syntheses are to be remade.
+        until: sequence number of the last stored turn among them.
+        threads: threads by turn, for turns that are in one.
     """
 
     session: Session
@@ -74,10 +72,10 @@ class Material:
 def queue_synthesis(
     parts: StoreContext, tx: Tx, session: Session, occasion: Occasion, *, delay: float = 0.0, again: bool = False
 ) -> None:
-    """Have a session's syntheses made.
+    """Queue the syntheses of a session.
 
     Args:
-        again: beside the one that is waiting: something will be known then that is not known now.
+        again: queue another job even if one is waiting, because more will be known by then.
     """
     if session.id and parts.settings(tx).extract_provider != "off":
         work = {"host": session.host, "session": session.id, "occasion": occasion}
@@ -86,7 +84,7 @@ def queue_synthesis(
 
 
 def follow_event(parts: Parts, tx: Tx, event: Event, *, transcript_seconds: float) -> None:
-    """Queue what an event of a session's life asks for: at once, and again when its transcript has been read."""
+    """Queue what a session event requires: a synthesis now, and another once its transcript has been read."""
     occasion = _OCCASIONS.get(event.kind)
     if occasion:
         session = Session(host=event.host, id=event.session)
@@ -96,7 +94,7 @@ def follow_event(parts: Parts, tx: Tx, event: Event, *, transcript_seconds: floa
 
 
 def queue_quiet(parts: Parts, before: datetime) -> int:
-    """Have the syntheses of those sessions made that fell silent before that moment; returns how many."""
+    """Queue the syntheses of sessions that have been quiet since `before`; return how many."""
     sessions = parts.readers.here(lambda tx: Syntheses(tx).quiet(before, newest=_NEWEST, limit=_SESSIONS))
     if sessions:
         parts.writer.run(lambda tx: [queue_synthesis(parts, tx, session, "quiet") for session in sessions])
@@ -105,7 +103,7 @@ def queue_quiet(parts: Parts, before: datetime) -> int:
 
 
 def synthesise(parts: Parts, payload: Payload) -> Outcome:
-    """The job: bring a session's syntheses up to date."""
+    """Run the job that brings a session's syntheses up to date."""
     session = Session(host=payload["host"], id=payload["session"])
     material = parts.readers.here(lambda tx: gather(parts, tx, session))
     if not material.turns or not parts.extracting():
@@ -127,7 +125,7 @@ def synthesise(parts: Parts, payload: Payload) -> Outcome:
 
 
 def follow_placing(parts: Parts, tx: Tx, turn: Turn) -> None:
-    """Have a session's syntheses made anew where one cites a prompt that is in a thread only now."""
+    """Queue new syntheses for a session if one of them cites a prompt that was placed only now."""
     session = Session(host=turn.host, id=turn.scope.session)
     former = Syntheses(tx).of_session(session)
     if turn.id in cited(former):
@@ -135,9 +133,9 @@ def follow_placing(parts: Parts, tx: Tx, turn: Turn) -> None:
 
 
 def state_of_session(parts: Parts, tx: Tx, session: Session) -> list[Synthesis]:
-    """Where the work of a session stands now, thread by thread, the latest first; nothing is written.
+    """Return the current state of a session's work, one synthesis per thread, latest first; nothing is written.
 
-    What is stored is brought up to date by the rules with what was said since, stored or just handed over.
+    The stored syntheses are updated by rules with the turns since, including events whose turns are not stored yet.
     """
     material = gather(parts, tx, session, at_once=True)
     made = brought_up(material, "pre_compact") if material.turns else list(material.former)
@@ -145,16 +143,18 @@ def state_of_session(parts: Parts, tx: Tx, session: Session) -> list[Synthesis]:
 
 
 def state_of_thread(tx: Tx, thread_id: str) -> Synthesis | None:
-    """Where the work in a thread stood when it was worked on last (THR-10); None where nothing is known of it."""
+    """Return the latest synthesis of a thread (THR-10); None if there is none."""
     stored = of_today(tx, Syntheses(tx).of_thread(thread_id))
     return next((one for one in stored if not is_empty(one)), None)
 
 
 def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> Material:
-    """What is new in a session since its syntheses were made; all of it, once turns that they cite came into threads.
+    """Read what is new in a session since its syntheses were made.
+
+    If turns that a synthesis cites were placed since, all turns of the session are read again, unless `at_once`.
 
     Args:
-        at_once: somebody waits: what was handed over and is not stored yet counts, and what is old does not.
+        at_once: a caller waits: include events whose turns are not stored yet, and read only the newest turns.
     """
     store = Syntheses(tx)
     former = tuple(store.of_session(session))
@@ -190,7 +190,7 @@ def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> 
 
 
 def brought_up(material: Material, occasion: Occasion) -> list[Synthesis]:
-    """The syntheses of a session with what is new in it; a thread of which nothing is new keeps its own."""
+    """Return a session's syntheses with the new turns applied; a thread without new turns keeps its synthesis."""
     former = {one.thread_id: one for one in material.former if not is_empty(one)}
     made = dict(former)
     for thread, turns in apart(material.turns, material.threads).items():
@@ -212,7 +212,7 @@ def brought_up(material: Material, occasion: Occasion) -> list[Synthesis]:
 
 
 def is_empty(one: Synthesis) -> bool:
-    """True for the mark of a session in which nothing was worth a synthesis."""
+    """Return True for the placeholder of a session in which nothing was worth a synthesis."""
     return not (one.state or one.decisions or one.questions or one.files or one.error)
 
 
@@ -233,7 +233,7 @@ def _synthesis(material: Material, thread: str | None, last: Turn, occasion: Occ
 
 
 def _steps(turns: Sequence[Turn], calls: Mapping[str, Mapping[str, Any]]) -> dict[str, Step]:
-    """What each turn of a tool did, where the event that brought it is still there."""
+    """Return what each tool turn did, if the event that brought it still exists."""
     found: dict[str, Step] = {}
     for turn in turns:
         call = calls.get(turn.key.removeprefix("tool:")) if turn.role == "tool" else None
@@ -243,31 +243,31 @@ def _steps(turns: Sequence[Turn], calls: Mapping[str, Mapping[str, Any]]) -> dic
 
 
 def _last(turns: Sequence[Turn]) -> list[Turn]:
-    """As many of the newest turns as can be read while somebody waits."""
+    """Return as many of the newest turns as can be read while a caller waits."""
     prompts = [place for place, turn in enumerate(turns) if turn.role == "user"]
     return list(turns[prompts[-_AT_ONCE] :] if len(prompts) > _AT_ONCE else turns)
 
 
 def of_today(tx: Tx, syntheses: Sequence[Synthesis]) -> list[Synthesis]:
-    """Stored syntheses without the decisions that no longer hold."""
+    """Return stored syntheses without the decisions that no longer hold."""
     rests_on = {point.turn_id for one in syntheses for point in one.decisions}
     memories = Syntheses(tx).memories(rests_on) if rests_on else []
     return [today(one, memories) for one in syntheses]
 
 
 def job_name(kind: str, session: Session) -> str:
-    """The name by which one job of a kind waits for a session."""
+    """Return the deduplication key of a job for a session."""
     return f"{kind}:{session.host}:{session.id}"
 
 
-# Recounting: a model corrects what the rules made of a session, afterwards and in the lane of the models (ADR 13).
+# Correction by a model, in a background job on the executor for model calls (ADR 13).
 
 
 def recount(parts: Parts, payload: Payload) -> Outcome:
-    """The job: have a model correct what the rules made of a session.
+    """Run the job that lets a model correct a session's syntheses.
 
     Raises:
-        ModelUnavailable: nobody answers, or the budget is spent; what the rules made stands.
+        ModelUnavailable: no model answers, or the budget is spent; the syntheses by the rules stand.
     """
     session = Session(host=payload["host"], id=payload["session"])
     settings = parts.readers.here(lambda tx: parts.settings(tx))

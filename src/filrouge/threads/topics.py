@@ -1,4 +1,8 @@
-"""Topics and the timeline: what was talked about, and when."""
+"""Topics and the timeline: what was discussed, and when.
+
+`discussed` is the single source of topics. Every thread is a topic. Prompts that are in no thread are grouped by
+session; sessions with enough rare words in common are one topic. Dates and counts cover only the requested period.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +24,24 @@ from filrouge.runtime.services import Parts
 from filrouge.threads.models import Thread, Timeframe, Timeline, Topic, format_timeline, timeline_of
 from filrouge.threads.repository import Threads
 
-# Topics read off conversations: each has the title of its first real prompt; those that share their telling words are
-# one.
-#
-# A word tells two conversations apart from the rest when few conversations have it and it is no everyday word. Two
-# conversations of one project are about the same where enough of the lighter one's telling words, weighed by how rare
-# they are, stand in the other.
+# Topics of conversations that are in no thread.
 
-#: A topic that nobody came back to for a week is half as lively.
+#: Half-life of the vitality of a topic.
 HALF_LIFE = timedelta(days=7)
-#: The share of the lighter conversation's telling words that both must have, and how many words that is at least.
+#: Minimum share of the lighter conversation's distinctive words, by weight, that both must have; and their minimum
+#: number.
 _AGREEMENT, _LEAST_SHARED = 0.45, 2
-#: Words of one conversation that are compared, the rarest first.
+#: Maximum number of words per conversation to compare, the rarest first.
 _MOST_WORDS: Final = 40
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """One session's real prompts.
+    """The real prompts of one session.
 
     Attributes:
-        titles: the subjects of its prompts, in their order; never empty.
-        words: the words said in it that may be telling, as `telling_words` gives them.
+        titles: subjects of its prompts, in order; never empty.
+        words: candidates for distinctive words, as `telling_words` returns them.
     """
 
     id: str
@@ -54,7 +54,12 @@ class Conversation:
 
 
 def topics_of(conversations: Sequence[Conversation], now: datetime) -> list[Topic]:
-    """The topics of these conversations, latest first."""
+    """Return the topics of these conversations, latest first.
+
+    Each has the title of its first real prompt. Two conversations of one project are one topic if they share enough
+    distinctive words, weighted by rarity, relative to the lighter one. A word is distinctive if few conversations have
+    it and it is not an everyday word.
+    """
     weights = _rarities(conversations)
     telling = {one.id: _telling(one, weights) for one in conversations}
     groups: list[list[Conversation]] = []
@@ -69,7 +74,7 @@ def topics_of(conversations: Sequence[Conversation], now: datetime) -> list[Topi
 
 
 def telling_words(terms: Iterable[Sequence[str]]) -> frozenset[str]:
-    """The stems of words that may tell a conversation from others: no everyday words, numbers or scraps.
+    """Return the stems of words that may be distinctive: no everyday words, numbers or fragments.
 
     Args:
         terms: words with their forms, the word itself first and its stem last.
@@ -80,7 +85,7 @@ def telling_words(terms: Iterable[Sequence[str]]) -> frozenset[str]:
 
 
 def vitality(last: datetime, now: datetime) -> float:
-    """How lively a topic is, in [0, 1]: halved with every `HALF_LIFE` that nobody spoke of it."""
+    """Return the vitality of a topic, in [0, 1]; it halves with every `HALF_LIFE` since it was last discussed."""
     return 0.5 ** (max(now - last, timedelta()) / HALF_LIFE)
 
 
@@ -103,7 +108,7 @@ def _topic(group: Sequence[Conversation], now: datetime) -> Topic:
 
 
 def _rarities(conversations: Sequence[Conversation]) -> dict[str, float]:
-    """How telling each word is; those that many conversations have are left out."""
+    """Return the rarity of each word; words that many conversations have are left out."""
     having = Counter(word for one in conversations for word in one.words)
     total = len(conversations)
     return {word: math.log(1 + total / n) for word, n in having.items() if n <= max(3, total * 0.1)}
@@ -125,15 +130,11 @@ def _agree(
     return sum(weights[word] for word in shared) >= _AGREEMENT * lighter
 
 
-# Topics and timeline: what was talked about, and when.
-#
-# `discussed` alone knows where topics come from. A thread is a topic; conversations of which no prompt is in a thread
-# are read for themselves, as those are that were captured before there were threads. Dates and conversations are
-# those within the time that is asked about.
+# Topics of threads and conversations, for the API and the command line.
 
-#: Prompts that are read for one answer, the newest first: some weeks of work.
+#: Maximum number of prompts read for one answer, newest first: some weeks of work.
 _MOST_PROMPTS = 1500
-#: Characters of a prompt that are read for its words.
+#: Maximum number of characters read of a prompt.
 _LONGEST_READ = 2000
 _TIMEFRAMES: Mapping[str, Period] = {"today": "today", "week": "week", "month": "month", "all": "all"}
 
@@ -147,12 +148,12 @@ def list_discussed_topics(
     min_mention_count: int = 1,
     agent_id: str | None = None,
 ) -> list[Topic]:
-    """The topics of a time, latest first, in this machine's zone.
+    """Return the topics of a period, latest first, in this machine's time zone.
 
     Args:
         timeframe: since midnight, in the last 7 or 30 days, or ever.
-        min_mention_count: conversations a topic was part of, at least.
-        agent_id: only what was said to this agent: its id, or its channel.
+        min_mention_count: minimum number of conversations of a topic.
+        agent_id: only what was said to this agent (its id, or its channel).
 
     Raises:
         BadInput: there is no such timeframe.
@@ -166,7 +167,7 @@ def list_discussed_topics(
 def get_conversation_timeline(
     parts: Parts, tx: Tx, user_id: str = LOCAL_USER, limit: int = 120, agent_id: str | None = None
 ) -> Timeline:
-    """The latest topics, by how long ago they were last spoken of (7, 14 and 30 days), in this machine's zone."""
+    """Return the latest topics by age (7, 14 and 30 days), in this machine's time zone."""
     found = discussed(parts, tx, user_id=user_id, period="all", agent_id=agent_id)
     return timeline_of(found[:limit], parts.clock.now())
 
@@ -181,7 +182,7 @@ def discussed(
     project: str | None = None,
     everywhere: bool = True,
 ) -> list[Topic]:
-    """The topics of a period, latest first: the one place that knows where topics come from."""
+    """Return the topics of a period, latest first."""
     now = parts.clock.now()
     since, until = span_of(period, now.astimezone())
     asked = {
@@ -209,7 +210,7 @@ def discussed(
 
 
 def topic_json(topic: Topic) -> dict[str, Any]:
-    """A topic as the API answers it; dates in UTC."""
+    """Return a topic in the form of the API; dates are in UTC."""
     return {
         "id": topic.id,
         "title": topic.title,
@@ -225,19 +226,19 @@ def topic_json(topic: Topic) -> dict[str, Any]:
 
 
 def topics_json(topics: Sequence[Topic], timeframe: Timeframe) -> dict[str, Any]:
-    """The body of a list of topics."""
+    """Return the response body for a list of topics."""
     return {"timeframe": timeframe, "topics": [topic_json(one) for one in topics], "nothing_known": not topics}
 
 
 def timeline_json(timeline: Timeline, language: Language) -> dict[str, Any]:
-    """The body of a timeline, with its text."""
+    """Return the response body for a timeline, including its text."""
     windows = {name: [topic_json(topic) for topic in topics] for name, topics in timeline.windows}
     total = len(timeline.topics)
     return {**windows, "total": total, "nothing_known": not total, "text": format_timeline(timeline, language)}
 
 
 def language_of(parts: Parts, tx: Tx) -> Language:
-    """The language to show things in where no prompt is at hand."""
+    """Return the language for output that is not related to a prompt."""
     settings = parts.settings(tx)
     if settings.language != "auto":
         return settings.language
@@ -245,12 +246,12 @@ def language_of(parts: Parts, tx: Tx) -> Language:
 
 
 def _session(row: Mapping[str, Any]) -> tuple[str, str]:
-    """What a prompt is part of; what was said outside every session is by itself."""
+    """Return the session of a prompt; a prompt outside every session is its own session."""
     return row["host"], row["session_id"] or row["id"]
 
 
 def _of_thread(thread: Thread, rows: Sequence[Mapping[str, Any]], now: datetime) -> Topic | None:
-    """A thread as far as these prompts of it go, oldest first; None where none of them has a subject."""
+    """Build the topic of a thread from these prompts, oldest first; None if none of them has a subject."""
     told = [row for row in rows if _subject(row["text"])]
     if not told:
         return None
@@ -270,7 +271,7 @@ def _of_thread(thread: Thread, rows: Sequence[Mapping[str, Any]], now: datetime)
 
 
 def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation | None:
-    """What a session's prompts amount to; None where none of them has a subject."""
+    """Build a conversation from the prompts of a session; None if none of them has a subject."""
     told = [(row, title) for row in rows if (title := _subject(row["text"]))]
     if not told:
         return None
@@ -289,5 +290,5 @@ def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation 
 
 
 def _subject(text: str) -> str:
-    """The subject of a prompt; empty for mere courtesies and for asking back."""
+    """Return the subject of a prompt; empty for small talk and for questions about earlier conversations."""
     return "" if asks_back(text) else title_of(text)

@@ -1,4 +1,8 @@
-"""Upkeep of threads: vectors, names and states are made again when their turns change."""
+"""Upkeep of threads: keep vectors, names and states consistent, and queue questions to a model.
+
+Title, summary, topics and vector of a thread are derived from its turns, except a title set by a user. Code that moves
+turns calls these functions in the same transaction, so a thread never describes turns it does not have.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +25,24 @@ from filrouge.threads.models import Routing, Thread
 from filrouge.threads.naming import is_due_between, moved, name, sweep
 from filrouge.threads.repository import Decided, ThreadDecisions, ThreadPlace, Threads, ThreadVectors
 
-# When a model is asked about threads: after the rules, where they leave something open (THR-3, EXT-9).
-#
-# The rules have placed the prompt and named the thread by then, and nobody waits for more. One prompt in five may
-# become a question at the most: that is what it is worth, and where more of them are open the rules are as good. What
-# was said hours ago is not asked about: its session has gone on, and is looked at as a whole. In light mode nothing
-# is asked.
+# Questions to a model about threads (THR-3, EXT-9).
 
-#: Job kinds: whether a prompt belongs to a thread; what a thread is called.
+#: Job kinds: whether a prompt belongs to a thread; how a thread is named.
 RECONSIDER, ENTITLE = "reconsider", "entitle"
-#: The share of prompts that may be asked about, among so many of the latest decisions; in max mode all of them.
+#: Maximum share of prompts to ask about, among the `_LATEST` decisions; in max mode all of them.
 SHARE: Final = 0.2
 _LATEST: Final = 200
-#: What was said longer ago is left as it is.
+#: Maximum age of a prompt to ask about.
 _WORTH: Final = timedelta(hours=6)
 
 
 def queue_reconsidering(parts: Parts, tx: Tx, turn: Turn, routing: Routing) -> None:
-    """Have a model asked where a prompt belongs, if the rules leave it open; the decision is logged already."""
+    """Queue a question about where a prompt belongs, if the rules are unsure; call it after logging their decision.
+
+    It is asked after the rules have placed the prompt, so nobody waits. At most one prompt in five becomes a question:
+    beyond that, a model does no better than the rules. Prompts older than `_WORTH` are not asked about; regrouping
+    looks at their session as a whole. In light mode nothing is asked.
+    """
     if not routing.borderline or is_too_late(turn.at, parts.clock.now()) or not _is_asked(parts, tx):
         return
     asked, decided = ThreadDecisions(tx).asked(_LATEST)
@@ -48,24 +52,24 @@ def queue_reconsidering(parts: Parts, tx: Tx, turn: Turn, routing: Routing) -> N
 
 
 def queue_better_name(parts: Parts, tx: Tx, thread: Thread, *, before: int, after: int) -> None:
-    """Have a model name a thread that grew from so many prompts to so many, where that is worth a look."""
+    """Queue the naming of a thread by a model if its growth from `before` to `after` prompts makes that due."""
     if is_due_between(before, after) and not is_too_late(thread.last_active, parts.clock.now()):
         queue_naming(parts, tx, thread)
 
 
 def queue_naming(parts: StoreContext, tx: Tx, thread: Thread) -> None:
-    """Have a model name a thread; never one that a user named."""
+    """Queue the naming of a thread by a model, unless a user named it."""
     if thread.title_by != "user" and _is_asked(parts, tx):
         Jobs(tx).enqueue(ENTITLE, {"thread": thread.id}, dedupe=f"{ENTITLE}:{thread.id}", at=parts.clock.now())
 
 
 def is_too_late(said: datetime, now: datetime) -> bool:
-    """True for what was said too long ago to be asked about."""
+    """Return True if a turn is too old to be asked about."""
     return now - said > _WORTH
 
 
 def who(parts: Parts, settings: Settings) -> str:
-    """Who would be asked where a prompt belongs, `provider/model`; empty where no model is.
+    """Return the model that decides where a prompt belongs, `provider/model`; empty if there is none.
 
     Raises:
         ModelUnavailable: the settings name a provider that cannot be built.
@@ -85,22 +89,23 @@ def _is_asked(parts: StoreContext, tx: Tx) -> bool:
     return settings.extract_provider not in NO_MODEL and settings.mode != "light"
 
 
-# What models said of prompts and threads, as whatever moves threads by rules respects it.
-#
-# A sure answer is about one prompt and one thread. It holds until a user decides about that prompt; who was not sure,
-# or did not answer, said nothing.
+# Answers of models, for the code that moves prompts by rules.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
-    """The threads that some prompts belong to, and those that they do not, as models said."""
+    """The threads that prompts belong to, and those they do not belong to, according to models.
+
+    A confident answer concerns one prompt and one thread. It holds until a user decides about that prompt. An unsure or
+    missing answer counts for nothing.
+    """
 
     belongs: frozenset[str] = frozenset()
     apart: frozenset[str] = frozenset()
 
 
 def words_of(decided: Iterable[Decided]) -> Words:
-    """What models said in these decisions, oldest first."""
+    """Collect the models' answers from these decisions, which are given oldest first."""
     belongs, apart = set[tuple[str, str]](), set[tuple[str, str]]()
     for one in decided:
         if one.actor == "user":
@@ -113,32 +118,28 @@ def words_of(decided: Iterable[Decided]) -> Words:
 
 
 def words_by_prompt(tx: Tx, user: str, project: str | None) -> Mapping[str, Words]:
-    """What models said of the prompts of a project, by prompt."""
+    """Return the models' answers about the prompts of a project, by prompt."""
     found: dict[str, list[Decided]] = {}
     for one in ThreadDecisions(tx).asked_about(user, project):
         found.setdefault(one.turn_id, []).append(one)
     return {turn_id: words_of(decided) for turn_id, decided in found.items()}
 
 
-# Upkeep of threads: what of a thread follows from its turns is made again whenever they change.
-#
-# Its vector comes from the vectors of its prompts, its title, summary and topics from their words. All of it is
-# derived except what a user named; whoever moves turns calls this in the same transaction, so that no thread ever
-# says what its turns do not.
+# Upkeep: data derived from the turns of a thread is recomputed whenever they change.
 
-#: Prompts that a thread's vector and name are made of, the newest: months of work in one thread.
+#: Maximum number of prompts (the newest) for a thread's vector and name: months of work in one thread.
 MOST_PROMPTS: Final = 96
 _LONGEST_TITLE: Final = 64
-#: The job that makes vectors of threads, and of how many at once.
+#: The job that computes thread vectors, and the number of threads per run.
 VECTORS, _AT_ONCE = "thread_vectors", 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caps:
-    """What the settings say about threads.
+    """The settings that concern threads.
 
     Attributes:
-        isolated: each agent has threads of its own.
+        isolated: each agent has its own threads.
     """
 
     mode: str
@@ -146,27 +147,27 @@ class Caps:
 
     @classmethod
     def of(cls, settings: Settings) -> Caps:
-        """Read them off the settings."""
+        """Build from the settings."""
         return cls(mode=settings.mode, isolated=settings.isolation)
 
     def place_of(self, turn: Turn) -> ThreadPlace:
-        """Where the threads stand that a turn may belong to."""
+        """Return the place whose threads a turn may belong to."""
         agent = (turn.scope.agent or turn.scope.channel) if self.isolated else None
         return ThreadPlace(user=turn.scope.user, project=turn.scope.project, agent=agent)
 
     def place_beside(self, thread: Thread) -> ThreadPlace:
-        """Where the threads stand that are beside this one."""
+        """Return the place of a thread."""
         agent = (thread.agent or thread.channel) if self.isolated else None
         return ThreadPlace(user=thread.user, project=thread.project, agent=agent)
 
 
 def is_routed(turn: Turn) -> bool:
-    """True for a prompt that is placed by what it says; whatever else a session holds follows its prompts."""
+    """Return True for a prompt that is placed by its content; all other turns of a session follow its prompts."""
     return turn.role == "user" and not turn.skipped and not turn.scope.agent and bool(turn.scope.session)
 
 
 def as_of(threads: Iterable[Thread], now: datetime, mode: str) -> list[Thread]:
-    """Threads of one place as they are now, whether a sweep has written it yet or not; the order stays."""
+    """Return the threads of one place in their current state, even if no sweep has written it; order is kept."""
     found = {one.id: one for one in threads}
     for move in sweep(found.values(), now, mode):
         found[move.thread_id] = moved(found[move.thread_id], move.act, move.at)
@@ -174,7 +175,7 @@ def as_of(threads: Iterable[Thread], now: datetime, mode: str) -> list[Thread]:
 
 
 def state_counts(parts: Parts, tx: Tx) -> dict[str, int]:
-    """How many threads are active, suspended and archived now, of all places."""
+    """Return the current number of active, suspended and archived threads, over all places."""
     threads, now, caps = Threads(tx), parts.clock.now(), Caps.of(parts.settings(tx))
     places: dict[ThreadPlace, list[Thread]] = {}
     for thread in threads.live():
@@ -188,7 +189,7 @@ def state_counts(parts: Parts, tx: Tx) -> dict[str, int]:
 
 
 def swept(tx: Tx, place: ThreadPlace, now: datetime, mode: str) -> list[Thread]:
-    """Suspend and archive what is due in a place; the threads that were active or suspended, as they are now."""
+    """Suspend and archive what is due in a place; return the threads that were active or suspended, as they are now."""
     threads = Threads(tx)
     before = threads.at_place(place, ("active", "suspended"))
     after = as_of(before, now, mode)
@@ -199,12 +200,12 @@ def swept(tx: Tx, place: ThreadPlace, now: datetime, mode: str) -> list[Thread]:
 
 
 def prompts_of(parts: StoreContext, tx: Tx, thread_id: str) -> list[Turn]:
-    """The newest prompts that were placed in a thread, oldest first."""
+    """Return the newest prompts that were placed in a thread, oldest first."""
     return parts.turns(tx).get(Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True))
 
 
 def revectored(tx: Tx, thread_id: str, space_id: str) -> None:
-    """Make a thread's vector again from its prompts' in this space; those of other spaces are dropped."""
+    """Recompute a thread's vector in this space from its prompts; its vectors in other spaces are deleted."""
     spoken = Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True)
     stored = StoredVectors(tx).some("turn", spoken, space_id)
     vector = thread_vector([stored[id_] for id_ in spoken if id_ in stored])
@@ -214,19 +215,19 @@ def revectored(tx: Tx, thread_id: str, space_id: str) -> None:
 
 
 def late_vector(tx: Tx, turn_id: str, space_id: str) -> None:
-    """Let a thread know of a vector that came after its prompt was placed."""
+    """Update a thread's vector after the vector of one of its prompts arrived late."""
     thread_id = Threads(tx).of_prompt(turn_id)
     if thread_id is not None:
         revectored(tx, thread_id, space_id)
 
 
 def queue_vectors_of_threads(tx: Tx, at: datetime) -> None:
-    """Have the vectors made that threads lack in the space that recall reads."""
+    """Queue the job that computes missing thread vectors in the current search space."""
     Jobs(tx).enqueue(VECTORS, {"after": 0}, dedupe=VECTORS, at=at)
 
 
 def make_vectors(parts: Parts, payload: Payload) -> Outcome:
-    """The job: make the vectors of some threads that lack them in the space that recall reads."""
+    """Run the job that computes missing thread vectors in the current search space."""
     space_id = parts.meaning.space.id
     lacking = parts.readers.here(lambda tx: ThreadVectors(tx).missing(space_id, int(payload["after"]), _AT_ONCE))
 
@@ -238,10 +239,10 @@ def make_vectors(parts: Parts, payload: Payload) -> Outcome:
 
 
 def renamed(parts: StoreContext, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh: bool = False) -> Thread:
-    """The thread with title, summary and topics of its prompts, not written yet; a title given by a user stays.
+    """Return the thread with title, summary and topics from its prompts, not written yet; a user's title is kept.
 
     Args:
-        afresh: let go of the former title, since what it came from may be gone.
+        afresh: drop the former title, since the prompts it came from may be gone.
     """
     turns = prompts_of(parts, tx, thread.id) or parts.turns(tx).get(Threads(tx).turns(thread.id, limit=MOST_PROMPTS))
     if not turns:
@@ -261,10 +262,10 @@ def renamed(parts: StoreContext, tx: Tx, thread: Thread, place: ThreadPlace, *, 
 
 
 def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
-    """Write threads whose turns changed, with the names and vectors that follow from the turns they have now.
+    """Update names and vectors of threads whose turns changed, and write them.
 
-    A name by a model is asked for again where it no longer stands. Those that were merged into another are called what
-    the other is called.
+    If a title by a model no longer stands, the model is asked again. A merged thread takes the title of the thread it
+    was merged into.
     """
     caps, done = Caps.of(parts.settings(tx)), list[Thread]()
     for thread in threads:

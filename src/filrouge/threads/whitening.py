@@ -1,11 +1,11 @@
-"""The grounds that prompts are compared above: one a space and a user, in memory, made from what is stored.
+"""Cache of whitening transforms, one per embedding space and user, computed from stored vectors.
 
-A ground is made of the user's newest prompts and of the bundled sample, and made anew when the prompts have grown by
-four tenths, or when something was erased, so that it holds nothing of what is gone. The sample is embedded once a
-space and process, in the background, when the first prompt with a vector is placed. Until there is a ground words
-alone count.
+A transform is fitted to the user's newest prompts and the bundled sample. It is recomputed when the number of prompts
+has grown by 40 %, and after every erasure, so that it holds nothing of erased content. The sample is embedded once per
+space and process, in the background, when the first prompt with a vector is placed. Until there is a transform, only
+words are compared.
 
-Beside the grounds the vectors of prompts with their replies are kept, the latest that were asked for.
+The cache also holds the vectors of prompts with their replies, least recently used first out.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from filrouge.threads.assignment import MOST, Ground
 
 _LOG = logging.getLogger(__name__)
 
-#: A ground is made again when there are so many times the prompts, and at the earliest with so many.
+#: Recompute when the number of prompts has grown by this factor, but not before there are this many.
 _GROWN, _EARLIEST = 1.4, 32
-#: Prompts with their replies whose vectors are kept: 6 MB.
+#: Maximum number of cached vectors of prompts with their replies: 6 MB.
 _KEPT: Final = 4096
 Pair = tuple[str, str]
-#: The vectors of the bundled sample, by space: the same for every memory of the process.
+#: Vectors of the bundled sample, by space; shared by all stores of the process.
 _SAMPLES: Final[dict[str, Vectors]] = {}
 
 
 @dataclass(slots=True)
 class _Held:
-    """A ground, how many prompts it was made of, with or without the sample, and how many have come since."""
+    """A transform, the number of prompts it was fitted to, whether it uses the sample, and prompts added since."""
 
     ground: Ground | None
     of: int
@@ -51,7 +51,7 @@ class _Held:
 
 
 class Grounds:
-    """The grounds of one running Filrouge. Safe for several threads."""
+    """Whitening transforms of one running Filrouge. Thread-safe."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, str], _Held] = {}
@@ -60,7 +60,7 @@ class Grounds:
         self._lock = Lock()
 
     def learn(self, meaning: Meaning) -> None:
-        """Embed the bundled sample, where that was not done; it takes a second or two, and no transaction is open."""
+        """Embed the bundled sample if needed; it takes a second or two, so call it outside any transaction."""
         space_id = meaning.space.id
         if space_id in _SAMPLES or meaning.is_lost:
             return
@@ -72,10 +72,10 @@ class Grounds:
         _SAMPLES[space_id] = vectors
 
     def of(self, tx: Tx, meaning: Meaning, user: str, come: int = 0) -> Ground | None:
-        """The ground of a user's prompts in a space; None while too little is known.
+        """Return the transform for a user's prompts in a space; None while there is too little data.
 
         Args:
-            come: how many prompts with a vector are about to be placed.
+            come: number of prompts with a vector that are about to be placed.
         """
         key = meaning.space.id, user
         with self._lock:
@@ -90,15 +90,15 @@ class Grounds:
         ground = Ground.of(np.concatenate(there)) if there else None
         made = _Held(ground, len(prompts), has_sample=sample is not None)
         with self._lock:
-            if erasures == self._erasures:  # else it may hold what is gone
+            if erasures == self._erasures:  # otherwise it may contain erased content
                 self._held[key] = made
         return made.ground
 
     def wholes(self, meaning: Meaning, texts: Mapping[Pair, str]) -> dict[Pair, Vector]:
-        """The vectors of prompts with their replies; none that is lacking where the embedder is down.
+        """Return the vectors of prompts with their replies; missing ones are left out if the embedder is down.
 
         Args:
-            texts: by the ids of prompt and reply.
+            texts: by the ids of prompt and replies.
         """
         space = meaning.space.id
         with self._lock:
@@ -118,7 +118,7 @@ class Grounds:
         return found
 
     def forget(self) -> None:
-        """Let go of what was made of prompts: part of erasing them."""
+        """Drop everything computed from prompts; call it when prompts are erased."""
         with self._lock:
             self._held.clear()
             self._wholes.clear()

@@ -1,6 +1,12 @@
-"""Our own export: as one JSON document, as tables, and whole, as JSON Lines (https://jsonlines.org).
+"""Export formats: one JSON document, CSV tables, and a whole export as JSON Lines (https://jsonlines.org).
 
-Rows are checked when they come back, and times are kept as they were.
+The JSON document is `{"filrouge_export": 1, "version", "exported_at", "projects", "messages", "memories",
+"threads"}`, in that order, because memories cite messages: a reader never meets an id before its row. Rows use the
+store's field names. Derived data (vectors, tokens, session summaries, bridges), settings, keys and logs are left out.
+A whole export has these rows and everything around them. Rows are validated on import; times are kept as they were.
+
+Cells that a spreadsheet would take for a formula are prefixed with an apostrophe (CWE-1236). Control characters are
+shown in tables and escaped in JSON, so that an export printed to a terminal cannot control it.
 """
 
 from __future__ import annotations
@@ -34,15 +40,7 @@ from filrouge.extraction.models import Analysis
 from filrouge.memories.models import SUMS, Evidence, Kind, Memory, Sentiment, Span
 from filrouge.threads.models import Action, BridgeBy, BridgeKind, Point, ThreadState, TitleBy, Weighed
 
-# Our own export as a format: one JSON document that can be read in again, or a table for a spreadsheet.
-#
-# The document is `{"filrouge_export": 1, "version", "exported_at", "projects", "messages", "memories", "threads"}`,
-# in that order, because a memory cites messages: who reads it from the top never meets an id that is still to come. A
-# row has the names of the store. What is derived (vectors, words, summaries of sessions, bridges) is not in it, nor
-# is anything of settings, keys and logs.
-#
-# In a table, a cell that a spreadsheet would take for a formula is led by an apostrophe (CWE-1236), and control
-# characters are shown. In JSON they are escapes, so that a document printed to a terminal does not drive it.
+# The JSON document and CSV tables.
 
 VERSION: Final = 1
 MARK: Final = "filrouge_export"
@@ -58,13 +56,13 @@ _Name = Annotated[str, Field(max_length=4096)]
 
 
 class _Row(BaseModel):
-    """A row of an export; what a later version adds is passed over."""
+    """A row of an export; unknown fields of later versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 class ProjectRow(_Row):
-    """A project with every name that it is known by."""
+    """A project with all its names."""
 
     id: Annotated[str, Field(min_length=1, max_length=4096)]
     name: _Name
@@ -91,7 +89,7 @@ class MessageRow(_Row):
     branch: _Name = ""
 
     def turn(self) -> Turn:
-        """The value it stands for."""
+        """The row as a `Turn`."""
         scope = _scope_of(self)
         return Turn(
             id=self.id,
@@ -108,7 +106,7 @@ class MessageRow(_Row):
 
 
 class EvidenceRow(_Row):
-    """The words of a message that prove a memory."""
+    """The span of a message that proves a memory."""
 
     turn_id: _Id
     start: int = Field(ge=0)
@@ -116,7 +114,7 @@ class EvidenceRow(_Row):
 
 
 class AnyMemoryRow(_Row):
-    """A memory of any kind with its life; what waits for review is not exported."""
+    """A memory of any kind with its lifecycle. Memories waiting for review are not exported."""
 
     id: _Id
     user_id: _Name
@@ -151,7 +149,7 @@ class AnyMemoryRow(_Row):
     evidence: list[EvidenceRow] = Field(default_factory=list[EvidenceRow], max_length=10_000)
 
     def memory(self) -> Memory:
-        """The value it stands for."""
+        """The row as a `Memory`."""
         row = self.model_dump(include=set(AnyMemoryRow.model_fields) - _NOT_OF_A_MEMORY)
         scope = _scope_of(self)
         cited = [Evidence(turn_id=one.turn_id, span=Span(start=one.start, end=one.end)) for one in self.evidence]
@@ -159,7 +157,7 @@ class AnyMemoryRow(_Row):
 
 
 class MemoryRow(AnyMemoryRow):
-    """A memory that is no summary and no concept."""
+    """A memory that is neither a summary nor a concept."""
 
     @field_validator("kind")
     @classmethod
@@ -209,10 +207,10 @@ def memory_row(memory: Memory) -> dict[str, Any]:
 
 
 def parsed(row: object, model: type[BaseModel]) -> Any:
-    """A row as the value that it must be.
+    """A row validated against a model.
 
     Raises:
-        ValueError: naming the first field that does not fit; its content is not repeated.
+        ValueError: names the first invalid field without quoting its content.
     """
     try:
         return model.model_validate(row)
@@ -222,7 +220,7 @@ def parsed(row: object, model: type[BaseModel]) -> Any:
 
 
 def document(head: Mapping[str, Any], tables: Mapping[Table, Rows]) -> Iterator[str]:
-    """The JSON document, piece by piece."""
+    """The JSON document, in chunks."""
     yield in_json(json.dumps({MARK: VERSION, **head}, ensure_ascii=False))[:-1]
     for name, rows in tables.items():
         yield f', "{name}": ['
@@ -233,7 +231,7 @@ def document(head: Mapping[str, Any], tables: Mapping[Table, Rows]) -> Iterator[
 
 
 def spreadsheet(columns: Sequence[str], rows: Rows) -> Iterator[str]:
-    """A table in CSV (RFC 4180), line by line, with the names of its columns first."""
+    """A table as CSV (RFC 4180), line by line, with a header line."""
     yield _line(columns)
     for row in rows:
         yield _line([_cell(row.get(name)) for name in columns])
@@ -289,12 +287,12 @@ COLUMNS: Final[Mapping[Table, Sequence[str]]] = {
 }  # fmt: skip
 
 
-# A whole export as JSON Lines (https://jsonlines.org): a row a line, so that neither end holds more than one.
+# A whole export: JSON Lines, one row per line, so that neither side holds more than one row in memory.
 #
-# The first line says what is to come: `{"filrouge_export": 1, "form": "jsonl", "version", "exported_at", "counts"}`,
-# as counted when it was begun. Each other line is a row with the name of its table, in an order in which nothing
-# names what is still to come but a memory its successor, and those names come once more as `links`. The last line
-# counts what was written: a file without it was cut off, and what stands before the cut is whole.
+# The first line announces the content: `{"filrouge_export": 1, "form": "jsonl", "version", "exported_at", "counts"}`,
+# with the counts at the start of the export. Each further line is a row with the name of its table. Rows come after the
+# rows they refer to; only a memory may refer to a later one, so such references are repeated as `links`. The last line
+# counts the rows written. A file without it was cut off, but everything before the cut is valid.
 
 END: Final = "filrouge_export_end"
 FORM: Final = "jsonl"
@@ -304,7 +302,12 @@ WHOLE_TABLES: Final = (
 
 
 def written(head: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
-    """The export, line by line; `rows` are tables' names with rows."""
+    """The export, line by line.
+
+    Args:
+        head: the fields of the first line.
+        rows: pairs of table name and row.
+    """
     counts = Counter[str]()
     yield _json_line({**head, "form": FORM})
     for table, row in rows:
@@ -314,12 +317,12 @@ def written(head: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]
 
 
 class Lines:
-    """Reads an export line by line, and knows at its end what was wrong with it.
+    """Reads an export line by line and collects its problems.
 
     Attributes:
         head: the first line.
-        problems: what is wrong with lines, by their number from 1; the rows of the others were given.
-        whole: true once the last line was read and all that it counts was there.
+        problems: line number (from 1) and problem of each bad line; the rows of all other lines are yielded.
+        whole: True once the last line was read.
     """
 
     def __init__(self, head: Mapping[str, Any], lines: Iterable[bytes]) -> None:
@@ -332,7 +335,7 @@ class Lines:
         self._number = 1
 
     def rows(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """The number of each line, the table of its row, and the row."""
+        """Line number, table name and row of each valid line."""
         for number, line in enumerate(self._lines, start=2):
             self._number = number
             if not line.strip():
@@ -345,7 +348,7 @@ class Lines:
             elif (table := row.pop("table", None)) in WHOLE_TABLES:
                 self._counts[str(table)] += 1
                 yield self._number, str(table), row
-            # what a later version adds is passed over
+            # unknown tables of later versions are ignored
         if not self.whole:
             what = f"the file was cut off after line {self._number}; what stands before is whole"
             self.problems.append((self._number, what))
@@ -369,7 +372,7 @@ class Lines:
 
 
 def begun(line: bytes) -> dict[str, Any] | None:
-    """The first line of such an export; None for another file."""
+    """The first line of a whole export, decoded; None if this is another kind of file."""
     try:
         found: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -381,10 +384,10 @@ def begun(line: bytes) -> dict[str, Any] | None:
 
 
 def opened(line: bytes, rest: Iterable[bytes], version: int) -> Lines | None:
-    """The export that this line begins; None for another file.
+    """A reader for the whole export that begins with this line; None if this is another kind of file.
 
     Raises:
-        BadInput: it is of a version that cannot be read.
+        BadInput: the export has an unsupported version.
     """
     head = begun(line)
     if head is None:
@@ -402,8 +405,7 @@ def _json_line(row: Mapping[str, Any]) -> str:
     return in_json(json.dumps(row, ensure_ascii=False)) + "\n"
 
 
-# The rows of a whole export: what `exported` has, and everything around it. Times are checked and kept as they are
-# stored, and what a later version adds is passed over.
+# Rows of a whole export. Times are validated and kept as stored; unknown fields of later versions are ignored.
 
 
 def _time(text: str) -> str:
@@ -414,7 +416,7 @@ def _time(text: str) -> str:
 
 
 def _like(shape: Any) -> AfterValidator:
-    """A value of JSON that has this shape and no more, as it is stored."""
+    """A validator for a JSON value with this shape; it drops other fields and returns the stored form."""
 
     @cache
     def built() -> TypeAdapter[Any]:
@@ -475,7 +477,7 @@ class ThreadRow(_WholeRow):
 
 
 class PlacedRow(_WholeRow):
-    """In which thread a message is."""
+    """The thread in which a message was placed."""
 
     thread_id: _Id
     at: _Time
@@ -483,7 +485,7 @@ class PlacedRow(_WholeRow):
 
 
 class DecisionRow(_WholeRow):
-    """Why it is there."""
+    """Why a message was placed in a thread."""
 
     at: _Time
     action: Action
@@ -498,7 +500,7 @@ class DecisionRow(_WholeRow):
 
 
 class WholeMessageRow(MessageRow):
-    """A message, with how its transcript calls it and where it was placed."""
+    """A message with its key in the transcript and its place in a thread."""
 
     transcript_key: _Name | None = None
     placed: PlacedRow | None = None
@@ -506,7 +508,7 @@ class WholeMessageRow(MessageRow):
 
 
 class MentionRow(_WholeRow):
-    """A session that speaks of a concept."""
+    """A session that mentions a concept."""
 
     host: _Name
     session_id: _Name
@@ -515,7 +517,7 @@ class MentionRow(_WholeRow):
 
 
 class WholeMemoryRow(AnyMemoryRow):
-    """A memory of any kind, with what is counted of it."""
+    """A memory of any kind with its counters."""
 
     first_mention: _Time
     last_used: _Time | None
@@ -524,7 +526,7 @@ class WholeMemoryRow(AnyMemoryRow):
 
 
 class LinkRow(_WholeRow):
-    """A memory that names a later one."""
+    """A memory that refers to a later one."""
 
     id: _Id
     supersedes: _Id | None
@@ -532,7 +534,7 @@ class LinkRow(_WholeRow):
 
 
 class BridgeRow(_WholeRow):
-    """A tie between two threads; `removed_at` for one that the user does not want."""
+    """A link between two threads; `removed_at` is set if the user removed it."""
 
     id: _Id
     source_id: _Id
@@ -548,7 +550,7 @@ class BridgeRow(_WholeRow):
 
 
 class SessionRow(_WholeRow):
-    """What was read in a session, up to the message `until`."""
+    """The analysis of a session up to the message `until`."""
 
     host: _Name
     session_id: _Name
@@ -559,7 +561,7 @@ class SessionRow(_WholeRow):
 
 
 class SynthesisRow(_WholeRow):
-    """Where the work of a session stood, as of the message `until`."""
+    """Where the work of a session stood at the message `until`."""
 
     id: _Id
     user_id: _Name
@@ -577,7 +579,7 @@ class SynthesisRow(_WholeRow):
 
 
 class ReadingRow(_WholeRow):
-    """Up to which message a model has read a session."""
+    """The message up to which a model has read a session."""
 
     host: _Name
     session_id: _Name

@@ -1,6 +1,8 @@
-"""Importers: what other programs exported or stored, read as messages and statements.
+"""Importers: readers of other programs' exports and stores, which yield messages and statements.
 
-One function a format, listed in `FORMATS`. A new importer is a function here and a line there.
+One function per format, listed in `FORMATS`; a new importer is a function here and an entry there. A reader gets a
+path, writes nothing, and trusts nothing in the file. It reads piece by piece, so that a file of any size needs little
+memory. What cannot be read is yielded as a `Trouble`, and reading continues.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from urllib.parse import quote
 from filrouge.capture.models import ImportedKind, ImportedMemory, ImportedTurn, Item, Role, SourceType, Trouble
 from filrouge.core.errors import BadInput
 
-# Opening what was given: a file, the members of a zip, the files of a folder; and JSON in pieces.
+# Opening files, zip members and folders, and streaming JSON.
 #
-# An export may be gigabytes of one JSON list. Its elements are decoded one by one from a buffer, and one element, one
-# line or one whole document has a largest size: whatever claims more is refused by name before it fills the memory.
+# An export may be a single JSON list of several gigabytes. Its elements are decoded one by one from a buffer. An
+# element, a line or a whole document has a maximum size; anything larger is refused before it fills the memory.
 
-#: Characters of one element, of one line, and of a document that is read as a whole.
+#: Maximum characters of an element, and maximum bytes of a line or of a document that is read as a whole.
 LARGEST: Final = 64 * 1024 * 1024
-#: What a zip may say that it holds.
+#: Maximum declared size of a zip member, in bytes.
 _LARGEST_MEMBER: Final = 8 * 1024**3
 _STEP: Final = 1024 * 1024
 _BLANK: Final = " \t\r\n\ufeff"
@@ -47,14 +49,16 @@ def as_list(value: Any) -> list[Any]:
 
 
 def text_of(value: Any, *names: str) -> str:
-    """The first of these fields of an object that holds text; empty for none."""
+    """The first of these fields that holds non-empty text; empty if there is none."""
     fields = as_object(value)
     return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), "")
 
 
 def seconds(value: Any) -> float:
-    """Seconds since 1970 of a number (milliseconds, too) or an ISO 8601 text, which is UTC where it names no zone; 0.0
-    for anything else."""
+    """Seconds since 1970 from a number or an ISO 8601 text; 0.0 for anything else.
+
+    A large number is taken as milliseconds; a text without a time zone as UTC.
+    """
     if isinstance(value, bool):
         return 0.0
     if isinstance(value, int | float):
@@ -68,7 +72,7 @@ def seconds(value: Any) -> float:
 
 
 def blocks_text(content: Any) -> str:
-    """The words of a message: text itself, or a list whose parts are texts or objects with a `text`."""
+    """The text of a message: a string, or a list of strings and objects with a `text` field."""
     if isinstance(content, str):
         return content
     parts = [part if isinstance(part, str) else text_of(part, "text") for part in as_list(content)]
@@ -77,10 +81,10 @@ def blocks_text(content: Any) -> str:
 
 @contextmanager
 def opened(path: str) -> Generator[IO[bytes]]:
-    """A regular file, to be read.
+    """A regular file, open for reading.
 
     Raises:
-        BadInput: it cannot be.
+        BadInput: it is not a regular file or cannot be read.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -93,7 +97,7 @@ def opened(path: str) -> Generator[IO[bytes]]:
 
 
 class Readable(Protocol):
-    """What a reader needs of a file."""
+    """The file methods that readers need."""
 
     def read(self, size: int = -1, /) -> bytes:
         """The next bytes."""
@@ -105,7 +109,7 @@ class Readable(Protocol):
 
 
 def documents(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
-    """The files of an export whose name matches the pattern `wanted`: in a zip, in a folder, or the one that is named.
+    """The files whose name matches the pattern `wanted`, in a zip or a folder; a single file is yielded as it is.
 
     Raises:
         BadInput: there is none, or the zip is damaged.
@@ -148,7 +152,7 @@ def _zipped(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
 
 
 class _Member:
-    """A member of a zip; damage shows while it is read."""
+    """A zip member; damage is reported while it is read."""
 
     def __init__(self, file: IO[bytes], path: str) -> None:
         self._file, self._path = file, path
@@ -173,7 +177,7 @@ def _unpacking(path: str) -> Generator[None]:
 
 
 def below(root: str) -> Iterator[str]:
-    """The files of a folder in the order of their names; hidden folders and links to folders are left out."""
+    """The files below a folder, sorted; hidden folders, `node_modules` and symbolic links are skipped."""
     for place, directories, names in os.walk(root):
         directories[:] = sorted(one for one in directories if not one.startswith(".") and one != "node_modules")
         for name in sorted(names):
@@ -183,7 +187,7 @@ def below(root: str) -> Iterator[str]:
 
 
 def lines(file: Readable, name: str) -> Iterator[tuple[int, Any | Trouble]]:
-    """Each line that is JSON, with its number; what is none, or too long, is a trouble."""
+    """The decoded JSON of each line, with its number; an invalid or overlong line gives a `Trouble`."""
     number = 0
     while line := file.readline(LARGEST + 1):
         number += 1
@@ -199,10 +203,10 @@ def lines(file: Readable, name: str) -> Iterator[tuple[int, Any | Trouble]]:
 
 
 def whole(file: Readable, name: str) -> Any:
-    """A small document.
+    """A small JSON document, read as a whole.
 
     Raises:
-        BadInput: it is no JSON, or too large.
+        BadInput: it is not JSON, or too large.
     """
     raw = file.read(LARGEST + 1)
     if len(raw) > LARGEST:
@@ -214,10 +218,10 @@ def whole(file: Readable, name: str) -> Any:
 
 
 def elements(file: Readable, name: str) -> Iterator[Any]:
-    """The elements of a JSON list one by one; a document that is none is its only element.
+    """The elements of a JSON list, one by one; a document that is not a list is its only element.
 
     Raises:
-        BadInput: it ends early, is no JSON, or one element is too large; what was yielded stands.
+        BadInput: the file ends early, is not JSON, or an element is too large; elements already yielded stay valid.
     """
     text = _Text(file, name)
     if text.next() != "[":
@@ -234,7 +238,7 @@ def elements(file: Readable, name: str) -> Iterator[Any]:
 
 
 class _Text:
-    """The text of a file, of which no more is held than the element at hand."""
+    """The text of a file, of which little more than the current element is held in memory."""
 
     def __init__(self, file: Readable, name: str) -> None:
         self._file, self._name = file, name
@@ -243,7 +247,7 @@ class _Text:
         self._held, self._place, self._ended = "", 0, False
 
     def next(self) -> str:
-        """The next character that is no blank, which stays; empty at the end."""
+        """The next character that is not blank, without consuming it; empty at the end."""
         while True:
             while self._place < len(self._held):
                 if self._held[self._place] not in _BLANK:
@@ -254,11 +258,11 @@ class _Text:
             self._more(_STEP)
 
     def skip(self) -> None:
-        """Go behind it."""
+        """Consume one character."""
         self._place += 1
 
     def value(self) -> Any:
-        """The JSON value that begins here."""
+        """The JSON value at the current position."""
         while True:
             try:
                 value, end = self._json.raw_decode(self._held, self._place)
@@ -268,12 +272,12 @@ class _Text:
                 if self._ended:
                     raise _no_json(self._name, "") from error
             else:
-                if end < len(self._held) or self._ended:  # a number might go on
+                if end < len(self._held) or self._ended:  # at the buffer's end, a number may be incomplete
                     self._place = end
                     return value
             if len(self._held) - self._place > LARGEST:
                 raise _no_json(self._name, "an element is larger than 64 MB, or ")
-            self._more(max(_STEP, len(self._held) - self._place))  # doubling: decoding again costs no more than once
+            self._more(max(_STEP, len(self._held) - self._place))  # doubling keeps the total cost linear
 
     def _more(self, count: int) -> None:
         raw = self._file.read(count)
@@ -289,10 +293,10 @@ def _no_json(name: str, why: str) -> BadInput:
     )
 
 
-# ai_smartness: the folder `.ai` of a project, with its rules and the messages of its threads.
+# ai_smartness: a project's folder `.ai`, with its rules and the messages of its threads.
 #
-# `user_rules.json` holds what the user told it to do always: rules again where the user vouches for them. Its times
-# name no zone; they are read as UTC.
+# `user_rules.json` contains standing instructions of the user; they become rules if the user confirms the import.
+# Times have no time zone and are read as UTC.
 
 RULES: Final = "user_rules.json"
 _AI_SMARTNESS_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
@@ -342,11 +346,10 @@ def _thread(thread: dict[str, Any], name: str) -> Iterator[Item]:
             yield ImportedTurn(session, text_of(one, "id") or str(place), *said, text, at)
 
 
-# ChatGPT's export: `conversations.json`, in a zip, perhaps split into several.
+# ChatGPT's export: `conversations.json`, in a zip, sometimes split into several files.
 #
-# A conversation is a tree, because a question can be edited and an answer made anew. What the user last saw is the
-# way from `current_node` up; the branches beside it were left. What is hidden, or of the system or a tool, is passed
-# over.
+# A conversation is a tree, because questions can be edited and answers regenerated. The user last saw the path that
+# ends at `current_node`; other branches are ignored. Hidden, system and tool messages are skipped.
 
 _CHATGPT_NAMES: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
 _CHATGPT_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
@@ -357,7 +360,7 @@ _WORDS: Final = frozenset({"text", "multimodal_text"})
 
 
 def read_chatgpt(path: str) -> Iterator[Item]:
-    """Every message of every conversation, as it was last seen."""
+    """Every message of every conversation, as last seen."""
     for name, file in documents(path, _CHATGPT_NAMES):
         for place, conversation in enumerate(elements(file, name)):
             if not as_object(conversation).get("mapping"):
@@ -384,10 +387,10 @@ def _conversation(conversation: dict[str, Any], place: str) -> Iterator[Item]:
 
 
 def _way(mapping: dict[str, Any], current: str) -> list[tuple[str, dict[str, Any]]]:
-    """The nodes from the first to the current one; without one, to the newest leaf."""
+    """The nodes from the root to the current one; without a current one, to the newest leaf."""
     place = current if current in mapping else _newest_leaf(mapping)
     way, seen = list[tuple[str, dict[str, Any]]](), set[str]()
-    while place in mapping and place not in seen:  # a file may say that a node is above itself
+    while place in mapping and place not in seen:  # a file may contain a cycle
         seen.add(place)
         node = as_object(mapping[place])
         way.append((place, node))
@@ -407,12 +410,12 @@ def _time(node: object) -> float:
 def _is_hidden(message: dict[str, Any]) -> bool:
     about = as_object(message.get("metadata"))
     hidden = about.get("is_visually_hidden_from_conversation") or about.get("is_user_system_message")
-    # An answer to somebody else than `all` is a call of a tool.
+    # A message to a recipient other than `all` is a tool call.
     return bool(hidden) or message.get("weight") == 0 or text_of(message, "recipient") not in ("", "all")
 
 
 def _chatgpt_text(content: dict[str, Any]) -> str:
-    """Its words; of a part that is no text, such as a picture, only a transcription."""
+    """The text; of a non-text part such as a picture, only its `text` field, if any."""
     if content.get("content_type", "text") not in _WORDS:
         return ""
     parts = [
@@ -422,9 +425,9 @@ def _chatgpt_text(content: dict[str, Any]) -> str:
     return "\n".join(part for part in parts if part.strip())
 
 
-# Claude.ai's export: `conversations.json`, in a zip; its messages are called `chat_messages` or `messages`.
+# Claude.ai's export: `conversations.json`, in a zip; messages are in `chat_messages` or `messages`.
 #
-# Where a message names its parent and the conversation its last message, only what was last seen is read.
+# If messages name their parents and the conversation names its last message, only the branch last seen is read.
 
 _CLAUDE_AI_NAMES: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
 _CLAUDE_AI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
@@ -457,7 +460,7 @@ def _messages(conversation: dict[str, Any], session: str) -> Iterator[ImportedTu
 
 
 def _seen(messages: list[dict[str, Any]], leaf: str) -> list[dict[str, Any]]:
-    """The way up from the last message; all of them where none is named."""
+    """The path to the last message; all messages if none is named."""
     by_id = {text_of(one, "uuid", "id"): one for one in messages}
     if leaf not in by_id or not any(text_of(one, "parent_message_uuid") in by_id for one in messages):
         return messages
@@ -470,23 +473,23 @@ def _seen(messages: list[dict[str, Any]], leaf: str) -> list[dict[str, Any]]:
 
 
 def _claude_ai_text(message: dict[str, Any]) -> str:
-    """The words of its text blocks, which leave out what tools and thinking put into `text`."""
+    """The text blocks; unlike the field `text`, they leave out tool calls and thinking."""
     blocks = [one for one in as_list(message.get("content")) if as_object(one).get("type", "text") == "text"]
     content = message.get("content")
     return blocks_text(blocks) or text_of(message, "text") or (content if isinstance(content, str) else "")
 
 
-# claude-mem: its SQLite database, opened read-only; which columns there are is asked, for they changed often.
+# claude-mem: its SQLite database, opened read-only. Its columns changed often, so they are looked up.
 #
-# What it observed and how it summed sessions up are a model's words. The prompts that it kept are those of Claude
-# Code's own history, which is the better source of them.
+# Observations and session summaries are a model's words. The prompts it stored are ignored: Claude Code's own history
+# is the better source.
 
 _PARTS: Final = ("request", "investigated", "learned", "completed", "next_steps", "notes")
 _MAGIC: Final = b"SQLite format 3\0"
 
 
 def read_claude_mem(path: str) -> Iterator[Item]:
-    """Every observation and every summary of a session, as a fact of its project."""
+    """Every observation and every session summary, as a fact of its project."""
     with opened(path) as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise BadInput(f"{path} is no SQLite database.", remedy="Name claude-mem.db, in ~/.claude-mem as a rule.")
@@ -505,7 +508,7 @@ def read_claude_mem(path: str) -> Iterator[Item]:
 
 
 def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
-    """The rows of one of the two tables, those columns of it that there are; none where there is no such table."""
+    """The rows of a table with the columns that exist; nothing if there is no such table."""
     columns = [str(row["name"]) for row in connection.execute(f"PRAGMA table_info({table})")]
     if columns:
         for row in connection.execute(f"SELECT * FROM {table} ORDER BY rowid"):  # noqa: S608 (named below)
@@ -564,10 +567,10 @@ def _parsed(value: object) -> Any:
         return None
 
 
-# Gemini CLI's sessions: `session-*.jsonl`, a message a line, and `session-*.json` of before, one object for all.
+# Gemini CLI's sessions: `session-*.jsonl`, one message per line, and the older `session-*.json`, one object.
 #
-# A line of type `message_update` says anew what a message before it says. The folder of a project is named by a hash
-# of its path, which nobody can read back, so its messages belong to no project unless the user names one.
+# A `message_update` line replaces fields of an earlier message. A project's folder is named by a hash of its path,
+# which cannot be reversed, so the messages belong to no project unless the user names one.
 
 _GEMINI_NAMES: Final = r"(?:^|/)session-[^/]*\.jsonl?$"
 _GEMINI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
@@ -578,7 +581,7 @@ _GEMINI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
 
 
 def read_gemini(path: str) -> Iterator[Item]:
-    """Every message of the user and of the agent."""
+    """Every message of the user and the agent."""
     for name, file in documents(path, _GEMINI_NAMES):
         stem = os.path.splitext(os.path.basename(name))[0]
         if name.endswith(".jsonl"):
@@ -593,7 +596,7 @@ def read_gemini(path: str) -> Iterator[Item]:
 
 
 def _settled(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each message with its key, as it was said last."""
+    """Each message with its key, after all updates."""
     found: dict[str, dict[str, Any]] = {}
     for place, record in enumerate(records):
         update = as_object(record.get("message")) or as_object(record.get("update"))
@@ -614,10 +617,9 @@ def _turns(session: str, messages: Iterable[tuple[str, dict[str, Any]]]) -> Iter
             yield ImportedTurn(session, key, *_GEMINI_ROLES[str(message["type"])], text, at)
 
 
-# Markdown: notes, `CLAUDE.md`, `AGENTS.md`, OpenClaw's daily pages, split by heading, each with its file and line.
+# Markdown: notes, `CLAUDE.md`, `AGENTS.md`, OpenClaw's daily pages, split by heading, each with file and line.
 #
-# What stands in a code fence is no heading. Front matter is left out, as are hidden folders and links to other
-# places.
+# Lines in a code fence are not headings. Front matter, hidden folders and symbolic links are skipped.
 
 _LARGEST: Final = 4 * 1024 * 1024
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
@@ -625,7 +627,7 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 def read_markdown(path: str) -> Iterator[Item]:
-    """Every section that says something, as a note."""
+    """Every non-empty section, as a note."""
     is_folder = os.path.isdir(path)
     places = [one for one in below(path) if one.lower().endswith((".md", ".markdown"))] if is_folder else [path]
     if not places:
@@ -642,7 +644,7 @@ def read_markdown(path: str) -> Iterator[Item]:
 
 
 def _sections(lines: Sequence[str], name: str, at: float) -> Iterator[ImportedMemory]:
-    """Each heading with what stands below it; the headings above it say what it is about."""
+    """Each heading with the text below it; the titles of its parent headings give the subject."""
     above: list[tuple[int, str]] = []
     start, body, fence = _behind_front_matter(lines), list[str](), ""
     first = start
@@ -684,7 +686,7 @@ def _behind_front_matter(lines: Sequence[str]) -> int:
     return next((n + 1 for n, line in enumerate(lines[1:], 1) if line.strip() in ("---", "...")), 0)
 
 
-# The memory server of MCP: a graph of entities and relations, a line each; before that, one JSON document.
+# The MCP memory server: a graph of entities and relations, one per line; older versions use one JSON document.
 
 
 def read_mcp_memory(path: str) -> Iterator[Item]:
@@ -720,7 +722,7 @@ def _row(row: dict[str, Any], place: str) -> Iterator[Item]:
             yield Trouble(place, "it is neither an entity with a name nor a relation")
 
 
-# mem0: what `get_all` answers, `{"results": [{"id", "memory", ...}]}`, or the bare list.
+# mem0: the result of `get_all`, `{"results": [{"id", "memory", ...}]}`, or the bare list.
 
 
 def read_mem0(path: str) -> Iterator[Item]:
@@ -747,18 +749,12 @@ def _mem0_memory(row: object, place: str) -> Item:
     return ImportedMemory(key=id_, text=text, at=at, place=id_, subject=", ".join(topics))
 
 
-# Readers of other programs' exports and memories: each turns a file or a folder into messages and statements.
-#
-# A reader is pure: it is given a path, writes nothing, and believes nothing of what it reads. It reads piece by
-# piece, so that a file of any size costs little memory; what cannot be read is named, and the rest goes on.
-
-
 class Format(NamedTuple):
     """How one format is read.
 
     Attributes:
-        usual: where its program keeps it, `~` being the home directory; empty where only the user knows.
-        what: what is to be given, for a person.
+        usual: where its program stores it, `~` being the home directory; empty if there is no usual place.
+        what: what the user has to give, in words.
     """
 
     read: Callable[[str], Iterator[Item]]

@@ -1,4 +1,9 @@
-"""Everything that is exported, page by page, and what comes back."""
+"""Export and import queries: pages of rows out, and rows in under their original ids.
+
+A row that already exists is left unchanged, so importing an export twice changes nothing. A memory is imported with
+its whole lifecycle; links to memories it replaced or that replaced it are set once both exist. `Carrying` handles
+messages and memories. `Whole` handles everything around them.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +22,11 @@ from filrouge.memories.models import SUMS, Memory
 from filrouge.memories.repository import Memories, MemoryWriter, Origin, life_of, place_of, row_of
 from filrouge.search.word_repository import Words
 
-# Carrying over: everything that is exported, page by page, and what comes back in under the ids that it had.
-#
-# A row that is here already is left as it is, so the same export read in twice changes nothing. A memory arrives with
-# its whole life; what it replaced or was replaced by is linked as soon as both are here.
-
 Outcome = Literal["added", "present"]
 
 
 class Carrying:
-    """Exports and imports rows of one database."""
+    """Exports and imports projects, turns, memories and threads of one database."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -35,23 +35,23 @@ class Carrying:
         self._writer = MemoryWriter(tx, analyser)
 
     def turns(self, behind: int, limit: int) -> list[tuple[int, Turn]]:
-        """Turns behind a number, each with its own."""
+        """Turns numbered above `behind`, each with its number."""
         rows = self._tx.all("carrying.turns", {"behind": behind, "limit": limit})
         return [(row["seq"], turn_from_row(row)) for row in rows]
 
     def memories(self, behind: int, limit: int) -> list[tuple[int, Memory]]:
-        """Memories behind a number, with their evidence: not what sums sessions up, nor what waits for review."""
+        """Memories numbered above `behind`, with evidence; no summaries, no concepts, none waiting for review."""
         rows = self._tx.all("carrying.memories", {"behind": behind, "limit": limit})
         found = {one.id: one for one in self._memories.known([row["id"] for row in rows])}
         return [(row["seq"], found[row["id"]]) for row in rows]
 
     def threads(self, behind: int, limit: int) -> list[tuple[int, dict[str, Any]]]:
-        """Threads behind a number, as rows."""
+        """Threads numbered above `behind`, as rows."""
         rows = self._tx.all("carrying.threads", {"behind": behind, "limit": limit})
         return [(row.pop("seq"), row | {"topics": json.loads(row["topics"])}) for row in rows]
 
     def add_project(self, id_: str, name: str, aliases: Sequence[str], at: datetime) -> Outcome:
-        """Add a project with its names; names that another project has stay with that one."""
+        """Add a project with its names; names that belong to another project stay with that one."""
         known = {row["id"] for row in self._tx.all("projects.all")}
         if id_ not in known:
             self._tx.run("projects.add", {"id": id_, "name": name, "created_at": to_text(at)})
@@ -62,14 +62,14 @@ class Carrying:
         return "present" if id_ in known else "added"
 
     def add_turn(self, turn: Turn) -> Outcome:
-        """Add a turn under its own id, unless the same is here, from wherever it came."""
+        """Add a turn under its own id, unless it already exists, whatever its origin."""
         turns = Turns(self._tx, self._analyser)
         if turns.get([turn.id]) or not turns.add(turn):
             return "present"
         return "added"
 
     def add_memory(self, memory: Memory, at: datetime) -> Outcome:
-        """Add a memory under its own id, with its life, its words and the evidence whose turns are here."""
+        """Add a memory under its own id with its lifecycle, its tokens, and the evidence whose turns exist here."""
         here = self._memories.some([id_ for id_ in (memory.id, memory.supersedes, memory.superseded_by) if id_])
         if memory.id in here:
             return "present"
@@ -84,7 +84,7 @@ class Carrying:
         unborn: dict[str, object] = {"state": "binned", "supersedes": memory.supersedes, "pinned": False}
         unborn |= {"disabled": False, "previous_text": memory.previous_text, "analyser": self._analyser.version}
         self._tx.run("memories.add", row_of(memory) | unborn)
-        if memory.kind not in SUMS:  # they repeat other rows, and would make their words look common
+        if memory.kind not in SUMS:  # they repeat other rows and would inflate word frequencies
             Words(self._tx, self._analyser, "memory").put(memory.id, f"{memory.text} {memory.subject}")
         self._writer.lives.write({memory.id: life}, at)
         known = {one.id for one in Turns(self._tx, self._analyser).get([one.turn_id for one in memory.evidence])}
@@ -107,7 +107,7 @@ class Carrying:
         return "added"
 
     def link(self, memory: Memory, at: datetime) -> None:
-        """Say by what a memory was replaced that is here and does not know; its successor came after it."""
+        """Set the missing successor of a superseded memory that was imported before it."""
         found = self._memories.some([id_ for id_ in (memory.id, memory.superseded_by) if id_])
         here = found.get(memory.id)
         if here is None or memory.superseded_by not in found:
@@ -125,16 +125,15 @@ class Carrying:
         )  # fmt: skip
 
 
-# The whole of a memory, carried over: what `carrying` leaves to be made anew comes along here, row by row.
+# A whole export: the data that `Carrying` leaves to be recomputed.
 #
-# Threads with their place in the lines of descent, which message is in which and why, bridges, what was read in
-# sessions and where work stood: most of it could be made again, but never just as it was, and not what a person
-# named, moved or removed. A row of another table is told by its id and never by its number in the store, which is
-# another one elsewhere.
+# Threads with their ancestry, the placement of messages and the reasons, bridges, session analyses and syntheses. Most
+# of it could be recomputed, but not identically, and not what the user named, moved or removed. Rows refer to rows of
+# other tables by id, never by row number, because numbers differ between databases.
 
 Row = dict[str, Any]
 Beside = Literal["bridges", "sessions", "syntheses", "readings", "days"]
-#: Where the pages of a table begin: its key is an id, or a list of two words.
+#: The cursor before a table's first page: its key is an id, or a JSON list of two texts.
 FIRST: Final[Mapping[Beside, str]] = {
     "bridges": "", "sessions": "null", "syntheses": "", "readings": "null", "days": "null",
 }  # fmt: skip
@@ -142,12 +141,12 @@ _PAGES: Final[Mapping[Beside, str]] = {
     "bridges": "carrying.bridges", "sessions": "carrying.sessions", "syntheses": "carrying.syntheses",
     "readings": "carrying.readings", "days": "carrying.days",
 }  # fmt: skip
-#: Columns that hold JSON: an export shows what they hold.
+#: Columns that hold JSON; an export contains the decoded value.
 _HOLDING: Final[Mapping[str, str]] = {"sessions": "analysis", "syntheses": "content"}
 
 
 class Whole:
-    """Exports and imports what surrounds the messages and memories of one database."""
+    """Exports and imports everything around the messages and memories of one database."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -155,25 +154,25 @@ class Whole:
         self._memories = Memories(tx, analyser)
 
     def counts(self) -> dict[str, int]:
-        """How many rows each table has now."""
+        """The current number of rows of each table."""
         return dict(self._tx.one("carrying.counts") or {})
 
     def descent(self) -> list[str]:
-        """The ids of all threads, each behind those that it came from or went into."""
+        """The ids of all threads, each after its parent and the thread it was merged into."""
         rows = self._tx.all("carrying.lineage")
         above = {row["id"]: {one for one in (row["parent_id"], row["merged_into"]) if one} for row in rows}
         try:
             return list(TopologicalSorter(above).static_order())
-        except CycleError:  # no verb makes one; a link that runs in a circle is left out where it is read in
+        except CycleError:  # no operation creates a cycle; the import drops such a link
             return [row["id"] for row in rows]
 
     def threads(self, ids: Sequence[str]) -> list[Row]:
-        """These threads, with everything of them."""
+        """These threads with all their columns."""
         rows = self._tx.all("carrying.whole_threads", {"ids": json.dumps(list(ids))})
         return [_without(row, "seq", "tenant") | _loaded(row, "topics", "drifts") for row in rows]
 
     def messages(self, behind: int, limit: int) -> list[tuple[int, tuple[Turn, Row]]]:
-        """Turns behind a number, each with how its transcript calls it, where it was placed and why."""
+        """Turns numbered above `behind`, each with its transcript key, thread and placement decisions."""
         rows = self._tx.all("carrying.turns", {"behind": behind, "limit": limit})
         ids = json.dumps([row["id"] for row in rows])
         placed = {one["turn_id"]: one for one in self._tx.all("carrying.placed", {"ids": ids})}
@@ -197,7 +196,7 @@ class Whole:
         ]
 
     def memories(self, behind: int, limit: int) -> list[tuple[int, tuple[Memory, Row]]]:
-        """Memories behind a number, summaries and concepts among them, with what is counted of each."""
+        """Memories of all kinds numbered above `behind`, with their counters."""
         rows = self._tx.all("carrying.whole_memories", {"behind": behind, "limit": limit})
         ids = [row["id"] for row in rows]
         found = {one.id: one for one in self._memories.known(ids)}
@@ -213,22 +212,22 @@ class Whole:
         ]
 
     def links(self, behind: int, limit: int) -> list[tuple[int, Row]]:
-        """Memories behind a number that name a later one."""
+        """Memories numbered above `behind` that refer to a later one."""
         rows = self._tx.all("carrying.links", {"behind": behind, "limit": limit})
         return [(row.pop("seq"), row) for row in rows]
 
     def beside(self, table: Beside, behind: str, limit: int) -> list[tuple[str, Row]]:
-        """Rows of a table behind a key."""
+        """Rows of a table after a key."""
         rows = self._tx.all(_PAGES[table], {"behind": behind, "limit": limit})
         return [(row.pop("behind"), row | (_loaded(row, _HOLDING[table]) if table in _HOLDING else {})) for row in rows]
 
     def known_threads(self, ids: Collection[str | None]) -> set[str]:
-        """Those of these threads that are here."""
+        """The ids among these of threads that exist here."""
         asked = json.dumps([one for one in ids if one])
         return {row["id"] for row in self._tx.all("threads.title_of", {"ids": asked})}
 
     def add_thread(self, row: Mapping[str, Any]) -> bool:
-        """Add a thread, unless it is here; what it came from and is not here is left out."""
+        """Add a thread unless it exists; references to threads that do not exist here are dropped."""
         known = self.known_threads([row["id"], row["parent_id"], row["merged_into"]])
         if row["id"] in known:
             return False
@@ -237,7 +236,7 @@ class Whole:
         return True
 
     def place(self, turn_id: str, placed: Mapping[str, Any], decisions: Sequence[Mapping[str, Any]]) -> bool:
-        """Put a new turn where it was, with what was decided about it; False where that thread is not here."""
+        """Restore a new turn's thread and placement decisions; False if the thread does not exist here."""
         known = self.known_threads(
             [placed["thread_id"], *(one[name] for one in decisions for name in ("thread_id", "parent_id"))]
         )
@@ -252,19 +251,19 @@ class Whole:
         return True
 
     def has_concept(self, memory: Memory) -> bool:
-        """True where a place has a concept of this name already."""
+        """True if there is a live concept of this name for the same user and project."""
         project = memory.scope.project if memory.scope_name == "project" else None
         asked = {"user_id": memory.scope.user, "project_id": project, "subject": memory.subject}
         return self._tx.one("carrying.concept", asked) is not None
 
     def count(self, memory_id: str, counted: Mapping[str, Any], mentions: Sequence[Mapping[str, Any]]) -> None:
-        """What is counted of a memory is again what it was."""
+        """Restore a memory's counters and mentions."""
         self._tx.run("carrying.counted", {**counted, "id": memory_id})
         for one in mentions:
             self._tx.run("analyses.mention_between", {**one, "memory_id": memory_id})
 
     def link(self, row: Mapping[str, Any], at: datetime) -> bool:
-        """Link a memory that was read in before the one that it names; False where there is nothing to link."""
+        """Link a memory that was imported before the one it refers to; False if there is nothing to link."""
         found = self._memories.some([one for one in (row["id"], row["supersedes"], row["superseded_by"]) if one])
         here = found.get(row["id"])
         if here is None:
@@ -292,7 +291,7 @@ class Whole:
         return True
 
     def add_beside(self, table: Beside, row: Mapping[str, Any]) -> bool:
-        """Add a row of a table, unless it or its like is here, or what it is about is not."""
+        """Add a row unless it, or an equivalent one, exists or what it refers to does not."""
         match table:
             case "bridges":
                 if len(self.known_threads([row["source_id"], row["target_id"]])) < 2:

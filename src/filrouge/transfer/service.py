@@ -1,4 +1,10 @@
-"""Export and import: our own export comes back under its ids, and what other programs kept is read in."""
+"""Export and import: streams the store out, reads Filrouge's own exports back, and reads in other programs' data.
+
+Exports are read page by page, so a memory of any size needs little room. Our own export comes back under its original
+ids, each row once. An import is trusted as little as a web page (RELIABILITY 6) unless the user vouches for it.
+Secrets are redacted again, and forgotten content stays forgotten. A row that cannot be read is reported and counted;
+the others continue. Everything is written in small batches, so that other writers are not blocked.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +62,7 @@ from filrouge.transfer.exports import (
 )
 from filrouge.transfer.repository import FIRST, Beside, Carrying, Outcome, Whole
 
-# Export: everything that is known, page by page, so that a memory of any size leaves in little room.
-#
-# Pages are read one after the other. What is captured meanwhile may be in it or not; what is in it is whole.
+# Export. Content captured during the export may or may not be included; each included row is complete.
 
 Format = Literal["json", "csv", "jsonl"]
 What = Literal["memories", "messages", "threads", "all"]
@@ -69,13 +73,13 @@ _ALL: Final[Sequence[Table]] = ("messages", "memories", "threads")
 
 
 def exported(parts: Parts, form: Format, what: What | None = None) -> Iterator[str]:
-    """The export, piece by piece.
+    """The export, in chunks.
 
     Args:
         what: None = everything in JSON, the memories in CSV.
 
     Raises:
-        BadInput: everything in one CSV table, or a part of a whole.
+        BadInput: everything was requested as one CSV table, or only a part as JSON Lines.
     """
     if form == "jsonl":
         if what not in (None, "all"):
@@ -95,7 +99,7 @@ def exported(parts: Parts, form: Format, what: What | None = None) -> Iterator[s
 
 
 def whole(parts: Parts) -> Iterator[str]:
-    """Everything, so that nothing need be made anew: see `transfer.exports` for its form."""
+    """A whole export, so that nothing has to be recomputed after import; `transfer.exports` describes the format."""
     counts = _here(parts, Whole.counts)
     return written({MARK: VERSION, **_head(parts), "counts": counts}, _all_rows(parts))
 
@@ -155,14 +159,12 @@ def _paged(parts: Parts, page: Callable[[Carrying, int, int], Sequence[tuple[int
         behind = found[-1][0]
 
 
-# Import: our own export comes back, each row once, under the ids that it had.
+# Import of our own export: each row once, under its original id.
 #
-# A file says of itself what it likes. So what is read in is trusted as little as a web page (RELIABILITY 6): it is an
-# observation, no rule, no preference, no core fact; unless the user says that it is their own export, and then
-# everything is again what it was. Secrets are taken out once more, and what was forgotten here stays forgotten. A row
-# that cannot be read is named and counted, and the others go on.
+# A file can claim anything. So imported memories are observations only, not rules, preferences or core facts, unless
+# the user confirms that it is their own export; then everything is restored as it was.
 
-#: Rows of one transaction: others write in between.
+#: Rows per transaction, so that other writes get in between.
 _TOGETHER: Final = 100
 _MOST_PROBLEMS: Final = 100
 _OUTCOMES: Final = ("added", "present", "forgotten", "bad")
@@ -172,33 +174,33 @@ _HIDDEN: Final = "it holds a secret"
 
 @dataclass(kw_only=True)
 class Imported:
-    """What became of the rows of each table, and what was wrong with the first that could not be read."""
+    """Row counts by table and outcome, and the first problems."""
 
     counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter[str]() for name in WHOLE_TABLES})
     problems: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     threads: int = 0
 
     def bad(self, table: str, place: int, problem: str) -> None:
-        """Note a row that cannot be read."""
+        """Record a row that cannot be read."""
         self.counts[table]["bad"] += 1
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append({"table": table, "place": place, "problem": problem})
 
     def to_json(self) -> dict[str, Any]:
-        """The body of the route."""
+        """The response body of the route."""
         counts = {name: {outcome: own[outcome] for outcome in _OUTCOMES} for name, own in self.counts.items()}
         ever = {name: counts.pop(name) for name in ("projects", "messages", "memories")}
         return {**ever, "beside": counts, "threads_passed_over": self.threads, "problems": self.problems}
 
 
 def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> Imported:
-    """Read an export in.
+    """Import an export.
 
     Args:
-        trusted: the user vouches that it is their own: rules, preferences and core facts come back as such.
+        trusted: the user confirms that it is their own; rules, preferences and core facts are restored as such.
 
     Raises:
-        BadInput: it is no export of ours, or of a later version.
+        BadInput: it is not a Filrouge export, or from a later version.
     """
     given = checked(exported)
     done = Imported(threads=len(_listed(given, "threads")))
@@ -218,10 +220,10 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
 
 
 def checked(exported: object) -> Mapping[str, Any]:
-    """An export that can be read.
+    """The export, if it can be read.
 
     Raises:
-        BadInput: it is no export of ours, or of a later version.
+        BadInput: it is not a Filrouge export, or from a later version.
     """
     if not isinstance(exported, dict) or MARK not in exported:
         raise BadInput("This is no export of Filrouge.", remedy="`filrouge export` writes one.")
@@ -232,7 +234,7 @@ def checked(exported: object) -> Mapping[str, Any]:
 
 
 def add_projects(parts: Parts, done: Imported, projects: Sequence[ProjectRow]) -> set[str]:
-    """Add projects; the ids of all that are known then."""
+    """Add projects; returns the ids of all projects then known."""
     now = parts.clock.now()
 
     def write(tx: Tx, row: ProjectRow) -> Outcome:
@@ -243,7 +245,7 @@ def add_projects(parts: Parts, done: Imported, projects: Sequence[ProjectRow]) -
 
 
 def carrying(parts: Parts, tx: Tx) -> Carrying:
-    """What carries rows of this memory over, within a transaction."""
+    """The export and import repository for a transaction."""
     return Carrying(tx, parts.analyser)
 
 
@@ -261,7 +263,7 @@ def read_rows(
     model: Any,
     refusal: Callable[[Any], str] | None = None,
 ) -> list[Any]:
-    """The rows of a table as what they stand for; those that cannot be read, or are refused, are noted."""
+    """The rows of a table as validated models. Rows that are invalid or refused are recorded as bad."""
     found: list[Any] = []
     for place, row in enumerate(_listed(given, table)):
         try:
@@ -276,7 +278,7 @@ def read_rows(
 
 
 def read_memories(parts: Parts, done: Imported, given: Mapping[str, Any], model: Any) -> list[Any]:
-    """The memories of an export; a statement that holds a secret is noted and teaches nothing."""
+    """The memories of an export. A statement that contains a secret is recorded as bad and not imported."""
 
     def refusal(row: Any) -> str:
         is_stated = row.kind not in SUMS and row.kind != "note"
@@ -288,7 +290,7 @@ def read_memories(parts: Parts, done: Imported, given: Mapping[str, Any], model:
 def write_rows(
     parts: Parts, done: Imported, table: str, rows: Sequence[Any], write: Callable[[Tx, Any], Outcome | None]
 ) -> None:
-    """Write rows batch by batch; None is what was forgotten."""
+    """Write rows batch by batch. `write` returns None for a row that was forgotten here."""
     for place in range(0, len(rows), _TOGETHER):
         batch = rows[place : place + _TOGETHER]
         outcomes = parts.writer.run(lambda tx, batch=batch: [write(tx, row) for row in batch])
@@ -296,7 +298,7 @@ def write_rows(
 
 
 def _link(parts: Parts, replaced: Sequence[Memory]) -> None:
-    """Link what was replaced with what came after it."""
+    """Link superseded memories to their successors."""
     now = parts.clock.now()
     for place in range(0, len(replaced), _TOGETHER):
         batch = replaced[place : place + _TOGETHER]
@@ -330,7 +332,7 @@ def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
 
 
 def buried(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
-    """True for a row that was forgotten here, by its id or its text."""
+    """True if the row was forgotten here, matched by its id or its text."""
     stones = parts.gate.stones
     if stones is None or not Tombstones(tx).any():
         return False
@@ -338,7 +340,7 @@ def buried(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
 
 
 def clean_turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trusted: bool) -> Turn:
-    """A turn without secrets, in a project that is known, and trusted no more than it may be."""
+    """The turn without secrets, in a known project or none, with reduced trust unless trusted."""
     return replace(
         turn,
         text=parts.redact(turn.text),
@@ -348,7 +350,7 @@ def clean_turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trust
 
 
 def clean_memory(parts: Parts, memory: Memory, known: frozenset[str] | set[str], trusted: bool) -> Memory:
-    """A memory without secrets, in a project that is known, and trusted no more than it may be."""
+    """The memory without secrets, in a known project or none, reduced to an observation unless trusted."""
     clean = replace(
         memory,
         text=parts.redact(memory.text),
@@ -362,26 +364,27 @@ def clean_memory(parts: Parts, memory: Memory, known: frozenset[str] | set[str],
     return replace(clean, trust=TRUST_TOOL, kind=kind, key=None, value=None, pinned=False, mention_count=1)
 
 
-# Import of a whole export: besides what `importing` reads, everything around it comes back as it was, so that nothing
-# is placed, named or tied anew and nothing that a person named, moved or removed is lost.
+# Import of a whole export: also restores everything around messages and memories, so that nothing is placed, named or
+# linked again, and nothing that the user named, moved or removed is lost.
 #
-# That is for the user's own: of a file that nobody vouches for, messages and memories alone are read, as
-# observations, and the rest is made anew. It is made anew as well where something was forgotten here: titles,
-# summaries and analyses repeat words of messages, and no tombstone knows them by their own.
+# This only applies to the user's own export. From an unconfirmed file only projects, messages and memories are read,
+# the memories as observations, and the rest is recomputed. The rest is also recomputed if anything was forgotten here:
+# titles,
+# summaries and analyses repeat words of messages, and tombstones do not match them.
 
 _BESIDE: Final[tuple[Beside, ...]] = tuple(FIRST)
-#: What was read in sessions is read again from messages; the days hold no words, so they come back in any case.
+#: Tables without the user's words; they are restored even if something was forgotten here.
 _WORDLESS: Final = frozenset({"days", "links"})
 
 
 def import_any(parts: Parts, exported: object, *, trusted: bool = False) -> Imported:
-    """Read an export in, whole or not.
+    """Import an export, whole or not.
 
     Args:
-        trusted: the user vouches that it is their own.
+        trusted: the user confirms that it is their own.
 
     Raises:
-        BadInput: it is no export of ours, or of a later version.
+        BadInput: it is not a Filrouge export, or from a later version.
     """
     given = checked(exported)
     if given.get("form") != FORM:
@@ -392,7 +395,7 @@ def import_any(parts: Parts, exported: object, *, trusted: bool = False) -> Impo
 
 
 class _Importing:
-    """Reads one piece in; each table before those whose rows name its own."""
+    """Imports one piece of a whole export; each table comes after the tables it refers to."""
 
     def __init__(self, parts: Parts, given: Mapping[str, Any]) -> None:
         self.done = Imported()
@@ -422,7 +425,7 @@ class _Importing:
         return Whole(tx, self._parts.analyser)
 
     def _clean(self, row: BaseModel) -> dict[str, Any]:
-        """A row without secrets, in a project that is known."""
+        """A row without secrets, in a known project or none."""
         clean = cast("dict[str, Any]", _redacted(self._parts.redact, row.model_dump()))
         if clean.get("project_id") not in self._known and "day" not in clean and "project_id" in clean:
             clean["project_id"] = None
@@ -492,7 +495,7 @@ def _is_id(name: str) -> bool:
 
 
 def _redacted(redact: Callable[[str], str], value: Any) -> Any:
-    """A value of JSON with every text in it redacted."""
+    """A JSON value with every text redacted, except ids."""
     match value:
         case str():
             return redact(value)
@@ -505,26 +508,26 @@ def _redacted(redact: Callable[[str], str], value: Any) -> Any:
             return value
 
 
-# Read in what was said and kept elsewhere: histories of agents, exports of chats, memories of other programs.
+# Import of other programs' data: histories of agents, exports of chats, memories of other programs.
 #
-# It goes the way of a transcript: cleaned of secrets and of our own injected blocks, held against what was forgotten,
-# and recognised where a hook captured it or an earlier run read it in, so that a second run adds nothing. It keeps
-# its own time and project. What was said long ago is understood behind all other work (`capture.service`).
+# It is processed like a transcript: redacted, stripped of our own injected blocks, and checked against what was
+# forgotten. Content already captured by a hook or an earlier run is recognised, so a second run adds nothing. Times
+# and projects are kept. Old messages are processed after all other work (`capture.service`).
 #
-# Nobody vouches for a file, so it has the trust of a web page and becomes no rule and no instruction (RULE-3), unless
-# the user says that it is their own.
+# An unconfirmed file has the trust of a web page and produces no rules or instructions (RULE-3), unless the user
+# confirms that it is their own.
 
-#: Rows of one transaction: others write in between.
+#: Rows per transaction, so that other writes get in between.
 _MESSAGES_TOGETHER: Final = 50
 _TRUSTED: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
-#: What an observation is believed at; one that the user vouches for counts as said.
+#: Confidence of an observation, and of a statement that the user confirmed.
 _BELIEVED, _VOUCHED = 0.6, 0.8
 _KIND: Final = re.compile(r"(?:name|origin|root|clone|path):")
 OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
 
 
 class Mark(NamedTuple):
-    """How far a transcript file is read, as the hooks' own looks into it keep it, too."""
+    """How far a transcript file has been read; stored like the marks of the hooks."""
 
     path: str
     session: str
@@ -534,12 +537,12 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Handed:
-    """A page of what is read in.
+    """A page of data to import.
 
     Attributes:
         source: the agent or program that it comes from.
-        trusted: the user vouches that it is their own.
-        mark: kept once everything before it is.
+        trusted: the user confirms that it is their own.
+        mark: stored after everything before it is stored.
     """
 
     source: str
@@ -551,19 +554,19 @@ class Handed:
 
 @dataclass(kw_only=True)
 class ReadIn:
-    """What became of a page: new, vouched for now, here already, forgotten here, of a project that is switched off."""
+    """Counts for a page by outcome: new, confirmed now, present, forgotten here, or of a disabled project."""
 
     turns: Counter[str] = field(default_factory=Counter[str])
     memories: Counter[str] = field(default_factory=Counter[str])
 
     def to_json(self) -> dict[str, Any]:
-        """The body of the route."""
+        """The response body of the route."""
         tables = {"turns": self.turns, "memories": self.memories}
         return {name: {one: counted[one] for one in OUTCOMES} for name, counted in tables.items()}
 
 
 def read_in(parts: Parts, page: Handed) -> ReadIn:
-    """Store what is new of a page; it is on disk when this returns."""
+    """Store what is new in a page; it is on disk when this returns."""
     done = ReadIn()
     off = frozenset(parts.readers.here(lambda tx: parts.settings(tx)).disabled_projects)
     for place in range(0, len(page.turns), _MESSAGES_TOGETHER):
@@ -579,7 +582,7 @@ def read_in(parts: Parts, page: Handed) -> ReadIn:
 
 
 def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
-    """What the turn says, without secrets and cut as a captured one."""
+    """The turn's text, redacted and cut like a captured one."""
     cutter = TextCutter()
     text = cutter.cleaned(turn.text, lambda said: parts.redact(strip_own(said)))
     parts.meters.cut(Cut(events=int(cutter.cut > 0), characters=cutter.cut))
@@ -587,7 +590,7 @@ def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
 
 
 def marks(tx: Tx, source: str) -> dict[str, int]:
-    """How far each transcript of that agent is read, by its path."""
+    """How far each transcript of that agent has been read, by path."""
     return {row["path"]: row["byte_offset"] for row in tx.all("transcripts.of_host", {"host": source})}
 
 
@@ -599,7 +602,7 @@ def _add(
     for told, text in batch:
         turn = _turn(page, told, text, now)
         if not text.strip():
-            outcomes.append("present")  # nothing but what we injected ourselves
+            outcomes.append("present")  # only text that we injected ourselves
         elif parts.gate.refuses(tx, turn, turn.at if told.at else None):
             outcomes.append("forgotten")
         elif projects.is_off(told.project):
@@ -619,7 +622,7 @@ def _add(
 
 
 class _Projects:
-    """The projects of a batch, each looked up once; one that is new is remembered with the first turn of it."""
+    """The projects of a batch, each looked up once. A new project is added with its first turn."""
 
     def __init__(self, tx: Tx, now: datetime, off: frozenset[str]) -> None:
         self._tx, self._now, self._off = tx, now, off
@@ -639,7 +642,7 @@ class _Projects:
         return self._ids[names]
 
     def _full(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """A plain name is that of the project that is called so, or names one."""
+        """The full names. A single plain name stands for the project with that name or alias."""
         if len(names) != 1 or _KIND.match(names[0]):
             return names
         return place_of(self._tx, names)[0]
@@ -663,7 +666,7 @@ def _turn(page: Handed, told: ImportedTurn, text: str, now: datetime, project: s
 
 
 def _when(seconds: float, now: datetime) -> datetime:
-    """Its own time; now where that is unknown, or said to be still to come."""
+    """The given time; now if it is unknown or in the future."""
     return from_epoch(seconds) if 0 < seconds < now.timestamp() else now
 
 
@@ -673,9 +676,9 @@ def _keep(parts: Parts, tx: Tx, source: str, mark: Mark) -> None:
 
 
 def _add_memories(parts: Parts, page: Handed, off: frozenset[str]) -> Counter[str]:
-    """They go the way of our own export, each under an id that is made of its key and of whether it is vouched for.
+    """Import memories like our own export. Each id is derived from the source, the key and whether it is confirmed.
 
-    What was an observation until the user vouched for it is binned; what is vouched for is not observed beside that.
+    Confirming a memory bins the earlier observation of it. A confirmed memory is not added again as an observation.
     """
     said = [one for one in page.memories if strip_own(one.text).strip()]
     observed, vouched = ({one.key: _id(page, one, trusted=trusted) for one in said} for trusted in (False, True))
@@ -701,7 +704,7 @@ def _add_memories(parts: Parts, page: Handed, off: frozenset[str]) -> Counter[st
         counts["added"] -= counts["vouched"]
     else:
         counts["present"] += sum(id_ in here for id_ in vouched.values())
-    counts["present"] += len(page.memories) - len(said)  # nothing but what we injected ourselves
+    counts["present"] += len(page.memories) - len(said)  # only text that we injected ourselves
     counts["off"] = len(page.memories) - counts.total()
     return counts
 

@@ -1,11 +1,11 @@
-"""The command line. Each command asks the daemon one thing and shows the answer.
+"""The Typer commands. Most of them send one request to the daemon and print the answer.
 
-Only the module of the command that is asked for is loaded, by name: those that open a database by themselves cost
-most of a second, which nobody who searches should wait for. Help and completion, and a word that is no command,
-load them all.
+In: the words after `filrouge`. Out: text or JSON, and an exit code. `run` is the entry point; `COMMANDS` and `GROUPS`
+say which module has which command. Only the module of the given command is imported, by name, because those that open
+a database take most of a second to import. Help, completion and an unknown word import them all.
 
 Exit codes: 0 ok · 1 found a problem · 2 usage · 3 daemon unreachable · 4 not allowed · 5 busy · 6 store damaged ·
-7 cannot write (disk full, read-only) · 130 interrupted. `filrouge hook` always ends with 0.
+7 cannot write (disk full, read-only) · 130 interrupted. `filrouge hook` always exits with 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from filrouge.cli.output import guard, show_error, warn
 from filrouge.core import settings
 from filrouge.core.errors import FilrougeError
 
-#: Every module with the commands that it registers, in the order of the help.
+#: Module to the commands that it registers, in the order of the help.
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "search": ("status", "search", "recall", "facts", "why", "settings", "topics", "timeline", "context"),
     "memories": ("remember", "hook", "review", "history", "undo", "supersede", "pin", "unpin", "bin"),
@@ -40,7 +40,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "daemon": ("logs", "paths"),
     "demo": ("demo", "mcp"),
 }
-#: Words with commands of their own behind them: the module and the name of each.
+#: Command group to its module and the name of its Typer app there.
 GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "daemon": ("daemon", "daemon_app"),
     "model": ("providers", "model_app"),
@@ -53,12 +53,12 @@ GROUPS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def run() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line. Returns the exit code."""
     guard()
     as_json = "--json" in sys.argv
     _say_slips(sys.argv[1:])
     try:
-        # Outside standalone mode Click hands back the code of a `typer.Exit` instead of raising it.
+        # Outside standalone mode, Click returns the code of a `typer.Exit` instead of raising it.
         code = commands(sys.argv[1] if len(sys.argv) > 1 else "")(standalone_mode=False)
         return code if isinstance(code, int) else 0
     except FilrougeError as error:
@@ -73,7 +73,7 @@ def run() -> int:
 
 
 def commands(word: str = "") -> typer.Typer:
-    """The command line with the module that has this command; with all of them where none has it."""
+    """Return the Typer app with the module of this command, or with all modules if no module has it."""
     app = typer.Typer(
         name="filrouge",
         help="The red thread of your agents: what was said once is there when it matters.",
@@ -94,10 +94,10 @@ def commands(word: str = "") -> typer.Typer:
 
 
 def _say_slips(words: Sequence[str]) -> None:
-    """Say which variable and which key of the project file nothing reads; `doctor` says so itself."""
+    """Warn about environment variables and project file keys that Filrouge does not use. `doctor` has its own check."""
     if not words or words[0] == "doctor" or {"-h", "--help"} & set(words):
         return
-    with suppress(OSError):  # the directory is gone
+    with suppress(OSError):  # the working directory was deleted
         for sentence in settings.sentences(os.environ, os.getcwd()):
             warn(sentence)
 
@@ -108,11 +108,11 @@ def _module(name: str) -> ModuleType:
 
 def _one_of_several() -> None:
     """The red thread of your agents: what was said once is there when it matters."""
-    # Where a Typer has one command only, that one would take no word.
+    # A callback is needed: a Typer app with a single command would not expect the command's name.
 
 
 def _usage(error: Exception) -> int:
-    """Click's usage errors carry an exit code and can print themselves; anything else is a bug and is shown whole."""
+    """Print a usage error of Click and return its exit code. Any other error is a bug and is raised again."""
     show = getattr(error, "show", None)
     if show is None:
         raise error

@@ -1,6 +1,7 @@
-"""`filrouge restore`: a memory is live again, or a backup stands in the place of the whole memory.
+"""`filrouge backup` and `filrouge restore`.
 
-The second is done by this process, between two daemons; what a daemon loads is loaded for it alone.
+`restore` makes a binned or superseded memory live again, or replaces the whole memory by a backup. This process
+restores the backup itself while no daemon runs; only then is the database code imported.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from filrouge.maintenance.restore import Restored
 
 
-# `filrouge backup`: make one, or list those that there are.
-
 _LONGEST_SECONDS = 3600.0
 
 
@@ -45,7 +44,7 @@ def backup(
     list_: Annotated[bool, typer.Option("--list", help="Only list the backups that there are.")] = False,
     json: Json = False,
 ) -> None:
-    """Back the memory up while it is in use; what is kept was verified."""
+    """Back up the memory while it is in use. Every backup is verified before it is kept."""
     if list_:
         _list(json)
         return
@@ -95,7 +94,7 @@ def _list(json: bool) -> None:
 
 
 def when(at: str | None) -> str:
-    """A moment as tables show it; empty for none."""
+    """Format a time for tables; empty for None."""
     return f"{from_text(at):%Y-%m-%d %H:%M} UTC" if at else ""
 
 
@@ -112,7 +111,7 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Of a backup: replace the memory without asking.")] = False,
     json: Json = False,
 ) -> None:
-    """Make a memory live again that was binned or superseded; or put a backup in the place of the whole memory."""
+    """Restore a binned or superseded memory, or replace the whole memory by a backup."""
     if is_backup(what):
         restore_backup(what, dry_run=dry_run, yes=yes, json=json)
     elif dry_run or yes:
@@ -122,12 +121,16 @@ def restore(
 
 
 def is_backup(what: str) -> bool:
-    """True for what names a backup and no memory: `latest`, a name, a path. An id has no point and no slash."""
+    """Return True if `what` names a backup: `latest`, a backup's name, or a path. An id has no dot and no slash."""
     return what == "latest" or files.is_name(what) or "/" in what or "." in what
 
 
 def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
-    """Put a backup in the place of the memory."""
+    """Replace the memory by a backup, after asking.
+
+    Raises:
+        BadInput: the daemon is remote, or the user cannot be asked.
+    """
     if client.is_elsewhere(os.environ):
         raise BadInput("A backup is restored on the machine of the daemon.", remedy=f"Unset {client.URL} there.")
     directory = home()
@@ -143,14 +146,14 @@ def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
 
 
 def _verified(directory: str, what: str) -> Restored:
-    from filrouge.maintenance.restore import restore as restored  # the storage and its libraries
+    from filrouge.maintenance.restore import restore as restored  # imported here: loads the storage
 
     return restored(directory, what, SystemClock(), dry_run=True)
 
 
 def _replaced(directory: str, what: str) -> Restored:
-    """Restore between two daemons, if there is one."""
-    from filrouge.maintenance.restore import restore as restored  # the storage and its libraries
+    """Restore a backup while no daemon runs."""
+    from filrouge.maintenance.restore import restore as restored  # imported here: loads the storage
 
     with between_daemons(directory):
         return restored(directory, what, SystemClock())
@@ -176,10 +179,10 @@ def _confirm(path: str) -> None:
 
 @contextmanager
 def between_daemons(directory: str) -> Generator[None]:
-    """Hold the home's lock while no daemon runs; the one that was there comes back afterwards.
+    """Stop the daemon and hold the home's lock during the block. If a daemon ran before, it is started again.
 
     Raises:
-        Busy: the daemon does not leave.
+        Busy: the daemon does not stop.
     """
     was_there = _drained(directory)
     try:
@@ -187,12 +190,16 @@ def between_daemons(directory: str) -> Generator[None]:
             yield
     finally:
         if was_there:
-            with suppress(FilrougeError):  # the next command says what keeps it from starting
+            with suppress(FilrougeError):  # the next command reports why it does not start
                 wake(directory)
 
 
 def _drained(directory: str) -> bool:
-    """Ask the daemon to leave; True if there was one."""
+    """Ask the daemon to drain and stop. Returns False if none runs.
+
+    Raises:
+        Busy: the daemon does not answer.
+    """
     try:
         client.request(directory, "POST", "/daemon/drain", {}, SHORT_SECONDS)
     except DaemonUnavailable:

@@ -1,4 +1,8 @@
-"""`filrouge token`: who may come in over TCP; create, list, revoke, and sign a browser in."""
+"""`filrouge daemon`, `logs`, `paths`, `config` and `token`.
+
+`logs` reads the log file and `paths` computes the paths, so both work without a daemon. `token` manages access to the
+daemon over TCP.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +23,13 @@ from filrouge.daemon import logs as files
 from filrouge.daemon.process import is_held, owner_pid
 from filrouge.daemon.waking import wait_started, wake
 
-# `filrouge config`: the settings that hold, and where each comes from.
-
-# Commands about the daemon: start, stop, status.
-
 daemon_app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
 _STOP_SECONDS = 15.0
 
 
 @daemon_app.command()
 def start(json: Json = False) -> None:
-    """Start the daemon, if it does not run yet."""
+    """Start the daemon if it does not run yet."""
     try:
         ask("GET", "/health", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
@@ -41,7 +41,7 @@ def start(json: Json = False) -> None:
 
 @daemon_app.command()
 def stop(json: Json = False) -> None:
-    """Stop the daemon; what is begun is finished first."""
+    """Stop the daemon. It finishes the work that it has begun."""
     wait_started(home())
     leaving = owner_pid(home())
     try:
@@ -59,7 +59,7 @@ def stop(json: Json = False) -> None:
 
 @daemon_app.command()
 def status(json: Json = False) -> None:
-    """Whether the daemon runs, and where."""
+    """Show whether the daemon runs, and where."""
     try:
         found = ask("GET", "/daemon/status", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
@@ -74,7 +74,7 @@ def status(json: Json = False) -> None:
         raise typer.Exit(3) from None
     places = ", ".join(filter(None, (found["url"], found["socket"])))
     line = f"Running: version {found['version']}, pid {found['pid']}, {places}"
-    writes = found.get("writes", {"works": True})  # an older daemon does not tell
+    writes = found.get("writes", {"works": True})  # an older daemon does not report it
     trouble = "" if writes["works"] else f"Nothing new is stored: {writes['cause']}. {writes['next']}"
     _say(found, "\n".join(filter(None, (line, found["notice"], trouble))), json)
 
@@ -84,9 +84,6 @@ def _say(document: dict[str, object], line: str, json: bool) -> None:
         output.show_json(document)
     else:
         output.say(line)
-
-
-# `filrouge logs`: what the daemon wrote down, read from its file, so that it is there when the daemon is not.
 
 
 def register(app: typer.Typer) -> None:
@@ -100,7 +97,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those that come.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the lines as records.")] = False,
 ) -> None:
-    """Show the newest lines of the log; none of them has a word of what was said."""
+    """Show the newest lines of the log. The log contains no text of conversations."""
     if json and follow:
         raise BadInput("One document has an end: `--json` and `--follow` exclude each other.")
     lines = files.last_lines(home(), number)
@@ -116,11 +113,8 @@ def logs(
                 output.flush()
 
 
-# `filrouge paths`: where everything is.
-
-
 def paths(json: Json = False) -> None:
-    """Show where everything is; nothing is started and nothing made."""
+    """Show the paths of the home, the socket and the files. Nothing is started or created."""
     directory = place.home()
     named = {
         "database": place.DATABASE,
@@ -143,7 +137,7 @@ config_app = typer.Typer(name="config", help="The settings that hold.", no_args_
 
 @config_app.callback()
 def config() -> None:
-    """The settings that hold."""
+    """The settings in force."""
 
 
 @config_app.command()
@@ -151,7 +145,7 @@ def show(
     origin: Annotated[bool, typer.Option("--origin", help="Also where each value comes from.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the settings that hold."""
+    """Show the settings in force."""
     found: dict[str, Any] = ask("GET", "/api/memory/settings")
     if not origin:
         if json:
@@ -176,7 +170,7 @@ def create(
     scope: Annotated[str, typer.Option("--scope", help="How far it reaches: read, write or admin.")] = "read",
     json: Json = False,
 ) -> None:
-    """Make a token and print it, alone: it is shown this once."""
+    """Create a token and print it. It is shown only once."""
     made = ask("POST", "/api/tokens", {"name": name, "scope": _checked(scope)})
     if json:
         output.show_json(made)
@@ -186,7 +180,7 @@ def create(
 
 @token_app.command("list")
 def list_(json: Json = False) -> None:
-    """List tokens and browsers' sessions, the newest first."""
+    """List tokens and browser sessions, the newest first."""
     found: dict[str, Any] = ask("GET", "/api/tokens")
     if json:
         output.show_json(found)
@@ -197,7 +191,7 @@ def list_(json: Json = False) -> None:
 
 @token_app.command()
 def revoke(token_id: Annotated[str, typer.Argument(help="The id, as `list` shows it.")], json: Json = False) -> None:
-    """Let nobody in with that token or session any more."""
+    """Revoke a token or a browser session."""
     gone = ask("DELETE", f"/api/tokens/{quote(token_id, safe='')}")
     if json:
         output.show_json(gone)
@@ -210,7 +204,7 @@ def login(
     scope: Annotated[str, typer.Option("--scope", help="How far the browser may reach.")] = "admin",
     json: Json = False,
 ) -> None:
-    """Print a link that signs a browser in: it works once, for some minutes."""
+    """Print a link that signs a browser in. It works once and expires after a few minutes."""
     made = ask("POST", "/api/tokens/login-links", {"scope": _checked(scope)})
     if json:
         output.show_json(made)

@@ -1,4 +1,11 @@
-"""The command `mcp` as the help shows it; the executable serves it before this is loaded."""
+"""`filrouge demo` and the help entry of `filrouge mcp`.
+
+`demo` sends recorded agent sessions through the real hook executable, one process per event, on a temporary home. Then
+it shows what was learned and replaced, opens new sessions, and prints the exact text that the agent's model would get.
+Nothing is simulated, so a defect in Filrouge shows in the demo.
+
+The executable serves `filrouge mcp` before this module is imported.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +28,6 @@ from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.core.settings import one_of
 from filrouge.daemon.process import is_held
 from filrouge.daemon.waking import wake
-
-# `filrouge demo`: the whole path in front of your eyes, on a throw-away home.
-#
-# Recorded agent sessions go through the real hook executable, one process per event, as an agent would call it. Then
-# it shows what was learned and what was replaced, opens new sessions, and prints the exact text that the agent's
-# model would be given. Nothing is faked: break the product and the demo shows it.
 
 _UNDERSTAND_SECONDS = 60.0
 
@@ -86,7 +87,10 @@ def _learned() -> None:
 
 
 def _question(question: dict[str, Any], language: str, opened: set[str]) -> float:
-    """Open a session and ask; what the start gives is printed once for each project."""
+    """Open a session and send a prompt. Returns the seconds that the prompt's hook took.
+
+    The context of the session start is printed only for the first session of each project.
+    """
     host, project = question["host"], os.path.basename(question["cwd"])
     output.heading(f"New session ({host}, {project}): {question['title'][language]}")
     session = f"demo-{os.urandom(8).hex()}"
@@ -142,7 +146,7 @@ def _figures(captures: list[float], prompts: list[float], waited: float) -> None
 
 
 def _hook(host: str, payload: dict[str, Any]) -> tuple[str, float]:
-    """Run the executable as the agent would; its output and its seconds."""
+    """Run the hook executable as an agent does. Returns its output and its run time in seconds."""
     began = time.perf_counter()
     done = subprocess.run(  # noqa: S603 (our own executable)
         [_executable(), "hook", "--host", host], input=json.dumps(payload).encode(), capture_output=True, check=True
@@ -164,7 +168,11 @@ def _stop() -> None:
 
 
 def _shipped() -> str:
-    """The sessions that came with the package, or with the checkout."""
+    """Return the directory of the demo sessions in the package or in the checkout.
+
+    Raises:
+        BadInput: neither has them.
+    """
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     for place in (os.path.join(package, "examples"), os.path.join(package, "..", "..", "examples", "sessions")):
         if os.path.exists(os.path.join(place, "demo.json")):
@@ -191,5 +199,5 @@ def _lines(path: str) -> list[dict[str, Any]]:
 def mcp(
     verbose: Annotated[bool, typer.Option("--verbose", help="Say on stderr what goes wrong.")] = False,
 ) -> None:
-    """Serve an agent's MCP client on stdin and stdout: what `claude mcp add filrouge -- filrouge mcp` runs."""
+    """Serve an agent's MCP client on stdin and stdout. Register it with `claude mcp add filrouge -- filrouge mcp`."""
     main(["--verbose"] if verbose else sys.argv[2:])

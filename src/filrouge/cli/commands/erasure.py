@@ -1,4 +1,4 @@
-"""The command for forgetting: show everything that goes, ask, do it, and show the receipt."""
+"""`filrouge forget`: show what would be deleted, ask, delete it, and show the receipt."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from filrouge.cli.client import ask
 from filrouge.cli.options import Json
 from filrouge.core.errors import BadInput, NotFound
 
-#: Backups are copied and every file is read: a large home takes its time.
+#: Long, because backups are copied and every file of the home is searched.
 _SECONDS: Final = 600.0
-#: Ids begin with the time, so their first digit is a nought for some thousand years; letters that look alike are none.
+#: An id starts with the time, so its first digit will be 0 for some thousand years. Its alphabet has no i, l, o, u.
 _ID: Final = re.compile(r"0[0-9a-hjkmnp-tv-z]{5,25}")
 _SHOWN: Final = 40
 
@@ -38,7 +38,10 @@ def forget(
     receipts: Annotated[bool, typer.Option("--receipts", help="List the receipts.")] = False,
     json: Json = False,
 ) -> None:
-    """Forget for good: rows, indexes, files, backups of this home. No way back; a receipt without words stays."""
+    """Delete for good from the database, the indexes, files and backups of this home. A receipt without text is kept.
+
+    This cannot be undone.
+    """
     if receipts or receipt is not None:
         _show_receipts(receipt, json)
         return
@@ -72,7 +75,7 @@ def _forget(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
 
 
 def _preview(what: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """What looks like an id is one, if anything has it."""
+    """Ask the daemon for a preview. An argument that looks like an id is tried as an id first, then as a text."""
     ways = [{"id": what}, {"text": what}] if _ID.fullmatch(what.strip().lower()) else [{"text": what}]
     for way in ways[:-1]:
         try:

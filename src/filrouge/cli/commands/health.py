@@ -1,4 +1,10 @@
-"""`filrouge concepts`: what sessions were about, and in how many of them."""
+"""`filrouge doctor`, `health`, `stats` and `concepts`: diagnosis and figures.
+
+`doctor` needs no daemon and works on a damaged home. Its checks are in `cli/doctor`, one module per subject. They run
+in parallel under a common time limit of a few seconds, so that a daemon or provider that hangs delays nobody.
+
+`health` shows how well Filrouge works and exits with 1 if something needs attention, with the next command to run.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +24,6 @@ if TYPE_CHECKING:
     from filrouge.cli.doctor.report import Mended
     from filrouge.cli.doctor.scene import Finding
 
-
-# `filrouge doctor`: what is wrong, why, and what to do. It needs no daemon, and works on a damaged home.
-#
-# The checks stand in `cli/doctor`, a module for each subject. All of them run at once and have a few seconds
-# together, so that a daemon or a provider that hangs keeps nobody waiting.
 
 _MARKS: Final = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
@@ -46,7 +47,7 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check the machine, the home, the database, the daemon, the models and the agents."""
-    # The checks load what they look at; no other command needs it.
+    # Imported here because the checks load the code that they check, which no other command needs.
     from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine, mend, write_bundle
     from filrouge.cli.doctor.scene import scene_of
 
@@ -76,7 +77,7 @@ def _say(findings: list[Finding], mended: list[Mended]) -> None:
         output.say(f"Before: {_line(one.before)}")
         for deed in one.did:
             output.say(f"  {deed}")
-    for finding in sorted(findings, key=lambda one: tuple(_MARKS).index(one.state)):  # what is to be done comes last
+    for finding in sorted(findings, key=lambda one: tuple(_MARKS).index(one.state)):  # failures come last
         output.say(_line(finding))
     counts = {state: sum(one.state == state for one in findings) for state in _MARKS}
     output.say(", ".join(f"{number} {state}" for state, number in counts.items() if number))
@@ -87,14 +88,12 @@ def _line(finding: Finding) -> str:
     return f"{_MARKS[finding.state]} {finding.check}: {finding.cause}{remedy}"
 
 
-# `filrouge health`: how well the whole works, in figures; 1 where something is to be done, with the next command.
-
-#: Bytes from which on a part of the home is named.
+#: A part of the home is listed if it has at least this many bytes.
 _WORTH_SHOWING = 1_000_000
 
 
 def health(json: Json = False) -> None:
-    """Show how well it works: threads, bridges, vectors, models, queue, daemon."""
+    """Show how well Filrouge works: threads, bridges, vectors, models, queue, daemon."""
     try:
         found = ask("GET", "/daemon/health", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
@@ -111,13 +110,13 @@ def health(json: Json = False) -> None:
 
 
 def threads_line(counts: dict[str, int]) -> str:
-    """`158 (100 active, 58 suspended)`, and how many are archived."""
+    """Return a line such as `158 (100 active, 58 suspended), 3 archived`."""
     line = f"{counts['active'] + counts['suspended']} ({counts['active']} active, {counts['suspended']} suspended)"
     return f"{line}, {counts['archived']} archived" if counts["archived"] else line
 
 
 def _stopped() -> dict[str, Any]:
-    """What can be told while no daemon runs."""
+    """Return the report for the case that no daemon runs."""
     lost = losses.read(home())
     warnings = [{"what": "Daemon", "cause": "it does not run", "next": "filrouge daemon start"}]
     if lost.events:
@@ -146,7 +145,11 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 
 def _storage(found: dict[str, Any]) -> str:
-    """`812 MB of 5000 (database 640, words 90, backups 82); retention took 120 tool outputs on 2026-05-01`."""
+    """Return the size of the home and the last retention run in one line.
+
+    Example: `812 MB of 5000 (database 640, words 90, backups 82); retention took 120 tool outputs, 9 filtered
+    messages on 2026-05-01`.
+    """
     parts = sorted(found["parts"].items(), key=lambda one: -one[1])
     shown = ", ".join(f"{name} {size / 1e6:,.0f}" for name, size in parts if size >= _WORTH_SHOWING)
     cap = f" of {found['cap'] / 1e6:,.0f}" if found["cap"] else ""
@@ -163,8 +166,6 @@ def _percent(rate: float | None) -> str:
     return "-" if rate is None else f"{100 * rate:.1f}%"
 
 
-# `filrouge stats`: what the memory holds and what it costs.
-
 _DAYS = 30
 
 
@@ -173,7 +174,7 @@ def stats(
     usage: Annotated[bool, typer.Option("--usage", help="With --json: the figures of /api/memory/usage.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
-    """Show what the memory holds, and what recall and models cost."""
+    """Show the contents of the memory, and what recall and models cost."""
     if json and not usage:
         output.show_json(ask("GET", "/api/memory/stats", timeout=SHORT_SECONDS))
         return
@@ -235,7 +236,7 @@ def concepts(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 50,
     json: Json = False,
 ) -> None:
-    """List what sessions were about, the most spoken of first."""
+    """List the concepts of sessions, the most frequent first."""
     asked: dict[str, Any] = {"limit": limit} | ({"project": here(project)} if project else {})
     found = ask("GET", "/api/memory/concepts", query=asked)
     if json:

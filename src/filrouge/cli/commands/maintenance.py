@@ -1,6 +1,9 @@
-"""What `init` says of the memory that a home has, and how it is put away: asked at a terminal, by a word.
+"""`filrouge garden`, `repair` and `audit`, and the part of `init --reset` that puts a memory away.
 
-Reading the database loads what a daemon loads, so `init` loads this module when there is one to speak of.
+`repair` and the reset open the database themselves, while no daemon runs (`between_daemons`). `repair` does so in a
+worker process, so that a crash of native code is reported instead of ending the command.
+
+Importing this module loads the database code, so `init` imports it only if the home already has a memory.
 """
 
 from __future__ import annotations
@@ -31,12 +34,10 @@ from filrouge.maintenance import restore
 from filrouge.maintenance.backup_files import GO
 from filrouge.maintenance.restore import Held
 
-# `filrouge audit`: is the journal as it was written?
-
-# `filrouge garden`: consolidate what was said and learned, with the plan first.
+# `filrouge garden`
 
 _LOOK_SECONDS = 0.1
-#: Comparing a thousand memories takes a moment.
+#: Planning compares the memories with each other, so it may take long.
 _PLAN_SECONDS = 60.0
 
 
@@ -53,7 +54,7 @@ def garden(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, or let it run.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
-    """Consolidate the memory: read sessions, merge what is said twice, put contradictions up for review."""
+    """Consolidate the memory: read sessions, merge duplicates, submit contradictions for review."""
     if list_:
         _list(json=json)
         return
@@ -65,7 +66,7 @@ def garden(
         return
     if dry_run or not yes:
         planned = _begin(dry_run=True)
-        if json:  # a program is asked nothing: without --yes it gets the plan
+        if json:  # a program cannot be asked: without --yes it gets the plan
             output.show_json(planned)
             return
         output.say_lines(planned["plan"]["text"])
@@ -91,13 +92,13 @@ def _begin(*, dry_run: bool) -> dict[str, Any]:
 
 
 def _running() -> str | None:
-    """The run that is at work."""
+    """Return the id of the current run, if any."""
     newest = ask("GET", "/api/memory/gardens", query={"limit": 1})
     return newest[0]["id"] if newest and newest[0]["state"] == "running" else None
 
 
 def _watch(garden_id: str) -> None:
-    """Follow a run to its end, behind a bar where a person reads."""
+    """Follow a run to its end, with a progress bar at a terminal."""
     lines: list[str] = []
     try:
         if output.is_watched():
@@ -124,10 +125,10 @@ def _behind_a_bar(garden_id: str, note: Callable[[str], None]) -> None:
 
 
 def _until_over(garden_id: str, show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Show every message of a run, each once, until it is over; the run as it is then.
+    """Pass every new message of a run to `show` until the run is completed. Returns the completed run.
 
     Raises:
-        FilrougeError: it failed.
+        FilrougeError: the run failed.
     """
     after = 0
     while True:
@@ -169,12 +170,12 @@ def _list(*, json: bool) -> None:
     )
 
 
-# `filrouge repair`: what is still there of a damaged memory becomes a sound one, after it is said what is lost.
+# `filrouge repair`
 
 _COUNTS: Final = ("saved", "unreadable", "refused", "orphaned", "remade")
 _PROGRESS: Final = "Reading on a copy what is wrong and what can be saved; agents go on, and hooks write to the spool."
 _NOT_NEEDED: Final = "Nothing is wrong."
-#: The module that repairs, in a process of its own: a crash of native code is told and not suffered.
+#: The module that repairs, run as a separate process.
 _WORKER: Final = "filrouge.maintenance.repair"
 
 Show = Callable[[dict[str, Any]], None]
@@ -188,7 +189,7 @@ def repair(
     yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says without asking.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a sound memory of what is left of a damaged one, after showing what is lost; the damaged files are kept."""
+    """Rebuild a damaged memory from what can be read, after showing what is lost. The damaged files are kept."""
     if client.is_elsewhere(os.environ):
         raise BadInput("A memory is repaired on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
     named = (("--dry-run", dry_run), ("--vectors", vectors), ("--all", all_anew), ("--undo", undo))
@@ -212,7 +213,7 @@ def repair(
 
 
 def _leave(show: Show, *, undo: bool, yes: bool, json: bool) -> Callable[[dict[str, Any]], bool]:
-    """What shows the plan and asks, if it is to be asked."""
+    """Return a function that shows the plan and returns True if the user, or `yes`, agrees to it."""
 
     def given(plan: dict[str, Any]) -> bool:
         if not yes and (json or not sys.stdin.isatty()):
@@ -228,13 +229,13 @@ def _leave(show: Show, *, undo: bool, yes: bool, json: bool) -> Callable[[dict[s
 def _carried_out(
     directory: str, ways: list[str], leave: Callable[[dict[str, Any]], bool]
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Plan, and do it if leave is given, between two daemons: nothing changes between the plan and the deed.
+    """Plan the repair, and carry it out if `leave` returns True. No daemon runs meanwhile, so the plan stays valid.
 
     Returns:
-        The plan, and what was done; None where nothing was.
+        The plan, and the result; None if nothing was done.
 
     Raises:
-        Corrupt: the process that does it died, or nothing could be saved.
+        Corrupt: the worker died, or nothing could be saved.
     """
     with between_daemons(directory), _worker(directory, ways) as worker:
         first = _said(worker)
@@ -248,21 +249,26 @@ def _carried_out(
 
 @contextmanager
 def _worker(directory: str, ways: list[str]) -> Generator[subprocess.Popen[str]]:
-    """The process that does it; without an answer to its plan it changes nothing and ends."""
+    """Start the repair worker. If its plan gets no answer, it ends without changes."""
     moment = to_text(SystemClock().now())
     command = [sys.executable, "-P", "-m", _WORKER, directory, moment, "--ask", *ways]
-    with subprocess.Popen(  # noqa: S603 (it is ourselves)
+    with subprocess.Popen(  # noqa: S603 (our own module)
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as worker:
         yield worker
 
 
 def _said(worker: subprocess.Popen[str], answer: str = "") -> dict[str, Any]:
-    """The next line of the worker, after it was answered."""
+    """Send the answer, if any, to the worker, and return the next JSON line that it prints.
+
+    Raises:
+        Corrupt: the worker ended without a line.
+        FilrougeError: the error that the worker reported.
+    """
     if worker.stdin is None or worker.stdout is None:
         raise Corrupt("The repair cannot be spoken to; nothing was changed.")
     if answer:
-        with suppress(BrokenPipeError):  # it died; that it says nothing is told below
+        with suppress(BrokenPipeError):  # the worker died; the missing line is reported below
             worker.stdin.write(f"{answer}\n")
             worker.stdin.flush()
     try:
@@ -308,7 +314,7 @@ def _outcome(done: dict[str, Any] | None, *, undo: bool) -> str:
 
 
 audit_app = typer.Typer(help="The journal of every decision.", no_args_is_help=True)
-#: Every entry is read and hashed.
+#: Long, because every entry is read and hashed.
 _SECONDS = 120.0
 
 
@@ -321,7 +327,7 @@ def group() -> None:
 def verify(
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
-    """Walk the journal's chain: nothing was edited, removed or reordered. Exit code 6 where something was."""
+    """Verify the journal's hash chain. Exits with 6 if an entry was edited, removed or reordered."""
     found = ask("GET", "/api/audit/verify", timeout=_SECONDS)
     if json:
         output.show_json(found)
@@ -341,7 +347,7 @@ _RESET_LOOK_SECONDS: Final = 0.1
 
 
 def in_words(held: Held, directory: str) -> str:
-    """How much a home remembers, and since when."""
+    """Return a phrase with the size of a memory: memories, turns, start date, bytes, directory."""
     size = f"{held.bytes / 1e6:,.1f} MB in {directory}"
     if held.memories is None or held.turns is None:
         return size
@@ -350,7 +356,7 @@ def in_words(held: Held, directory: str) -> str:
 
 
 def plan(held: Held, directory: str) -> list[str]:
-    """What putting it away would do."""
+    """Return lines that describe what putting the memory away would do."""
     return [
         f"puts away the memory of this home: {in_words(held, directory)}",
         "    A verified backup is made first; it stays until you delete it, and `filrouge restore` brings it back.",
@@ -361,16 +367,16 @@ def plan(held: Held, directory: str) -> list[str]:
 
 
 def is_typed() -> bool:
-    """Whether the word was typed that means it."""
+    """Ask the user to type the confirmation word. Returns True if it was typed."""
     said = output.prompt(f"Type {_WORD} to put this memory away", default="", show_default=False)
     return said.strip() == _WORD
 
 
 def put_away(directory: str) -> str:
-    """Put the memory away, between two daemons if there is one; the backup that holds it.
+    """Put the memory away while no daemon runs. Returns the name of the backup that holds it.
 
     Raises:
-        Busy: the spool is not taken in, or the daemon does not leave; nothing was changed.
+        Busy: the spool is not emptied, or the daemon does not stop; nothing was changed.
         Corrupt: the memory is damaged; nothing was changed.
         CannotWrite: there is no room for the backup; nothing was changed.
     """
@@ -380,7 +386,11 @@ def put_away(directory: str) -> str:
 
 
 def _take_in_spool(directory: str) -> None:
-    """Let a daemon take in what hooks left: it was said before the memory was put away, and belongs to it."""
+    """Wait until a daemon has read the spool. Its events are older than the reset and belong to the old memory.
+
+    Raises:
+        Busy: events still wait after 30 seconds.
+    """
     deadline = time.monotonic() + _DRAIN_SECONDS
     while inbox.waiting(inside(directory, SPOOL)):
         if time.monotonic() > deadline:
@@ -388,7 +398,7 @@ def _take_in_spool(directory: str) -> None:
                 f"Events still wait in {os.path.join(directory, SPOOL)}; nothing was changed.",
                 remedy="See `filrouge status`, and try again when none is waiting.",
             )
-        ask("GET", "/daemon/status")  # starts it, if there is none
+        ask("GET", "/daemon/status")  # starts the daemon if none runs
         time.sleep(_RESET_LOOK_SECONDS)
 
 

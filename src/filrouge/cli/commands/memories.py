@@ -1,4 +1,8 @@
-"""`filrouge rules`: the standing instructions; list, add, edit, disable, enable, remove."""
+"""Commands that change memories: remember, review, undo, supersede, pin, bin, rules.
+
+`history` and `unpin` are here as well. Rules are standing instructions for agents. The command `hook` is here only for
+the help: the executable serves `filrouge hook` before this module is imported.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,6 @@ from filrouge.cli.options import Json, Project
 from filrouge.core.errors import BadInput
 from filrouge.core.settings import one_of
 
-# Commands that tell: remember, and the hook's entry in the help (served before this module is loaded).
-
 _DONE = {
     "noop": "Known already",
     "delete": "No longer held as true",
@@ -56,7 +58,7 @@ def remember(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
-    """Remember a statement; a newer one about the same thing replaces the older."""
+    """Remember a statement. A newer statement about the same thing replaces the older one."""
     if scope is not None:
         one_of("--scope", scope, ("user", "project"))
     body = {"text": text, "scope": scope, "project": here(project), "channel": "cli", "branch": branch_here(project)}
@@ -69,7 +71,7 @@ def remember(
 
 
 def _tell(action: Mapping[str, Any]) -> None:
-    """What became of a statement: as what it is kept, where it holds, and what it replaced."""
+    """Print the outcome for a statement: its kind, its scope, and the memory that it replaced."""
     if action["action"] in ("add", "update"):
         memory = _memory(action["id"])
         output.say(f"Remembered as {_kind(memory)} {_where(memory)} ({memory['id']}): {memory['text']}")
@@ -101,11 +103,13 @@ def _where(memory: Mapping[str, Any]) -> str:
 
 
 def hook(host: Annotated[str, typer.Option(help="The agent's name; recognised by shape if absent.")] = "") -> None:
-    """Stand in the help; `filrouge hook` itself is served by the fast path."""
+    """Provide the help entry. `filrouge hook` itself is served by the fast path.
+
+    Raises:
+        BadInput: always; only an agent calls `filrouge hook`.
+    """
     raise BadInput(f"`filrouge hook --host {host or 'NAME'}` is called by an agent.")
 
-
-# Commands for changing one's mind: review, pin, unpin, bin, supersede, undo, history.
 
 Id = Annotated[str, typer.Argument(help="A memory's id, or its beginning.")]
 
@@ -120,7 +124,7 @@ def review(
     settled: Annotated[bool, typer.Option("--all", help="List also what is settled.")] = False,
     json: Json = False,
 ) -> None:
-    """List what waits for you: contradictions, and statements without proof; show one, or settle it."""
+    """List, show or settle what waits for review: contradictions, and statements without evidence."""
     ways = [way for way, said in (("accept", accept), ("dismiss", dismiss)) if said] + ([keep] if keep else [])
     if len(ways) > 1 or (ways and memory_id is None):
         raise BadInput("To settle what waits, name its id and one of --keep, --accept, --dismiss.")
@@ -138,7 +142,7 @@ def review(
 
 
 def history(memory_id: Id, json: Json = False) -> None:
-    """Show every version of a memory and every decision about it, with the number that `undo` takes."""
+    """Show every version of a memory and every decision about it. `undo` takes the number of a decision."""
     found = ask("GET", f"{_path(memory_id)}/history")
     if json:
         output.show_json(found)
@@ -159,7 +163,7 @@ def undo(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would change.")] = False,
     json: Json = False,
 ) -> None:
-    """Take a decision back, with what was decided on top of it. An undo can be undone."""
+    """Undo a decision and the later decisions that depend on it. An undo can be undone."""
     target = {"entry": int(what)} if what.isdecimal() and len(what) < _DIGITS else {"memory_id": what}
     found = ask("POST", "/api/memory/undo", {**target, "dry_run": dry_run})
     if json:
@@ -175,7 +179,7 @@ def supersede(
     text: Annotated[str, typer.Argument(help="What it says from now on.")],
     json: Json = False,
 ) -> None:
-    """Replace what a memory says; what it said stays in its history."""
+    """Replace the text of a memory. The old text stays in its history."""
     found = ask("POST", "/memory/supersede", {"old_id": memory_id, "new_text": text, "source": "cli"})
     if json:
         output.show_json(found)
@@ -184,26 +188,26 @@ def supersede(
 
 
 def pin(memory_id: Id, json: Json = False) -> None:
-    """Let nobody but you change a memory."""
+    """Pin a memory, so that only you can change it."""
     change("PATCH", memory_id, "", {"pinned": True}, "Pinned", json)
 
 
 def unpin(memory_id: Id, json: Json = False) -> None:
-    """Let a pinned memory be changed again."""
+    """Unpin a memory, so that it can change again."""
     change("PATCH", memory_id, "", {"pinned": False}, "No longer pinned", json)
 
 
 def bin_(memory_id: Id, json: Json = False) -> None:
-    """Put a memory into the bin; it stays restorable."""
+    """Move a memory to the bin. `filrouge restore` brings it back."""
     change("POST", memory_id, "/bin", {}, "In the bin", json)
 
 
-#: An id has 26 characters, and the journal fewer entries than this has digits.
+#: A number with fewer digits is a journal entry. An id has 26 characters, so the two cannot be confused.
 _DIGITS = 19
 
 
 def change(method: str, memory_id: str, verb: str, body: Mapping[str, object], done: str, json: bool) -> None:
-    """Ask for a change of a memory, and say that it is done."""
+    """Send a change of a memory to the daemon, and print the result."""
     found = ask(method, f"{_path(memory_id)}{verb}", body)
     if json:
         output.show_json(found)
@@ -239,7 +243,7 @@ def _show(one: Mapping[str, Any]) -> None:
 
 
 def _settled(found: Mapping[str, Any]) -> None:
-    """What is held as true from now on, and what no longer."""
+    """Print which statements are kept and which are not."""
     new, old = found["text"], found["against"]["text"] if found["against"] else ""
     told = {
         "old": (f"Kept the old: {old}", f"Put the new into the bin: {new}"),
@@ -267,7 +271,7 @@ def _why(entry: Mapping[str, Any]) -> str:
 
 rules_app = typer.Typer(help="The standing instructions of you and your projects.", invoke_without_command=True)
 RuleId = Annotated[str, typer.Argument(help="A rule's id, or its beginning.")]
-#: Only so many rules of a scope are said to agents.
+#: Agents get at most this many rules of each scope.
 _MOST = 20
 _NO_RULES = "There are no rules of this project or of you yet. Other projects: filrouge rules --all"
 
@@ -288,7 +292,7 @@ def rules(
     branch: Branch = None,
     json: Json = False,
 ) -> None:
-    """List the rules of this project and of you, newest first, with where each comes from and whether it stands."""
+    """List the rules of this project and of you, newest first, with the origin and state of each."""
     if context.invoked_subcommand is None:
         given = filters_of(agent, channel, None, since, until, as_of, trust, thread=thread, branch=branch)
         _list_rules(everything, project, given, json)
@@ -301,7 +305,7 @@ def add(
     project: Project = None,
     json: Json = False,
 ) -> None:
-    """Add a rule; it holds in this project unless you say otherwise."""
+    """Add a rule. It applies to this project, or with --user to every project."""
     scope = "user" if everywhere else "project"
     found = ask("POST", "/api/memory/rules", {"text": text, "scope": scope, "project": here(project)})
     _told(found, "Added", json)
@@ -313,25 +317,25 @@ def add(
 def edit(
     rule_id: RuleId, text: Annotated[str, typer.Argument(help="What it says from now on.")], json: Json = False
 ) -> None:
-    """Say a rule otherwise; the new one takes its place."""
+    """Change the text of a rule. A new version replaces the old one."""
     _told(ask("PATCH", _rule_path(rule_id), {"text": text}), "Now", json)
 
 
 @rules_app.command()
 def disable(rule_id: RuleId, json: Json = False) -> None:
-    """Keep a rule and say it to no agent."""
+    """Disable a rule: it is kept, but agents do not get it."""
     _told(ask("PATCH", _rule_path(rule_id), {"enabled": False}), "Disabled", json)
 
 
 @rules_app.command()
 def enable(rule_id: RuleId, json: Json = False) -> None:
-    """Say a disabled rule to agents again."""
+    """Enable a disabled rule, so that agents get it again."""
     _told(ask("PATCH", _rule_path(rule_id), {"enabled": True}), "Enabled", json)
 
 
 @rules_app.command()
 def remove(rule_id: RuleId, json: Json = False) -> None:
-    """Put a rule into the bin; `filrouge restore` brings it back."""
+    """Move a rule to the bin. `filrouge restore` brings it back."""
     found = ask("DELETE", _rule_path(rule_id))
     if json:
         output.show_json(found)
@@ -366,7 +370,7 @@ def _told(rule: Mapping[str, Any], done: str, json: bool) -> None:
 
 
 def _notice(found: list[Mapping[str, Any]]) -> None:
-    """What to do where rules wait because their scope has too many."""
+    """Print a notice if rules wait because their scope has too many."""
     number = sum(one["standing"] == "waiting" for one in found)
     if number:
         told = "1 rule waits" if number == 1 else f"{number} rules wait"

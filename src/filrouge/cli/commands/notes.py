@@ -1,4 +1,4 @@
-"""`filrouge notes`: how the vault stands, and what it takes to read one through Obsidian's plugin."""
+"""`filrouge notes`: the state of the notes vault, and the setup of Obsidian's plugin as its source."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def notes(
     yes: Annotated[bool, typer.Option("--yes", help="Trust that certificate without asking.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the vault: what is indexed, what is brought into prompts, what could not be read."""
+    """Show the notes vault: what is indexed, what is added to prompts, what could not be read."""
     if trust is not None:
         _trust(trust, yes=yes)
     if key:
@@ -46,8 +46,12 @@ def notes(
 
 
 def _trust(address: str, *, yes: bool) -> None:
-    """Nobody vouches for the plugin's certificate, so a person compares it once."""
-    from filrouge.notes import vault  # it brings numpy
+    """Fetch and store the plugin's certificate. No authority signs it, so the user compares its fingerprint once.
+
+    Raises:
+        BadInput: the user cannot be asked, and `yes` is not given.
+    """
+    from filrouge.notes import vault  # imports numpy
 
     pem = vault.fetched(address)
     output.say(f"SHA-256 {vault.fingerprint(pem)}")
@@ -60,7 +64,7 @@ def _trust(address: str, *, yes: bool) -> None:
 
 
 def _enter_key() -> None:
-    from filrouge.notes import vault  # it brings numpy
+    from filrouge.notes import vault  # imports numpy
 
     said = output.prompt_secret("Key of the plugin") if sys.stdin.isatty() else sys.stdin.readline()
     if not said.strip() or not said.strip().isascii():

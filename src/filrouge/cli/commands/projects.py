@@ -1,4 +1,4 @@
-"""`filrouge project`: what is known of each project; know one by another name, or put two that are one together."""
+"""`filrouge project`: list projects, add a name, merge two projects, let a folder join one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from filrouge.projects.folder_names import UNDER
 project_app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
 _PATH: Final = "/api/memory/projects"
 _KINDS: Final = ("name", "origin", "root", "clone", "path")
-#: Rows of a large project move in one transaction.
+#: Long, because all rows of a project move in one transaction.
 _SECONDS: Final = 600.0
 
 
 @project_app.command("list")
 def list_(json: Json = False) -> None:
-    """List the projects, the one spoken in last first, with every name that leads to each."""
+    """List the projects with all their names, the most recently active first."""
     found: list[Mapping[str, Any]] = ask("GET", _PATH)
     if json:
         output.show_json(found)
@@ -49,7 +49,7 @@ def alias(
     ],
     json: Json = False,
 ) -> None:
-    """Know a project by another name: what is said under it from then on belongs to the project."""
+    """Give a project another name. Events with this name belong to the project from then on."""
     told = ask("POST", f"{_PATH}/aliases", {"project": here(name), "names": _names_of(other)})
     if json:
         output.show_json(told)
@@ -65,7 +65,7 @@ def merge(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     json: Json = False,
 ) -> None:
-    """Put all of one project into another: memories, turns, threads and names. It cannot be undone."""
+    """Merge one project into another: memories, turns, threads and names. This cannot be undone."""
     asked = {"source": here(source), "into": here(into)}
     shown = ask("POST", f"{_PATH}/merge", asked | {"dry_run": True}, timeout=_SECONDS)
     if not json:
@@ -77,7 +77,7 @@ def merge(
     if not consent("Put the two together?", yes=yes, json=json):
         output.say("Nothing was changed.")
         return
-    # By their ids: what was shown is what is done, whatever the names stand for by now.
+    # Send the ids, so that what was shown is what is merged, even if a name now refers to another project.
     done = ask("POST", f"{_PATH}/merge", {"source": shown["source"], "into": shown["into"]}, timeout=_SECONDS)
     if json:
         output.show_json(done)
@@ -92,7 +92,7 @@ def join(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     json: Json = False,
 ) -> None:
-    """Let a folder be the project that its `.filrouge.toml` names, where other folders have that project already."""
+    """Let a folder join the project that its `.filrouge.toml` names and that other folders already use."""
     if not os.path.isdir(folder):
         raise BadInput(f"There is no folder {folder!r}.", remedy="Give the path of a folder.")
     names = here(folder)
@@ -114,7 +114,7 @@ def join(
 
 
 def _names_of(other: str) -> list[str]:
-    """The names that a person may mean by one word: as they are sent by hooks."""
+    """Return the project names for what the user typed, in the form in which hooks send them."""
     if os.path.isdir(other):
         return [name for name in here(other) if not name.startswith(UNDER)]
     if other.partition(":")[0] in _KINDS and not other.partition(":")[2].startswith("//"):

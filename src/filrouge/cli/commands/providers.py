@@ -1,4 +1,8 @@
-"""`filrouge reindex`: bring the memory to another embedding model while everything goes on."""
+"""`filrouge model`, `extract` and `reindex`: the embedding models and the language model.
+
+`model fetch` is the only place that downloads a model. It shows what would be downloaded from where, and asks. `--yes`
+answers for scripts; without a terminal and without `--yes` nothing is downloaded.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,6 @@ from filrouge.cli.output import bars as progress_bars
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, EmbedderUnavailable
 
-# `filrouge model`: fetch, status, build. The only place from which a model comes over the network.
-#
-# `fetch` shows exactly what would come from where, and asks. `--yes` is the answer for scripts; without a terminal
-# and without `--yes` nothing is fetched.
-
 model_app = typer.Typer(help="The embedding models on this machine.", no_args_is_help=True)
 
 
@@ -41,8 +40,8 @@ model_app = typer.Typer(help="The embedding models on this machine.", no_args_is
 def fetch(
     yes: Annotated[bool, typer.Option("--yes", help="Yes to this download; nothing is asked.")] = False,
 ) -> None:
-    """Fetch multilingual-e5-small as ONNX, for `embedding_model = e5-fetched`, after showing what it is."""
-    from filrouge.providers.e5_network import state_of  # numpy
+    """Download multilingual-e5-small as ONNX for `embedding_model = e5-fetched`, after showing the files."""
+    from filrouge.providers.e5_network import state_of  # imports numpy
     from filrouge.providers.published_e5 import fetched_path, published
 
     model = published(os.environ)
@@ -71,7 +70,7 @@ def fetch(
 
 @model_app.command()
 def status(json: Json = False) -> None:
-    """Which models are on this machine, and whether they are whole."""
+    """List the models on this machine, and whether their files are complete."""
     found = _models()
     if json:
         output.show_json({"models": found})
@@ -81,8 +80,8 @@ def status(json: Json = False) -> None:
 
 @model_app.command()
 def build() -> None:
-    """Build the model of `e5-onnx` from the weights that are installed; nothing is fetched."""
-    from filrouge.providers import e5_network as building  # numpy
+    """Build the model of `e5-onnx` from the installed weights. Nothing is downloaded."""
+    from filrouge.providers import e5_network as building  # imports numpy
 
     path = building.model_path()
     building.build(path, lambda step, share: output.say(f"{step} ({round(100 * share)} %)"))
@@ -90,7 +89,11 @@ def build() -> None:
 
 
 def _bring() -> Any:
-    """What fetches; it needs an extra."""
+    """Return the download function.
+
+    Raises:
+        EmbedderUnavailable: the extra `remote`, which it needs, is not installed.
+    """
     try:
         return importlib.import_module("filrouge.providers.fetching").fetch
     except ImportError as error:
@@ -101,7 +104,7 @@ def _bring() -> Any:
 
 
 def _models() -> list[dict[str, Any]]:
-    from filrouge.providers.e5_network import model_path, state_of  # numpy
+    from filrouge.providers.e5_network import model_path, state_of  # imports numpy
     from filrouge.providers.published_e5 import fetched_path, published
 
     paths = {"e5-onnx": model_path(), "e5-fetched": fetched_path(published({}))}
@@ -122,7 +125,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-# `filrouge extract`: understand a text at once; or who understands what is captured, and what it has cost.
+# `filrouge extract`
 
 _LONGEST_SECONDS = 120.0
 
@@ -140,7 +143,7 @@ def extract(
     dead: Annotated[bool, typer.Option("--dead", help="Show the answers of models that could not be read.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
-    """Understand a text now and say what was learned; without one: who understands, what it cost, and what waits."""
+    """Extract memories from a text now; without a text, show the model, its cost and the waiting conversations."""
     if text is not None or source is not None:
         if dead:
             raise BadInput("--dead shows what could not be read; it goes with no text.")
@@ -212,7 +215,7 @@ def reindex(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, or let it run.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
-    """Give every text its vectors in the wanted model's space; recall goes on in the old one until it is complete."""
+    """Embed every text again with the wanted model. Recall uses the old vectors until all are done."""
     found = ask("POST", "/embedding/reindex", {"model": model})
     begun = found["building"] is not None
     if begun and wait:
@@ -233,7 +236,7 @@ def reindex(
 
 
 def _until_done(show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Look until no space is in building; the last answer.
+    """Poll until no embedding space is being built. Returns the last answer.
 
     Raises:
         EmbedderUnavailable: the daemon gave up after eight tries.
@@ -253,7 +256,7 @@ def _until_done(show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
 
 
 def _watched() -> dict[str, Any]:
-    """The same behind a progress bar."""
+    """Do the same with a progress bar."""
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     with bars(*columns) as bar:
         task = bar.add_task("Embedding", total=None)
@@ -271,8 +274,8 @@ def _watched() -> dict[str, Any]:
 
 
 class _Rate(ProgressColumn):
-    """Texts a second."""
+    """A column with the texts per second."""
 
     def render(self, task: Task) -> Text:
-        """The rate, once there is one."""
+        """Return the rate; empty until one is known."""
         return Text(f"{task.speed:.0f}/s" if task.speed else "")

@@ -1,4 +1,8 @@
-"""`filrouge context`: what a host would be given here, to the letter, and why each candidate is in it or not."""
+"""Commands that read the memory: search, recall, facts, why, topics, timeline, context.
+
+`status` and `settings` are here as well. `context` prints the exact block that a host would receive here and, with
+`--explain`, why each candidate is in it or not. Other command modules share the filter options and `filters_of`.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,6 @@ from filrouge.core.settings import closest_first, did_you_mean, listed, one_of
 from filrouge.daemon import client
 from filrouge.hosts import project as projects
 
-# Commands that ask: status, search, recall, facts, why, settings.
-
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200)]
 Agent = Annotated[str | None, typer.Option(help="Only what this agent learned: its id, or its channel.")]
 Channel = Annotated[str | None, typer.Option(help="Only what was said through it: claude-code, codex, cli, ...")]
@@ -39,7 +41,7 @@ Everything = Annotated[
 ]
 In = Annotated[str, typer.Option("--in", help="turns, memories, threads, notes, or all but threads.")]
 Status = Annotated[str, typer.Option("--status", "-s", help="Of threads: active, suspended, archived or all.")]
-#: Of memories, and turns, which are none.
+#: Values of `--kind`: the kinds of memories, and `turn`.
 KINDS = ("fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule", "turn")
 _NOTHING = "Nothing is known about that."
 _NOTHING_HERE = "Nothing is known of this project or of you yet. Other projects: filrouge facts --all"
@@ -55,7 +57,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(json: Json = False) -> None:
-    """What is stored, what is waiting, and whether the daemon runs."""
+    """Show what is stored, what is waiting, and whether the daemon runs."""
     try:
         found = ask("GET", "/daemon/status", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
@@ -86,7 +88,7 @@ def status(json: Json = False) -> None:
         "Backup": _backup_line(found["backups"]),
         "Home": found["home"],
     }
-    if not (writes := found.get("writes", {"works": True}))["works"]:  # an older daemon does not tell
+    if not (writes := found.get("writes", {"works": True}))["works"]:  # an older daemon does not report it
         rows["Writes"] = f"Nothing new is stored: {writes['cause']}. {writes['next']}"
     rows |= _lost_rows()
     if found.get("to_review"):
@@ -104,7 +106,7 @@ def status(json: Json = False) -> None:
 
 
 def _lost_rows() -> dict[str, str]:
-    """The row about events that hooks of this machine could not keep, if there are any."""
+    """Return a row about events that hooks on this machine lost; empty if none were lost."""
     lost = losses.read(home())
     return {"Lost events": f"{lost.sentence()} (filrouge doctor)"} if lost.events else {}
 
@@ -137,7 +139,7 @@ def search(
     status: Status = "all",
     json: Json = False,
 ) -> None:
-    """Search turns and memories of all projects and your notes, or threads."""
+    """Search the turns, memories and notes of all projects, or search threads."""
     one_of("--mode", mode, ("text", "semantic", "hybrid"))
     one_of("--in", collection, ("turns", "memories", "threads", "notes", "all"))
     one_of("--status", status, ("active", "suspended", "archived", "all"))
@@ -177,7 +179,7 @@ def recall(
     branch: Branch = None,
     json: Json = False,
 ) -> None:
-    """Recall the memories of this project that a prompt would bring up, with their relevance."""
+    """List the memories that a prompt would recall in this project, with their relevance."""
     body: dict[str, Any] = {
         "query": query,
         "k": limit,
@@ -214,7 +216,7 @@ def facts(
     branch: Branch = None,
     json: Json = False,
 ) -> None:
-    """List what is believed now of this project and of you, newest first."""
+    """List the current memories of this project and of you, newest first."""
     filters = filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread, branch=branch)
     found = ask("GET", "/api/memory/facts", query=listing(project, filters, everything=everything))
     if json:
@@ -226,7 +228,7 @@ def facts(
 
 
 def why(memory_id: Annotated[str, typer.Argument(help="A memory's id, or its beginning.")], json: Json = False) -> None:
-    """Show the words a memory rests on and every decision that touched it."""
+    """Show the quotes that a memory is based on, and every decision about it."""
     found = ask("GET", f"/api/memory/memories/{quote(memory_id, safe='')}")
     if json:
         output.show_json(found)
@@ -279,7 +281,7 @@ def _threads_found(found: Sequence[Mapping[str, Any]]) -> None:
 
 
 def listing(project: str | None, filters: dict[str, Any], *, everything: bool) -> dict[str, Any]:
-    """What a list of memories is asked for: those of a project and the user's own, or everything."""
+    """Return the query of a list of memories: those of a project and of the user, or everything."""
     place = {} if everything and not project else {"project": here(project)}
     return {"history": everything and not filters} | place | filters
 
@@ -296,7 +298,7 @@ def filters_of(
     thread: str | None = None,
     branch: str | None = None,
 ) -> dict[str, Any]:
-    """The filters that were given, by the names the API has for them.
+    """Return the given filters under their API names.
 
     Raises:
         BadInput: there is no such kind or role.
@@ -316,8 +318,6 @@ def _typed(value: str, present: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(present, list) else value
 
 
-# `filrouge topics` and `filrouge timeline`: what was talked about, and when.
-
 SaidTo = Annotated[str | None, typer.Option(help="Only what was said to this agent: its id, or its channel.")]
 
 
@@ -328,7 +328,7 @@ def topics(
     agent: SaidTo = None,
     json: Json = False,
 ) -> None:
-    """List what was talked about, latest first."""
+    """List the topics of conversations, latest first."""
     one_of("--timeframe", timeframe, ("today", "week", "month", "all"))
     asked: dict[str, Any] = {"timeframe": timeframe, "limit": limit, "min_mention_count": min_mentions}
     found = ask("GET", "/api/memory/topics", query=asked | ({"agent_id": agent} if agent else {}))
@@ -352,7 +352,7 @@ def timeline(
     agent: SaidTo = None,
     json: Json = False,
 ) -> None:
-    """Show what was talked about, by week and month."""
+    """Show the topics of conversations by week and month."""
     if language:
         one_of("--language", language, ("en", "fr", "es"))
     asked: dict[str, Any] = {"limit": limit} | ({"language": language} if language else {})
@@ -375,7 +375,7 @@ def context(
     session: Annotated[str, typer.Option(help="The conversation it would ask in; default: a new one.")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
-    """Print what an agent would be given before a prompt, or when a session starts; nothing is logged."""
+    """Print the context that an agent would get before a prompt or at a session start. Nothing is logged."""
     if not session_start and not prompt.strip():
         raise BadInput("There is no prompt.", remedy="Give one, or --session-start.")
     one_of("--opening", opening, ("startup", "resume", "clear", "compact", "fork"))
@@ -424,20 +424,20 @@ def _explain(found: dict[str, Any]) -> None:
 
 
 def _parts(one: dict[str, Any]) -> str:
-    """What a relevance is made of, where there is one."""
+    """Return the parts of a candidate's relevance, those that it has."""
     named = {"relevance": "", "similarity": "meaning ", "bm25_score": "words ", "coverage": "coverage "}
     return ", ".join(f"{label}{one[name]:.2f}" for name, label in named.items() if one.get(name) is not None)
 
 
 def _directory(project: str | None) -> str:
-    """Where a hook would run; empty for a project that is given by its name."""
+    """Return the directory in which a hook would run; empty for a project that is given by name."""
     if project is None:
         return os.getcwd()
     return os.path.abspath(project) if os.path.isdir(project) else ""
 
 
 def _switched_off(names: tuple[str, ...], directory: str) -> str:
-    """Why a hook would do nothing here, or empty."""
+    """Return why a hook would do nothing here; empty if it would work."""
     if guard.disabled(os.environ):
         return f"Hooks do nothing: {guard.DISABLED} is set."
     settings = hook.settings_of(home())

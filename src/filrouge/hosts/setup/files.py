@@ -1,4 +1,8 @@
-"""Settings files on the disk: read and written whole, with a manifest of what stood there before."""
+"""Edits the text of agents' settings files in place, and keeps a manifest of the originals.
+
+The files are JSON or TOML. Edits are insertions and cuts; all other text stays as it is. Each edit is verified by
+parsing the result: a change that would also alter something else is refused.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,13 @@ from typing import Any, Final, cast
 from filrouge.core.errors import BadInput, CannotWrite
 from filrouge.core.paths import SETUP, SETUP_LIST, inside, make_private
 
-# One table in a TOML file: put at its end, taken out by its heading, checked against what the file then says.
+# TOML: a table is added at the end of the file, and found by its heading for removal.
 
 _HEADING: Final = re.compile(r"^[ \t]*\[\[?([^\]\n]+)\]\]?[ \t]*(?:#.*)?$")
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """What a TOML file says.
+    """Parse a TOML file.
 
     Raises:
         BadInput: it is not TOML.
@@ -36,10 +40,10 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def with_table(text: str, path: tuple[str, str], values: Mapping[str, Any]) -> str:
-    """The text with that table at its end.
+    """Return the text with that table at its end.
 
     Raises:
-        BadInput: the file is no TOML, or holds something there that has no room for a table.
+        BadInput: the file is not TOML, or it holds another value at that path.
     """
     before = read_toml(text)
     upper = before.get(path[0], {})
@@ -62,10 +66,10 @@ def _no_room(path: tuple[str, str]) -> BadInput:
 
 
 def without_table(text: str, path: tuple[str, str]) -> str:
-    """The text less that table and those below it.
+    """Return the text without that table and its subtables.
 
     Raises:
-        BadInput: the file is no TOML, or the table cannot be taken out of it alone.
+        BadInput: the file is not TOML, or the table cannot be removed alone.
     """
     before = read_toml(text)
     if path[1] not in before.get(path[0], {}):
@@ -80,7 +84,7 @@ def without_table(text: str, path: tuple[str, str]) -> str:
 
 
 def _other_lines(text: str, path: tuple[str, str]) -> list[str]:
-    """All lines but the table's; what is said right above the next heading belongs to that one."""
+    """Return all lines except the table's; a comment directly above the next heading belongs to that heading."""
     kept, said = list[str](), list[str]()
     inside = False
     for line in text.splitlines(keepends=True):
@@ -99,10 +103,10 @@ def _other_lines(text: str, path: tuple[str, str]) -> list[str]:
 
 
 def with_keys(text: str, values: Mapping[str, Any]) -> str:
-    """The text with these keys of the file's top: a line that is there is written anew, others stand in front.
+    """Return the text with these top-level keys; an existing line is replaced, a new key is added at the top.
 
     Raises:
-        BadInput: the file is no TOML, or a key cannot be written alone.
+        BadInput: the file is not TOML, or a key cannot be written alone.
     """
     wanted = read_toml(text) | dict(values)
     for key, value in values.items():
@@ -115,21 +119,18 @@ def with_keys(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _written_toml(value: Any) -> str:
-    """A text, a number, a list of texts, or a table of texts in one line."""
+    """Format a text, a number, a list of texts, or an inline table of texts."""
     if isinstance(value, Mapping):
         pairs = (f"{_written_toml(key)} = {_written_toml(one)}" for key, one in value.items())  # pyright: ignore[reportUnknownVariableType]
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_written_toml(one) for one in value) + "]"  # pyright: ignore[reportUnknownVariableType]
-    return json.dumps(value, ensure_ascii=False)  # TOML's basic strings take JSON's escapes
+    return json.dumps(value, ensure_ascii=False)  # TOML's basic strings accept JSON's escapes
 
 
-# JSON text of settings files: read with the place of every value, and changed without touching the rest.
-
-# JSON as settings files hold it, with the place of every value in the text.
-#
-# Read are JSON, comments and trailing commas (JSONC), and of JSON5 the plain keys and single quotes, because one
-# agent or another takes each of them. What is read is never written back from here.
+# JSON parser that keeps the position of every value. It accepts JSON, comments and trailing commas (JSONC), and JSON5's
+# unquoted keys and single quotes, because one agent or another accepts each of them. Parsed text is never written back
+# from here.
 
 _SPACE: Final = re.compile(r"(?:[\s\ufeff]+|//[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
 _DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -140,14 +141,14 @@ _DEEPEST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands.
+    """A value and its position in the text.
 
     Attributes:
-        start: the place of its first character.
-        end: the place after its last.
-        value: what it says, as Python's own values.
-        parts: the nodes of a list in their order, those of an object by their key; of a key said twice the last.
-        begins: where each part begins, an object's with its key.
+        start: the index of its first character.
+        end: the index after its last character.
+        value: the value in Python types.
+        parts: child nodes by list index or object key; for a duplicate key, the last one.
+        begins: where each part begins; for an object, the start of its key.
     """
 
     start: int
@@ -158,16 +159,16 @@ class Node:
 
     @property
     def items(self) -> list[Any]:
-        """The values of a list; nothing for anything else."""
+        """The values of a list; empty for anything else."""
         return [part.value for part in self.parts.values()] if isinstance(self.value, list) else []
 
     @property
     def keys(self) -> list[str]:
-        """The keys of an object; nothing for anything else."""
+        """The keys of an object; empty for anything else."""
         return [str(key) for key in self.parts] if isinstance(self.value, dict) else []
 
     def at(self, path: tuple[str | int, ...]) -> Node | None:
-        """The node that these keys lead to."""
+        """Return the node at these keys, or None."""
         node: Node | None = self
         for key in path:
             node = node.parts.get(key) if node is not None else None
@@ -175,7 +176,7 @@ class Node:
 
 
 def read_json(text: str) -> Node:
-    """Read a whole settings file; an empty one is an empty object of no length.
+    """Parse a whole settings file; an empty file is an empty object of length zero.
 
     Raises:
         BadInput: it is not JSON; the message names the line.
@@ -232,7 +233,7 @@ def _container(text: str, start: int, depth: int) -> Node:
 
 
 def _key(text: str, at: int) -> tuple[str, int]:
-    """A key, and where its value begins."""
+    """Return a key and the position of its value."""
     if text[at : at + 1] in ("'", '"'):
         key, end = _string(text, at)
     else:
@@ -264,16 +265,14 @@ def _bare(word: str) -> Any:
     try:
         return json.loads(word)
     except ValueError:
-        return word  # a number as JSON5 writes it: it is only carried
+        return word  # a JSON5 number; it is kept as text
 
 
 def _wrong(text: str, at: int, why: str) -> BadInput:
     return BadInput(f"It is no JSON: {why} in line {text.count(chr(10), 0, at) + 1}.")
 
 
-# Putting an entry into the text of a JSON file, and taking entries out, with everything else left where it stands.
-#
-# Both are checked against what the text means: a change that would say anything else than what was asked is refused.
+# Insertion and removal of JSON entries. All other text stays as it is.
 
 _REST_OF_LINE: Final = re.compile(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(,?)(?:[ \t]|/\*[^\n\r]*?\*/)*(?://[^\n\r]*)?")
 _UNIT: Final = "  "
@@ -285,10 +284,10 @@ WasThere = Callable[[Path], bool]
 
 
 def with_entry(text: str, path: tuple[str, ...], value: Any, *, listed: bool) -> str:
-    """The text with a value at that path: as one more element of the list there, or as the value itself.
+    """Return the text with a value added at that path: as a new element of the list there, or as the value itself.
 
     Raises:
-        BadInput: the file is no JSON, or something else stands on the way.
+        BadInput: the file is not JSON, or another value is in the way.
     """
     root = read_json(text)
     node, known = root, 0
@@ -339,7 +338,7 @@ def _added(text: str, node: Node, kind: type, key: str | None, value: Any) -> st
     rest = _REST_OF_LINE.match(text, last.end)
     if rest is None or text[rest.end() : rest.end() + 1].strip():
         return f"{text[: last.end]},{entry}{text[last.end :]}"
-    # An entry stands after what is said about the one before it in the same line; a comma too many stays the last.
+    # Insert after a comment at the end of the previous entry's line; a trailing comma stays at the end.
     said = text[last.end : rest.end()]
     between, closing = (said, ",") if rest[1] else (f",{said}", "")
     return text[: last.end] + between + entry + closing + text[rest.end() :]
@@ -357,11 +356,11 @@ def _first(text: str, node: Node, label: str, value: Any, newline: str) -> str:
 
 
 class _Way(dict[str, Any]):
-    """An object that is only the way to what is in it: it gets lines of its own, for others to come beside it."""
+    """A new intermediate object. It is written over several lines, so that other entries can be added to it."""
 
 
 def _written_json(value: Any, indent: str, newline: str) -> str:
-    """A value as a person would write it: what fits into a line stands in one."""
+    """Format a value; one that fits into a line is written on one line."""
     plain = json.dumps(value, ensure_ascii=False)
     fits = len(plain) <= _ONE_LINE and not isinstance(value, _Way)
     if fits or not isinstance(value, (dict, list)) or not value:
@@ -379,20 +378,24 @@ def _written_json(value: Any, indent: str, newline: str) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """The white space before the first thing in the line of that place, if that is what stands there."""
+    """Return the indentation of the line that contains this position."""
     begin = text.rfind("\n", 0, at) + 1
     found = re.match(r"[ \t]*", text[begin:])
     return found[0] if found else ""
 
 
 def without(text: str, path: Path, is_ours: IsOurs, *, listed: bool, was_there: WasThere) -> str:
-    """The text less what is ours at that path: elements of the list there, or the value itself.
+    """Return the text without our entries at that path: elements of the list there, or the value itself.
 
     Args:
-        was_there: whether the path of an object or list that would now be empty was there before us.
+        text: the text of the file.
+        path: the keys that lead to the list or the value.
+        is_ours: returns True for a value of ours.
+        listed: the entries are elements of a list.
+        was_there: returns True if the object or list at a path existed before us, so that it stays when it is empty.
 
     Raises:
-        BadInput: the file is no JSON, or what is ours cannot be taken out of it alone.
+        BadInput: the file is not JSON, or our entries cannot be removed alone.
     """
     node = read_json(text).at(path)
     if node is None:
@@ -416,7 +419,7 @@ def _found(text: str, path: Path) -> Node:
 
 
 def _less(text: str, path: Path, was_there: WasThere) -> str:
-    """Take the value at that path out, and what holds nothing else and was not there before."""
+    """Remove the value at that path, and parents that become empty and did not exist before."""
     holder = _found(text, path[:-1])
     text = _taken(text, holder, path[-1])
     if path[:-1] and len(holder.parts) == 1 and not was_there(path[:-1]):
@@ -429,7 +432,7 @@ def _taken(text: str, holder: Node, key: str | int) -> str:
     place = keys.index(key)
     start, end = holder.begins[key], holder.parts[key].end
     rest = _REST_OF_LINE.match(text, end)
-    # Its own comma may stand in a later line, behind a comment.
+    # Its comma may be on a later line, behind a comment.
     until = holder.begins[keys[place + 1]] if place + 1 < len(keys) else holder.end - 1
     comma = end if rest is None or not rest[1] else rest.start(1)
     if rest is None or not rest[1]:
@@ -450,7 +453,7 @@ def _taken(text: str, holder: Node, key: str | int) -> str:
 
 
 def _comma_between(text: str, start: int, end: int) -> int | None:
-    """The place of the comma after a value: whatever else stands there is space or comment."""
+    """Return the position of the comma after a value; only white space and comments may come before it."""
     at = start
     while at < end:
         found = re.compile(r"[ \t\r\n]+|//[^\n\r]*|/\*.*?\*/", re.DOTALL).match(text, at)
@@ -461,7 +464,7 @@ def _comma_between(text: str, start: int, end: int) -> int | None:
 
 
 def _cut(text: str, pieces: list[tuple[int, int]], line_of: int | None) -> str:
-    """The text less those pieces; with the line in which the value began, if nothing else is left of it."""
+    """Remove those pieces, and the line in which the value began if it becomes blank."""
     for start, end in reversed(pieces):
         text = text[:start] + text[end:]
     if line_of is None:
@@ -482,7 +485,7 @@ def _value_less(value: Any, key: str | int) -> Any:
 
 
 def _same_but(before: str, after: str, holder: Node, wanted: Any) -> bool:
-    """Whether the file says the same with `wanted` in the holder's place."""
+    """Return True if the changed file differs from the old one only in having `wanted` in the holder's place."""
     try:
         found = read_json(after).value
     except BadInput:
@@ -500,14 +503,12 @@ def _replaced(node: Node, holder: Node, wanted: Any) -> Any:
     return node.value
 
 
-# The user's machine, as far as the settings of agents depend on it.
-
 NAME: Final = "filrouge"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """The user's machine as far as the agents' settings depend on it.
+    """The parts of the user's machine that the agents' settings depend on.
 
     Attributes:
         environ: the environment.
@@ -518,19 +519,19 @@ class Machine:
     executable: str
 
     def folder(self, variable: str, *usual: str) -> str:
-        """The folder that a variable names, else the usual one below the user's home."""
+        """Return the folder that a variable names, else the usual one below the user's home."""
         named = self.environ.get(variable, "").strip() if variable else ""
         if named:
             return os.path.abspath(os.path.expanduser(named))
         return os.path.join(self.environ.get("HOME") or os.path.expanduser("~"), *usual)
 
     def program(self, name: str) -> str | None:
-        """Where the command of that name is."""
+        """Return the path of a command, or None."""
         return shutil.which(name, path=self.environ.get("PATH"))
 
 
 def this_machine(environ: Mapping[str, str]) -> Machine:
-    """The machine this runs on, with the command that is running."""
+    """Describe this machine, with the running `filrouge` command as the executable."""
     called = os.path.abspath(sys.argv[0])
     beside = os.path.join(os.path.dirname(sys.executable), NAME)
     is_called = os.path.basename(called) == NAME and os.access(called, os.X_OK)
@@ -538,7 +539,7 @@ def this_machine(environ: Mapping[str, str]) -> Machine:
     return Machine(environ=environ, executable=os.path.abspath(found))
 
 
-# Settings files on the disk: read whole, written whole, and with the mode that they had.
+# Files are read and written as a whole and keep their mode.
 
 _LARGEST = 64 * 1024 * 1024
 _PRIVATE = 0o600
@@ -546,10 +547,10 @@ _PRIVATE_FOLDER = 0o700
 
 
 def read(path: str) -> bytes | None:
-    """The bytes of a file, None where there is none; a link is followed.
+    """Return the bytes of a file, or None if it does not exist; a symbolic link is followed.
 
     Raises:
-        BadInput: it cannot be read, or is too large for settings.
+        BadInput: it cannot be read, or is too large for a settings file.
     """
     try:
         with open(path, "rb") as file:
@@ -564,7 +565,7 @@ def read(path: str) -> bytes | None:
 
 
 def text_of(content: bytes | None, path: str) -> str:
-    """The text of a file; of none an empty one.
+    """Decode a file; None gives an empty text.
 
     Raises:
         BadInput: it is not UTF-8.
@@ -576,7 +577,7 @@ def text_of(content: bytes | None, path: str) -> str:
 
 
 def write(path: str, content: bytes) -> None:
-    """Put a file there at once, or nothing; a link keeps pointing where it does.
+    """Write a file atomically; a symbolic link is kept and its target is replaced.
 
     Raises:
         CannotWrite: the disk or the permissions refuse.
@@ -606,7 +607,7 @@ def write(path: str, content: bytes) -> None:
 
 
 def remove(path: str, made: Iterable[str]) -> None:
-    """Take a file away, and the folders that were made for it if nothing else is in them.
+    """Delete a file, and those folders that were created for it and are empty.
 
     Raises:
         CannotWrite: the permissions refuse.
@@ -623,7 +624,7 @@ def remove(path: str, made: Iterable[str]) -> None:
 
 
 def missing_folders(path: str) -> list[str]:
-    """The folders that writing a file would make, the outermost first."""
+    """Return the folders that writing this file would create, outermost first."""
     found = list[str]()
     folder = os.path.dirname(os.path.realpath(path))
     while folder and not os.path.isdir(folder):
@@ -632,21 +633,19 @@ def missing_folders(path: str) -> list[str]:
     return found
 
 
-# What was written into the files of others, and what stood there before: the way back, byte for byte.
-#
-# `setup.json` in the home lists the files; the folder `setup` holds what each was.
+# Manifest: `setup.json` in the home lists the changed files; the folder `setup` holds their originals.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """One file that Filrouge wrote into.
+    """One file that Filrouge changed.
 
     Attributes:
         path: the file.
-        agent: whose it is.
-        before: the name of the copy of what it was; empty where there was no file.
-        written: the SHA-256 of what was written.
-        made: folders that were made for it.
+        agent: the agent that owns it.
+        before: the name of the copy of the original; empty if the file did not exist.
+        written: the SHA-256 of the content that Filrouge wrote.
+        made: folders that were created for it.
     """
 
     path: str
@@ -663,7 +662,7 @@ class Manifest:
         self._home = home
 
     def records(self) -> dict[str, Record]:
-        """Every record by its file.
+        """Return every record by its file path.
 
         Raises:
             BadInput: the list is damaged.
@@ -679,10 +678,10 @@ class Manifest:
             ) from error
 
     def former(self, record: Record) -> bytes | None:
-        """What a file was before; None where there was none.
+        """Return the original content of a file; None if the file did not exist.
 
         Raises:
-            BadInput: the copy is gone.
+            BadInput: the copy is missing.
         """
         found = read(self._copy(record.before)) if record.before else None
         if record.before and found is None:
@@ -693,7 +692,7 @@ class Manifest:
         return found
 
     def keep(self, path: str, agent: str, before: bytes | None, written: bytes) -> None:
-        """Remember a file before it is written."""
+        """Record a file and copy its original before it is written."""
         make_private(self._home)
         name = f"{digest(path.encode())[:16]}.before" if before is not None else ""
         if before is not None:
@@ -703,7 +702,7 @@ class Manifest:
         self._write({**known, path: Record(path=path, agent=agent, before=name, written=digest(written), made=made)})
 
     def drop(self, path: str) -> None:
-        """Forget a file that has nothing of ours any more."""
+        """Remove the record and the copy of a file without entries of ours."""
         known = self.records()
         gone = known.pop(path, None)
         self._write(known)
@@ -722,7 +721,7 @@ class Manifest:
 
 
 def digest(content: bytes) -> str:
-    """The SHA-256 of some bytes, in hexadecimal."""
+    """Return the SHA-256 of some bytes, in hexadecimal."""
     return sha256(content).hexdigest()
 
 

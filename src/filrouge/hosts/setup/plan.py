@@ -1,4 +1,4 @@
-"""What would change in which file, before anything does; and doing exactly that."""
+"""Plans the changes to agents' settings files, for a preview, and applies them exactly as planned."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from filrouge.hosts.setup.files import Machine, Manifest, Record, digest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """A file as it is and as it will be.
+    """A file before and after the change.
 
     Attributes:
-        agent: whose file it is.
+        agent: the agent that owns the file.
         path: the file.
-        now: its bytes; None where there is none.
-        then: its bytes afterwards; None if it goes.
-        original: what it is without Filrouge, byte for byte; None where it is not there then.
-        note: what a reader should know, as that somebody edited it in between.
+        now: its current bytes; None if it does not exist.
+        then: its bytes after the change; None if it is deleted.
+        original: its bytes without Filrouge; None if it would not exist.
+        note: a remark for the user, for example that the file was edited since.
     """
 
     agent: str
@@ -34,7 +34,10 @@ class Change:
     note: str = ""
 
     def lines(self) -> list[str]:
-        """The lines that go and come, with - and + in front; nothing of what stays, which may be secret."""
+        """Return the changed lines with - and + in front.
+
+        Unchanged lines are left out, since they may contain secrets.
+        """
         was, will = (content.decode("utf-8", "replace").splitlines() for content in (self.now or b"", self.then or b""))
         found = list(difflib.unified_diff(was, will, lineterm="", n=0))[2:]
         return [line for line in found if not line.startswith("@@")]
@@ -42,13 +45,13 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What will be done.
+    """The planned changes.
 
     Attributes:
         changes: the files that change, in order.
         troubles: files that cannot be changed, with the reason.
-        settled: names of agents of which nothing changes.
-        plugged: agents whose plugin does it already, so that no hook is written beside it.
+        settled: names of agents without any change.
+        plugged: agents whose Filrouge plugin already does the work, so that their hooks are not written as well.
     """
 
     changes: tuple[Change, ...] = ()
@@ -57,13 +60,13 @@ class Plan:
     plugged: Mapping[str, Plugin] = field(default_factory=dict[str, Plugin])
 
 
-#: Whose the ignore files of a repository are, in the records.
+#: The owner of a repository's ignore files in the records.
 IGNORE: Final = "ignore"
 _Changing = Callable[[str, File], Change | None]
 
 
 def detected(machine: Machine) -> list[str]:
-    """The agents of this machine."""
+    """Return the names of the agents found on this machine."""
     return [agent.name for agent in AGENTS.values() if agent.is_there(machine)]
 
 
@@ -77,13 +80,16 @@ def connecting(
     conversations: bool = False,
     plugged: Mapping[str, Plugin] | None = None,
 ) -> Plan:
-    """How those agents are connected.
+    """Plan how to connect these agents.
 
     Args:
-        tools: register the tools too.
-        hooks: write the hooks; for some agents only with `conversations`.
-        conversations: the user lets plugins read every conversation where an agent asks for that.
-        plugged: agents with a plugin of ours; what that does already is not written besides.
+        machine: the user's machine.
+        home: the home directory, for the manifest.
+        names: the agents' names.
+        tools: register the MCP tools too.
+        hooks: write the hooks; agents with `reads_all` also need `conversations`.
+        conversations: the user allows plugins to read every conversation, for agents that require this permission.
+        plugged: agents that have a Filrouge plugin; what the plugin does is not written.
     """
     manifest = Manifest(home)
     records = manifest.records()
@@ -102,7 +108,7 @@ def connecting(
 
 
 def disconnecting(machine: Machine, home: str, names: Iterable[str]) -> Plan:
-    """How everything of ours is taken out of the settings of those agents, wherever they are now or were then."""
+    """Plan how to remove all of Filrouge's entries from the settings of these agents, at current and recorded paths."""
     manifest = Manifest(home)
     records = manifest.records()
     wanted: dict[str, tuple[File, ...]] = {}
@@ -112,12 +118,12 @@ def disconnecting(machine: Machine, home: str, names: Iterable[str]) -> Plan:
         elsewhere = (record for record in records.values() if record.agent == name and record.path not in here)
         wanted[name] = (*found, *(_as_file(record, found) for record in elsewhere))
     plan = _planned(wanted, lambda agent, file: _disconnecting(agent, file, records.get(file.path), manifest))
-    # What was made last goes first: the folder that was made for the first is empty then.
+    # Remove in reverse order, so that the folder made for the first file is empty by then.
     return replace(plan, changes=plan.changes[::-1])
 
 
 def ignoring(home: str, path: str, line: str) -> Change | None:
-    """How an ignore file names the home; None where it does."""
+    """Plan how to add the home to an ignore file; None if it is already listed."""
     now = files.read(path)
     if line in files.text_of(now, path).splitlines():
         return None
@@ -130,7 +136,7 @@ def ignoring(home: str, path: str, line: str) -> Change | None:
 
 
 def unignoring(home: str, line: str) -> list[Change]:
-    """How that line is taken out of every ignore file that Filrouge put it into."""
+    """Plan how to remove that line from every ignore file that Filrouge added it to."""
     found = list[Change]()
     for record in Manifest(home).records().values():
         if record.agent != IGNORE:
@@ -147,10 +153,10 @@ def unignoring(home: str, line: str) -> list[Change]:
 
 
 def carry_out(change: Change, home: str) -> None:
-    """Change one file, if it is still what the plan saw.
+    """Change one file, if it still has the content that the plan was made for.
 
     Raises:
-        Stale: somebody changed it since.
+        Stale: the file was changed since.
         CannotWrite: the disk or the permissions refuse.
     """
     if files.read(change.path) != change.now:
@@ -206,7 +212,7 @@ def _connecting(agent: str, file: File, record: Record | None, manifest: Manifes
 def _disconnecting(agent: str, file: File, record: Record | None, manifest: Manifest) -> Change | None:
     now = files.read(file.path)
     if now is None:
-        # The file is gone and so is what was ours; the record goes with it.
+        # The file no longer exists, so the record is dropped.
         return Change(agent=agent, path=file.path, now=None, then=None) if record is not None else None
     if record is not None and digest(now) == record.written:
         former = manifest.former(record)
@@ -219,7 +225,7 @@ def _disconnecting(agent: str, file: File, record: Record | None, manifest: Mani
 
 
 def _less(text: str, file: File, manifest: Manifest, record: Record | None) -> bytes | None:
-    """What a file says without us; None for one that we made and that says nothing then."""
+    """Return a file's content without Filrouge; None for a file that Filrouge created and that would be empty."""
     former = manifest.former(record) if record is not None else None
     before = files.text_of(former, file.path) if former is not None else None
     rest = disconnected(text, file, before)
@@ -229,7 +235,7 @@ def _less(text: str, file: File, manifest: Manifest, record: Record | None) -> b
 
 
 def _files(agent: Agent, machine: Machine, *, hooks: bool = True, tools: bool = True) -> tuple[File, ...]:
-    """The files of an agent, each once."""
+    """Return the files of an agent, each once, with all of their entries."""
     found: dict[str, File] = {}
     for file in (*(agent.hooks(machine) if hooks else ()), *(agent.tools(machine) if tools else ())):
         known = found.get(file.path)
@@ -239,7 +245,7 @@ def _files(agent: Agent, machine: Machine, *, hooks: bool = True, tools: bool = 
 
 
 def _as_file(record: Record, like: tuple[File, ...]) -> File:
-    """A file at a place that the environment does not name any more, with what may stand there."""
+    """Return a recorded file that the environment no longer points to, with every entry that may be in it."""
     form = "toml" if record.path.endswith(".toml") else "json"
     entries: tuple[Entry, ...] = tuple(entry for file in like if file.form == form for entry in file.entries)
     return File(path=record.path, form=form, entries=entries)

@@ -1,8 +1,8 @@
-"""The MCP server itself, on the official SDK: six tools over streamable HTTP without sessions.
+"""The MCP server, built on the official SDK: six tools over streamable HTTP without sessions.
 
-Each request stands alone, in the editions that begin with a handshake and in those that do not, so a daemon that was
-started anew answers a client that knows nothing of it. This module loads the SDK, which takes most of a second and some
-memory: `mount` loads it when somebody comes.
+Each request is self-contained, in protocol versions with and without a handshake, so a restarted daemon can serve a
+client that is still running. Importing this module loads the SDK, which takes most of a second and some memory;
+`mount` imports it on the first request.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from filrouge.server.auth import Scope as Allowed
 from filrouge.server.mcp.tools import BY_NAME, Caller, quoted
 
 _LOG = logging.getLogger(__name__)
-logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
+logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request
 _MOST_NAMES, _LONGEST_NAME = 16, 4096
 _CHECKS: Final = {tool["name"]: jsonschema.Draft202012Validator(tool["inputSchema"]) for tool in TOOLS}
-#: What the caller of a tool must be allowed; what only reads says so to clients, too.
+#: The scope that each tool needs: `read` if its annotation declares it read-only, else `write`.
 _NEEDED: Final[Mapping[str, Allowed]] = {
     tool["name"]: "read" if tool["annotations"]["readOnlyHint"] else "write" for tool in TOOLS
 }
@@ -80,7 +80,7 @@ class Endpoint:
         await self._manager.handle_request(scope, receive, send)
 
     async def _run(self) -> None:
-        """Hold the manager's task group open as long as the event loop lives."""
+        """Keep the manager's task group open while the event loop runs."""
         async with self._manager.run():
             self._ready.set()
             await asyncio.Event().wait()
@@ -111,10 +111,10 @@ def _failed(said: str) -> CallToolResult:
 
 
 def _permitted(request: Any, name: str) -> None:
-    """Hold the caller against what a tool needs.
+    """Check the caller's scope against the tool's.
 
     Raises:
-        Forbidden: the token of the request does not reach so far.
+        Forbidden: the token's scope is too small.
     """
     access, need = request.scope[ACCESS] if request is not None else None, _NEEDED[name]
     if not isinstance(access, Access) or not allows(access.scope, need):
@@ -122,10 +122,10 @@ def _permitted(request: Any, name: str) -> None:
 
 
 def _check(name: str, arguments: Mapping[str, Any]) -> None:
-    """Hold arguments against their schema.
+    """Validate arguments against the tool's schema.
 
     Raises:
-        BadInput: naming the argument and what it may be; what was given is not repeated.
+        BadInput: names the argument and what is allowed, without repeating its value.
     """
     for argument, value in arguments.items():
         if not _is_text(argument) or (isinstance(value, str) and not _is_text(value)):
@@ -154,7 +154,7 @@ def _is_text(value: str) -> bool:
 
 
 def _caller(meta: Mapping[str, Any] | None) -> Caller:
-    """Who calls, as far as the request says; what is of no use there is passed over."""
+    """Return the caller from a request's metadata; invalid entries are ignored."""
     said = meta or {}
     names, once = said.get(PROJECT_META), said.get(ONCE_META)
     listed = cast("list[object]", names)[:_MOST_NAMES] if isinstance(names, list) else []

@@ -1,8 +1,8 @@
-"""Where MCP stands in the daemon: `/mcp`, loaded when the first client comes, for those who use it alone.
+"""The `/mcp` route; the MCP server is imported on the first request, for its users only.
 
-Where the SDK is missing, every request is answered with the command that installs it. The way in is the one of every
-route: what stands before the routes (keys, hosts, limits) has spoken already, and the SDK's own check of `Host` and
-`Origin` is switched on all the same, with the names of this machine and those that the settings add.
+If the SDK is missing, every request is answered with the command that installs it. The route is protected like any
+other (tokens, hosts, limits). The SDK's own check of `Host` and `Origin` is enabled in addition, with the names of
+this machine and those from the settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ router = APIRouter(tags=["mcp"])
 
 PATH: Final = "/mcp"
 _SDK: Final = "mcp>=2.3,<3"
-#: The name that clients on the unix socket give, and this machine's, with and without a port.
+#: The host name that clients on the Unix socket send, and the names of this machine, with and without a port.
 HOSTS: Final = (
     "filrouge", "localhost", "127.0.0.1", "[::1]", "filrouge:*", "localhost:*", "127.0.0.1:*", "[::1]:*",
 )  # fmt: skip
@@ -31,7 +31,7 @@ ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*")
 
 
 class _Handed(Response):
-    """The answer of another application, which gets the body that was read already."""
+    """A response that delegates to another ASGI application and replays the request body to it."""
 
     def __init__(self, app: ASGIApp, body: bytes) -> None:
         super().__init__()
@@ -48,21 +48,21 @@ class _Handed(Response):
 @router.post(PATH, include_in_schema=False)
 @needs("read")
 async def mcp(request: Request) -> Response:
-    """One message of MCP, and its answer; a tool that writes asks for more."""
+    """Handle one MCP message and return its answer; a tool that writes needs the `write` scope."""
     return _Handed(await _endpoint(request), await request.body())
 
 
 @router.api_route(PATH, methods=["GET", "DELETE"], include_in_schema=False)
 async def no_stream() -> Response:
-    """There is no stream to listen to and no session to end."""
+    """Refuse GET and DELETE, because there is no stream to read and no session to end."""
     return Response(status_code=405, headers={"Allow": "POST"})
 
 
 async def _endpoint(request: Request) -> ASGIApp:
-    """The server, made once.
+    """Return the MCP server, created on first use.
 
     Raises:
-        NotInstalled: the SDK is not there.
+        NotInstalled: the SDK is not installed.
     """
     state = request.app.state
     if getattr(state, "mcp", None) is None:

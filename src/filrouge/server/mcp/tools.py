@@ -1,7 +1,11 @@
-"""What the six tools do: each asks one verb of `app` and answers a value with a readable form of it.
+"""The six MCP tools: each calls one application service and returns a value with a readable text.
 
-Arguments are written by a model, which may write what a stranger wrote, so they are data: `endpoint` holds them against
-their schema, and here they are nothing but parameters. What goes wrong is a `FilrougeError` with its remedy.
+A model writes the arguments and may copy them from untrusted text, so they are treated as data: `endpoint` validates
+them against the schema, and here they are only passed as parameters. An error is a `FilrougeError` with a remedy.
+
+Memories are returned as quoted data with their source. Every text is neutralised like injected text
+(`context.rendering`). The readable form has one line for each item, inside the block that capture recognises and
+removes, so that Filrouge does not learn its own output.
 """
 
 from __future__ import annotations
@@ -31,12 +35,7 @@ from filrouge.search.turn_search import search_turns
 from filrouge.server.responses import elsewhere, recalling, settled
 from filrouge.server.routes.memories import action_json
 
-# How memory is shown to whoever asks over MCP: as quoted data with where it comes from, and never as more.
-#
-# Every text is made harmless as injected text is (`context.rendering`). The readable form is one line an item within
-# the block that capture knows and takes out, so that what an agent was told is not heard from it again.
-
-#: Characters of an item in a list, and of one that is read alone.
+#: Characters of an item in a list, and of an item that is read alone.
 LONGEST_LISTED: Final = 500
 LONGEST_READ: Final = 8000
 _LONGEST_NAME: Final = 60
@@ -49,7 +48,7 @@ Item = dict[str, Any]
 
 
 def item_json(item: Memory | Turn, names: Mapping[str, str], now: datetime, *, longest: int = LONGEST_LISTED) -> Item:
-    """One memory or message as the tools answer it."""
+    """Return a memory or a turn as the tools output it."""
     is_memory = isinstance(item, Memory)
     said_at = item.valid_from if isinstance(item, Memory) else item.at
     text = quoted(item.text, longest)
@@ -69,12 +68,12 @@ def item_json(item: Memory | Turn, names: Mapping[str, str], now: datetime, *, l
 
 
 def quoted(text: str, longest: int) -> str:
-    """Text that is only text, on one line and at most so long."""
+    """Return the text neutralised, on one line and shortened to `longest` characters."""
     return shortened(neutral(text[: 4 * longest]), longest)
 
 
 def line(item: Item) -> str:
-    """An item on one line."""
+    """Return an item as one line."""
     marks = [item["id"], item["kind"], item["age"], item["source"] or "unknown", item["project"]]
     marks += [] if item["state"] == "live" else [item["state"]]
     marks += [] if item["verified"] else ["unverified"]
@@ -82,18 +81,18 @@ def line(item: Item) -> str:
 
 
 def block(lines: Sequence[str]) -> str:
-    """Lines within the delimiter of what Filrouge says."""
+    """Return the lines inside the delimiter that marks Filrouge's output."""
     nonce = fresh_nonce()
     return "\n".join([f'<{TAG} nonce="{nonce}">', _PREAMBLE, *lines, f"</{TAG} {nonce}>"])
 
 
-#: The channel of what comes in over MCP.
+#: The channel of statements that arrive over MCP.
 CHANNEL: Final = "mcp"
 _MOST_LISTED: Final = 20
-#: Relevance below which a hit holds nothing of what was asked.
+#: A hit with a lower relevance does not match the query.
 _LEAST: Final = 0.01
 _LONGEST_REASON: Final = 300
-#: What a hit of the project at hand, or of the user's own, gains on those of other projects, as relevance.
+#: Relevance bonus for hits of the current project or of the user's own memories.
 _NEARER: Final = 0.25
 
 Arguments = Mapping[str, Any]
@@ -101,11 +100,11 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """Who calls.
+    """The client that calls a tool.
 
     Attributes:
-        project: the names of the project that the client says it works in; empty where it does not say.
-        once: makes an addition the same addition when it is sent twice.
+        project: names of the project that the client works in; empty if the client sends none.
+        once: idempotency key of an addition; the same key is stored only once.
     """
 
     project: tuple[str, ...] = ()
@@ -114,27 +113,27 @@ class Caller:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
-    """What a tool answers: a value of its output schema, and the same to read."""
+    """The result of a tool: a value that matches its output schema, and the same as readable text."""
 
     value: dict[str, Any]
     text: str
 
 
 async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> Told:
-    """Memories and messages for a query, best first; of two that bear on it alike, the project at hand's."""
+    """Return memories and turns for a query, best first; the current project and the user's own get a bonus."""
     mode, limit = given.get("mode", "hybrid"), int(given.get("limit", 10))
     names = [given["project"]] if "project" in given else []
 
     def find(tx: Tx) -> dict[str, Any]:
         project = health.project_id(tx, names)
         here = (None, project or health.project_id(tx, caller.project))
-        more = max(2 * limit, 20)  # so that what is of the project at hand can still come forward
+        more = max(2 * limit, 20)  # fetch more, so that hits of the current project can move up
         question = Question(text=given["query"], project=project, everywhere=not names, mode=mode, limit=more)
         memories, turns = recall(parts, tx, question), search_turns(parts, tx, question)
         rankings = (turns, memories) if mode == "text" else (memories, turns)
         hits = [hit for ranking in rankings for hit in ranking.hits if mode == "text" or hit.relevance >= _LEAST]
         if mode != "text":
-            # A probability, so it compares across the two.
+            # Relevance is a probability, so memories and turns can be compared.
             hits.sort(key=lambda hit: -hit.relevance - _NEARER * (hit.item.scope.project in here))
         known, now = health.names_of(tx), parts.clock.now()
         results = [item_json(hit.item, known, now) | {"relevance": _share(hit)} for hit in hits[:limit]]
@@ -148,7 +147,7 @@ async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> Told:
 
 
 async def memory_get(parts: Parts, _: Caller, given: Arguments) -> Told:
-    """One memory or message."""
+    """Return one memory or turn."""
 
     def find(tx: Tx) -> dict[str, Any]:
         id_, known, now = whole_id(tx, given["id"], ("memory", "turn")), health.names_of(tx), parts.clock.now()
@@ -176,20 +175,20 @@ async def memory_get(parts: Parts, _: Caller, given: Arguments) -> Told:
 
 
 async def memory_add(parts: Parts, caller: Caller, given: Arguments) -> Told:
-    """Store an agent's statement."""
+    """Store a statement of an agent."""
     names = _place(parts, caller, given)
     actions = await elsewhere(lambda: say(parts, given["text"], names=names, host=CHANNEL, once=caller.once))
     return _told(actions)
 
 
 async def memory_update(parts: Parts, _: Caller, given: Arguments) -> Told:
-    """Correct a memory as an agent may."""
+    """Correct a memory, within what an agent may change."""
     id_ = parts.readers.here(lambda tx: whole_id(tx, given["id"], ("memory",)))
     return _told([await elsewhere(lambda: correct(parts, id_, given["text"]))])
 
 
 async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
-    """Show what would be binned, or bin it."""
+    """Preview what would be binned, or bin it if a token is given."""
     topic, id_, token = given.get("topic", ""), given.get("id", ""), given.get("token", "")
     id_ = parts.readers.here(lambda tx: whole_id(tx, id_, ("memory",)))
     project = parts.readers.here(lambda tx: health.project_id(tx, caller.project))
@@ -215,7 +214,7 @@ async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
 
 
 async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> Told:
-    """What would go in front of a prompt."""
+    """Return the context that would be injected for a prompt."""
     names = _place(parts, caller, given)
     project = parts.readers.here(lambda tx: health.project_id(tx, names)) or ""
     event = said_now(parts.clock, "prompt", given["prompt"], names=names, host=CHANNEL)
@@ -236,10 +235,10 @@ BY_NAME: Final[Mapping[str, Tool]] = {
 
 
 def _place(parts: Parts, caller: Caller, given: Arguments) -> tuple[str, ...]:
-    """The names of the current project: what the client says, else what was asked for.
+    """Return the names of the current project: the client's, otherwise the argument's.
 
     Raises:
-        BadInput: the two are different projects; automatic recall stays in the one at hand.
+        BadInput: they are two different projects; automatic recall is limited to the current one.
     """
     asked = given.get("project", "")
     if not caller.project or not asked:

@@ -1,4 +1,4 @@
-"""Tokens over HTTP: make, list, revoke; and the way a browser signs in, through a link that works once."""
+"""HTTP routes for tokens (create, list, revoke) and for signing in a browser with a single-use link."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EXAMPLE = {
 
 
 class NewToken(BaseModel):
-    """A token to be made."""
+    """A token to create."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,7 +48,7 @@ class NewToken(BaseModel):
 
 
 class NewLink(BaseModel):
-    """A login link to be made; the session it opens has this scope."""
+    """A login link to create; the session it opens has this scope."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -56,7 +56,7 @@ class NewLink(BaseModel):
 
 
 class TokenAnswer(Answer):
-    """A token or a browser's session."""
+    """A token or a browser session."""
 
     id: str
     kind: TokenKind
@@ -75,13 +75,13 @@ class MadeToken(TokenAnswer):
 
 
 class TokenList(Answer):
-    """Every token and session, the newest first."""
+    """Every token and session, newest first."""
 
     tokens: list[TokenAnswer]
 
 
 class LoginLink(Answer):
-    """A link that signs a browser in, once, until it expires."""
+    """A link that signs in a browser once, before it expires."""
 
     url: str
     expires_at: str
@@ -90,7 +90,7 @@ class LoginLink(Answer):
 @router.get("/api/tokens", responses=answers(TokenList, example={"tokens": [_EXAMPLE]}))
 @needs("admin")
 async def tokens_listed(request: Request) -> dict[str, Any]:
-    """Every token and session, the newest first; those that hold no more, too. Never their secrets."""
+    """List every token and session, newest first, without secrets. Revoked and expired ones are included."""
     found = await reading(request, lambda tx: Tokens(tx).all())
     return {"tokens": [dict(token.to_json()) for token in found]}
 
@@ -100,7 +100,7 @@ async def tokens_listed(request: Request) -> dict[str, Any]:
 )
 @needs("admin")
 async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
-    """Make a token. Its secret is in this answer and nowhere else."""
+    """Create a token. Only this answer contains its secret."""
     parts = parts_of(request)
     return await settled(parts.writer.submit(lambda tx: repository.create(parts, tx, body.name, body.scope)))
 
@@ -108,7 +108,7 @@ async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
 @router.delete("/api/tokens/{token_id}", responses=answers(TokenAnswer, example=_EXAMPLE))
 @needs("admin")
 async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
-    """Let nobody in with that token or session any more, from now on."""
+    """Revoke a token or session. It is refused from now on."""
     parts = parts_of(request)
     gone = await settled(parts.writer.submit(lambda tx: repository.revoke(parts, tx, token_id)))
     cast("Keys", request.app.state.keys).forget()
@@ -126,7 +126,7 @@ async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
 )
 @needs("admin")
 async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
-    """Make a link that signs a browser in: it works once, and within minutes."""
+    """Create a link that signs in a browser. It works once, within minutes."""
     parts, url = parts_of(request), request.app.state.listening.url
     if url is None:
         raise BadInput(
@@ -144,7 +144,7 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
     responses={303: {"description": "Signed in; the page says so."}},
 )
 async def tokens_sign_in(link: str, request: Request) -> Response:
-    """Turn a login link into a session: a cookie that only this daemon's own pages can use."""
+    """Exchange a login link for a session cookie. Only this daemon's own pages can use the cookie."""
     parts = parts_of(request)
     session = await settled(parts.writer.submit(lambda tx: repository.redeem(parts, tx, link)))
     answer = RedirectResponse(SIGNED_IN, status_code=303, headers=_PAGE_HEADERS)
@@ -161,5 +161,5 @@ async def tokens_sign_in(link: str, request: Request) -> Response:
 
 @router.get(SIGNED_IN, response_class=HTMLResponse)
 async def tokens_signed_in() -> HTMLResponse:
-    """The page that says that the browser is signed in."""
+    """Show the page that confirms the sign-in."""
     return HTMLResponse(_PAGE, headers=_PAGE_HEADERS)

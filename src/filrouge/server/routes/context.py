@@ -1,4 +1,7 @@
-"""Injection over HTTP: what belongs in front of a prompt or a session's start, and a preview that leaves no trace."""
+"""HTTP routes of hooks and injection: deliver events, get the context for a prompt, and preview it.
+
+The module also defines the response models for search hits and the recall log. A preview is not logged.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ from filrouge.server.live import Confirmation, Delivery, answer
 from filrouge.server.responses import Answer, Body, answers, parts_of, reading, recalling
 from filrouge.server.routes.threads import ThreadAnswer
 
-# What the routes that search and inject answer: hits with every part of their score, blocks, and the log.
+# Response models.
 
 
 class Success(Answer):
-    """It is done."""
+    """The request succeeded."""
 
     success: Literal[True]
 
 
 class HitAnswer(Answer):
-    """A turn or a memory that was found, with each part of its score."""
+    """A turn or memory that was found, with each part of its score."""
 
     id: str
     content: str
@@ -66,7 +69,7 @@ class ThreadHitAnswer(ThreadAnswer):
 
 
 class ResultAnswer(HitAnswer):
-    """A memory that was found, with the names that programs know its fields by."""
+    """A memory that was found, with additional field names for client programs."""
 
     text: str
     source: str
@@ -74,7 +77,7 @@ class ResultAnswer(HitAnswer):
 
 
 class SearchAnswer(Answer):
-    """What was found for a question."""
+    """The result of a recall query."""
 
     results: list[ResultAnswer]
     notices: list[str]
@@ -86,7 +89,7 @@ class SearchAnswer(Answer):
 
 
 class StatsAnswer(Answer):
-    """The counts of the memory page."""
+    """The counts on the memory page."""
 
     factsCount: int = Field(ge=0)  # noqa: N815 (the names of the page)
     messagesCount: int = Field(ge=0)  # noqa: N815
@@ -95,7 +98,7 @@ class StatsAnswer(Answer):
 
 
 class CandidateAnswer(Answer):
-    """A candidate for a block: what it is, whether it is in and why, and the scores that its source gave."""
+    """A candidate for a block: whether it was included and why, and the scores from its source."""
 
     id: str
     kind: str
@@ -136,7 +139,7 @@ class RetrievalAnswer(Answer):
 
 
 class GivenMemory(Answer):
-    """A memory in a block, as a program wants it that injects by itself."""
+    """A memory in a block, for programs that inject context themselves."""
 
     id: str
     content: str
@@ -157,7 +160,7 @@ class GivenNote(Answer):
 
 
 class ContextAnswer(Answer):
-    """What is put in front of a prompt."""
+    """The context for a prompt."""
 
     context: str = Field(description="The block; empty where nothing is worth saying.")
     memories: list[GivenMemory]
@@ -172,7 +175,7 @@ class ShownCandidate(CandidateAnswer):
 
 
 class PreviewAnswer(ContextAnswer):
-    """The same, with every candidate and why it is in or out."""
+    """The context, with every candidate and why it was included or not."""
 
     enabled: bool
     language: Literal["en", "fr", "es", ""]
@@ -182,7 +185,7 @@ class PreviewAnswer(ContextAnswer):
 
 
 class DeliveredAnswer(Answer):
-    """What became of events."""
+    """The result of delivering events."""
 
     accepted: int = Field(ge=0)
     duplicates: int = Field(ge=0)
@@ -190,7 +193,7 @@ class DeliveredAnswer(Answer):
     recall: str = Field("", description="To be sent to /hooks/delivered once the context was printed; may be empty.")
 
 
-# What hooks call: hand events over, and get the block for the model in the same round trip.
+# Hook routes: deliver events and get the context block in the same round trip.
 
 hooks_router = APIRouter(tags=["hooks"])
 memory_router = APIRouter(tags=["memory"])
@@ -198,13 +201,13 @@ memory_router = APIRouter(tags=["memory"])
 
 @hooks_router.post("/hooks/events", responses=answers(DeliveredAnswer))
 async def hooks_deliver(delivery: Delivery, request: Request) -> Response:
-    """Store events; answered once they are on disk. With `context`, also what belongs before the model now."""
+    """Store events. The answer comes once they are on disk; with `context`, it contains the context for the model."""
     return await answer(parts_of(request), delivery, request.is_disconnected)
 
 
 @hooks_router.post("/hooks/delivered", responses=answers(Success))
 async def hooks_delivered(confirmation: Confirmation, request: Request) -> dict[str, Any]:
-    """Note that the agent got the context of a recall, which is logged as late until then."""
+    """Confirm that the agent received a context. Until then the recall is logged as late."""
     confirm(parts_of(request), confirmation.recall)
     return {"success": True}
 
@@ -224,12 +227,12 @@ class ContextBody(Body):
 
     @property
     def names(self) -> list[str]:
-        """The names of the project."""
+        """Return the names of the project."""
         return [self.project] if isinstance(self.project, str) else self.project
 
 
 class PreviewBody(ContextBody):
-    """A prompt, or a session that starts, and where."""
+    """A prompt, or the start of a session, and where it occurs."""
 
     prompt: str = ""
     occasion: Literal["prompt", "start"] = "prompt"
@@ -239,7 +242,7 @@ class PreviewBody(ContextBody):
 
 @memory_router.post("/memory/context", responses=answers(ContextAnswer))
 async def injecting_context_of(body: ContextBody, request: Request) -> dict[str, Any]:
-    """What is put in front of this prompt: the text, and the memories and notes in it."""
+    """Return the context for a prompt. It consists of the text, and the memories and notes in it."""
     parts = parts_of(request)
     project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
     event = _event(parts, body, "prompt", {"text": body.prompt})
@@ -251,7 +254,7 @@ async def injecting_context_of(body: ContextBody, request: Request) -> dict[str,
 @memory_router.post("/api/memory/context/preview", responses=answers(PreviewAnswer))
 @needs("read")
 async def injecting_preview_of(body: PreviewBody, request: Request) -> dict[str, Any]:
-    """What a hook would be given here, with every candidate and why it is in or out; it is not logged."""
+    """Preview the context that a hook would get. It lists every candidate and why it is in or out. It is not logged."""
     parts = parts_of(request)
     project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
     if body.occasion == "start":

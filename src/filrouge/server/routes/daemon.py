@@ -1,4 +1,4 @@
-"""The daemon about itself: is it well, who is it, and please leave."""
+"""HTTP routes about the daemon itself: liveness, status, health, stop and drain."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from filrouge.maintenance.backup_files import Kind
 from filrouge.server.auth import needs
 from filrouge.server.responses import Answer, answers, parts_of, reading
 
-# What the routes about the daemon itself answer: its standing, its backups, its settings.
+# Response models.
 
 
 class HealthAnswer(Answer):
-    """Alive, and which version."""
+    """The daemon is alive; its version."""
 
     status: Literal["healthy"]
     version: str
 
 
 class LeavingAnswer(Answer):
-    """It will end."""
+    """The daemon is stopping."""
 
     status: Literal["stopping"]
     version: str
 
 
 class LedgerAnswer(Answer):
-    """What became of every event that was received."""
+    """The number of received events, by what became of them."""
 
     queued: int
     done: int
@@ -44,9 +44,9 @@ class LedgerAnswer(Answer):
 
 
 class LostAnswer(Answer):
-    """Events that hooks could neither hand over nor spool, and when and why the last one was lost.
+    """Events that hooks could neither deliver nor spool, and when and why the last one was lost.
 
-    `at_least`: more may have been lost than were counted.
+    `at_least`: more events may have been lost than were counted.
     """
 
     events: int
@@ -56,7 +56,7 @@ class LostAnswer(Answer):
 
 
 class QueueAnswer(Answer):
-    """The jobs of the outbox."""
+    """The job queue in counts."""
 
     waiting: int
     running: int
@@ -64,7 +64,7 @@ class QueueAnswer(Answer):
 
 
 class ProjectAnswer(Answer):
-    """A project that is known."""
+    """A known project."""
 
     id: str
     name: str
@@ -72,14 +72,14 @@ class ProjectAnswer(Answer):
 
 
 class FailureAnswer(Answer):
-    """How the last backup failed."""
+    """The error of the last backup."""
 
     at: str
     error: str
 
 
 class BackupsInBrief(Answer):
-    """How many backups there are."""
+    """The backups in counts."""
 
     backups: int
     newest: str | None
@@ -95,7 +95,7 @@ class ThreadCounts(Answer):
 
 
 class CurrentThread(Answer):
-    """The thread that was spoken in last."""
+    """The most recently active thread."""
 
     id: str
     title: str
@@ -111,7 +111,7 @@ class WaitingFolder(Answer):
 
 
 class WritesAnswer(Answer):
-    """Whether what is told can be stored."""
+    """Whether the daemon can write to disk."""
 
     works: bool
     cause: str = Field(description="Why not; or empty.")
@@ -119,7 +119,7 @@ class WritesAnswer(Answer):
 
 
 class StatusAnswer(Answer):
-    """Where the daemon listens, and the state of the whole in counts."""
+    """Where the daemon listens, and its state in counts."""
 
     running: Literal[True]
     url: str | None
@@ -157,14 +157,14 @@ class StatusAnswer(Answer):
 
 
 class StoredBridges(Answer):
-    """Bridges, and those of little confidence."""
+    """The number of bridges, and of those with low confidence."""
 
     stored: int
     unsure: int
 
 
 class ContinuedAnswer(Answer):
-    """Threads that went on, of those that could."""
+    """Threads that were continued, of those that could be."""
 
     continued: int
     could: int
@@ -172,7 +172,7 @@ class ContinuedAnswer(Answer):
 
 
 class WokenAnswer(Answer):
-    """Threads that were taken up again, of those that were put down."""
+    """Threads that were resumed, of those that were suspended."""
 
     woken: int
     put_down: int
@@ -180,7 +180,7 @@ class WokenAnswer(Answer):
 
 
 class CoverageAnswer(Answer):
-    """Texts that have vectors."""
+    """The number of texts that have vectors."""
 
     done: int
     total: int
@@ -188,7 +188,7 @@ class CoverageAnswer(Answer):
 
 
 class TodayAnswer(Answer):
-    """What models cost today."""
+    """The cost of models today."""
 
     calls: int
     dollars: float
@@ -196,7 +196,7 @@ class TodayAnswer(Answer):
 
 
 class SpentAnswer(Answer):
-    """What models cost today and of late."""
+    """The cost of models today and in the last days."""
 
     today: TodayAnswer
     days: int
@@ -205,14 +205,14 @@ class SpentAnswer(Answer):
 
 
 class RetainedAnswer(Answer):
-    """What retention took out last, in counts."""
+    """What the last retention run removed, in counts."""
 
     at: str
     taken: dict[str, object]
 
 
 class StorageAnswer(Answer):
-    """What the home takes on the disk, in bytes."""
+    """The disk usage of the home, in bytes."""
 
     bytes: int
     parts: dict[str, int]
@@ -221,7 +221,7 @@ class StorageAnswer(Answer):
 
 
 class WarningAnswer(Answer):
-    """What is wrong, and the next command."""
+    """A problem, and the command that helps."""
 
     what: str
     cause: str
@@ -229,7 +229,7 @@ class WarningAnswer(Answer):
 
 
 class StandingAnswer(Answer):
-    """The health of the whole."""
+    """The health of the daemon and its memory."""
 
     status: Literal["ok", "warn"]
     daemon: Literal["Running"]
@@ -250,7 +250,7 @@ class StandingAnswer(Answer):
 
 
 class BackupAnswer(Answer):
-    """A backup: what it holds, and what was verified of it."""
+    """A backup: its content, and what was verified."""
 
     name: str
     kind: Kind
@@ -265,13 +265,13 @@ class BackupAnswer(Answer):
 
 
 class ListedBackup(BackupAnswer):
-    """A backup, and where it is."""
+    """A backup and its path."""
 
     path: str
 
 
 class BackupsAnswer(Answer):
-    """Every backup, the newest first."""
+    """Every backup, newest first."""
 
     backups: list[ListedBackup]
     newest: str | None
@@ -279,7 +279,7 @@ class BackupsAnswer(Answer):
 
 
 class SettingsAnswer(Settings):
-    """Every setting with the value that holds."""
+    """Every setting with its effective value."""
 
 
 class OriginsAnswer(RootModel[dict[str, Origin]]):
@@ -291,13 +291,13 @@ router = APIRouter(tags=["daemon"])
 
 @router.get("/health", responses=answers(HealthAnswer))
 async def daemon_health() -> dict[str, str]:
-    """Alive, and which version."""
+    """Report that the daemon is alive, and its version."""
     return {"status": "healthy", "version": __version__}
 
 
 @router.get("/daemon/status", responses=answers(StatusAnswer))
 async def daemon_status(request: Request) -> dict[str, Any]:
-    """Where it listens, and the state of the whole in counts."""
+    """Report where the daemon listens, and its state in counts."""
     parts = parts_of(request)
     whole = await reading(request, lambda tx: report.status(parts, tx))
     found = request.app.state.listening
@@ -306,7 +306,7 @@ async def daemon_status(request: Request) -> dict[str, Any]:
 
 @router.get("/daemon/health", responses=answers(StandingAnswer))
 async def daemon_well(request: Request) -> dict[str, Any]:
-    """How well it works, in figures, with what is to be done."""
+    """Report health figures, with warnings and what to do about them."""
     parts = parts_of(request)
     return await reading(request, lambda tx: standing.health(parts, tx))
 
@@ -314,14 +314,14 @@ async def daemon_well(request: Request) -> dict[str, Any]:
 @router.post("/daemon/stop", responses=answers(LeavingAnswer))
 @needs("admin")
 async def daemon_stop(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
-    """Take nothing new in, finish what is begun, and end."""
+    """Stop the daemon. It accepts nothing new, finishes what it has started, and exits."""
     return _leaving(request, tasks)
 
 
 @router.post("/daemon/drain", responses=answers(LeavingAnswer))
 @needs("admin")
 async def daemon_drain(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
-    """The same, asked by a newer version that takes over."""
+    """Stop the daemon for a newer version that takes over."""
     return _leaving(request, tasks)
 
 

@@ -1,4 +1,4 @@
-"""Forgetting over HTTP: what it would touch, the deed under the token of that, and the receipts."""
+"""HTTP routes for forgetting: preview, forget with the preview's token, and list receipts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ router = APIRouter(tags=["forgetting"])
 
 
 class ForgetBody(Body):
-    """What to forget: a text or an id. With `dry_run` only a preview; else the token of one, or `at_once`."""
+    """What to forget: a text or an id. With `dry_run` only a preview; otherwise the token of a preview, or
+    `at_once`."""
 
     text: str = Field("", max_length=LONGEST)
     id: RowId = Field("", max_length=100)
@@ -32,7 +33,8 @@ class ForgetBody(Body):
 @router.post("/api/memory/forget", responses=answers(ForgetPreview | ReceiptAnswer))
 @needs("admin")
 async def forgetting_forget(body: ForgetBody, request: Request) -> dict[str, Any]:
-    """Preview, or forget what a preview listed; 409 where that has changed since. Answers preview or receipt."""
+    """Preview what would be forgotten, or forget it with the preview's token. 409 if the rows have changed since the
+    preview. The answer is a preview or a receipt."""
     parts, asked = parts_of(request), Asked(text=body.text, id=body.id)
     if not body.dry_run and body.token:
         receipt = await elsewhere(lambda: service.forget(parts, asked, body.token))
@@ -50,7 +52,7 @@ async def forgetting_forget(body: ForgetBody, request: Request) -> dict[str, Any
 async def forgetting_receipts(
     request: Request, response: Response, limit: int = Query(100, ge=1, le=1000), cursor: Cursor = None
 ) -> list[dict[str, Any]]:
-    """The receipts of what was forgotten, newest first, each with whether its signature holds."""
+    """List the receipts of what was forgotten, newest first, each with whether its signature is valid."""
     parts = parts_of(request)
     most = -1 if cursor else limit + 1
     found = await reading(request, lambda tx: service.receipts(parts, tx, limit=most))
@@ -59,6 +61,6 @@ async def forgetting_receipts(
 
 @router.get("/api/memory/receipts/{receipt_id}", responses=answers(KeptReceipt))
 async def forgetting_one_receipt(receipt_id: ReceiptId, request: Request) -> dict[str, Any]:
-    """One receipt."""
+    """Return one receipt."""
     parts = parts_of(request)
     return await reading(request, lambda tx: service.receipt_of(parts, tx, receipt_id))

@@ -1,4 +1,7 @@
-"""The files of the pages: a fixed list, read from the package once. No path of a request ever reaches the disk."""
+"""The `/ws` route of the live feed, and the static files of the web pages.
+
+The files are a fixed list, read from the package once; no path from a request reaches the disk.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,6 @@ from filrouge.runtime.wiring import Running
 from filrouge.server.auth import needs
 from filrouge.server.live import MOST_SOCKETS, Sockets, converse
 
-# The live feed over a WebSocket: `/ws`.
-
 live_router = APIRouter(tags=["live"])
 pages_router = APIRouter(tags=["pages"])
 
@@ -23,7 +24,7 @@ pages_router = APIRouter(tags=["pages"])
 @live_router.websocket("/ws")
 @needs("read")
 async def live_live(socket: WebSocket) -> None:
-    """What happens, as it happens: a hello, then one JSON object a message."""
+    """Send the live feed: a hello, then one JSON object per message."""
     sockets, parts = cast("Sockets", socket.app.state.sockets), cast("Running", socket.app.state.running).parts
     if sockets.is_full:
         await socket.send_denial_response(_full())
@@ -52,7 +53,7 @@ def _full() -> JSONResponse:
     return JSONResponse(body, status_code=503, media_type="application/problem+json")
 
 
-#: What is served, with its type.
+#: The files that are served, with their media types.
 FILES: Final[Mapping[str, str]] = {"live.js": "text/javascript; charset=utf-8"}
 _HELD: Final[dict[str, bytes]] = {}
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
@@ -60,7 +61,7 @@ _HEADERS: Final = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosni
 
 @pages_router.get("/static/{name}", response_class=Response, responses={200: {"content": {"text/javascript": {}}}})
 async def static_static(name: str) -> Response:
-    """A file that the pages need: `live.js` shares one WebSocket among the tabs of a browser."""
+    """Return a file of the web pages. `live.js` shares one WebSocket among the tabs of a browser."""
     if name not in FILES:
         raise NotFound(f"There is no file {name!r} here.", remedy=f"There are: {', '.join(FILES)}.")
     if name not in _HELD:

@@ -1,4 +1,8 @@
-"""Metrics over HTTP, for Prometheus."""
+"""HTTP routes for consolidation (the garden), backups, the job queue and metrics.
+
+The module also defines the response models of the forget routes (`erasure`). There is no route to restore a backup,
+because no daemon may run during a restore; the command line does it.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +30,18 @@ from filrouge.server.routes.daemon import BackupAnswer, BackupsAnswer
 from filrouge.server.routes.memories import DoneAnswer
 from filrouge.server.validation import GardenId, JobId, RecallId
 
-# What the routes about the garden and about forgetting answer.
+# Response models of the garden and of forgetting.
 
 
 class GardenDone(Answer):
-    """How many steps are done, of all."""
+    """How many steps are done, and how many there are."""
 
     done: int
     total: int
 
 
 class GardenAnswer(Answer):
-    """A run of the garden."""
+    """A consolidation run."""
 
     id: str
     occasion: Occasion
@@ -51,14 +55,14 @@ class GardenAnswer(Answer):
 
 
 class EstimateAnswer(Answer):
-    """How long a run takes: seconds at the least and at the most."""
+    """The estimated duration of a run, in seconds: minimum and maximum."""
 
     seconds: list[float] = Field(min_length=2, max_length=2)
     from_past_runs: bool
 
 
 class StepAnswer(Answer):
-    """One step of a plan, with the ids that it is about."""
+    """One step of a plan, with the ids it applies to."""
 
     kind: StepKind
     subject: dict[str, Any]
@@ -78,14 +82,14 @@ class PlanAnswer(Answer):
 
 
 class PlannedAnswer(Answer):
-    """A plan, and the run that it became; null where none was begun."""
+    """A plan, and the run that was started for it; null if none was started."""
 
     garden: GardenAnswer | None
     plan: PlanAnswer
 
 
 class ProgressPayload(Answer):
-    """How far a run is."""
+    """The progress of a run."""
 
     session_id: str
     current: int
@@ -97,7 +101,7 @@ class ProgressPayload(Answer):
 
 
 class ProgressMessage(Answer):
-    """A message of a run, as it went over the wire, with its label."""
+    """A progress message of a run as it was sent over the WebSocket, with its label."""
 
     type: Literal["ws:memory_progress"]
     payload: ProgressPayload
@@ -105,7 +109,7 @@ class ProgressMessage(Answer):
 
 
 class ProgressAnswer(Answer):
-    """A run with its messages; `next` is what to ask for then."""
+    """A run with its messages. `next` is the `after` of the next request."""
 
     garden: GardenAnswer
     messages: list[ProgressMessage]
@@ -113,7 +117,7 @@ class ProgressAnswer(Answer):
 
 
 class DoomedRow(Answer):
-    """A row that forgetting would touch."""
+    """A row that would be erased or emptied."""
 
     table: str
     id: str
@@ -124,7 +128,7 @@ class DoomedRow(Answer):
 
 
 class CopyAnswer(Answer):
-    """A backup that holds some of it, and how many rows of each table."""
+    """A backup that contains matching rows, with their number per table."""
 
     name: str
     rows: dict[str, int]
@@ -134,7 +138,7 @@ Counts = dict[str, dict[Deed, int]]
 
 
 class ForgetPreview(Answer):
-    """Everything that forgetting would touch, and the token for exactly that."""
+    """Every row that forgetting would change, and a token that permits exactly that."""
 
     token: str
     counts: Counts
@@ -147,7 +151,7 @@ class ForgetPreview(Answer):
 
 
 class SearchedAnswer(Answer):
-    """What was found when everything was looked through once more."""
+    """The result of the search that follows forgetting."""
 
     left: dict[str, Any]
     repeated: dict[str, Any]
@@ -158,7 +162,7 @@ class SearchedAnswer(Answer):
 
 
 class DeedSeconds(Answer):
-    """How long each part of it took."""
+    """The duration of each part, in seconds."""
 
     rows: float
     files: float
@@ -167,7 +171,7 @@ class DeedSeconds(Answer):
 
 
 class ReceiptAnswer(Answer):
-    """What was forgotten, in counts; what is not there yet is being done."""
+    """What was forgotten, in counts. A field that is missing is not finished yet."""
 
     receipt: str
     at: str
@@ -185,12 +189,12 @@ class ReceiptAnswer(Answer):
 
 
 class KeptReceipt(ReceiptAnswer):
-    """A receipt, and whether its signature holds."""
+    """A receipt, and whether its signature is valid."""
 
     signature_holds: bool
 
 
-# The garden over HTTP: what a run would do, beginning one, and how far it is.
+# Consolidation: plan a run, start it, follow it.
 
 garden_router = APIRouter(tags=["garden"])
 backups_router = APIRouter(tags=["backups"])
@@ -199,15 +203,15 @@ daemon_router = APIRouter(tags=["daemon"])
 
 
 class GardenBody(Body):
-    """Whether the plan is only to be shown."""
+    """Whether to return the plan only."""
 
     dry_run: bool = False
 
 
 @garden_router.post("/api/memory/gardens", responses=answers(PlannedAnswer) | answers(PlannedAnswer, status=202))
 async def gardens_begin(request: Request, response: Response, body: GardenBody | None = None) -> dict[str, Any]:
-    """Plan a run and begin it, answered at once (202); where there is nothing to do, or for a dry run, the plan (200).
-    409 while one is at work."""
+    """Plan a consolidation run and start it. The answer comes at once (202). If there is nothing to do, or for a dry
+    run, it contains only the plan (200). 409 while another run is active."""
     parts = parts_of(request)
     language = await elsewhere(partial(garden_service.language_shown, parts))
     if body is not None and body.dry_run:
@@ -224,13 +228,13 @@ async def gardens_begin(request: Request, response: Response, body: GardenBody |
 
 @garden_router.get("/api/memory/gardens", responses=answers(list[GardenAnswer]))
 async def gardens_gardens(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> list[dict[str, Any]]:
-    """The latest runs, the newest first."""
+    """List the latest runs, newest first."""
     return await reading(request, lambda tx: [garden_service.described(tx, one) for one in Gardens(tx).newest(limit)])
 
 
 @garden_router.get("/api/memory/gardens/{garden_id}", responses=answers(GardenAnswer))
 async def gardens_garden(request: Request, garden_id: GardenId) -> dict[str, Any]:
-    """One run: how far it is, and what it came to so far."""
+    """Return one run with its progress and its results so far."""
     return await reading(request, lambda tx: garden_service.described(tx, Gardens(tx).get(garden_id)))
 
 
@@ -238,37 +242,37 @@ async def gardens_garden(request: Request, garden_id: GardenId) -> dict[str, Any
 async def gardens_progress(
     request: Request, garden_id: GardenId, after: Annotated[int, Query(ge=0)] = 0
 ) -> dict[str, Any]:
-    """The messages of a run behind the first `after`, as they went over the wire, each with its label; `next` is what
-    to ask for then."""
+    """List the progress messages of a run after the first `after`. They are as they were sent over the WebSocket, each
+    with its label. `next` is the `after` of the next request."""
     parts = parts_of(request)
     return await reading(request, lambda tx: garden_service.progress(parts, tx, garden_id, after))
 
 
-# Backups over HTTP: make one, and list what there is. Restoring is the command's: no daemon may run meanwhile.
+# Backups: make and list. Restoring is a command, because no daemon may run meanwhile.
 
 
 @backups_router.post("/api/memory/backups", status_code=201, responses=answers(BackupAnswer, status=201))
 @needs("admin")
 async def backups_make(request: Request) -> dict[str, Any]:
-    """Make a backup now, verified; answers when it is done."""
+    """Make a backup and verify it. The answer comes when it is finished."""
     parts = parts_of(request)
     return await elsewhere(lambda: backup_service.by_hand(parts))
 
 
 @backups_router.get("/api/memory/backups", responses=answers(BackupsAnswer))
 async def backups_listed(request: Request) -> dict[str, Any]:
-    """Every backup, the newest first, and how the last one failed if it did."""
+    """List every backup, newest first. The answer includes the error of the last backup if it failed."""
     parts = parts_of(request)
     return await elsewhere(lambda: backup_service.described(parts.home))
 
 
-# The queue over HTTP: jobs and dead letters; and one recall of the log in full.
+# The queue: jobs and dead letters; and one recall of the log in full.
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 class JobAnswer(Answer):
-    """One job. `error` names what it failed of last, `about` the ids of what it is about."""
+    """One job. `error` names the last error, `about` the ids of its subject."""
 
     id: str
     kind: str
@@ -282,7 +286,7 @@ class JobAnswer(Answer):
 
 
 class KindAnswer(Answer):
-    """How many jobs of a kind are in a state."""
+    """The number of jobs of one kind in one state."""
 
     kind: str
     state: str
@@ -290,7 +294,7 @@ class KindAnswer(Answer):
 
 
 class QueueAnswer(Answer):
-    """The queue."""
+    """The job queue."""
 
     waiting: int
     running: int
@@ -300,7 +304,7 @@ class QueueAnswer(Answer):
 
 
 class RecallAnswer(Answer):
-    """One row of the log of recalls; `items` as in `retrievals`."""
+    """One row of the recall log; `items` is the same as in `retrievals`."""
 
     id: str
     channel: str
@@ -352,7 +356,7 @@ async def jobs_jobs(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> dict[str, Any]:
-    """The queue in counts, and its jobs, oldest first."""
+    """Return the queue's counts and its jobs, oldest first."""
     place = behind(cursor) or 0
     body, following = await reading(
         request, lambda tx: worker.jobs(tx, state=state, kind=kind, behind=place, limit=limit)
@@ -365,8 +369,8 @@ async def jobs_jobs(
 async def jobs_letters(
     request: Request, response: Response, limit: Limit = 100, cursor: Cursor = None
 ) -> list[dict[str, Any]]:
-    """The jobs that failed too often and were set aside, oldest first. Answers of models that nobody could read are
-    listed by `GET /extract/dead-letters`."""
+    """List the jobs that failed too often and were set aside, oldest first. `GET /extract/dead-letters` lists the model
+    answers that could not be parsed."""
     place = behind(cursor) or 0
     found, following = await reading(request, lambda tx: worker.dead_jobs(tx, behind=place, limit=limit))
     link_next(request, response, following)
@@ -375,7 +379,7 @@ async def jobs_letters(
 
 @jobs_router.post("/api/memory/dead-letters/{job_id}/retry", responses=answers(DoneAnswer, example={"success": True}))
 async def jobs_retry(job_id: JobId, request: Request) -> dict[str, Any]:
-    """Do it again, as if it was never tried."""
+    """Queue a dead job again, with its attempts reset."""
     parts = parts_of(request)
     await elsewhere(lambda: worker.retry(parts, job_id))
     return {"success": True}
@@ -383,7 +387,7 @@ async def jobs_retry(job_id: JobId, request: Request) -> dict[str, Any]:
 
 @jobs_router.delete("/api/memory/dead-letters/{job_id}", responses=answers(DoneAnswer, example={"success": True}))
 async def jobs_discard(job_id: JobId, request: Request) -> dict[str, Any]:
-    """Give it up; what it was about stays as it is."""
+    """Discard a dead job. Its subject stays unchanged."""
     parts = parts_of(request)
     await elsewhere(lambda: worker.discard(parts, job_id))
     return {"success": True}
@@ -412,7 +416,7 @@ async def jobs_discard(job_id: JobId, request: Request) -> dict[str, Any]:
     ),
 )
 async def jobs_recall(recall_id: RecallId, request: Request) -> dict[str, Any]:
-    """One recall with what was injected for it, and the best candidates that were not."""
+    """Return one recall with what was injected, and the best candidates that were not."""
     found = await reading(request, lambda tx: Recalls(tx).get(recall_id))
     if found is None:
         raise NotFound(f"There is no recall {recall_id!r}.", remedy="See `GET /api/memory/retrievals`.")
@@ -425,7 +429,7 @@ async def jobs_recall(recall_id: RecallId, request: Request) -> dict[str, Any]:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics_metrics(request: Request) -> Response:
-    """Every metric in Prometheus' text format 0.0.4."""
+    """Return every metric in Prometheus text format, version 0.0.4."""
     parts = parts_of(request)
     text = await reading(request, lambda tx: health.metrics(parts, tx))
     return Response(text, headers={"Content-Type": CONTENT_TYPE})

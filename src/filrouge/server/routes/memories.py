@@ -1,4 +1,8 @@
-"""Anthropic's memory tool over HTTP: one command, and the text that the model reads."""
+"""HTTP routes about memories: facts, search, recall, changes, reviews, undo, rules, concepts.
+
+The last route carries out commands of Anthropic's memory tool. Each route validates its input and calls the services
+in `memories`, `search` and `maintenance`; the decisions are made there.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +49,11 @@ from filrouge.server.routes.daemon import OriginsAnswer, SettingsAnswer
 from filrouge.server.validation import MemoryId
 from filrouge.threads.reports import Status, found_threads
 
-# What the routes about memories answer: memories with their proof and their history, rules, reviews, and undo.
+# Response models.
 
 
 class Cited(Answer):
-    """Words of a turn that a memory rests on."""
+    """A span of a turn that is evidence for a memory."""
 
     turn_id: str
     start: int = Field(ge=0, description="The first character, counted from 0.")
@@ -93,7 +97,7 @@ class MemoryAnswer(Answer):
 
 
 class Quote(Answer):
-    """The words themselves."""
+    """A quoted passage of a turn."""
 
     turn_id: str
     text: str
@@ -102,7 +106,7 @@ class Quote(Answer):
 
 
 class JournalEntry(Answer):
-    """A decision about a memory, as the journal has it."""
+    """A journal entry: one decision about a memory."""
 
     entry: int = Field(ge=1, description="Its number, which `undo` takes.")
     at: str
@@ -114,19 +118,19 @@ class JournalEntry(Answer):
 
 
 class MemoryWithProof(MemoryAnswer):
-    """A memory, and the words that it rests on."""
+    """A memory with the passages it is based on."""
 
     quotes: list[Quote]
 
 
 class MemoryWithHistory(MemoryWithProof):
-    """A memory, its words, and every decision that touched it."""
+    """A memory with its quotes and every decision about it."""
 
     journal: list[JournalEntry]
 
 
 class MemoryVersions(Answer):
-    """A memory in every version, oldest first."""
+    """All versions of a memory, oldest first."""
 
     id: str
     text: str
@@ -136,7 +140,7 @@ class MemoryVersions(Answer):
 
 
 class RuleSource(Answer):
-    """Who said a rule, when and where."""
+    """Who stated a rule, when and where."""
 
     turn_id: str
     at: str
@@ -154,7 +158,7 @@ class RuleAnswer(MemoryAnswer):
 
 
 class ActionAnswer(Answer):
-    """What a decision came to."""
+    """The result of one decision."""
 
     action: ActionName
     id: str
@@ -164,7 +168,7 @@ class ActionAnswer(Answer):
 
 
 class ActionsAnswer(Answer):
-    """What each statement of a text came to."""
+    """The result for each statement in a text."""
 
     actions: list[ActionAnswer]
 
@@ -179,7 +183,7 @@ class SupersededAnswer(Answer):
 
 
 class ReviewAnswer(Answer):
-    """What waits for a person, or waited."""
+    """An entry of the review queue, open or settled."""
 
     id: str
     kind: ReviewKind
@@ -194,7 +198,7 @@ class ReviewAnswer(Answer):
 
 
 class TakenBackAnswer(Answer):
-    """A decision that is taken back."""
+    """A decision that is undone."""
 
     entry: int
     at: str
@@ -205,7 +209,7 @@ class TakenBackAnswer(Answer):
 
 
 class EffectAnswer(Answer):
-    """What becomes of one memory."""
+    """How an undo changes one memory."""
 
     id: str
     text: str
@@ -215,7 +219,7 @@ class EffectAnswer(Answer):
 
 
 class UndoAnswer(Answer):
-    """What was taken back, or would be."""
+    """What was undone, or would be in a dry run."""
 
     entry: int
     decisions: list[TakenBackAnswer]
@@ -225,7 +229,7 @@ class UndoAnswer(Answer):
 
 
 class AuditAnswer(Answer):
-    """Whether the journal is as it was written."""
+    """The result of verifying the journal."""
 
     sound: bool
     entries: int = Field(ge=0)
@@ -235,7 +239,7 @@ class AuditAnswer(Answer):
 
 
 class ConceptAnswer(Answer):
-    """What sessions were about."""
+    """A concept: a subject of one or more sessions."""
 
     id: str
     concept: str
@@ -249,7 +253,7 @@ class ConceptAnswer(Answer):
     thread_ids: list[str]
 
 
-# Memories over HTTP: list, tell, search, recall, settings, and the log of recalls.
+# Facts, statements, search, recall, settings and the retrieval log.
 
 memory_router = APIRouter(tags=["memory"])
 changing_router = APIRouter(tags=["changing"])
@@ -289,7 +293,7 @@ _NOTHING_KNOWN: Final[Mapping[Language, str]] = {
 
 
 class SearchBody(FilterBody):
-    """A question to memory."""
+    """A recall query."""
 
     query: str
     k: int = Field(5, ge=1, le=200)
@@ -311,8 +315,8 @@ async def memory_facts(
     limit: PageLimit = None,
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
-    """The current memories that are no rules, or those believed at `as_of`, newest first; all projects unless one is
-    named."""
+    """List the current memories except rules, newest first. With `as_of`, list those that were current at that time.
+    All projects are listed unless one is named."""
     if history and filters.narrow:
         raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
@@ -325,7 +329,7 @@ async def memory_facts(
 
 @memory_router.post("/api/memory/facts", responses=answers(Success))
 async def memory_add_fact(body: FactBody, request: Request) -> dict[str, bool]:
-    """Set a core fact, or add several statements as they are."""
+    """Set a core fact, or add several statements verbatim."""
     parts = parts_of(request)
     if body.items:
         texts = [item.get("text") or item.get("value", "") for item in body.items]
@@ -339,14 +343,14 @@ async def memory_add_fact(body: FactBody, request: Request) -> dict[str, bool]:
 
 @memory_router.get("/api/memory/memories/{memory_id}", responses=answers(MemoryWithHistory))
 async def memory_one_memory(memory_id: MemoryId, request: Request) -> dict[str, Any]:
-    """One memory with the words it rests on and every decision that touched it."""
+    """Return one memory with its quotes and every decision about it."""
     parts = parts_of(request)
     return await reading(request, lambda tx: reports.history(parts, tx, memory_id))
 
 
 @memory_router.post("/api/memory/memories", status_code=201, responses=answers(ActionsAnswer, status=201))
 async def memory_add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
-    """Remember what the user says; answers what each statement came to."""
+    """Remember a statement of the user. The answer contains the result for each statement in the text."""
     parts = parts_of(request)
     actions = await elsewhere(
         lambda: remember(parts, body.text, names=body.project, scope=body.scope, host=body.channel, branch=body.branch)
@@ -365,9 +369,9 @@ async def memory_search(
     collection: Literal["turns", "memories", "threads", "notes", "all"] = "all",
     status: Annotated[Status, Query(description="Only threads in this state.")] = "all",
 ) -> list[dict[str, Any]]:
-    """Search turns, memories and the notes that bear on the question, one kind of them alone, or threads.
+    """Search turns, memories and relevant notes.
 
-    Text mode ranks by full text alone.
+    `collection` restricts the search to one of them, or selects threads. Text mode ranks by full text only.
     """
     parts = parts_of(request)
     if collection != "threads" and status != "all":
@@ -393,7 +397,7 @@ async def memory_search(
 @memory_router.post("/search", responses=answers(SearchAnswer))
 @needs("read")
 async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
-    """Recall memories, and notes that bear on it, for a question, best first; `threshold` cuts relevance."""
+    """Recall the memories and relevant notes that answer a query, best first. `threshold` is the minimum relevance."""
     parts, filters = parts_of(request), body.filters()
 
     def find(tx: Tx) -> dict[str, Any]:
@@ -431,14 +435,14 @@ async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
 
 @memory_router.get("/api/memory/settings", responses=answers(SettingsAnswer))
 async def memory_settings(request: Request) -> dict[str, Any]:
-    """Every setting with the value that holds."""
+    """Return every setting with its effective value."""
     parts = parts_of(request)
     return await reading(request, lambda tx: parts.effective(tx).to_json())
 
 
 @memory_router.get("/api/memory/settings/origins", responses=answers(OriginsAnswer))
 async def memory_origins(request: Request) -> dict[str, str]:
-    """Where each setting's value comes from."""
+    """Return where the value of each setting comes from."""
     parts = parts_of(request)
     return await reading(request, lambda tx: dict(parts.effective(tx).origins))
 
@@ -446,7 +450,7 @@ async def memory_origins(request: Request) -> dict[str, str]:
 @memory_router.patch("/api/memory/settings", responses=answers(SettingsAnswer))
 @needs("admin")
 async def memory_change_settings(changes: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Change some settings; the others stay. What a file or the environment fixes cannot be changed here."""
+    """Change some settings and keep the others. A setting fixed by a file or the environment cannot be changed here."""
     parts = parts_of(request)
     valid = check(by_todays_names(changes), where="request")
     fixed = await reading(request, lambda tx: parts.effective(tx).origins)
@@ -461,18 +465,18 @@ async def memory_change_settings(changes: dict[str, Any], request: Request) -> d
 
 @memory_router.get("/api/memory/stats", responses=answers(StatsAnswer))
 async def memory_stats(request: Request) -> dict[str, Any]:
-    """Counts of facts, messages and vectors."""
+    """Return the number of facts, messages and vectors."""
     return await reading(request, health.stats)
 
 
 @memory_router.get("/api/memory/retrievals", responses=answers(list[RetrievalAnswer]))
 async def memory_retrievals(request: Request, limit: Limit = 20) -> list[dict[str, Any]]:
-    """The newest recalls with what was injected for them."""
+    """Return the latest recalls with what was injected for each."""
     return await reading(request, lambda tx: Recalls(tx).last(limit))
 
 
 def action_json(action: Action) -> dict[str, Any]:
-    """What a decision came to; `review` is the id under which a statement waits for the user."""
+    """Return a decision's result as JSON; `review` is the id in the review queue if the statement waits there."""
     return {
         "action": action.name,
         "id": action.memory_id,
@@ -482,31 +486,31 @@ def action_json(action: Action) -> dict[str, Any]:
     }
 
 
-# One fact over HTTP, by its key (API-1): what it says, another value, or into the bin.
+# One fact by its key (API-1): read, change, move to the bin.
 
 
 class ValueBody(BaseModel):
-    """What a fact says from now on."""
+    """The new value of a fact."""
 
     value: str = Field(max_length=2000)
 
 
 class DoneAnswer(Answer):
-    """It is done."""
+    """The request succeeded."""
 
     success: bool
 
 
 @memory_router.get("/api/memory/facts/{key:path}", responses=answers(MemoryAnswer))
 async def facts_one(key: str, request: Request, project: Names = None) -> dict[str, Any]:
-    """The fact that has a key; a memory without one is known by its id."""
+    """Return the fact with a key. A memory without a key is addressed by its id."""
     parts = parts_of(request)
     return await reading(request, lambda tx: one_json(parts, tx, fact_of(parts, tx, key, project or [])))
 
 
 @memory_router.patch("/api/memory/facts/{key:path}", responses=answers(DoneAnswer, example={"success": True}))
 async def facts_change(key: str, body: ValueBody, request: Request, project: Names = None) -> dict[str, Any]:
-    """Give a fact another value; what it said stays in its history. A memory without a key is known by its id."""
+    """Change the value of a fact. The old value stays in its history. A memory without a key is addressed by its id."""
     parts = parts_of(request)
     await elsewhere(lambda: change_fact(parts, key, body.value, project or []))
     return {"success": True}
@@ -514,13 +518,13 @@ async def facts_change(key: str, body: ValueBody, request: Request, project: Nam
 
 @memory_router.delete("/api/memory/facts/{key:path}", responses=answers(DoneAnswer, example={"success": True}))
 async def facts_delete(key: str, request: Request, project: Names = None) -> dict[str, Any]:
-    """Put a fact into the bin; `restore` and `undo` bring it back."""
+    """Move a fact to the bin. `restore` and `undo` bring it back."""
     parts = parts_of(request)
     await elsewhere(lambda: bin_fact(parts, key, project or []))
     return {"success": True}
 
 
-# Changing one's mind over HTTP: pin, bin, restore, supersede, review, undo, history; and whether the journal holds.
+# Changes to memories: pin, bin, restore, supersede, review and undo; also history and journal verification.
 
 
 class PinBody(Body):
@@ -530,7 +534,7 @@ class PinBody(Body):
 
 
 class SupersedeBody(Body):
-    """What a memory says from now on."""
+    """The new text of a memory."""
 
     old_id: MemoryId
     new_text: str
@@ -538,13 +542,13 @@ class SupersedeBody(Body):
 
 
 class SettleBody(Body):
-    """How a review ends: old, new or both of a conflict; accept or dismiss of what lacks proof."""
+    """How to settle a review: `old`, `new` or `both` of a conflict; `accept` or `dismiss` an unproven statement."""
 
     settle: str
 
 
 class UndoBody(Body):
-    """What to undo: an entry of the journal, or the last decision about a memory; or only to say what that would do."""
+    """What to undo: a journal entry, or the last decision about a memory. A dry run only reports the effect."""
 
     entry: int | None = None
     memory_id: MemoryId | None = None
@@ -553,35 +557,35 @@ class UndoBody(Body):
 
 @changing_router.patch("/api/memory/memories/{memory_id}", responses=answers(ActionAnswer))
 async def changing_change_memory(memory_id: MemoryId, body: PinBody, request: Request) -> dict[str, Any]:
-    """Pin a memory, or unpin it."""
+    """Pin or unpin a memory."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: pin(parts, memory_id, pinned=body.pinned)))
 
 
 @changing_router.post("/api/memory/memories/{memory_id}/bin", responses=answers(ActionAnswer))
 async def changing_bin_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
-    """Put a memory into the bin."""
+    """Move a memory to the bin."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: bin_memory(parts, memory_id)))
 
 
 @changing_router.post("/api/memory/memories/{memory_id}/restore", responses=answers(ActionAnswer))
 async def changing_restore_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
-    """Make a memory live again that was binned or superseded."""
+    """Restore a memory that was binned or superseded."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: restore(parts, memory_id)))
 
 
 @changing_router.get("/api/memory/memories/{memory_id}/history", responses=answers(MemoryVersions))
 async def changing_history(memory_id: MemoryId, request: Request) -> dict[str, Any]:
-    """Every version of a memory, oldest first, and every decision that touched it, with its number in the journal."""
+    """Return every version of a memory, oldest first, and every decision about it with its journal number."""
     parts = parts_of(request)
     return await reading(request, lambda tx: reports.versions(parts, tx, memory_id))
 
 
 @changing_router.post("/memory/supersede", responses=answers(SupersededAnswer))
 async def changing_supersede_one(body: SupersedeBody, request: Request) -> dict[str, Any]:
-    """Replace what a live memory says, pinned or not."""
+    """Replace the text of a live memory, pinned or not."""
     parts = parts_of(request)
     done = await elsewhere(lambda: supersede(parts, body.old_id, body.new_text, source=body.source))
     return {"success": True, "old_id": done.old_id, "new_id": done.new_id, "previous_text": done.previous_text}
@@ -595,7 +599,7 @@ async def changing_reviews(
     limit: int = Query(200, ge=1, le=1000),
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
-    """What waits for a person, newest first; with `settled` also what no longer does."""
+    """List the review queue, newest first. With `settled`, also list entries that are already settled."""
     parts = parts_of(request)
     most = -1 if cursor else limit + 1
     found = await reading(request, lambda tx: service.waiting(parts, tx, settled=settled, limit=most))
@@ -604,21 +608,21 @@ async def changing_reviews(
 
 @changing_router.get("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
 async def changing_one_review(memory_id: MemoryId, request: Request) -> dict[str, Any]:
-    """One entry of the queue, with the words that it rests on and what it speaks against."""
+    """Return one review entry with its quotes and the memory it conflicts with."""
     parts = parts_of(request)
     return await reading(request, lambda tx: service.one(parts, tx, memory_id))
 
 
 @changing_router.post("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
 async def changing_settle(memory_id: MemoryId, body: SettleBody, request: Request) -> dict[str, Any]:
-    """Settle what waits; answers the entry as it is then."""
+    """Settle a review and return its new state."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.settle(parts, memory_id, body.settle))
 
 
 @changing_router.post("/api/memory/undo", responses=answers(UndoAnswer))
 async def changing_undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
-    """Take a decision back, with what stands on it; answers what was, or would be, taken back and changed."""
+    """Undo a decision and every decision that depends on it. The answer lists what is, or would be, undone."""
     parts = parts_of(request)
     carried_out = plan if body.dry_run else undo
     found = await elsewhere(lambda: carried_out(parts, entry=body.entry, memory_id=body.memory_id))
@@ -627,15 +631,15 @@ async def changing_undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
 
 @changing_router.get("/api/audit/verify", responses=answers(AuditAnswer))
 async def changing_verify(request: Request) -> dict[str, Any]:
-    """Walk the whole journal: does every entry hold?"""
+    """Verify every entry of the journal."""
     return await reading(request, health.audit)
 
 
-# New or known, and every memory there is: what a program asks before it tells.
+# Novelty check, and the list of memories of every kind.
 
 
 class NovelBody(BaseModel):
-    """A text, and where it would be remembered."""
+    """A text and the project it would be remembered in."""
 
     text: str = Field(max_length=LONGEST)
     threshold: float = Field(THRESHOLD, ge=0.0, le=1.0)
@@ -644,7 +648,7 @@ class NovelBody(BaseModel):
 
 
 class NearestAnswer(Answer):
-    """A memory, and how similar it is: 0 = unrelated, 1 = the same."""
+    """A memory and its similarity to the text: 0 = unrelated, 1 = the same."""
 
     id: str
     content: str
@@ -652,7 +656,7 @@ class NearestAnswer(Answer):
 
 
 class NovelAnswer(Answer):
-    """Whether a text is new, and the memory that is nearest to it."""
+    """Whether a text is new, and the memory nearest to it."""
 
     novel: bool
     nearest: NearestAnswer | None
@@ -674,7 +678,7 @@ class NovelAnswer(Answer):
 )
 @needs("read")
 async def novelty_novel(body: NovelBody, request: Request) -> dict[str, Any]:
-    """Does no live memory of the project, or of the user, say this?"""
+    """Check whether a text is new to the project's and the user's live memories."""
     parts = parts_of(request)
     names = [body.project] if isinstance(body.project, str) else body.project
     user = body.user_id or LOCAL_USER
@@ -693,8 +697,8 @@ async def novelty_memories(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
-    """Memories of every kind, rules too, that are believed now or were at `as_of`, newest first; all projects unless
-    one is named."""
+    """List memories of every kind, rules included, newest first. With `as_of`, list those that were current at that
+    time. All projects are listed unless one is named."""
     parts, skip = parts_of(request), behind(cursor) or 0
 
     def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
@@ -710,7 +714,7 @@ async def novelty_memories(
     return rows
 
 
-# Rules over HTTP: the standing instructions with their source; add, edit, switch off and on, remove.
+# Rules, the standing instructions: list, add, edit, enable, disable, remove.
 
 
 class RuleBody(Body):
@@ -722,7 +726,7 @@ class RuleBody(Body):
 
 
 class ChangeBody(Body):
-    """What becomes of a rule: other words, or off and on."""
+    """A change to a rule: new text, or enabled or disabled."""
 
     text: str | None = None
     enabled: bool | None = None
@@ -738,8 +742,8 @@ async def rules_all_rules(
     limit: PageLimit = None,
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
-    """The rules, or those that stood at `as_of`, newest first, each with its source and whether it stands, waits or is
-    disabled; all projects unless one is named."""
+    """List the rules, newest first, each with its source and its state. With `as_of`, list those that were in force at
+    that time. All projects are listed unless one is named."""
     if history and filters.narrow:
         raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
@@ -751,7 +755,7 @@ async def rules_all_rules(
 
 @rules_router.post("/api/memory/rules", status_code=201, responses=answers(RuleAnswer, status=201))
 async def rules_add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
-    """Add a rule; answers it as it is listed, with what waits because of it."""
+    """Add a rule and return it as it is listed."""
     parts = parts_of(request)
     action = await elsewhere(lambda: service.add(parts, body.text, names=body.project, scope=body.scope))
     return await _as_listed(request, action.memory_id)
@@ -759,7 +763,7 @@ async def rules_add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
 
 @rules_router.patch("/api/memory/rules/{rule_id}", responses=answers(RuleAnswer))
 async def rules_change_rule(rule_id: MemoryId, body: ChangeBody, request: Request) -> dict[str, Any]:
-    """Edit a rule, or switch it off or on; answers it as it is listed then. Edited it has another id."""
+    """Edit, disable or enable a rule, and return it as it is listed. An edited rule gets a new id."""
     if body.text is None and body.enabled is None:
         raise BadInput("There is nothing to change.", remedy="Give `text`, `enabled`, or both.")
     parts = parts_of(request)
@@ -775,7 +779,7 @@ async def rules_change_rule(rule_id: MemoryId, body: ChangeBody, request: Reques
 
 @rules_router.delete("/api/memory/rules/{rule_id}", responses=answers(ActionAnswer))
 async def rules_remove_rule(rule_id: MemoryId, request: Request) -> dict[str, Any]:
-    """Put a rule into the bin."""
+    """Move a rule to the bin."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: service.remove(parts, rule_id)))
 
@@ -785,7 +789,7 @@ async def _as_listed(request: Request, rule_id: str) -> dict[str, Any]:
     return await reading(request, lambda tx: service.one_rule(parts, tx, rule_id))
 
 
-# Concepts over HTTP: what sessions were about, and in how many of them.
+# Concepts: the subjects of sessions, with the number of sessions for each.
 
 
 @concepts_router.get("/api/memory/concepts", responses=answers(list[ConceptAnswer]))
@@ -794,13 +798,13 @@ async def concepts_concepts(
     project: Annotated[list[str] | None, Query(description="Names of the project; none = all.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> list[dict[str, Any]]:
-    """The concepts of sessions, those of most sessions first."""
+    """List the concepts of sessions, those found in the most sessions first."""
     parts = parts_of(request)
     return await reading(request, lambda tx: health.concepts(parts, tx, project or [], limit))
 
 
 class CommandBody(BaseModel):
-    """A command as the tool sends it, and the project whose files are meant."""
+    """A command as the memory tool sends it, and the project whose files it uses."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -818,7 +822,7 @@ class CommandBody(BaseModel):
 
 
 class CommandAnswer(Answer):
-    """What the model reads."""
+    """The text that the model reads."""
 
     content: str
 
@@ -828,7 +832,7 @@ _EXAMPLE = {"content": "File created successfully at: /memories/progress.md"}
 
 @memory_tool_router.post("/memory/tool", responses=answers(CommandAnswer, example=_EXAMPLE))
 async def memory_tool_memory_tool(body: CommandBody, request: Request) -> dict[str, Any]:
-    """Carry out one command of the memory tool; what it refuses is an error whose `detail` is for the model."""
+    """Run one command of the memory tool. If it is refused, the error's `detail` is written for the model."""
     parts = parts_of(request)
     command = body.model_dump(exclude_none=True, exclude={"project"})
     return {"content": await elsewhere(lambda: run(parts, command, names=body.project))}

@@ -1,4 +1,4 @@
-"""The vault over HTTP: how it stands. Its notes are found by the routes that search."""
+"""HTTP routes for the vault, the user's folder of notes; the search routes search it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ router = APIRouter(tags=["notes"])
 
 
 class FixedNote(Answer):
-    """A note that is always brought."""
+    """A note that is always included."""
 
     path: str
     found: bool = Field(description="False for one that is not in the vault; it is passed over.")
 
 
 class NoteTrouble(Answer):
-    """What could not be read."""
+    """A note that could not be read."""
 
     path: str
     trouble: str
 
 
 class PageTrouble(Answer):
-    """A line or a page that is left as it stands."""
+    """A line or page that was left unchanged."""
 
     path: str
     memory_id: str = Field(description="The memory of the line; empty where it is about a page.")
@@ -36,7 +36,7 @@ class PageTrouble(Answer):
 
 
 class WrittenAnswer(Answer):
-    """The pages that what is known is written into."""
+    """The pages that Filrouge writes memories into."""
 
     folder: str = Field(description="Empty where nothing is written into the vault.")
     problem: str = Field(description="Why nothing can be written.")
@@ -46,7 +46,7 @@ class WrittenAnswer(Answer):
 
 
 class NotesAnswer(Answer):
-    """The vault: what is indexed, what is brought into prompts, what could not be read."""
+    """The vault: what is indexed, what is included in prompts, and what could not be read."""
 
     folder: str = Field(description="Empty where no vault is named.")
     enabled: bool = Field(description="Whether notes are brought into prompts.")
@@ -66,14 +66,14 @@ class NotesAnswer(Answer):
 
 @router.get("/api/memory/notes", responses=answers(NotesAnswer))
 async def notes_vault(request: Request) -> dict[str, Any]:
-    """How the vault stands."""
+    """Return the state of the vault."""
     parts = parts_of(request)
     return await reading(request, lambda tx: described(parts, tx))
 
 
 @router.post("/api/memory/notes/anew", responses=answers(NotesAnswer))
 async def notes_anew(request: Request) -> dict[str, Any]:
-    """Have pages and lines written again that were removed from the vault; answers how it stands before that."""
+    """Write pages and lines again that were removed from the vault. The answer is the vault's state before that."""
     parts = parts_of(request)
     parts.noted.anew.set()
     return await reading(request, lambda tx: described(parts, tx))

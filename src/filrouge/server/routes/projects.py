@@ -1,4 +1,4 @@
-"""Projects over HTTP: listed, known by another name, and two that are one put together."""
+"""HTTP routes for projects: list them, add names, merge two, and join a folder to a project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROJECT = "A project: its id, alias or short name, or several aliases."
 
 
 class ProjectAnswer(Answer):
-    """A project with its names and what it holds."""
+    """A project with its names and the number of its rows."""
 
     id: str
     name: str = Field(description="What a person would call it.")
@@ -31,7 +31,7 @@ class ProjectAnswer(Answer):
 
 
 class NamesBody(Body):
-    """More names of a project."""
+    """Names to add to a project."""
 
     project: str | list[str] = Field(description=_PROJECT)
     names: list[str] = Field(
@@ -40,7 +40,7 @@ class NamesBody(Body):
 
 
 class MergeBody(Body):
-    """A project that is to go into another."""
+    """A project to merge into another."""
 
     source: str | list[str] = Field(description=_PROJECT)
     into: str | list[str] = Field(description=_PROJECT)
@@ -48,7 +48,7 @@ class MergeBody(Body):
 
 
 class MergeAnswer(Answer):
-    """What moved from one project into another, or would."""
+    """What a merge moved from one project into another, or would move."""
 
     source: str
     into: str
@@ -77,7 +77,7 @@ class JoinBody(Body):
 
 
 class JoinAnswer(Answer):
-    """What a folder's file asks for, and whether the user agreed."""
+    """The project that a folder's file names, and whether the user agreed."""
 
     folder: str = Field(description="The folder that holds the file.")
     name: str
@@ -93,14 +93,14 @@ class JoinAnswer(Answer):
 
 @router.get("/api/memory/projects", responses=answers(list[ProjectAnswer]))
 async def projects_all_projects(request: Request) -> list[dict[str, Any]]:
-    """Every project with its names and what it holds, the one spoken in last first."""
+    """List every project with its names and row counts, the most recently active first."""
     parts = parts_of(request)
     return await reading(request, lambda tx: service.listed(parts, tx))
 
 
 @router.post("/api/memory/projects/aliases", responses=answers(ProjectAnswer))
 async def projects_add_names(body: NamesBody, request: Request) -> dict[str, Any]:
-    """Know a project by more names; answers it as it is listed then."""
+    """Add names to a project, and return it as it is listed."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.add_names(parts, _listed(body.project), body.names))
 
@@ -108,7 +108,7 @@ async def projects_add_names(body: NamesBody, request: Request) -> dict[str, Any
 @router.post("/api/memory/projects/merge", responses=answers(MergeAnswer))
 @needs("admin")
 async def projects_merge(body: MergeBody, request: Request) -> dict[str, Any]:
-    """Let all of one project go into another, for good; or only say what would move."""
+    """Merge one project into another permanently. A dry run only reports what would move."""
     parts = parts_of(request)
     carried_out = service.plan if body.dry_run else service.merge
     found = await elsewhere(lambda: carried_out(parts, _listed(body.source), _listed(body.into)))
@@ -118,7 +118,8 @@ async def projects_merge(body: MergeBody, request: Request) -> dict[str, Any]:
 @router.post("/api/memory/projects/join", responses=answers(JoinAnswer))
 @needs("admin")
 async def projects_join(body: JoinBody, request: Request) -> dict[str, Any]:
-    """Agree that a folder is the project that its `.filrouge.toml` names; or only say what that means."""
+    """Agree that a folder belongs to the project that its file names. The file is `.filrouge.toml`. A dry run only
+    reports the effect."""
     parts = parts_of(request)
     carried_out = service.plan_join if body.dry_run else service.join
     found = await elsewhere(lambda: carried_out(parts, body.names))

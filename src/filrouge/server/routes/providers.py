@@ -1,4 +1,4 @@
-"""Extraction over HTTP: what is said is understood at once, and the answer says what of it was learned (API-1)."""
+"""HTTP routes for the embedding space, language models, usage, and immediate extraction (API-1)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of
 from filrouge.server.routes.memories import action_json
 from filrouge.server.routes.turns import MessageBody
 
-# What the routes about models answer: the space in which meaning is compared, and who understands at what cost.
+# Response models of the embedding space and the language models.
 
 
 class CalibrationAnswer(Answer):
-    """How the cosines of a space are read: anchors of cosine and similarity."""
+    """How cosines of a space map to similarities: pairs of cosine and similarity."""
 
     origin: Literal["shipped", "sample", "turns"]
     pairs: int
@@ -31,7 +31,7 @@ class CalibrationAnswer(Answer):
 
 
 class SpaceCoverage(Answer):
-    """How much of the memory is in a space."""
+    """How much of the memory has vectors in a space."""
 
     done: int
     total: int
@@ -39,14 +39,14 @@ class SpaceCoverage(Answer):
 
 
 class WantedAnswer(Answer):
-    """What the settings ask for; without a space it cannot be had."""
+    """The space that the settings require; `space` is null if it is not available."""
 
     embedder: str
     space: str | None
 
 
 class BuildingAnswer(Answer):
-    """A space in building."""
+    """A space that is being built."""
 
     space: str
     model: str
@@ -59,7 +59,7 @@ class BuildingAnswer(Answer):
 
 
 class EmbeddingAnswer(Answer):
-    """The current space, the one in building, and what is wanted."""
+    """The current embedding space, the one being built, and the one that the settings require."""
 
     space: str
     model: str
@@ -73,13 +73,13 @@ class EmbeddingAnswer(Answer):
 
 
 class NotEnabled(Answer):
-    """Nothing is understood."""
+    """Extraction is switched off."""
 
     enabled: Literal[False]
 
 
 class BudgetAnswer(Answer):
-    """Today's cost, and what it may be."""
+    """Today's cost and its limits."""
 
     calls: int
     tokens: int
@@ -90,7 +90,7 @@ class BudgetAnswer(Answer):
 
 
 class UsageAnswer(Answer):
-    """What a model cost on a day, by what it was asked for."""
+    """The cost of a model on one day, by operation."""
 
     day: str
     operation: Operation
@@ -104,14 +104,14 @@ class UsageAnswer(Answer):
 
 
 class WaitingAnswer(Answer):
-    """How many jobs wait for a model, and why; without a reason, for their time."""
+    """The number of jobs that wait for a model, and why; without a reason, they wait for their scheduled time."""
 
     reason: str
     n: int
 
 
 class ExtractStatusAnswer(Answer):
-    """Who understands, whether it answers, and what it cost."""
+    """The extraction model, whether it responds, and its cost."""
 
     enabled: Literal[True]
     provider: str
@@ -126,7 +126,7 @@ class ExtractStatusAnswer(Answer):
 
 
 class LetterAnswer(Answer):
-    """An answer of a model that nobody could read."""
+    """A model's answer that could not be parsed."""
 
     id: str
     tenant: str
@@ -140,7 +140,7 @@ class LetterAnswer(Answer):
     answer: str
 
 
-# The embedding space over HTTP: what recall reads, how much of the memory is in it, and bringing it to another.
+# The embedding space: describe it, and build another.
 
 embedding_router = APIRouter(tags=["embedding"])
 models_router = APIRouter(tags=["models"])
@@ -148,14 +148,15 @@ memory_router = APIRouter(tags=["memory"])
 
 
 class ReindexBody(Body):
-    """What to bring the memory to: an embedder's name, or nothing for the one of the settings."""
+    """The embedder to build a space for; without a name, the one of the settings."""
 
     model: str | None = None
 
 
 @embedding_router.get("/embedding", responses=answers(EmbeddingAnswer))
 async def embedding_embedding(request: Request) -> dict[str, Any]:
-    """The current space with its calibration and coverage, the space in building, and what the settings want."""
+    """Return the embedding spaces. These are the current one with calibration and coverage, the one being built, and
+    the one that the settings require."""
     parts = parts_of(request)
     return await reading(request, lambda tx: describe(parts, tx))
 
@@ -163,34 +164,35 @@ async def embedding_embedding(request: Request) -> dict[str, Any]:
 @embedding_router.post("/embedding/reindex", status_code=202, responses=answers(EmbeddingAnswer, status=202))
 @needs("admin")
 async def embedding_begin(request: Request, body: ReindexBody | None = None) -> dict[str, Any]:
-    """Begin to build the space of a model beside the current one; answered at once with how it stands."""
+    """Start building the space of a model beside the current one. The answer comes at once with the progress."""
     parts, model = parts_of(request), (body.model if body else None) or None
     return await elsewhere(lambda: reindex(parts, model.strip() if model else None))
 
 
-# The models over HTTP: who understands, whether it answers, what it cost, and its answers that nobody could read.
+# The language models: status, cost, and unreadable answers.
 
 
 @models_router.get("/extract/status", responses=answers(ExtractStatusAnswer | NotEnabled))
 async def models_status(request: Request) -> dict[str, Any]:
-    """Who understands, whether it answers now, what today cost; only `{"enabled": false}` where nothing is."""
+    """Return the extraction model, whether it responds, and today's cost. `{"enabled": false}` if it is switched
+    off."""
     parts = parts_of(request)
     return await elsewhere(lambda: extract_status(parts))
 
 
 @models_router.get("/extract/dead-letters", responses=answers(list[LetterAnswer]))
 async def models_letters(request: Request) -> list[dict[str, Any]]:
-    """Answers of models that could not be read, newest first, with the turns that they were about."""
+    """List model answers that could not be parsed, newest first, with their turns."""
     return await reading(request, dead_letters)
 
 
-# What the memory holds and what it costs, in figures, over HTTP.
+# Usage figures.
 
 
 class RecallDay(Answer):
-    """Recalls of one day in one project: `delivered` to an agent, `late` (the agent had gone on before) or `empty`.
+    """Recalls of one day in one project: `delivered` to an agent, `late` (the agent had already continued) or `empty`.
 
-    `answered` counts the delivered ones that held memories, and not only notes.
+    `answered` counts the delivered recalls that contained memories, not only notes.
     """
 
     day: str
@@ -206,7 +208,7 @@ class RecallDay(Answer):
 
 
 class ProjectCost(Answer):
-    """What recall added in a project, and how many different memories of those are still believed."""
+    """What recall added in a project, and how many distinct memories of those are still current."""
 
     project: str | None
     project_name: str
@@ -217,7 +219,7 @@ class ProjectCost(Answer):
 
 
 class ChannelDay(Answer):
-    """Tokens that recall added for one agent on one day; Filrouge counts them, by its own estimate."""
+    """Tokens that recall added for one agent on one day; Filrouge estimates the count itself."""
 
     day: str
     channel: str
@@ -226,7 +228,7 @@ class ChannelDay(Answer):
 
 
 class ModelDay(Answer):
-    """What a model was asked for on one day; `dollars` is null where its price is not known."""
+    """The use of a model on one day; `dollars` is null if its price is unknown."""
 
     day: str
     operation: str
@@ -240,7 +242,7 @@ class ModelDay(Answer):
 
 
 class FiguresAnswer(Answer):
-    """The figures."""
+    """All figures."""
 
     days: int
     memories: dict[str, int]
@@ -287,7 +289,8 @@ _EXAMPLE: dict[str, Any] = {
 
 @memory_router.get("/api/memory/usage", responses=answers(FiguresAnswer, example=_EXAMPLE))
 async def usage_usage(request: Request, days: Annotated[int, Query(ge=1, le=366)] = verbs.DAYS) -> dict[str, Any]:
-    """Memories by kind, recalls and the tokens they added by day and project, models and their price, bytes."""
+    """Return usage figures. They cover memories by kind, recalls and their tokens by day and project, model costs and
+    disk usage."""
     parts = parts_of(request)
     return await reading(request, lambda tx: verbs.usage(parts, tx, days))
 
@@ -296,7 +299,7 @@ _LONGEST = 1_000_000
 
 
 class ExtractBody(BaseModel):
-    """What was said, and where."""
+    """What was said, and its source."""
 
     messages: str | list[str | MessageBody] = Field(
         description="A text of the program's own, or messages with roles, oldest first. Labels in a text (`User:`)"
@@ -306,10 +309,10 @@ class ExtractBody(BaseModel):
     context: str = Field("", max_length=2000, description="On what occasion; noted, and nothing more.")
 
     def spoken(self) -> str | list[Spoken]:
-        """The messages.
+        """Return the messages.
 
         Raises:
-            BadInput: there are none, or too much of them, or one cannot be used.
+            BadInput: there are no messages, there are too many, or one is invalid.
         """
         if isinstance(self.messages, str):
             texts, found = [self.messages], self.messages
@@ -324,7 +327,7 @@ class ExtractBody(BaseModel):
 
 
 class ActionAnswer(Answer):
-    """What a decision came to (`action_json`)."""
+    """The result of a decision (`action_json`)."""
 
     action: str
     id: str
@@ -334,7 +337,7 @@ class ActionAnswer(Answer):
 
 
 class ExtractedAnswer(Answer):
-    """Every decision in order, and how many statements were read, stored, replaced and withdrawn."""
+    """Every decision in order, and the number of statements that were read, stored, replaced and withdrawn."""
 
     actions: list[ActionAnswer]
     extracted_count: int
@@ -365,7 +368,8 @@ class ExtractedAnswer(Answer):
     ),
 )
 async def extracting_extract(body: ExtractBody, request: Request) -> dict[str, Any]:
-    """Understand messages now. 501 where extraction is switched off; what this source said before is passed over."""
+    """Extract memories from messages now. 501 if extraction is switched off. Messages that this source sent before are
+    skipped."""
     parts, spoken = parts_of(request), body.spoken()
     done = await elsewhere(lambda: extract_now(parts, spoken, source=body.source, context=body.context))
     return {"actions": [action_json(action) for action in done.actions], **done.to_json()}

@@ -1,4 +1,8 @@
-"""Bridges over HTTP: listed, made and removed by hand, and drawn with their threads."""
+"""HTTP routes for threads, bridges between threads, topics and the timeline.
+
+Topics and the timeline are read-only. Threads can be renamed, archived, merged and split, and turns can be moved.
+Bridges can be added and removed. The graph route returns threads with their bridges as JSON, DOT or SVG.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ from filrouge.threads.topics import (
     topics_json,
 )
 
-# What the routes about threads, bridges, topics and the timeline answer.
+# Response models.
 
 
 class ThreadAnswer(Answer):
@@ -59,14 +63,14 @@ class ThreadAnswer(Answer):
 
 
 class NamedThread(Answer):
-    """A thread's id and title."""
+    """The id and the title of a thread."""
 
     id: str
     title: str
 
 
 class DriftAnswer(Answer):
-    """Where the talk left a thread's subject."""
+    """A drift: a place where the conversation left a thread's subject."""
 
     turn_id: str
     at: str
@@ -76,14 +80,14 @@ class DriftAnswer(Answer):
 
 
 class PointAnswer(Answer):
-    """A sentence of where work stands, and the turn it was said in."""
+    """A sentence about the state of the work, and the turn it comes from."""
 
     text: str
     turn_id: str
 
 
 class StoodAnswer(Answer):
-    """Where a thread's work stood."""
+    """The state of a thread's work."""
 
     at: str
     occasion: Occasion
@@ -96,7 +100,7 @@ class StoodAnswer(Answer):
 
 
 class TieAnswer(Answer):
-    """A bridge as one of its threads sees it."""
+    """A bridge from the point of view of one of its threads."""
 
     type: BridgeKind
     strength: float
@@ -106,7 +110,7 @@ class TieAnswer(Answer):
 
 
 class PlacedTurn(Answer):
-    """A turn with what led it into its thread."""
+    """A turn, and the action that placed it in its thread."""
 
     id: str
     at: str
@@ -119,7 +123,7 @@ class PlacedTurn(Answer):
 
 
 class ThreadDetail(ThreadAnswer):
-    """A thread with everything about it."""
+    """A thread with all its details."""
 
     parent_title: str | None
     children: list[NamedThread]
@@ -130,7 +134,7 @@ class ThreadDetail(ThreadAnswer):
 
 
 class WeighedAnswer(Answer):
-    """A thread that a turn was weighed against."""
+    """A thread that was considered for a turn, with its scores."""
 
     thread_id: str
     state: ThreadState
@@ -143,7 +147,7 @@ class WeighedAnswer(Answer):
 
 
 class PlacingAnswer(Answer):
-    """A decision about a turn."""
+    """A decision that placed a turn in a thread."""
 
     at: str
     action: Action
@@ -159,7 +163,7 @@ class PlacingAnswer(Answer):
 
 
 class WhyThreadAnswer(Answer):
-    """Where a turn is, and why."""
+    """The thread of a turn, and the decisions that placed it there."""
 
     turn_id: str
     text: str
@@ -211,7 +215,7 @@ class GraphAnswer(Answer):
 
 
 class TopicAnswer(Answer):
-    """Something that was talked about."""
+    """A topic of the conversations."""
 
     id: str
     title: str
@@ -226,7 +230,7 @@ class TopicAnswer(Answer):
 
 
 class TopicsAnswer(Answer):
-    """The topics of a time."""
+    """The topics of a time frame."""
 
     timeframe: Timeframe
     topics: list[TopicAnswer]
@@ -234,7 +238,7 @@ class TopicsAnswer(Answer):
 
 
 class TimelineAnswer(Answer):
-    """Topics by how long ago they were last spoken of."""
+    """Topics grouped by how long ago they were last mentioned."""
 
     this_week: list[TopicAnswer]
     last_week: list[TopicAnswer]
@@ -245,7 +249,7 @@ class TimelineAnswer(Answer):
     text: str
 
 
-# Topics and timeline over HTTP.
+# Topics and timeline.
 
 topics_router = APIRouter(tags=["topics"])
 threads_router = APIRouter(tags=["threads"])
@@ -263,7 +267,7 @@ async def topics_topics(
     agent_id: SaidTo = None,
     user_id: str = LOCAL_USER,
 ) -> dict[str, Any]:
-    """The topics of a time, latest first; `nothing_known` says outright that there are none."""
+    """List the topics of a time frame, latest first. `nothing_known` is true if there are none."""
     parts = parts_of(request)
 
     def find(tx: Tx) -> dict[str, Any]:
@@ -281,7 +285,7 @@ async def topics_timeline(
     user_id: str = LOCAL_USER,
     language: Language | None = None,
 ) -> dict[str, Any]:
-    """The latest topics by how long ago they were last spoken of, with their text in `language`."""
+    """List the latest topics, grouped by how long ago they were last mentioned. `text` is written in `language`."""
     parts = parts_of(request)
 
     def find(tx: Tx) -> dict[str, Any]:
@@ -291,9 +295,9 @@ async def topics_timeline(
     return await reading(request, find)
 
 
-# Threads over HTTP: list them, look into one, put right what is in which, and ask why a turn is where it is.
+# Threads: list, read, correct, and explain why a turn is in its thread.
 
-#: Threads of a place, behind a cursor.
+#: The limit for a query of a project's threads when a cursor is given.
 _ALL = 1_000_000
 
 ThreadProject = Annotated[
@@ -304,27 +308,27 @@ Turns = Annotated[list[TurnId], Field(min_length=1, max_length=1000)]
 
 
 class ThreadBody(Body):
-    """What to change of a thread: its title, or whether it is put away."""
+    """The change to a thread: a new title, or archive or reopen it."""
 
     title: str | None = None
     status: Literal["active", "archived"] | None = None
 
 
 class MergeBody(Body):
-    """The thread that takes another in."""
+    """The thread that another one is merged into."""
 
     into: ThreadId
 
 
 class SplitBody(Body):
-    """Turns that become a thread of their own; what followed them goes along."""
+    """Turns to split off into a new thread; the turns that followed them move too."""
 
     turns: Turns
     title: str = ""
 
 
 class MoveBody(Body):
-    """Turns that belong into a thread; what followed them goes along."""
+    """Turns to move into a thread; the turns that followed them move too."""
 
     turns: Turns
 
@@ -340,7 +344,8 @@ async def threads_list_threads(
     as_of: Annotated[str | None, Query(description="As they were then; a day counts whole.")] = None,
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
-    """The threads, the latest first; all projects unless one is named; with `as_of` as they were then."""
+    """List the threads, most recently active first. All projects unless one is named. With `as_of`, as they were
+    then."""
     parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
     narrowed: dict[str, Any] = {"status": status, "limit": _ALL if cursor else limit + 1, "agent": agent, "as_of": then}
     found = await reading(request, lambda tx: reports.listing(parts, tx, project or [], **narrowed))
@@ -349,14 +354,14 @@ async def threads_list_threads(
 
 @threads_router.get("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
 async def threads_one_thread(thread_id: ThreadId, request: Request) -> dict[str, Any]:
-    """One thread with where its work stood, its ties, newest turns and drifts; the beginning of an id is enough."""
+    """Return one thread with the state of its work, its bridges, newest turns and drifts. An id may be shortened."""
     parts = parts_of(request)
     return await reading(request, lambda tx: reports.detail(parts, tx, thread_id))
 
 
 @threads_router.patch("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
 async def threads_change_thread(thread_id: ThreadId, body: ThreadBody, request: Request) -> dict[str, Any]:
-    """Rename a thread, or archive or reopen it."""
+    """Rename, archive or reopen a thread."""
     parts = parts_of(request)
     if (body.title is None) == (body.status is None):
         raise BadInput("A change is either a title or a status.", remedy="Send one of the two.")
@@ -369,40 +374,40 @@ async def threads_change_thread(thread_id: ThreadId, body: ThreadBody, request: 
 
 @threads_router.post("/api/memory/threads/{thread_id}/merge", responses=answers(ThreadDetail))
 async def threads_merge_thread(thread_id: ThreadId, body: MergeBody, request: Request) -> dict[str, Any]:
-    """Put all turns of a thread into another; answers the other."""
+    """Move all turns of a thread into another, and return the other."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.merge(parts, thread_id, body.into))
 
 
 @threads_router.post("/api/memory/threads/{thread_id}/split", responses=answers(ThreadDetail))
 async def threads_split_thread(thread_id: ThreadId, body: SplitBody, request: Request) -> dict[str, Any]:
-    """Put turns of a thread into a new one; answers the new one."""
+    """Move turns of a thread into a new one, and return the new one."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.split(parts, thread_id, body.turns, body.title))
 
 
 @threads_router.post("/api/memory/threads/{thread_id}/move", responses=answers(ThreadDetail))
 async def threads_move_turns(thread_id: ThreadId, body: MoveBody, request: Request) -> dict[str, Any]:
-    """Put turns of other threads into this one; answers it."""
+    """Move turns of other threads into this one, and return it."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.move(parts, body.turns, thread_id))
 
 
 @threads_router.get("/api/memory/turns/{turn_id}/thread", responses=answers(WhyThreadAnswer))
 async def threads_why_thread(turn_id: TurnId, request: Request) -> dict[str, Any]:
-    """The thread that a turn is in, and every decision about it with what was weighed."""
+    """Return the thread of a turn, and every decision about it with the threads that were considered."""
     parts = parts_of(request)
     return await reading(request, lambda tx: reports.why(parts, tx, turn_id))
 
 
 BridgeProject = Annotated[list[str] | None, Query(description="Names of the project; none = all.")]
 _TYPES = {"dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
-#: A picture that somebody wrote the titles of neither runs nor fetches anything, wherever it is opened.
+#: An SVG may contain titles from untrusted text; this header forbids scripts and requests wherever it is opened.
 _HARMLESS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
 class BridgeBody(Body):
-    """Two threads to be tied: an id each, the kind, and the reason if there is one."""
+    """Two threads to connect: their ids, the kind of bridge, and an optional reason."""
 
     source: ThreadId
     target: ThreadId
@@ -420,7 +425,7 @@ async def bridges_bridges(
     limit: PageLimit = None,
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
-    """The live bridges, the strongest first."""
+    """List the live bridges, strongest first."""
     parts = parts_of(request)
 
     def find(tx: Tx) -> list[dict[str, Any]]:
@@ -432,7 +437,7 @@ async def bridges_bridges(
 
 @bridges_router.post("/api/memory/bridges", status_code=201, responses=answers(BridgeAnswer, status=201))
 async def bridges_add(body: BridgeBody, request: Request) -> dict[str, Any]:
-    """Tie two threads; the bridge."""
+    """Connect two threads and return the bridge."""
     parts = parts_of(request)
     return await elsewhere(
         lambda: bridge_service.add(parts, source=body.source, target=body.target, kind=body.type, reason=body.reason)
@@ -441,7 +446,7 @@ async def bridges_add(body: BridgeBody, request: Request) -> dict[str, Any]:
 
 @bridges_router.delete("/api/memory/bridges/{bridge_id}", responses=answers(BridgeAnswer))
 async def bridges_remove(bridge_id: BridgeId, request: Request) -> dict[str, Any]:
-    """Remove a bridge for good; what it was."""
+    """Remove a bridge permanently, and return it as it was."""
     parts = parts_of(request)
     return await elsewhere(lambda: bridge_service.remove(parts, bridge_id))
 
@@ -461,7 +466,7 @@ async def bridges_graph(
     project: BridgeProject = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Threads, those that were active last.")] = 100,
 ) -> Response:
-    """Threads and bridges: `threads` and `bridges` as JSON, Graphviz' DOT, or a picture."""
+    """Return threads and bridges as JSON, as Graphviz DOT or as an SVG image."""
     parts = parts_of(request)
 
     def read(tx: Tx) -> dict[str, Any]:

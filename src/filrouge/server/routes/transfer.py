@@ -1,4 +1,8 @@
-"""What is read in from elsewhere over HTTP: pages of messages and statements, and how far files are read."""
+"""HTTP routes for export and import.
+
+An export is a stream of everything that is known. An import reads an export, or pages of messages and statements from
+other programs; marks record how far each transcript file was read.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,16 @@ from filrouge.server.auth import needs
 from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
 from filrouge.transfer.service import Format, Handed, Mark, What, exported, import_any, marks, read_in
 
-# Export and import over HTTP: everything that is known, to take along and to bring back.
+# Export and import of Filrouge's own format.
 
 router = APIRouter(tags=["transfer"])
-#: Bytes of one import; a larger export is read in piece by piece, as `filrouge import` does.
+#: Maximum bytes of one import; `filrouge import` sends a larger export in pieces.
 LARGEST: Final = 32 * 1024 * 1024
 _TYPES: Final = {"json": "application/json", "csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
 
 class RowsAnswer(Answer):
-    """What became of the rows of a table: new, here already, forgotten here, not to be read."""
+    """The number of a table's rows that are new, already present, forgotten here, or unreadable."""
 
     added: int
     present: int
@@ -34,7 +38,7 @@ class RowsAnswer(Answer):
 
 
 class RowsBeside(Answer):
-    """What became of the rows that a whole export alone has."""
+    """The results for the tables that only a complete export contains."""
 
     threads: RowsAnswer
     links: RowsAnswer
@@ -46,7 +50,7 @@ class RowsBeside(Answer):
 
 
 class ProblemOfRow(Answer):
-    """What is wrong with a row, and its place in its table."""
+    """A problem with a row, and the row's position in its table."""
 
     table: str
     place: int
@@ -54,7 +58,7 @@ class ProblemOfRow(Answer):
 
 
 class ImportedAnswer(Answer):
-    """What became of an export; `beside`: what a whole one has beside messages and memories."""
+    """The result of an import; `beside` covers what a complete export contains besides messages and memories."""
 
     projects: RowsAnswer
     messages: RowsAnswer
@@ -79,9 +83,10 @@ _NONE = {"added": 0, "present": 0, "forgotten": 0, "bad": 0}
 async def exporting_export(
     request: Request, form: Annotated[Format, Query(alias="format")] = "json", what: What | None = None
 ) -> StreamingResponse:
-    """Everything that is known, or one table of it, as a stream: messages, memories with their history, threads. No
-    settings, keys, logs or vectors; nothing that waits for review. As `jsonl`, a row a line, with all that surrounds
-    them: what is in which thread and why, bridges, concepts, analyses, where work stood."""
+    """Export everything that is known, or one table of it, as a stream. It contains messages, memories with their
+    history, and threads. It contains no settings, keys, logs or vectors, and nothing that waits for review. The format
+    `jsonl` has one row per line and adds the turns of each thread with the reasons, bridges, concepts, analyses and the
+    state of work."""
     parts = parts_of(request)
     headers = {"Content-Disposition": f'attachment; filename="filrouge-{what or "export"}.{form}"'}
     return StreamingResponse(exported(parts, form, what), media_type=_TYPES[form], headers=headers)
@@ -104,9 +109,9 @@ async def exporting_export(
 )
 @needs("admin")
 async def exporting_import_(request: Request, trusted: bool = False) -> dict[str, Any]:
-    """Read a JSON export in, or a piece of a whole one (`form` is `jsonl`, and lists of rows by table); what is here
-    already is left as it is. Without `trusted` it is an observation: no rule, no preference, no core fact. With it, the
-    caller vouches that it is their own, and it is again what it was."""
+    """Import a JSON export, or a piece of a complete one (`form` is `jsonl`, with lists of rows by table). Rows that
+    exist already are left unchanged. Without `trusted` the rows count as observations and create no rule, preference or
+    core fact. With it, the caller vouches that the export is their own, and everything is restored as it was."""
     parts = parts_of(request)
     raw = bytearray()
     async for piece in request.stream():
@@ -128,7 +133,7 @@ _OFFSET: Final = 2**53
 
 
 class _Placed(Body):
-    """The fields that a message and a statement share."""
+    """The fields that messages and statements share."""
 
     key: str = Field(min_length=1, max_length=4096)
     text: str = Field(max_length=LONGEST)
@@ -137,7 +142,7 @@ class _Placed(Body):
 
 
 class TurnBody(_Placed):
-    """One message; `key` is the same at every reading, `at` is in seconds since 1970, 0 where nobody knows."""
+    """One message. `key` is the same in every import; `at` is in seconds since 1970, 0 if unknown."""
 
     session: str = Field(min_length=1, max_length=4096)
     role: Role
@@ -145,7 +150,7 @@ class TurnBody(_Placed):
     call_id: _Name = ""
 
     def told(self) -> ImportedTurn:
-        """The value it stands for."""
+        """Return the message as an import value."""
         return ImportedTurn(
             session=self.session,
             key=self.key,
@@ -159,14 +164,14 @@ class TurnBody(_Placed):
 
 
 class MemoryBody(_Placed):
-    """One statement that another program kept; `place` says where it stands there."""
+    """One statement from another program; `place` is its location there."""
 
     kind: ImportedKind = "fact"
     place: _Name = ""
     subject: _Name = ""
 
     def told(self) -> ImportedMemory:
-        """The value it stands for."""
+        """Return the statement as an import value."""
         return ImportedMemory(
             key=self.key,
             text=self.text,
@@ -179,7 +184,7 @@ class MemoryBody(_Placed):
 
 
 class MarkBody(Body):
-    """How far a transcript file is read with this page."""
+    """How far a transcript file has been read after this page."""
 
     path: str = Field(min_length=1, max_length=4096)
     session: _Name
@@ -188,7 +193,7 @@ class MarkBody(Body):
 
 
 class PageBody(Body):
-    """A page of what is read in, from the agent or program `source`."""
+    """A page of an import from the agent or program `source`."""
 
     source: _Source
     trusted: bool = False
@@ -198,8 +203,8 @@ class PageBody(Body):
 
 
 class CountsAnswer(Answer):
-    """What became of messages or statements: new, vouched for now, here already, forgotten here, of a project that is
-    switched off."""
+    """The number of messages or statements that are new, newly vouched for, already present, forgotten here, or in a
+    project that is switched off."""
 
     added: int
     vouched: int
@@ -209,14 +214,14 @@ class CountsAnswer(Answer):
 
 
 class ReadInAnswer(Answer):
-    """What became of a page."""
+    """The result of a page."""
 
     turns: CountsAnswer
     memories: CountsAnswer
 
 
 class MarksAnswer(Answer):
-    """How far each transcript of an agent is read, in bytes, by its path."""
+    """How far each transcript of an agent has been read, in bytes, by path."""
 
     source: Literal["claude-code", "codex"]
     offsets: dict[str, int]
@@ -225,9 +230,9 @@ class MarksAnswer(Answer):
 @router.post("/api/memory/imports", responses=answers(ReadInAnswer))
 @needs("admin")
 async def imports_take(request: Request, body: PageBody) -> dict[str, Any]:
-    """Take in a page of a history, an export or another program's memories; answered once it is on disk. What is here
-    already, from a hook too, is not added again. Without `trusted` it is an observation: no rule, no preference, no
-    instruction. It is understood behind all other work."""
+    """Import a page of a history, an export or another program's memories. The answer comes once it is on disk. Rows
+    that exist already, also from hooks, are not added again. Without `trusted` they count as observations and create no
+    rule, preference or instruction. Extraction runs after all other work."""
     parts = parts_of(request)
     page = Handed(
         source=body.source,
@@ -245,6 +250,6 @@ async def imports_take(request: Request, body: PageBody) -> dict[str, Any]:
 async def imports_offsets(
     request: Request, source: Annotated[Literal["claude-code", "codex"], Query()] = "claude-code"
 ) -> dict[str, Any]:
-    """How far each transcript file of an agent is read, by hooks or by an import."""
+    """Report how far each transcript file of an agent has been read, by hooks or by an import."""
     found = await reading(request, lambda tx: marks(tx, source))
     return {"source": source, "offsets": found}

@@ -1,4 +1,4 @@
-"""Turns over HTTP: what a program with a loop of its own hands over, and takes up again (API-9)."""
+"""HTTP routes for turns: programs with their own agent loop record and read messages (API-9)."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class MessageBody(BaseModel):
     id: str = Field("", max_length=_NAME, description="The program's own id, unique in its session.")
 
     def message(self, place: int) -> Message:
-        """The message.
+        """Return the message.
 
         Raises:
-            BadInput: it says nothing, or its time is none.
+            BadInput: it has neither content nor tool results, or its time is invalid.
         """
         results = [{"output": one} if isinstance(one, str) else one for one in self.tool_results]
         if not self.content.strip() and not results:
@@ -67,7 +67,7 @@ class TurnsBody(BaseModel):
     messages: list[MessageBody] = Field(min_length=1, max_length=1000)
 
     def conversation(self) -> Conversation:
-        """Where they were said."""
+        """Return the conversation that the messages belong to."""
         names = [self.project] if isinstance(self.project, str) else self.project or []
         return Conversation(
             channel=self.channel,
@@ -78,23 +78,23 @@ class TurnsBody(BaseModel):
         )
 
     def said(self) -> list[Message]:
-        """The messages.
+        """Return the messages.
 
         Raises:
-            BadInput: one says nothing, or its time is none.
+            BadInput: a message is empty, or its time is invalid.
         """
         return [message.message(place) for place, message in enumerate(self.messages)]
 
 
 class ToldAnswer(Answer):
-    """How many messages are new, and how many were known."""
+    """The number of new messages and of known ones."""
 
     accepted: int
     duplicates: int
 
 
 class MessageAnswer(Answer):
-    """One message that is stored."""
+    """One stored message."""
 
     id: str
     channel: str
@@ -111,10 +111,10 @@ class MessageAnswer(Answer):
     responses=answers(ToldAnswer, status=202, example={"accepted": 2, "duplicates": 0}),
 )
 async def turns_add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
-    """Hand messages over. Answered once they are on disk; they are understood and indexed afterwards.
+    """Record messages. The answer comes once they are on disk; extraction and indexing follow.
 
-    A message that comes again is a duplicate: one with the same `id`, or with the same role, words and time. Without a
-    time, equal messages of one request count as said several times, those of another request as the same.
+    A repeated message is a duplicate: one with the same `id`, or with the same role, words and time. Without a time,
+    equal messages of one request count as separate messages, and those of another request count as duplicates.
     """
     parts = parts_of(request)
     where, messages = body.conversation(), body.said()
@@ -147,7 +147,7 @@ async def turns_messages(
     user_id: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> list[dict[str, Any]]:
-    """The last messages of that channel alone, newest last, as soon as they are read from what was handed over."""
+    """List the last messages of one channel, newest last. New messages appear once they are processed."""
     parts = parts_of(request)
 
     def find(tx: Tx) -> list[dict[str, Any]]:

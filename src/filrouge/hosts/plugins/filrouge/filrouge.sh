@@ -1,7 +1,7 @@
 #!/bin/sh
-# Finds the installed filrouge and becomes it: `filrouge.sh hook` for a host's hooks, `filrouge.sh mcp` for its tools.
-# Hosts that were started from a desktop have a short PATH, so the places where installers put programs are looked
-# into as well. Without a filrouge a hook ends with 0 and says nothing: the agent goes on as if there were no plugin.
+# Finds the installed filrouge and executes it: `filrouge.sh hook` for a host's hooks, `filrouge.sh mcp` for its tools.
+# Hosts that were started from a desktop have a short PATH, so the usual installation folders are searched too. If
+# filrouge is not installed, a hook exits with 0 and prints nothing: the agent works as if there were no plugin.
 
 find_filrouge() {
   command -v filrouge && return
@@ -19,7 +19,7 @@ if [ -z "$found" ]; then
   exit 127
 fi
 if [ "${1:-}" = hook ]; then
-  # One hooks file serves two hosts; only Codex sets this variable in a hook's environment.
+  # Two hosts share one hooks file; only Codex sets this variable in a hook's environment.
   if [ -n "${PLUGIN_ROOT:-}" ]; then set -- hook --host codex; else set -- hook --host claude-code; fi
 fi
 exec "$found" "$@"

@@ -1,8 +1,8 @@
-// Filrouge in OpenClaw: what people say here is remembered, and what is known comes back before a prompt.
+// Filrouge's plugin for OpenClaw: captures what people say, and adds memories to prompts.
 //
-// OpenClaw runs no commands at its events, so this plugin runs one: it hands event and context over to
-// `filrouge hook --host openclaw` and gives the answer to the prompt. It keeps nothing, asks no network, and
-// whatever happens to it the agent goes on: no handler throws, each call has a deadline.
+// OpenClaw does not run commands on events, so this plugin does: it sends each event and its context to
+// `filrouge hook --host openclaw` and adds the output to the prompt. It stores nothing and makes no network requests.
+// A failure never stops the agent: no handler throws, and each call has a deadline.
 
 import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
@@ -11,20 +11,20 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const HOST = "openclaw";
-const DEADLINE_MS = 10_000; // a hook limits itself (`hook_wait_ms` goes to 8 s); this ends the wait for one that hangs
-const LEFT_MS = 30_000; // on a machine that stalls a hook starts late: what it was told is kept all the same
+const DEADLINE_MS = 10_000; // hooks limit themselves (`hook_wait_ms`, 8 s at most); this covers one that hangs
+const LEFT_MS = 30_000; // on a slow machine a hook starts late; it may still finish, so that its event is stored
 const BY_A_PERSON = [undefined, null, "", "user", "manual"];
 const MOST_SESSIONS = 1000;
 const MOST_ANSWER = 200_000;
 
-/** The program: the one given while it is there, else the first on the PATH or where installers put programs. */
+/** Returns the given program if it exists, else the first on the PATH or in the usual installation folders. */
 function program(given) {
   const places = (process.env.PATH ?? "").split(delimiter).concat([
     join(homedir(), ".local", "bin"),
     join(homedir(), "bin"),
     "/usr/local/bin",
     "/opt/homebrew/bin",
-    fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // of the environment that brought this file
+    fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // this file's environment
   ]);
   for (const path of [given, ...places.map((place) => place && join(place, "filrouge"))]) {
     if (!path) continue;
@@ -38,7 +38,7 @@ function program(given) {
   return "";
 }
 
-/** What the hook printed for one envelope: its context, or nothing. Never rejects. */
+/** Runs the hook for one envelope and resolves to the context it printed, or an empty text. Never rejects. */
 function told(executable, envelope) {
   return new Promise((resolve) => {
     let child;
@@ -55,7 +55,7 @@ function told(executable, envelope) {
       const input = JSON.stringify(envelope);
       child = spawn(executable, ["hook", "--host", HOST], { stdio: ["pipe", "pipe", "ignore"], windowsHide: true });
       child.on("error", () => done(""));
-      child.stdin.on("error", () => {}); // it ended without reading: its exit tells
+      child.stdin.on("error", () => {}); // it exited without reading; `close` follows
       child.stdout.setEncoding("utf8");
       child.stdout.on("data", (piece) => {
         if (printed.length < MOST_ANSWER) printed += piece;
@@ -68,7 +68,7 @@ function told(executable, envelope) {
   });
 }
 
-/** Lets a late hook come to its end, which the agent does not wait for. */
+/** Lets a late hook finish without making the agent wait for it. */
 function leave(child) {
   const end = setTimeout(() => child.kill("SIGKILL"), LEFT_MS);
   child.on("close", () => clearTimeout(end));
@@ -84,14 +84,14 @@ function contextIn(printed) {
   }
 }
 
-/** The fields of a context that say who and where; the rest may be anything, and is not ours. */
+/** Returns the fields of a context that identify the agent, session and run; the rest is not sent. */
 function place(ctx, event) {
   const { agentId, sessionKey, workspaceDir, trigger, runId, inputProvenance } = ctx ?? {};
   const sessionId = ctx?.sessionId ?? event?.sessionId;
   return { agentId, sessionKey, sessionId, workspaceDir, trigger, runId, inputProvenance };
 }
 
-/** The messages of the last turn: the earlier ones were handed over when they were the last. */
+/** Returns the messages of the last turn; earlier turns were sent when they ended. */
 function lastTurn(messages) {
   if (!Array.isArray(messages)) return [];
   const opening = messages.findLastIndex((one) => one?.role === "user");
@@ -113,8 +113,8 @@ export default {
       api?.logger?.warn?.("filrouge is not installed where this plugin looks; set its `executable`.");
       return;
     }
-    const opened = new Set(); // sessions whose start was told
-    const asked = new Set(); // runs whose prompt was handed over
+    const opened = new Set(); // sessions whose start was sent
+    const asked = new Set(); // runs whose prompt was sent
     const send = (hook, event, ctx) => told(executable, { hook, event, ctx });
     const safely = (handler) => async (event, ctx) => {
       try {

@@ -1,9 +1,10 @@
-// Filrouge in OpenCode: what you say here is remembered, and what is known comes back before a prompt.
+// Filrouge's plugin for OpenCode: captures what is said, and adds memories to prompts.
 //
-// OpenCode runs no commands at its events, so this plugin runs one: it tells `filrouge hook --host opencode`
-// what happened and puts the answer into the system prompt. It keeps nothing, asks no network, and whatever
-// happens to it the agent goes on: no hook throws, each call has a deadline. `filrouge init` names this file and the
-// program in `plugin` of opencode.json; copied into OpenCode's plugin directory it looks for the program itself.
+// OpenCode does not run commands on events, so this plugin does: it sends each event to
+// `filrouge hook --host opencode` and adds the output to the system prompt. It stores nothing and makes no network
+// requests. A failure never stops the agent: no hook throws, and each call has a deadline. `filrouge init` adds this
+// file and the program's path to `plugin` in opencode.json. A copy in OpenCode's plugin directory searches for the
+// program.
 
 import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
@@ -12,12 +13,12 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const HOST = "opencode";
-const DEADLINE_MS = 10_000; // a hook limits itself (`hook_wait_ms` goes to 8 s); this ends the wait for one that hangs
-const LEFT_MS = 30_000; // on a machine that stalls a hook starts late: what it was told is kept all the same
+const DEADLINE_MS = 10_000; // hooks limit themselves (`hook_wait_ms`, 8 s at most); this covers one that hangs
+const LEFT_MS = 30_000; // on a slow machine a hook starts late; it may still finish, so that its event is stored
 const MOST_SESSIONS = 1000;
 const MOST_ANSWER = 200_000;
 
-/** The program: the one that `filrouge init` named, else the first on the PATH or where installers put programs. */
+/** Returns the program set by `filrouge init`, else the first on the PATH or in the usual installation folders. */
 function program(named) {
   if (typeof named === "string" && isProgram(named)) return named;
   const places = (process.env.PATH ?? "").split(delimiter).concat([
@@ -25,7 +26,7 @@ function program(named) {
     join(homedir(), "bin"),
     "/usr/local/bin",
     "/opt/homebrew/bin",
-    fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // of the environment that brought this file
+    fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // this file's environment
   ]);
   for (const place of places) {
     if (!place) continue;
@@ -44,7 +45,7 @@ function isProgram(path) {
   }
 }
 
-/** What the hook printed for one event: its context, or nothing. Never rejects. */
+/** Runs the hook for one event and resolves to the context it printed, or an empty text. Never rejects. */
 function told(executable, payload) {
   return new Promise((resolve) => {
     let child;
@@ -61,7 +62,7 @@ function told(executable, payload) {
       const input = JSON.stringify(payload);
       child = spawn(executable, ["hook", "--host", HOST], { stdio: ["pipe", "pipe", "ignore"], windowsHide: true });
       child.on("error", () => done(""));
-      child.stdin.on("error", () => {}); // it ended without reading: its exit tells
+      child.stdin.on("error", () => {}); // it exited without reading; `close` follows
       child.stdout.setEncoding("utf8");
       child.stdout.on("data", (piece) => {
         if (printed.length < MOST_ANSWER) printed += piece;
@@ -74,7 +75,7 @@ function told(executable, payload) {
   });
 }
 
-/** Lets a late hook come to its end, which the agent does not wait for. */
+/** Lets a late hook finish without making the agent wait for it. */
 function leave(child) {
   const end = setTimeout(() => child.kill("SIGKILL"), LEFT_MS);
   child.on("close", () => clearTimeout(end));
@@ -90,19 +91,19 @@ function contextIn(printed) {
   }
 }
 
-/** The words in a message's parts, without what the host or a plugin slipped in. */
+/** Returns the text of a message's parts, without parts that the host or a plugin inserted. */
 function words(parts) {
   const texts = (parts ?? []).filter((part) => part?.type === "text" && !part.synthetic && !part.ignored);
   return texts.map((part) => part.text).join("\n");
 }
 
-/** What was typed: `opencode run` puts words with a space among them between quotes. */
+/** Returns the prompt as typed: `opencode run` puts quotes around an argument that contains a space. */
 function unquoted(prompt) {
   const text = prompt.trim();
   return /^"(?:[^"\\]|\\.)*"$/s.test(text) ? text.slice(1, -1).replaceAll('\\"', '"') : prompt;
 }
 
-/** Whether OpenCode asks for a session's title, which needs no memory and must not be made of one. */
+/** Returns true for OpenCode's request for a session title, which must not contain memories. */
 function forTitle(system) {
   return system.some((text) => text.trimStart().startsWith("You are a title generator"));
 }
@@ -110,7 +111,7 @@ function forTitle(system) {
 export const Filrouge = async ({ client, directory } = {}, options = {}) => {
   const executable = program(options?.executable);
   if (!executable) return {};
-  const sessions = new Map(); // session id → { helper, start, prompt }: what it is, what its model is told
+  const sessions = new Map(); // session id → { helper, start, prompt }: whether it is a helper's, and its contexts
   const send = (hook_event_name, session_id, more) =>
     told(executable, { host: HOST, hook_event_name, session_id, cwd: directory ?? "", ...more });
   const safely = (hook) => async (input, output) => {
@@ -121,7 +122,7 @@ export const Filrouge = async ({ client, directory } = {}, options = {}) => {
     }
   };
 
-  /** A session, begun where it is new. Those that another session opened for a task are its helpers. */
+  /** Returns a session and starts a new one. A session that another one opened for a task is a helper's. */
   async function session(id) {
     if (!sessions.has(id)) {
       if (sessions.size >= MOST_SESSIONS) sessions.delete(sessions.keys().next().value);
@@ -133,7 +134,7 @@ export const Filrouge = async ({ client, directory } = {}, options = {}) => {
     return sessions.get(id);
   }
 
-  /** The answer to the last prompt, once the agent rests. */
+  /** Sends the answer to the last prompt, once the agent is idle. */
   async function answered(id) {
     if (!id || (await session(id)).helper) return;
     const messages = (await client.session.messages({ path: { id } }))?.data ?? [];

@@ -1,13 +1,13 @@
--- Every question that Filrouge asks of SQLite. Python asks by name.
+-- Every SQL query of Filrouge. Python refers to a query by its name.
 
 -- name: projects.known
--- Every name of every project that one of these names belongs to.
+-- All names of every project that has one of these names.
 SELECT alias, project_id FROM project_aliases
 WHERE project_id IN (SELECT project_id FROM project_aliases WHERE alias IN (SELECT value FROM json_each(:names)))
 -- name: projects.add
 INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :created_at) ON CONFLICT (id) DO NOTHING
 -- name: projects.alias
--- A path that another project left may change hands.
+-- An alias may move to another project.
 INSERT INTO project_aliases (alias, project_id) VALUES (:alias, :project_id)
 ON CONFLICT (alias) DO UPDATE SET project_id = excluded.project_id
 -- name: projects.all
@@ -15,7 +15,7 @@ SELECT id, name, created_at FROM projects ORDER BY created_at
 -- name: projects.aliases
 SELECT alias FROM project_aliases WHERE project_id = :project_id ORDER BY alias
 -- name: projects.folder
--- What the user agreed to stays agreed.
+-- A folder that the user agreed to stays agreed.
 INSERT INTO project_folders (name, alias, state, at) VALUES (:name, :alias, :state, :at)
 ON CONFLICT (name, alias) DO UPDATE SET state = excluded.state, at = excluded.at
 WHERE project_folders.state = 'waiting' AND excluded.state = 'agreed'
@@ -26,7 +26,7 @@ SELECT name, alias FROM project_folders WHERE state = 'waiting' ORDER BY at, nam
 -- name: projects.names
 SELECT alias, project_id FROM project_aliases ORDER BY alias
 -- name: projects.told
--- Every project with how much it holds; memories that are believed.
+-- Every project with its number of turns, live memories and threads.
 SELECT projects.id, name, created_at, ifnull(said.n, 0) AS turns, ifnull(known.n, 0) AS memories,
        ifnull(worked.n, 0) AS threads, said.at AS last_activity
 FROM projects
@@ -47,7 +47,8 @@ SELECT id FROM turns WHERE project_id = :project_id ORDER BY seq
 -- name: projects.memories
 SELECT * FROM memories WHERE project_id = :project_id ORDER BY seq
 -- name: projects.doubled
--- Live memories of two projects of which only one may be live in one: of the same key, and concepts of the same subject.
+-- Live memories of two projects of which only one could stay live after a merge: those with equal keys, and concepts
+-- with equal subjects.
 SELECT one.id AS one, other.id AS other FROM memories AS one
 JOIN memories AS other ON other.tenant = one.tenant AND other.user_id = one.user_id AND other.scope = one.scope
   AND other.state = 'live'
@@ -68,7 +69,7 @@ UPDATE syntheses SET project_id = :into WHERE project_id = :source
 -- name: projects.take_recalls
 UPDATE memory_retrievals SET project_id = :into WHERE project_id = :source
 -- name: projects.take_jobs
--- What waits to be done for the one is done for the other.
+-- Jobs waiting for the source project now belong to the target.
 UPDATE jobs SET payload = json_set(payload, '$.project', :into) WHERE payload ->> '$.project' = :source
 -- name: projects.take_days
 INSERT INTO active_days (tenant, project_id, day) SELECT tenant, :into, day FROM active_days
@@ -87,7 +88,7 @@ SELECT payload, project_id FROM events WHERE id = :id
 -- name: events.settle
 UPDATE events SET state = :state, reason = :reason WHERE id = :id AND state <> 'forgotten'
 -- name: events.erase
--- The row stays, so that what is delivered again is recognised; a key that was made of the content goes too.
+-- The row stays, so that a repeated delivery is recognised. A key derived from the content is replaced.
 UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '',
                   key = iif(instr(key, kind || ':' || id || ':') = 1, id, key)
 WHERE id IN (SELECT value FROM json_each(:ids))
@@ -99,11 +100,11 @@ SELECT state, count(*) AS n FROM events GROUP BY state
 -- name: events.received
 SELECT ifnull(max(seq), 0) AS n FROM events
 -- name: events.abandoned
--- Whoever settles an event is a job that names it.
+-- Unprocessed events without a job that names them; only such a job can settle an event.
 SELECT count(*) AS n FROM events WHERE state = 'queued' AND id NOT IN
   (SELECT json_extract(payload, '$.event') FROM jobs WHERE json_extract(payload, '$.event') IS NOT NULL)
 -- name: events.compacted
--- When the context of a session was last compacted.
+-- When the session's context was last compacted.
 SELECT max(at) AS at FROM events
 WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND kind IN ('pre_compact', 'summary')
 -- name: events.last
@@ -116,14 +117,14 @@ VALUES (:id, :key, :transcript_key, :event_id, :host, :session_id, :user_id, :pr
         :source, :text, :text_hash, :analyser, :trust, :at, :skipped, :branch, :row_key, :row_hash)
 ON CONFLICT DO NOTHING
 -- name: turns.claim_from_transcript
--- The hook reports what a transcript already gave: the row takes the hook's key.
+-- The hook reports a turn already read from the transcript: the row takes the hook's key.
 UPDATE turns SET key = :key
 WHERE seq = (SELECT min(seq) FROM turns
              WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = :role
                AND text_hash = :text_hash AND key = transcript_key)
   AND NOT EXISTS (SELECT 1 FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND key = :key)
 -- name: turns.claim_from_hook
--- The transcript holds what a hook already reported: the row learns the record's id.
+-- The transcript contains a turn already reported by a hook: the row stores the record's id.
 UPDATE turns SET transcript_key = :key
 WHERE seq = (SELECT min(seq) FROM turns
              WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = :role
@@ -131,13 +132,13 @@ WHERE seq = (SELECT min(seq) FROM turns
 -- name: turns.by_transcript_key
 SELECT id FROM turns WHERE tenant = 'local' AND host = :host AND transcript_key = :key
 -- name: turns.vouch
--- What was read in and trusted by nobody is the user's own word after all; what came by a hook is trusted already.
+-- Raises the trust of imported turns. Turns captured by a hook (with an event) are already trusted.
 UPDATE turns SET trust = :trust
 WHERE tenant = 'local' AND host = :host AND trust < :trust AND event_id IS NULL
   AND (transcript_key = :key OR (session_id = :session_id AND key = :key))
 RETURNING id
 -- name: turns.same_prompt
--- The same words in the same project through another host within a few seconds.
+-- The same prompt in the same project through another host within a few seconds.
 SELECT id FROM turns
 WHERE tenant = 'local' AND project_id IS :project_id AND text_hash = :text_hash AND role = 'user'
   AND at BETWEEN :since AND :until AND host <> :host AND user_id = :user_id
@@ -148,7 +149,7 @@ UPDATE turns SET skipped = :reason WHERE id = :id
 -- name: turns.erase
 DELETE FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: turns.expired
--- What no memory cites of what is old, behind a place. (The first condition is that of the index.)
+-- Old turns that no memory cites, after a cursor. The first condition matches the partial index.
 SELECT id, at, role, event_id, text, analyser FROM turns
 WHERE (role = 'tool' OR skipped <> '') AND (at, id) > (:at, :id)
   AND ((role = 'tool' AND at < :tools) OR (skipped <> '' AND at < :noise))
@@ -163,7 +164,7 @@ GROUP BY 1
 -- name: turns.unindex_as
 INSERT INTO messages_fts (messages_fts, rowid, tokens) SELECT 'delete', seq, :tokens FROM turns WHERE id = :id
 -- name: events.hollow
--- The row stays, so that what is delivered again is recognised.
+-- The row stays, so that a repeated delivery is recognised.
 UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = 'retention'
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('done', 'skipped')
 -- name: recalls.expire
@@ -179,7 +180,7 @@ PRAGMA incremental_vacuum(256)
 -- name: journal.last_of
 SELECT seq, at FROM journal WHERE action = :action ORDER BY seq DESC LIMIT 1
 -- name: turns.before
--- What was said last in a session before a moment (`role <> 'tool'`: so that the index of a session's messages is used).
+-- The last prompt or reply of a session before a time. `role <> 'tool'` selects the session index.
 SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool'
   AND source IN ('prompt', 'reply') AND at < :at
 ORDER BY at DESC, seq DESC LIMIT 1
@@ -190,7 +191,7 @@ ORDER BY seq DESC LIMIT :limit
 SELECT text FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
 -- name: turns.prompts
--- What the user said in a time, newest first, with the thread that it is in.
+-- The user's prompts in a period, newest first, with their threads.
 SELECT id, host, session_id, project_id, channel, text, turns.at, thread_id
 FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
 WHERE tenant = 'local' AND role = 'user' AND skipped IN ('', 'too short') AND user_id = :user_id AND (:everywhere OR project_id IS :project_id)
@@ -204,13 +205,13 @@ WHERE tenant = 'local' AND channel = :channel AND (:session_id IS NULL OR sessio
   AND (:user_id IS NULL OR user_id = :user_id)
 ORDER BY seq DESC LIMIT :limit
 -- name: turns.best
--- Who has the most of the words, and how much; the rows themselves come later, for those that matter.
+-- Numbers and scores of the best matches. Whole rows are read later, only for the results.
 SELECT turns.id, -bm25(messages_fts) AS bm25 FROM messages_fts
 JOIN turns ON turns.seq = messages_fts.rowid
 WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
 ORDER BY bm25(messages_fts) LIMIT :limit
 -- name: turns.beside
--- Turns with the numbers of those said before and after them in the same session and project, in the order they were said.
+-- Turns with the numbers of the turns before and after them in the same session and project, in chronological order.
 SELECT turns.seq, turns.role,
   (SELECT json_group_array(seq ORDER BY at, seq) FROM (SELECT one.at, one.seq FROM turns AS one
     WHERE one.tenant = 'local' AND one.host = turns.host AND one.session_id = turns.session_id AND one.role <> 'tool'
@@ -222,17 +223,17 @@ SELECT turns.seq, turns.role,
     ORDER BY one.at, one.seq LIMIT :reach)) AS later
 FROM turns WHERE turns.id IN (SELECT value FROM json_each(:ids))
 -- name: turns.showable
--- Of these turns what people and agents said in earnest: in a session since a moment, which is before its agent, or
--- what was not.
+-- Of these turns, real prompts and replies: those said in the session since a time (still in the agent's context), or,
+-- with `here` = 0, the others.
 SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids)) AND source IN ('prompt', 'reply')
   AND skipped IN ('', 'too short') AND user_id = :user_id
   AND (host = :host AND session_id = :session_id AND at >= :since) = :here
 -- name: turns.told
--- What turns are ranked and filtered by, in the order asked for.
+-- The columns used for ranking and filtering, in the order of the given numbers.
 SELECT seq, turns.id, host, session_id, user_id, project_id, agent, channel, role, text, trust, at
 FROM json_each(:seqs) CROSS JOIN turns ON seq = value ORDER BY json_each.key
 -- name: turns.share
--- The turns that pass a filter; what is NULL does not matter. An agent without an id is known by its channel.
+-- The turns that pass a filter; NULL parameters are ignored. An agent without an id is identified by its channel.
 SELECT seq, id, 0 AS ended FROM turns
 WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
   AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
@@ -244,7 +245,7 @@ WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
 SELECT rowid AS seq FROM messages_fts
 WHERE messages_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
 -- name: turns.searched
--- The text that turns are indexed by.
+-- The text under which turns are indexed.
 SELECT id, text FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: turns.share_counts
 -- How often a token occurs in each of these rows.
@@ -255,16 +256,16 @@ SELECT id AS seq, sz FROM messages_fts_docsize WHERE id IN (SELECT value FROM js
 -- name: turns.index
 INSERT INTO messages_fts (rowid, tokens) SELECT seq, :tokens FROM turns WHERE id = :id
 -- name: turns.unindex
--- What a row is indexed under is read back from the index.
+-- A row's tokens are read back from the index.
 INSERT INTO messages_fts (messages_fts, rowid, tokens)
 SELECT 'delete', doc, group_concat(term, ' ') FROM messages_places
 WHERE doc IN (SELECT seq FROM turns WHERE id IN (SELECT value FROM json_each(:ids))) GROUP BY doc
 -- name: turns.merge
--- All segments of the full-text index become one.
+-- Merges all segments of the full-text index into one.
 INSERT INTO messages_fts (messages_fts) VALUES ('optimize')
 -- name: turns.numbered
--- (`+`: by the number, whatever an index of tenants promises.)
--- What a word index is told of the rows behind one, in their order.
+-- The rows after a number that a word index reads, in order. (`+tenant` prevents the use of an index on it, so rows are
+-- read by number.)
 SELECT seq, text, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
 FROM turns WHERE +tenant = 'local' AND seq > :after ORDER BY seq LIMIT :limit
 -- name: turns.matching_behind
@@ -276,7 +277,7 @@ SELECT seq, id FROM turns WHERE seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.searched_by_number
 SELECT seq, text FROM turns WHERE seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.labelled
--- The same of rows by their id, without their text.
+-- The same columns without the text, for rows by id.
 SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
 FROM turns WHERE +tenant = 'local' AND id IN (SELECT value FROM json_each(:ids))
 -- name: turns.labelled_behind
@@ -288,7 +289,7 @@ FROM turns WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs
 -- name: turns.stale
 SELECT id, text FROM turns WHERE analyser < :version OR analyser > :version ORDER BY seq DESC LIMIT :limit
 -- name: turns.analysers
--- By which analyser how many turns were indexed.
+-- How many turns each analyser version has indexed.
 SELECT analyser, count(*) AS n FROM turns GROUP BY analyser
 
 -- name: turns.unanalysed
@@ -299,12 +300,12 @@ UPDATE turns SET analyser = :version WHERE id = :id
 -- In how many rows of the full-text index a token occurs.
 SELECT term, doc FROM messages_words WHERE term IN (SELECT value FROM json_each(:forms))
 -- name: turns.totals
--- The full-text index's own count of its rows and tokens.
+-- The full-text index's own count of rows and tokens.
 SELECT block FROM messages_fts_data WHERE id = 1
 -- name: turns.sealed
 SELECT seq, id, role, text, at, row_key, row_hash FROM turns WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: turns.of_session
--- The newest turns of a session behind one, newest first; of tool output its beginning.
+-- The newest turns of a session after a number, newest first; tool output is truncated.
 SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq, branch,
        iif(role = 'tool', substr(text, 1, :of_tools), text) AS text
 FROM turns WHERE tenant = 'local' AND session_id = :session_id AND host = :host AND seq > :after
@@ -314,7 +315,7 @@ SELECT host FROM turns WHERE tenant = 'local' AND session_id = :session_id ORDER
 -- name: turns.present
 SELECT count(*) AS n FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: turns.idle_sessions
--- Sessions in which nothing was said for a while and something since their last analysis, among the newest turns.
+-- Sessions among the newest turns that are idle and have new turns since their last analysis.
 SELECT host, session_id FROM (SELECT host, session_id, seq, at FROM turns WHERE tenant = 'local' AND role <> 'tool'
                               ORDER BY seq DESC LIMIT :newest) AS recent
 WHERE session_id <> '' GROUP BY host, session_id
@@ -322,14 +323,14 @@ HAVING max(at) < :before AND max(seq) > ifnull((SELECT until_seq FROM session_an
   WHERE own.tenant = 'local' AND own.host = recent.host AND own.session_id = recent.session_id), 0)
 LIMIT :limit
 -- name: turns.unread_sessions
--- Sessions in which something was said since their last analysis, in the order in which they were said last.
+-- Sessions with new turns since their last analysis, ordered by their last turn.
 SELECT host, session_id FROM turns AS recent
 WHERE tenant = 'local' AND role <> 'tool' AND session_id <> '' GROUP BY host, session_id
 HAVING max(seq) > ifnull((SELECT until_seq FROM session_analyses AS own
   WHERE own.tenant = 'local' AND own.host = recent.host AND own.session_id = recent.session_id), 0)
 ORDER BY max(seq)
 -- name: turns.proving_nothing
--- Those of these turns that no memory rests on, whatever became of it, and that nothing is about to be made of.
+-- Of these turns, those that no memory cites in any state, and that no job is about to analyse.
 SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
   AND NOT EXISTS (SELECT 1 FROM evidence WHERE turn_id = turns.id)
   AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'analyse:' || turns.id)
@@ -349,33 +350,33 @@ SELECT * FROM syntheses WHERE tenant = 'local' AND host = :host AND session_id =
 -- The syntheses of a thread, one for each session that worked on it, the latest first.
 SELECT * FROM syntheses WHERE tenant = 'local' AND thread_id = :thread_id AND content <> '{}' ORDER BY at DESC, id DESC LIMIT :limit
 -- name: syntheses.of_place
--- The latest syntheses of a project, but those of one session and those that hold nothing.
+-- The latest syntheses of a project, except those of one session and empty ones.
 SELECT * FROM syntheses
 WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND content <> '{}' AND NOT (host = :but_host AND session_id = :but_session)
 ORDER BY at DESC, id DESC LIMIT :limit
 -- name: syntheses.tie
--- What was said of one thread is said of another, unless the session has said something of that itself.
+-- Moves syntheses from one thread to another, unless their session already has one for it.
 UPDATE OR IGNORE syntheses SET thread_id = :to WHERE thread_id = :from
 -- name: syntheses.untie
 DELETE FROM syntheses WHERE thread_id = :from
 -- name: syntheses.forget
--- A synthesis is made of all turns of its session, and goes with any of them.
+-- A synthesis is made from all turns of its session, so it is deleted with any of them.
 DELETE FROM syntheses WHERE tenant = 'local' AND EXISTS (
   SELECT 1 FROM turns WHERE turns.id IN (SELECT value FROM json_each(:turns))
     AND turns.host = syntheses.host AND turns.session_id = syntheses.session_id)
 -- name: syntheses.sessions
 SELECT DISTINCT host, session_id FROM turns WHERE id IN (SELECT value FROM json_each(:turns)) AND session_id <> ''
 -- name: syntheses.threads
--- In which thread these turns are.
+-- The threads of these turns.
 SELECT turn_id, thread_id FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
 -- name: syntheses.memories
--- The memories that rest on these turns, whatever their state.
+-- The memories that cite these turns, in any state.
 SELECT DISTINCT memories.* FROM evidence JOIN memories ON memories.id = evidence.memory_id
 WHERE evidence.turn_id IN (SELECT value FROM json_each(:turns)) AND kind NOT IN ('concept', 'episode')
 -- name: syntheses.fresh_sessions
--- The sessions of a place among its newest prompts, the latest first, with the number of the last prompt.
+-- The sessions of the newest prompts of a project, latest first, each with the number of its last prompt.
 SELECT host, session_id, max(seq) AS seq FROM (
   SELECT host, session_id, seq FROM turns
   WHERE tenant = 'local' AND role = 'user' AND project_id IS :project_id AND user_id = :user_id AND session_id <> ''
@@ -384,7 +385,7 @@ SELECT host, session_id, max(seq) AS seq FROM (
 WHERE NOT (host = :but_host AND session_id = :but_session)
 GROUP BY host, session_id ORDER BY max(seq) DESC LIMIT :limit
 -- name: syntheses.calls
--- What the tools of these events were given and gave back.
+-- The inputs and outputs of the tool calls in these events.
 SELECT id, payload FROM events WHERE id IN (SELECT value FROM json_each(:ids)) AND kind = 'tools' AND state <> 'forgotten'
 -- name: syntheses.unread
 -- Events of a session whose turns are not stored yet, oldest first.
@@ -393,7 +394,7 @@ JOIN jobs ON jobs.dedupe_key = 'read_turns:' || events.id
 WHERE events.tenant = 'local' AND events.host = :host AND events.session_id = :session_id AND events.state = 'queued'
 ORDER BY events.at, events.id LIMIT :limit
 -- name: syntheses.quiet_sessions
--- Sessions in which nothing was said for a while and something since their last synthesis, among the newest turns.
+-- Sessions among the newest turns that are idle and have new turns since their last synthesis.
 SELECT host, session_id FROM (SELECT host, session_id, seq, at FROM turns WHERE tenant = 'local' AND role <> 'tool'
                               ORDER BY seq DESC LIMIT :newest) AS recent
 WHERE session_id <> '' GROUP BY host, session_id
@@ -433,14 +434,14 @@ WHERE tenant = 'local' AND kind NOT IN ('concept', 'episode')
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY seq DESC
 -- name: memories.ended
--- What was believed in a project, and of its user, and is no more; the last to end first.
+-- Memories of a project and its user that are no longer valid, most recently ended first.
 SELECT text, valid_to FROM memories
 WHERE tenant = 'local' AND state IN ('superseded', 'binned') AND kind NOT IN ('concept', 'episode')
   AND valid_to > valid_from
   AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY valid_to DESC LIMIT :limit
 -- name: memories.rules
--- The standing rules of a place, so many of each scope: the pinned first, then the newest.
+-- The valid rules of a project and user, up to a limit per scope: pinned first, then newest.
 SELECT * FROM memories WHERE seq IN (
   SELECT seq FROM (
     SELECT seq, row_number() OVER (PARTITION BY scope ORDER BY pinned DESC, seq DESC) AS place
@@ -452,14 +453,14 @@ SELECT * FROM memories WHERE seq IN (
 )
 ORDER BY pinned DESC, seq DESC
 -- name: memories.rules_standing
--- The ids of all rules that stand, of every project and user: so many of each scope.
+-- The ids of all valid rules of every project and user, up to a limit per scope.
 SELECT id FROM (
   SELECT id, row_number() OVER (PARTITION BY scope, user_id, ifnull(project_id, '') ORDER BY pinned DESC, seq DESC) AS place
   FROM memories
   WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND NOT disabled AND trust >= 2 AND confidence >= :least
 ) WHERE place <= :limit
 -- name: memories.core_facts
--- Facts with a name of their own, the user's before the project's; few, and in an index of their own.
+-- Facts with a key, the user's before the project's. They are few and have their own index.
 SELECT * FROM memories INDEXED BY memories_one_core_fact
 WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND confidence >= :least
   AND kind NOT IN ('rule', 'episode', 'concept')
@@ -467,8 +468,8 @@ WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND confidence >= 
   AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY scope = 'project', seq DESC LIMIT :limit
 -- name: memories.worth_knowing
--- What a session wants to know first: what holds for all work, then the newest. The inner query sorts numbers only;
--- whole rows are read for the few that win.
+-- Preferences and constraints first, then the newest. The inner query sorts row numbers only; whole rows are read for
+-- the few results.
 SELECT * FROM memories WHERE seq IN (
   SELECT seq FROM memories
   WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
@@ -480,14 +481,14 @@ SELECT * FROM memories WHERE seq IN (
 )
 ORDER BY kind NOT IN ('preference', 'constraint'), seq DESC
 -- name: memories.planned
--- (`+scope`: so that the index of kinds is used.)
+-- `+scope` prevents the use of its index, so that the index of kinds is used.
 SELECT * FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'intent' AND confidence >= :least AND timeframe <> ''
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND ((+scope = 'project' AND +project_id IS :project_id AND +user_id = :user_id) OR (+scope = 'user' AND user_id = :user_id))
 ORDER BY seq DESC LIMIT :limit
 -- name: memories.bounding
--- Decisions of a thread that are in force, and constraints of it and of the project, the thread's own first.
+-- Valid decisions of a thread, and constraints of the thread and the project, the thread's first.
 SELECT memories.* FROM (
   SELECT seq, row_number() OVER (PARTITION BY kind ORDER BY max(own) DESC, seq DESC) AS place FROM (
     SELECT seq, kind, 1 AS own FROM thread_turns JOIN evidence USING (turn_id) JOIN memories ON memories.id = memory_id
@@ -505,32 +506,32 @@ SELECT memories.* FROM (
 ) AS chosen JOIN memories USING (seq)
 WHERE place <= :limit ORDER BY kind, place
 -- name: memories.searched
--- The text that memories are indexed by.
+-- The text under which memories are indexed.
 SELECT id, text || ' ' || subject AS text FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.index
 INSERT INTO memories_fts (rowid, tokens) SELECT seq, :tokens FROM memories WHERE id = :id
 -- name: memories.unindex
--- What a row is indexed under is read back from the index.
+-- A row's tokens are read back from the index.
 INSERT INTO memories_fts (memories_fts, rowid, tokens)
 SELECT 'delete', doc, group_concat(term, ' ') FROM memories_places
 WHERE doc IN (SELECT seq FROM memories WHERE id IN (SELECT value FROM json_each(:ids))) GROUP BY doc
 -- name: memories.merge
--- All segments of the full-text index become one.
+-- Merges all segments of the full-text index into one.
 INSERT INTO memories_fts (memories_fts) VALUES ('optimize')
 -- name: memories.numbered
--- What a word index is told of the rows behind one, in their order.
+-- The rows after a number that a word index reads, in order.
 SELECT seq, text || ' ' || subject AS text, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent,
        channel, kind, trust, state, valid_from AS begins, valid_to AS ends
 FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND seq > :after ORDER BY seq LIMIT :limit
 -- name: memories.numbered_again
--- The same of rows by their number.
+-- The same columns for rows by number.
 SELECT seq, text || ' ' || subject AS text, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent,
        channel, kind, trust, state, valid_from AS begins, valid_to AS ends
 FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq
 -- name: memories.matching_behind
 SELECT rowid AS seq FROM memories_fts WHERE memories_fts MATCH :match AND rowid > :after
 -- name: memories.last
--- Of those that a word index is told of.
+-- The highest number among the rows that a word index reads.
 SELECT ifnull((SELECT seq FROM memories WHERE kind NOT IN ('concept', 'episode') ORDER BY seq DESC LIMIT 1), 0) AS n
 -- name: memories.ids
 SELECT seq, id FROM memories WHERE seq IN (SELECT value FROM json_each(:seqs))
@@ -539,7 +540,7 @@ SELECT seq FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.searched_by_number
 SELECT seq, text || ' ' || subject AS text FROM memories WHERE seq IN (SELECT value FROM json_each(:seqs))
 -- name: memories.labelled
--- The same of rows by their id, without their text.
+-- The same columns without the text, for rows by id.
 SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
        valid_from AS begins, valid_to AS ends
 FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND id IN (SELECT value FROM json_each(:ids))
@@ -560,21 +561,20 @@ UPDATE memories SET analyser = 0
 -- name: memories.analysed
 UPDATE memories SET analyser = :version WHERE id = :id
 -- name: memories.totals
--- The full-text index's own count of its rows and tokens.
+-- The full-text index's own count of rows and tokens.
 SELECT block FROM memories_fts_data WHERE id = 1
 -- name: memories.frequencies
 -- In how many rows of the full-text index a token occurs.
 SELECT term, doc FROM memories_words WHERE term IN (SELECT value FROM json_each(:forms))
 -- name: memories.best
--- Who has the most of the words, and how much, among what is believed now. What sums sessions up answers only where it
--- is asked for by its kind.
+-- Numbers and scores of the best matches among live memories. Summaries and concepts are left out.
 SELECT memories.id, -bm25(memories_fts) AS bm25 FROM memories_fts
 JOIN memories ON memories.seq = memories_fts.rowid
 WHERE memories_fts MATCH :match AND state = 'live' AND kind NOT IN ('concept', 'episode')
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY bm25(memories_fts) LIMIT :limit
 -- name: memories.share
--- The memories that pass a filter; what is NULL does not matter. Without a moment: what is believed now.
+-- The memories that pass a filter; NULL parameters are ignored. Without `as_of`: live memories.
 SELECT seq, id, state <> 'live' AS ended FROM memories
 WHERE tenant = 'local'
   AND iif(:as_of IS NULL, state = 'live',
@@ -601,17 +601,17 @@ SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
   AND key = :key
 -- name: memories.with_key
--- The facts that have this key, whosever they are.
+-- The facts with this key, of all users and projects.
 SELECT * FROM memories INDEXED BY memories_one_core_fact
 WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND key = :key AND kind <> 'rule' ORDER BY seq
 -- name: memories.live
--- What decisions change of a memory; what it replaced is quoted with it.
+-- The columns that decisions change; `previous_text` is copied from the memory it replaced.
 UPDATE memories SET state = :state, valid_from = :valid_from, valid_to = :valid_to, supersedes = :supersedes,
                     superseded_by = :superseded_by, pinned = :pinned, disabled = :disabled,
                     previous_text = (SELECT text FROM memories AS old WHERE old.id = :supersedes)
 WHERE id = :id
 -- name: memories.kin
--- These memories and all that they are linked with, as they replaced one another.
+-- These memories and all that are linked with them by `supersedes` and `superseded_by`, directly or not.
 WITH RECURSIVE kin (id) AS (
   SELECT value FROM json_each(:ids)
   UNION SELECT one.id FROM kin JOIN memories AS one ON one.supersedes = kin.id
@@ -626,13 +626,13 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.mention
 UPDATE memories SET mention_count = mention_count + :by, last_mention = max(last_mention, :at) WHERE id = :id
 -- name: memories.merge_mentions
--- What speaks for another speaks for it as well, or does so no longer; a date that moved on meanwhile stays.
+-- Adds the mentions of a merged memory, or takes them back. A date that has changed since stays.
 UPDATE memories SET mention_count = mention_count + :by,
   first_mention = iif(:back, iif(first_mention = :first_1, :first_0, first_mention), min(first_mention, :first_1)),
   last_mention = iif(:back, iif(last_mention = :last_1, :last_0, last_mention), max(last_mention, :last_1))
 WHERE id = :id
 -- name: memories.unlink
--- What replaced them no longer says what.
+-- Removes the references from the memories that replaced these.
 UPDATE memories SET supersedes = NULL, previous_text = NULL WHERE supersedes IN (SELECT value FROM json_each(:ids))
 -- name: memories.unfollow
 UPDATE memories SET superseded_by = NULL WHERE superseded_by IN (SELECT value FROM json_each(:ids))
@@ -645,20 +645,20 @@ SELECT kind, count(*) AS n FROM memories WHERE state = 'live' GROUP BY kind ORDE
 -- name: memories.sealed
 SELECT * FROM memories
 -- name: memories.size
--- How many memories have words in the full text, of whatever scope and state.
+-- How many memories are in the full-text index, of any scope and state.
 SELECT count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode')
 
 -- name: memories.sums
--- Those of these that sum sessions up.
+-- Of these ids, those of summaries and concepts.
 SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(:ids)) AND kind IN ('concept', 'episode')
 -- name: memories.concept
--- The memory that stands for a concept, live, merged into another, or in the bin.
+-- The memory of a concept: live, merged into another, or in the bin.
 SELECT id, state, superseded_by FROM memories
 WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND kind = 'concept' AND subject = :subject
   AND (state IN ('live', 'binned') OR (state = 'superseded' AND superseded_by IS NOT NULL))
 ORDER BY state = 'live' DESC, seq DESC LIMIT 1
 -- name: memories.compared
--- Memories behind a number that may be one with others, or speak against them, oldest first.
+-- Memories after a number that may duplicate or contradict others, oldest first.
 SELECT seq, id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind NOT IN ('concept', 'episode', 'rule') AND seq > :after
 ORDER BY seq LIMIT :limit
@@ -668,8 +668,8 @@ WHERE tenant = 'local' AND state = 'live' AND kind NOT IN ('concept', 'episode',
 -- name: memories.live_concepts
 SELECT * FROM memories WHERE tenant = 'local' AND state = 'live' AND kind = 'concept' ORDER BY seq
 -- name: memories.concepts
--- Concepts with the sessions that spoke of them, what the last of these came to and the threads of all, those of most
--- sessions first.
+-- Concepts with the sessions that mention them, the summary of the last such session, and their threads; those
+-- mentioned most come first.
 SELECT id, text, user_id, project_id, mention_count, first_mention, last_mention,
   (SELECT json_group_array(session_id ORDER BY last_at) FROM concept_mentions WHERE memory_id = memories.id) AS sessions,
   (SELECT episodes.text FROM concept_mentions AS own
@@ -685,12 +685,12 @@ FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'concept' AND (:everywhere OR project_id IS :project_id)
 ORDER BY mention_count DESC, last_mention DESC, seq DESC LIMIT :limit
 -- name: memories.sums_of
--- The summaries of sessions, whatever became of them.
+-- The summaries of sessions, in any state.
 SELECT memories.id FROM memories JOIN json_each(:sessions) AS one
 ON channel = one.value ->> 0 AND session_id = one.value ->> 1
 WHERE kind = 'episode'
 -- name: memories.recount
--- What is left of a concept's mentions.
+-- Recomputes a concept's counters from its remaining mentions.
 UPDATE memories SET
   mention_count = (SELECT count(*) FROM concept_mentions WHERE memory_id = memories.id),
   first_mention = (SELECT min(first_at) FROM concept_mentions WHERE memory_id = memories.id),
@@ -709,7 +709,7 @@ SELECT seq, id, user_id, project_id, agent, channel, title, summary, topics, sta
        last_active
 FROM threads WHERE tenant = 'local' AND merged_into IS NULL AND seq > :behind ORDER BY seq LIMIT :limit
 -- name: carrying.counts
--- How many rows a whole export has, as of now.
+-- The current number of rows in each table of a whole export.
 SELECT (SELECT count(*) FROM projects) AS projects,
        (SELECT count(*) FROM threads WHERE tenant = 'local') AS threads,
        (SELECT count(*) FROM turns WHERE tenant = 'local') AS messages,
@@ -720,14 +720,14 @@ SELECT (SELECT count(*) FROM projects) AS projects,
        (SELECT count(*) FROM readings WHERE tenant = 'local') AS readings,
        (SELECT count(*) FROM active_days WHERE tenant = 'local') AS days
 -- name: carrying.lineage
--- What each thread comes after, so that none is read in before those that it names.
+-- The references of each thread, so that none is imported before the threads it refers to.
 SELECT id, parent_id, merged_into FROM threads WHERE tenant = 'local' ORDER BY seq
 -- name: carrying.whole_threads
 SELECT threads.* FROM json_each(:ids) CROSS JOIN threads ON threads.id = value ORDER BY json_each.key
 -- name: carrying.placed
 SELECT turn_id, thread_id, at, topics FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
 -- name: carrying.whole_memories
--- All but what waits for review, with what of them is counted.
+-- All memories except those waiting for review, with their counters.
 SELECT seq, id, first_mention, last_mention, mention_count, uses, last_used FROM memories
 WHERE tenant = 'local' AND seq > :behind AND state <> 'quarantined' ORDER BY seq LIMIT :limit
 -- name: carrying.mentions
@@ -737,7 +737,7 @@ WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, first
 SELECT 1 FROM memories WHERE tenant = 'local' AND kind = 'concept' AND state = 'live' AND user_id = :user_id
   AND project_id IS :project_id AND subject = :subject
 -- name: carrying.links
--- Memories that name one that comes later in the order of the store.
+-- Memories that refer to one with a higher number.
 SELECT seq, id, supersedes, superseded_by FROM memories AS own
 WHERE tenant = 'local' AND seq > :behind AND state <> 'quarantined'
   AND (superseded_by IS NOT NULL OR supersedes IN (SELECT id FROM memories WHERE seq > own.seq AND id = own.supersedes))
@@ -757,7 +757,7 @@ VALUES (:id, :source_id, :target_id, :kind, :reason, :confidence, :depth, :made_
         :removed_at)
 ON CONFLICT DO NOTHING
 -- name: carrying.sessions
--- What was made of sessions; up to which of its messages is told by that message.
+-- Session analyses. `until` is the message up to which the session was read.
 SELECT json_array(host, session_id) AS behind, host, session_id, analysis, episode_id, analysed_at,
   (SELECT id FROM turns WHERE turns.tenant = 'local' AND turns.host = own.host AND turns.session_id = own.session_id
      AND seq <= until_seq ORDER BY seq DESC LIMIT 1) AS until
@@ -804,7 +804,7 @@ VALUES (:host, :session_id, :until_seq, :analysis, :episode_id, :at)
 ON CONFLICT DO UPDATE SET until_seq = max(until_seq, excluded.until_seq), analysis = excluded.analysis,
   episode_id = excluded.episode_id, analysed_at = excluded.analysed_at
 -- name: analyses.about
--- The sessions that these memories sum up or these turns belong to, where they were analysed.
+-- The analysed sessions that these memories summarise or these turns belong to.
 SELECT host, session_id FROM session_analyses WHERE (host, session_id) IN (
   SELECT host, session_id FROM turns WHERE id IN (SELECT value FROM json_each(:turns))
   UNION SELECT host, session_id FROM concept_mentions WHERE memory_id IN (SELECT value FROM json_each(:memories))
@@ -823,7 +823,7 @@ VALUES (:host, :session_id, :history_hash, :analysis, :at)
 -- name: analyses.expire
 DELETE FROM analysis_cache WHERE created_at <= :since
 -- name: analyses.evict
--- All but the newest.
+-- Keeps only the newest.
 DELETE FROM analysis_cache WHERE seq NOT IN (SELECT seq FROM analysis_cache ORDER BY seq DESC LIMIT :keep)
 -- name: analyses.cached_count
 SELECT count(*) AS n FROM analysis_cache
@@ -838,7 +838,7 @@ ON CONFLICT DO UPDATE SET last_at = max(last_at, excluded.last_at)
 INSERT INTO concept_mentions (memory_id, host, session_id, first_at, last_at)
 VALUES (:memory_id, :host, :session_id, :first_at, :last_at) ON CONFLICT DO NOTHING
 -- name: analyses.copy_mentions
--- The sessions that speak of one concept speak of another as well; those that did not before.
+-- Copies the mentions of one concept to another; returns those that are new there.
 INSERT INTO concept_mentions (memory_id, host, session_id, first_at, last_at)
 SELECT :kept, host, session_id, first_at, last_at FROM concept_mentions WHERE memory_id = :gone
 ON CONFLICT DO NOTHING RETURNING host, session_id, first_at, last_at
@@ -847,7 +847,7 @@ DELETE FROM concept_mentions WHERE memory_id = :memory_id AND host = :host AND s
 -- name: analyses.mentioned
 SELECT 1 FROM concept_mentions WHERE memory_id = :memory_id AND host = :host AND session_id = :session_id
 -- name: analyses.spoken_of
--- The concepts of sessions, and in how many other sessions each was said.
+-- The concepts of these sessions, and how many other sessions mention each.
 SELECT memory_id, sum((host, session_id) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))) AS others
 FROM concept_mentions WHERE memory_id IN (SELECT memory_id FROM concept_mentions
   WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions)))
@@ -861,7 +861,7 @@ WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:ses
 SELECT content_hash, score, summary, made_by FROM informed_outputs
 WHERE content_hash IN (SELECT value FROM json_each(:hashes))
 -- name: informed.add
--- Only while the turn is there that it was read in.
+-- Only while the turn in which it was read exists.
 INSERT INTO informed_outputs (content_hash, score, summary, made_by, created_at)
 SELECT :content_hash, :score, :summary, :made_by, :at WHERE EXISTS (SELECT 1 FROM turns WHERE id = :turn_id)
 ON CONFLICT DO NOTHING
@@ -875,7 +875,7 @@ DELETE FROM informed_outputs WHERE content_hash IN (SELECT value FROM json_each(
 INSERT INTO evidence (memory_id, turn_id, start, stop) VALUES (:memory_id, :turn_id, :start, :stop)
 ON CONFLICT DO NOTHING
 -- name: evidence.copy
--- What proves one memory proves another as well; what did not before.
+-- Copies the evidence of one memory to another; returns what is new there.
 INSERT INTO evidence (memory_id, turn_id, start, stop)
 SELECT :kept, turn_id, start, stop FROM evidence WHERE memory_id = :gone
 ON CONFLICT DO NOTHING RETURNING turn_id, start, stop
@@ -883,11 +883,11 @@ ON CONFLICT DO NOTHING RETURNING turn_id, start, stop
 SELECT memory_id, turn_id, start, stop FROM evidence
 WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_id, start
 -- name: evidence.citing
--- All the evidence of every memory that cites one of these turns.
+-- All evidence of every memory that cites one of these turns.
 SELECT memory_id, turn_id FROM evidence
 WHERE memory_id IN (SELECT memory_id FROM evidence WHERE turn_id IN (SELECT value FROM json_each(:turns)))
 -- name: evidence.proving
--- What these turns prove, whatever became of it.
+-- The memories that these turns prove, in any state except waiting for review.
 SELECT evidence.turn_id, memory_id, state FROM evidence JOIN memories ON id = memory_id
 WHERE turn_id IN (SELECT value FROM json_each(:turns)) AND state <> 'quarantined'
 -- name: evidence.withdraw
@@ -909,7 +909,7 @@ SELECT * FROM reviews WHERE memory_id = :memory_id
 -- name: reviews.all
 SELECT * FROM reviews WHERE :all OR outcome = 'open' ORDER BY at DESC, memory_id DESC LIMIT :limit
 -- name: reviews.waiting
--- What waits beside one memory, or for a want of proof.
+-- Statements waiting for review against one memory, or (`against` NULL) for lack of evidence.
 SELECT memories.id, text FROM reviews JOIN memories ON id = memory_id
 WHERE outcome = 'open' AND against IS :against AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
 -- name: reviews.count
@@ -917,11 +917,11 @@ SELECT count(*) AS n FROM reviews WHERE outcome = 'open'
 -- name: reviews.erase
 DELETE FROM reviews WHERE memory_id IN (SELECT value FROM json_each(:ids))
 -- name: reviews.unlink
--- A reason may repeat the words of what a statement speaks against.
+-- The reason may quote the memory, so it is cleared too.
 UPDATE reviews SET against = NULL, reason = '' WHERE against IN (SELECT value FROM json_each(:ids))
 
 -- name: need_vectors.put
--- Nothing of a memory or a turn that was erased meanwhile.
+-- Stores nothing if the memory or the turn was erased meanwhile.
 INSERT INTO need_vectors (memory_id, turn_id, revision, vector)
 SELECT id, :turn_id, :revision, :vector FROM memories
 WHERE id = :memory_id AND (:turn_id IS NULL OR EXISTS (SELECT 1 FROM turns WHERE id = :turn_id))
@@ -934,7 +934,7 @@ SELECT id, seq FROM memories WHERE state = 'live' AND kind NOT IN ('concept', 'e
   AND NOT EXISTS (SELECT 1 FROM need_vectors WHERE memory_id = memories.id AND revision = :revision)
 ORDER BY seq LIMIT :limit
 -- name: need_vectors.settings
--- Memories with what stands before their first evidence: up to :most characters of its turn, and the end of the message
+-- Memories with the text before their first evidence: up to :most characters of its turn, and the end of the message
 -- that this turn answers.
 SELECT memories.id, memories.text, turns.id AS turn_id, earlier.id AS earlier_id,
   ifnull(substr(turns.text, max(first.start - :most, 0) + 1, min(first.start, :most)), '') AS before,
@@ -949,14 +949,14 @@ LEFT JOIN turns AS earlier ON earlier.id = (
   AND other.session_id = turns.session_id AND other.role <> 'tool' AND other.role <> turns.role
   AND (other.at, other.seq) < (turns.at, turns.seq) ORDER BY other.at DESC, other.seq DESC LIMIT 1)
 -- name: need_vectors.erase
--- Of memories that go, and of those that were read with the words of turns that go.
+-- Vectors of erased memories, and of memories whose vector was computed with the text of erased turns.
 DELETE FROM need_vectors
 WHERE memory_id IN (SELECT value FROM json_each(:memories)) OR turn_id IN (SELECT value FROM json_each(:turns))
 
 -- name: doubts.add
 INSERT INTO doubts (older, newer) VALUES (:older, :newer) ON CONFLICT DO NOTHING
 -- name: doubts.among
--- What was said again after the doubt arose, or pinned, holds.
+-- Pinned memories, and those mentioned again after the doubt arose, are not doubted.
 SELECT older.id FROM doubts JOIN memories AS older ON older.id = doubts.older
 JOIN memories AS newer ON newer.id = doubts.newer
 WHERE older.id IN (SELECT value FROM json_each(:ids)) AND newer.id IN (SELECT value FROM json_each(:ids))
@@ -969,7 +969,7 @@ SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
 -- name: journal.newest
 SELECT ifnull(max(seq), 0) AS n FROM journal
 -- name: journal.behind
--- The memories that entries behind one speak of.
+-- The memories that entries after a number mention.
 SELECT DISTINCT memory_id FROM journal_touches WHERE seq > :after AND seq <= :until
 -- name: journal.touch
 INSERT INTO journal_touches (seq, memory_id) VALUES (:seq, :memory_id)
@@ -978,7 +978,7 @@ INSERT INTO journal (at, actor, action, subject_id, payload, payload_key, payloa
 VALUES (:at, :actor, :action, :subject_id, :payload, :payload_key, :payload_hash, :hash)
 RETURNING seq
 -- name: journal.of
--- Every entry that speaks of one of these memories, behind one, with all that it speaks of.
+-- Every entry after a number that mentions one of these memories, with all the memories it mentions.
 SELECT seq, at, actor, action, subject_id, payload,
        (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
 FROM journal WHERE seq > :after AND seq IN
@@ -989,7 +989,7 @@ SELECT seq, at, actor, action, subject_id, payload,
        (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
 FROM journal WHERE seq = :seq
 -- name: journal.progress
--- How far the memory has come: what of it changes with every change that is worth a backup.
+-- Values that change with every change worth a backup.
 SELECT (SELECT ifnull(max(seq), 0) FROM events) AS events, (SELECT ifnull(max(seq), 0) FROM turns) AS turns,
        (SELECT ifnull(max(seq), 0) FROM journal) AS journal,
        (SELECT ifnull(max(updated_at), '') FROM memory_settings) AS settings
@@ -997,12 +997,12 @@ SELECT (SELECT ifnull(max(seq), 0) FROM events) AS events, (SELECT ifnull(max(se
 UPDATE journal SET hash = :hash, payload = iif(:redact, NULL, payload), payload_key = iif(:redact, NULL, payload_key)
 WHERE seq = :seq
 -- name: journal.begun
--- When something was said here for the first time.
+-- When the first event was received.
 SELECT min(received_at) AS at FROM events
 -- name: journal.everything
 SELECT * FROM journal ORDER BY seq
 -- name: journal.quoting
--- Entries that speak of these memories, were made of these turns, or repeat these texts: what was replaced, what was disputed.
+-- Entries that mention these memories, were made from these turns, or quote these texts (replaced or disputed ones).
 SELECT seq FROM journal
 WHERE payload IS NOT NULL AND (seq IN
     (SELECT seq FROM journal_touches WHERE memory_id IN (SELECT value FROM json_each(:memories)))
@@ -1015,17 +1015,17 @@ WHERE payload IS NOT NULL AND (seq IN
 UPDATE journal SET payload = NULL, payload_key = NULL WHERE seq IN (SELECT value FROM json_each(:seqs))
 
 -- name: jobs.enqueue
--- What waits or runs is enough; what was set aside is given another chance by a new reason to do it.
+-- A job that waits or runs stays as it is; a dead one is queued again with its counters reset.
 INSERT INTO jobs (id, kind, place, dedupe_key, payload, created_at, run_at)
 VALUES (:id, :kind, :place, :dedupe_key, :payload, :created_at, :run_at)
 ON CONFLICT (dedupe_key) DO UPDATE
 SET state = 'queued', attempts = 0, deaths = 0, error = '', payload = excluded.payload, run_at = excluded.run_at
 WHERE jobs.state = 'dead'
 -- name: jobs.expire
--- Leases that ran out.
+-- Requeues jobs whose lease has expired.
 UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL WHERE state = 'running' AND lease_until <= :now
 -- name: jobs.due
--- Those of some places to do next, in order.
+-- The next due jobs of some priority classes, in order.
 SELECT seq, kind, attempts + deaths > 0 AS tried FROM jobs
 WHERE state = 'queued' AND run_at <= :now AND place IN (SELECT value FROM json_each(:places))
 ORDER BY place, run_at, seq LIMIT :limit
@@ -1037,7 +1037,7 @@ RETURNING seq, id, kind, payload, attempts
 -- name: jobs.finish
 DELETE FROM jobs WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.again
--- A long piece of work goes on behind whatever came up meanwhile.
+-- The rest of a long job is queued after jobs that became due meanwhile.
 UPDATE jobs SET state = 'queued', payload = :payload, run_at = :run_at, attempts = 0, deaths = 0, error = '',
                 lease_until = NULL, worker = NULL
 WHERE id = :id AND worker = :worker AND state = 'running'
@@ -1045,7 +1045,7 @@ WHERE id = :id AND worker = :worker AND state = 'running'
 UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, error = ''
 WHERE dedupe_key = :dedupe_key AND state <> 'running' AND deaths = 0
 -- name: jobs.sooner
--- What waits because something was not there goes on waiting.
+-- A job that was postponed or has failed keeps its time.
 UPDATE jobs SET run_at = min(run_at, :run_at)
 WHERE dedupe_key = :dedupe_key AND state = 'queued' AND error = '' AND deaths = 0
 -- name: jobs.known_as
@@ -1054,7 +1054,7 @@ SELECT state, attempts, error, run_at FROM jobs WHERE dedupe_key = :dedupe_key
 UPDATE jobs SET state = :state, error = :error, run_at = :run_at, lease_until = NULL, worker = NULL
 WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.postpone
--- What it needs is not there: that was no try of its own.
+-- The job could not run, so the attempt is not counted.
 UPDATE jobs SET state = 'queued', error = :error, run_at = max(run_at, :run_at), attempts = max(attempts - 1, 0),
                 lease_until = NULL, worker = NULL
 WHERE id = :id AND worker = :worker AND state = 'running'
@@ -1062,10 +1062,10 @@ WHERE id = :id AND worker = :worker AND state = 'running'
 UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL, attempts = attempts - 1
 WHERE worker = :worker AND state = 'running' AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
 -- name: jobs.orphans
--- What was in the hands of workers that are gone.
+-- Jobs leased by workers of other processes.
 SELECT id, payload, deaths, leased_at FROM jobs WHERE state = 'running' AND substr(worker, 1, length(:crew)) <> :crew
 -- name: jobs.reclaim
--- The lease that a death ended was no try of the job's own.
+-- A process death is not counted as an attempt.
 UPDATE jobs SET state = :state, error = ifnull(:error, error), run_at = max(run_at, :run_at), deaths = :deaths,
                 attempts = attempts - 1, lease_until = NULL, worker = NULL
 WHERE id = :id
@@ -1080,7 +1080,7 @@ WHERE state = 'queued' AND place IN (SELECT value FROM json_each(:places)) HAVIN
 -- name: jobs.dead
 SELECT id, kind, payload, attempts, error, run_at FROM jobs WHERE state = 'dead' ORDER BY run_at DESC
 -- name: jobs.listed
--- Behind one, in the order in which they were queued.
+-- Jobs after a number, in the order they were queued.
 SELECT seq, id, kind, state, payload, attempts, deaths, error, created_at, run_at FROM jobs
 WHERE seq > :behind AND (:state IS NULL OR state = :state) AND (:kind IS NULL OR kind = :kind) ORDER BY seq LIMIT :limit
 -- name: jobs.kinds
@@ -1097,12 +1097,12 @@ SELECT id FROM jobs WHERE dedupe_key IN (SELECT value FROM json_each(:dedupe_key
 -- name: jobs.drop
 DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: jobs.hasten
--- The looks into transcripts of these sessions that are to come are due now.
+-- Waiting transcript reads of these sessions become due now.
 UPDATE jobs SET run_at = min(run_at, :now) WHERE kind = 'reconcile' AND state = 'queued' AND seq IN (
   SELECT jobs.seq FROM jobs JOIN json_each(:sessions) AS one ON json_extract(jobs.payload, '$.host') = one.value ->> 0
     AND json_extract(jobs.payload, '$.session') = one.value ->> 1)
 -- name: jobs.reading
--- A transcript of one of these sessions is about to be read.
+-- Whether a transcript of one of these sessions is about to be read.
 SELECT 1 FROM jobs JOIN json_each(:sessions) AS one
 ON json_extract(jobs.payload, '$.host') = one.value ->> 0 AND json_extract(jobs.payload, '$.session') = one.value ->> 1
 WHERE kind = 'reconcile' AND state <> 'dead' LIMIT 1
@@ -1133,7 +1133,7 @@ SELECT substr(created_at, 1, 10) AS day, project_id AS project, count(*) AS reca
        sum(iif(outcome = 'delivered', total_tokens_added, 0)) AS tokens
 FROM memory_retrievals WHERE created_at >= :since GROUP BY 1, 2 ORDER BY 1 DESC, tokens DESC, 2
 -- name: recalls.useful
--- Different memories that went in front of an agent, and are still believed, by project.
+-- The number of different memories that were injected and are still live, by project.
 SELECT recalls.project_id AS project, count(DISTINCT memories.id) AS memories
 FROM memory_retrievals AS recalls JOIN json_each(recalls.items) AS item
 JOIN memories ON memories.id = item.value ->> 'id' AND memories.state = 'live'
@@ -1159,14 +1159,14 @@ SELECT id, items, omitted FROM memory_retrievals WHERE items LIKE '[{"id": "%' O
 -- name: recalls.shorten
 UPDATE memory_retrievals SET items = :items, omitted = :omitted WHERE id = :id
 -- name: recalls.quoting
--- The log repeats the beginning of a prompt.
+-- The log contains the beginning of the prompt.
 SELECT id FROM memory_retrievals
 WHERE user_message_preview <> '' AND EXISTS (SELECT 1 FROM json_each(:texts)
   WHERE instr(value, user_message_preview) > 0 OR instr(user_message_preview, value) > 0)
 -- name: recalls.erase
 UPDATE memory_retrievals SET user_message_preview = '' WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: recalls.empty
--- Also what was said of its items.
+-- Clears the items and notices too.
 UPDATE memory_retrievals SET user_message_preview = '', items = '[]', notices = '[]', omitted = '{}'
 WHERE id IN (SELECT value FROM json_each(:ids))
 
@@ -1184,7 +1184,7 @@ UPDATE spaces SET state = :state WHERE id = :id
 UPDATE spaces SET calibration = :calibration WHERE id = :id
 
 -- name: vectors.drop
--- A range of its windows.
+-- A range of an owner's windows.
 DELETE FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id AND part BETWEEN :first AND :last
 -- name: vectors.put
@@ -1194,24 +1194,24 @@ VALUES (:owner_kind, :owner_id, :space_id, :part, :vector)
 SELECT part, vector FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id ORDER BY part
 -- name: vectors.some
--- Owner by owner, in the order asked for.
+-- Owner by owner, in the given order.
 SELECT owner_id AS id, vector FROM json_each(:ids) CROSS JOIN vectors
 ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id ORDER BY json_each.key, part
 -- name: vectors.windows
--- Every window, with the place of its owner in the order asked for.
+-- Every window, with the index of its owner in the given order.
 SELECT json_each.key AS place, vector FROM json_each(:ids) CROSS JOIN vectors
 ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id ORDER BY json_each.key, part
 -- name: vectors.first_part
 SELECT min(part) AS part FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
 -- name: vectors.drop_unfinished
--- Windows are written from the last to the first: an owner without its part 0 was interrupted.
+-- Windows are written from the last to the first, so an owner without part 0 was interrupted.
 DELETE FROM vectors WHERE part > 0 AND NOT EXISTS
   (SELECT 1 FROM vectors AS first WHERE first.owner_kind = vectors.owner_kind AND first.owner_id = vectors.owner_id
    AND first.space_id = vectors.space_id AND first.part = 0)
 -- name: vectors.live_memories
--- The group is the project, or the user for what is true of the user everywhere. In the order of the table, from
--- behind an owner on: a page costs what it holds.
+-- The group is the project, or the user for memories of user scope. Rows are read in key order after an owner, so that
+-- a page reads only its own rows.
 SELECT owner_id AS id, seq AS number, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping, vector
 FROM vectors CROSS JOIN memories ON memories.id = owner_id
 WHERE owner_kind = 'memory' AND owner_id > :after AND space_id = :space_id AND state = 'live'
@@ -1232,7 +1232,7 @@ WHERE role = 'user' AND length(text) <= :longest ORDER BY turns.seq DESC LIMIT :
 SELECT vector FROM turns JOIN vectors ON owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0
 WHERE role = 'user' AND skipped = '' AND agent = '' AND user_id = :user_id ORDER BY turns.seq DESC LIMIT :limit
 -- name: vectors.count
--- Owners with a vector in the space that recall reads.
+-- Owners with a vector in the current space.
 SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'
 -- name: vectors.any
 SELECT 1 FROM vectors WHERE space_id = :space_id LIMIT 1
@@ -1243,7 +1243,7 @@ UNION ALL SELECT seq FROM memories WHERE :owner_kind = 'memory' AND id = :owner_
 -- In every space.
 DELETE FROM vectors WHERE owner_kind = :owner_kind AND owner_id IN (SELECT value FROM json_each(:ids))
 -- name: vectors.missing_memories
--- What a process may have died of is left to a job of its own.
+-- Memories during whose embedding a process died are left to their own job.
 SELECT id, seq, text, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping FROM memories
 WHERE state = 'live' AND kind NOT IN ('concept', 'episode') AND seq > :after AND NOT EXISTS
   (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id AND part = 0)
@@ -1263,10 +1263,10 @@ SELECT count(*) AS total, count(made) AS done FROM (
   SELECT (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id
           AND part = 0) FROM turns WHERE role <> 'tool')
 -- name: vectors.newest
--- The last rows there are: what comes after them came later.
+-- The highest row numbers now; later rows have higher ones.
 SELECT (SELECT ifnull(max(seq), 0) FROM memories) AS memory, (SELECT ifnull(max(seq), 0) FROM turns) AS turn
 -- name: vectors.after
--- Where a sweep over the table stands after its next `limit` rows.
+-- The key that a sweep over the table reaches after its next `limit` rows.
 SELECT owner_kind, owner_id FROM vectors WHERE (owner_kind, owner_id) > (:owner_kind, :owner_id)
 ORDER BY owner_kind, owner_id LIMIT 1 OFFSET :limit
 -- name: vectors.clear_retired
@@ -1291,7 +1291,7 @@ FROM llm_usage WHERE day >= :since AND operation <> 'recall'
 GROUP BY day, operation, provider, model ORDER BY day DESC, operation, provider, model
 
 -- name: usage.recalled
--- What recall adds to prompts is paid for by the agent's own model; one row a day and channel.
+-- Injected tokens are paid for by the agent's own model. One row per day and channel.
 UPDATE llm_usage SET calls = calls + 1, input_tokens = input_tokens + :tokens
 WHERE day = :day AND operation = 'recall' AND model = :channel
 -- name: usage.by_channel
@@ -1307,17 +1307,17 @@ ON CONFLICT (tenant, host, session_id) DO UPDATE SET seq = max(seq, excluded.seq
 SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND seq > :seq
 ORDER BY seq LIMIT :limit
 -- name: readings.behind
--- Conversations that no model has read to their end.
+-- Conversations that no model has read to the end.
 SELECT count(*) AS n FROM (SELECT host, session_id, max(seq) AS last FROM turns WHERE role <> 'tool' AND session_id <> ''
                            GROUP BY host, session_id) AS told
 WHERE last > ifnull((SELECT seq FROM readings WHERE readings.tenant = 'local' AND readings.host = told.host
                      AND readings.session_id = told.session_id), 0)
 -- name: readings.files
--- The last files that an agent was shown in a conversation.
+-- The last files that an agent read in a conversation.
 SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = 'tool'
                           AND source = 'file_read' ORDER BY seq DESC LIMIT :limit
 -- name: readings.injected
--- Memories that were put in front of a conversation's last prompts.
+-- Memories that were injected for a conversation's last prompts.
 SELECT DISTINCT memories.text
 FROM (SELECT items FROM memory_retrievals WHERE channel = :host AND session_id = :session_id AND outcome = 'delivered'
       ORDER BY created_at DESC LIMIT :limit) AS recalls
@@ -1332,7 +1332,7 @@ SELECT * FROM unread_answers ORDER BY at DESC LIMIT :limit
 -- name: unread.count
 SELECT count(*) AS n FROM unread_answers
 -- name: unread.erase
--- An answer quotes what it was asked about.
+-- An answer quotes the turns it is about.
 DELETE FROM unread_answers
 WHERE EXISTS (SELECT 1 FROM json_each(unread_answers.turns) AS one JOIN json_each(:turns) AS gone ON one.value = gone.value)
 
@@ -1347,14 +1347,14 @@ UPDATE threads SET title = :title, title_by = :title_by, summary = :summary, top
                    suspended_at = :suspended_at, drifts = :drifts
 WHERE id = :id
 -- name: threads.some
--- Threads in the order asked for, with how many turns they have and from how many sessions the prompts among them are.
+-- Threads in the given order, with their number of turns and the number of sessions of their prompts.
 SELECT threads.*,
   (SELECT count(*) FROM thread_turns WHERE thread_id = threads.id) AS turns,
   (SELECT count(DISTINCT turns.host || ' ' || turns.session_id) FROM thread_turns JOIN turns ON turns.id = turn_id
    WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = '') AS sessions
 FROM json_each(:ids) CROSS JOIN threads ON threads.id = value ORDER BY json_each.key
 -- name: ids.memory
--- Rows whose ids begin so, each with words that tell it from the others.
+-- Rows whose ids begin with a prefix, each with a text that identifies it.
 SELECT id, substr(text, 1, 60) AS what FROM memories WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
 -- name: ids.turn
 SELECT id, role || ' ' || at AS what FROM turns WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
@@ -1410,42 +1410,41 @@ SELECT turn_id, thread_id FROM thread_turns WHERE turn_id IN (SELECT value FROM 
 SELECT DISTINCT memory_id, thread_id FROM evidence JOIN thread_turns USING (turn_id)
 WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, at
 -- name: threads.of_session
--- Where a session's last prompt before a turn went, prompts that are not placed yet left aside.
--- (`role <> 'tool'`: so that the index of a session's messages is used.)
+-- The thread of a session's last placed prompt before a turn. `role <> 'tool'` selects the session index.
 SELECT thread_id FROM turns JOIN thread_turns ON turn_id = turns.id
 WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
   AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
   AND turns.at <= :at AND turns.id <> :turn_id
 ORDER BY turns.at DESC, seq DESC LIMIT 1
 -- name: threads.in_session
--- Which threads the prompts of a session went to, and when one did last; a prompt of that text left aside.
+-- The threads of a session's prompts, with the time of the last prompt; prompts with the text `but` are ignored.
 SELECT thread_id, max(turns.at) AS at FROM turns JOIN thread_turns ON turn_id = turns.id
 WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
   AND skipped = '' AND agent = '' AND text <> :but
 GROUP BY thread_id ORDER BY max(turns.at) DESC
 -- name: threads.prompt_before
--- A session's last prompt before a turn, and where it went, which is nowhere as long as it waits.
+-- A session's last prompt before a turn, with its thread, or NULL if it is not placed yet.
 SELECT turns.id, thread_id FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
 WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
   AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
   AND turns.at <= :at AND turns.id <> :turn_id
 ORDER BY turns.at DESC, seq DESC LIMIT 1
 -- name: threads.from_prompt
--- The prompts of a session from one of them on, and where they are, in their order.
+-- The prompts of a session from one of them on, with their threads, in order.
 SELECT turns.id AS turn_id, thread_id FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
 WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
   AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
   AND (turns.at, seq) >= (:at, (SELECT seq FROM turns WHERE id = :turn_id))
 ORDER BY turns.at, seq
 -- name: threads.waiting_before
--- An earlier prompt of the session that a job is still to place.
+-- An earlier prompt of the session that still waits to be placed.
 SELECT 1 FROM turns JOIN jobs ON dedupe_key = 'thread:' || turns.id
 WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
   AND skipped = '' AND turns.at < :at AND turns.id <> :turn_id AND jobs.state <> 'dead'
   AND NOT EXISTS (SELECT 1 FROM thread_turns WHERE turn_id = turns.id)
 LIMIT 1
 -- name: threads.follow
--- What came in after a prompt and before the session's next one goes where the prompt went.
+-- Turns after a prompt and before the session's next prompt go to the prompt's thread.
 INSERT INTO thread_turns (turn_id, thread_id, at)
 SELECT turns.id, prompt.thread_id, turns.at FROM turns
 JOIN thread_turns AS prompt ON prompt.turn_id = :turn_id
@@ -1471,7 +1470,8 @@ SELECT id FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND ro
   AND (:upto IS NULL OR seq <= (SELECT upto.seq FROM turns AS upto WHERE upto.id = :upto))
 ORDER BY seq DESC LIMIT :limit
 -- name: threads.followers
--- What a session first said after prompts and before its next one, tools apart: of each prompt ids between blanks.
+-- The first turns after each prompt and before the session's next one, without tool output; ids are separated by
+-- spaces.
 SELECT prompt.id AS prompt, (SELECT group_concat(id, ' ') FROM (SELECT follower.id FROM turns AS follower
     WHERE follower.tenant = 'local' AND follower.host = prompt.host AND follower.session_id = prompt.session_id
       AND follower.role <> 'tool' AND follower.agent = '' AND (follower.at, follower.seq) > (prompt.at, prompt.seq)
@@ -1485,7 +1485,7 @@ FROM json_each(:ids) JOIN turns AS prompt ON prompt.id = value
 SELECT DISTINCT thread_id FROM json_each(:ids) CROSS JOIN thread_turns ON thread_id = value
 WHERE (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
 -- name: threads.lengths
--- The prompts of threads, and how many tokens each is indexed under.
+-- The number of indexed tokens of each prompt of these threads.
 SELECT thread_id, sz FROM json_each(:ids) CROSS JOIN thread_turns ON thread_id = value
 JOIN turns ON turns.id = turn_id JOIN messages_fts_docsize ON messages_fts_docsize.id = turns.seq
 WHERE role = 'user' AND skipped = '' AND agent = ''
@@ -1500,7 +1500,7 @@ GROUP BY thread_id, term
 SELECT user_id, project_id, max(last_active) AS at FROM threads
 WHERE tenant = 'local' AND merged_into IS NULL GROUP BY user_id, project_id
 -- name: threads.with_followers
--- Turns of threads and, of the prompts among them, what followed up to the session's next prompt in the same thread.
+-- Turns of threads, and for each prompt among them the turns up to the session's next prompt in the same thread.
 SELECT turn_id FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
 UNION
 SELECT own.turn_id FROM json_each(:ids) JOIN turns AS prompt ON prompt.id = value
@@ -1515,7 +1515,7 @@ WHERE prompt.role = 'user' AND prompt.skipped = '' AND prompt.agent = ''
       AND next.role <> 'tool' AND next.role = 'user' AND next.skipped = '' AND next.agent = ''
       AND next.user_id = prompt.user_id AND next.project_id IS prompt.project_id AND next.at > prompt.at), '~')
 -- name: threads.unplaced
--- Prompts of sessions that belong into a thread, are in none, and have no job that would see to it.
+-- Prompts that belong in a thread, are in none, and have no job that would place them.
 SELECT seq, id FROM turns
 WHERE +tenant = 'local' AND seq > :after AND role = 'user' AND skipped = '' AND agent = '' AND session_id <> ''
   AND NOT EXISTS (SELECT 1 FROM thread_turns WHERE turn_id = turns.id)
@@ -1523,12 +1523,13 @@ WHERE +tenant = 'local' AND seq > :after AND role = 'user' AND skipped = '' AND 
   AND turns.id NOT IN (SELECT value FROM jobs, json_each(jobs.payload, '$.turns') WHERE jobs.kind = 'backfill')
 ORDER BY seq LIMIT :limit
 -- name: threads.with_merged
--- Threads with all that were merged into them, one through the other.
+-- Threads with all threads merged into them, directly or not.
 WITH RECURSIVE kin (id) AS (
   SELECT value FROM json_each(:ids) UNION SELECT threads.id FROM threads JOIN kin ON merged_into = kin.id)
 SELECT id FROM kin
 -- name: threads.emptied
--- Those without a turn but some, whose turns are in no other thread either, as they would be after a merge.
+-- Of these threads, those that have no turns except the given ones, neither themselves nor in the threads they were
+-- merged into.
 SELECT one.value AS id FROM json_each(:ids) AS one WHERE NOT EXISTS (
   WITH RECURSIVE kin (id) AS (
     SELECT one.value UNION SELECT merged_into FROM threads JOIN kin USING (id) WHERE merged_into IS NOT NULL)
@@ -1551,7 +1552,7 @@ DELETE FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
 SELECT thread_id FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE turn_id = :turn_id AND role = 'user' AND skipped = '' AND agent = ''
 -- name: threads.reach
--- Of every thread the session of its first prompt, and of how many its prompts are.
+-- For every thread the session of its first prompt, and the number of sessions of its prompts.
 SELECT user_id, project_id, opened_at,
   (SELECT host || ' ' || session_id FROM thread_turns JOIN turns ON turns.id = turn_id
    WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = ''
@@ -1560,7 +1561,7 @@ SELECT user_id, project_id, opened_at,
    WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = '') AS sessions
 FROM threads WHERE tenant = 'local' AND merged_into IS NULL
 -- name: threads.last_prompts
--- When each session last brought a prompt into a thread.
+-- When each session last had a prompt in a thread.
 SELECT turns.user_id, turns.project_id, host || ' ' || session_id AS session, max(turns.at) AS at
 FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE role = 'user' AND skipped = '' AND turns.agent = ''
@@ -1573,7 +1574,7 @@ VALUES (:turn_id, :at, :action, :thread_id, :parent_id, :similarity, :reason, :b
 -- name: thread_decisions.about
 SELECT * FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
 -- name: thread_decisions.placed_by
--- The last word of then about every prompt of then.
+-- The last decision before a time about every prompt before that time.
 SELECT decided.thread_id, turns.at, turns.session_id
 FROM turns JOIN thread_decisions AS decided ON decided.turn_id = turns.id
 WHERE turns.at <= :at AND decided.seq =
@@ -1582,19 +1583,19 @@ ORDER BY turns.at, turns.seq
 -- name: thread_decisions.last
 SELECT max(seq) AS seq FROM thread_decisions
 -- name: thread_decisions.asked
--- Among the latest decisions: prompts that the rules placed, and those that a model was asked about, or is to be.
+-- Among the latest decisions: prompts placed by the rules, and prompts for which a model was asked or will be.
 SELECT count(DISTINCT iif(actor = 'rules', turn_id, NULL)) AS decided,
   count(DISTINCT iif(actor = 'model' AND weighed <> '[]', turn_id, NULL))
     + (SELECT count(*) FROM jobs WHERE kind = 'reconsider' AND state <> 'dead') AS asked
 FROM thread_decisions WHERE seq > (SELECT max(seq) FROM thread_decisions) - :latest
 -- name: thread_decisions.asked_about
--- What models and users decided about the prompts of a project that a model was asked about.
+-- Decisions of models and users about the prompts of a project for which a model was asked.
 SELECT thread_decisions.* FROM thread_decisions JOIN turns ON turns.id = turn_id
 WHERE actor IN ('model', 'user') AND user_id = :user_id AND project_id IS :project_id
   AND turn_id IN (SELECT turn_id FROM thread_decisions WHERE actor = 'model')
 ORDER BY thread_decisions.seq
 -- name: thread_decisions.held
--- Threads that a user moved something into, or out of.
+-- Threads that a user moved something into or out of.
 SELECT thread_turns.thread_id AS id FROM thread_decisions JOIN thread_turns USING (turn_id)
 JOIN turns ON turns.id = turn_id WHERE actor = 'user' AND user_id = :user_id AND project_id IS :project_id
 UNION
@@ -1632,7 +1633,7 @@ DELETE FROM thread_vectors WHERE space_id IN (SELECT id FROM spaces WHERE state 
 -- name: active_days.note
 INSERT INTO active_days (project_id, day) VALUES (:project_id, :day) ON CONFLICT DO NOTHING
 -- name: bridges.put
--- What stands under this id is brought up to date; what the user removed between the same two makes room.
+-- Inserts a bridge, or updates the one with this id.
 INSERT INTO bridges (id, source_id, target_id, kind, reason, confidence, depth, made_by, created_at, reinforced_at)
 VALUES (:id, :source_id, :target_id, :kind, :reason, :confidence, :depth, :made_by, :created_at, :reinforced_at)
 ON CONFLICT (id) DO UPDATE SET source_id = excluded.source_id, target_id = excluded.target_id, reason = excluded.reason,
@@ -1645,7 +1646,7 @@ UPDATE bridges SET removed_at = :at WHERE id = :id AND removed_at IS NULL
 -- name: bridges.get
 SELECT * FROM bridges WHERE id = :id AND removed_at IS NULL
 -- name: bridges.around
--- Those that one end of is among some threads; what the user removed is told apart by its date.
+-- Bridges with at least one end in these threads, including those the user removed (`removed_at`).
 SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.source_id = value
 UNION
 SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.target_id = value
@@ -1653,7 +1654,7 @@ ORDER BY id
 -- name: bridges.some
 SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.id = value WHERE removed_at IS NULL
 -- name: bridges.oldest
--- Those between threads of one user and project that nothing has confirmed for longest.
+-- Bridges between threads of one user and project that have not been confirmed for the longest time.
 SELECT bridges.* FROM threads JOIN bridges ON bridges.source_id = threads.id
 WHERE threads.tenant = 'local' AND threads.user_id = :user_id AND threads.project_id IS :project_id
   AND removed_at IS NULL AND made_by <> 'user'
@@ -1670,7 +1671,7 @@ WHERE removed_at IS NULL AND source.user_id = :user_id
   AND (NOT :isolated OR ifnull(nullif(source.agent, ''), source.channel) = ifnull(nullif(target.agent, ''), target.channel))
 ORDER BY bridges.id
 -- name: bridges.count
--- Those that are not faded are fewer; `unsure` is nought by the table's own check.
+-- `unsure` is always 0, because the table checks the confidence. Faded bridges are counted too.
 SELECT count(*) AS n, ifnull(sum(confidence < 0.5), 0) AS unsure FROM bridges WHERE removed_at IS NULL
 -- name: bridges.active_days
 SELECT day FROM active_days WHERE tenant = 'local' AND project_id = ifnull(:project_id, '') AND day <= :today
@@ -1678,7 +1679,7 @@ ORDER BY day DESC LIMIT :limit
 -- name: bridges.thread
 SELECT * FROM threads WHERE tenant = 'local' AND id = :id
 -- name: bridges.threads
--- The threads beside one another, latest first, with their vectors.
+-- The threads of a user, or of a project, latest first, with their vectors.
 SELECT threads.*, thread_vectors.vector
 FROM threads LEFT JOIN thread_vectors ON thread_vectors.thread_id = threads.id AND thread_vectors.space_id = :space_id
 WHERE threads.tenant = 'local' AND threads.user_id = :user_id AND merged_into IS NULL
@@ -1694,7 +1695,7 @@ SELECT thread_id, text FROM (
   WHERE thread_turns.thread_id IN (SELECT value FROM json_each(:ids)) AND turns.role = 'user' AND turns.skipped = ''
 ) WHERE place <= :limit ORDER BY thread_id, at DESC
 -- name: bridges.replaced
--- Memories of a thread that took the place of one that was learned in another, or are in conflict with it.
+-- Memories of a thread that replaced a memory from another thread, or conflict with it.
 SELECT DISTINCT learned.thread_id, newer.text, older.text AS former, newer.state = 'quarantined' AS conflict
 FROM thread_turns JOIN evidence ON evidence.turn_id = thread_turns.turn_id
 JOIN memories AS newer ON newer.id = evidence.memory_id
@@ -1706,13 +1707,13 @@ WHERE thread_turns.thread_id = :thread_id AND learned.thread_id <> :thread_id
   AND newer.state IN ('live', 'quarantined')
 
 -- name: standing.current
--- The thread that was spoken in last.
+-- The thread with the latest activity.
 SELECT threads.id, threads.title, threads.last_active, projects.name AS project_name
 FROM threads LEFT JOIN projects ON projects.id = threads.project_id
 WHERE threads.tenant = 'local' AND threads.state = 'active' AND merged_into IS NULL
 ORDER BY threads.last_active DESC LIMIT 1
 -- name: standing.woken
--- Threads that were ever put down, as far as it shows, and those of them that were taken up again.
+-- Threads that were ever suspended, as far as can be seen, and how many of them were reactivated.
 SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
   SELECT threads.state, EXISTS (SELECT 1 FROM thread_decisions WHERE thread_decisions.thread_id = threads.id
                                 AND thread_decisions.action = 'reactivate') AS woken
@@ -1720,9 +1721,8 @@ SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
 ) WHERE woken OR state <> 'active'
 
 -- name: exact.found
--- Every row that holds some words, of every table that holds any.
--- Of an event what was said counts, not where. What is plain ASCII and has not even their longest word is passed
--- over at once; of other letters nobody knows before they are folded.
+-- Every row, in any table with text, that contains these words. In events, only `data` is searched, not the rest of the
+-- payload. ASCII text without the longest word is skipped early; text with other letters must be folded first.
 SELECT 'memories' AS place, id FROM memories
   WHERE (text || ' ' || ifnull(previous_text, '') || ' ' || subject || ' ' || ifnull(key, '') || ' ' || ifnull(value, '')
          LIKE :run OR octet_length(text) > length(text) OR octet_length(subject) > length(subject)
@@ -1760,7 +1760,7 @@ UNION ALL SELECT 1 FROM vault_notes WHERE path LIKE :like ESCAPE '\'
 UNION ALL SELECT 1 FROM events WHERE payload LIKE :like ESCAPE '\' LIMIT 1
 
 -- name: forgetting.known
--- Which tables have a row of this id.
+-- The tables that have a row with this id.
 SELECT 'memories' AS place FROM memories WHERE id = :id
 UNION ALL SELECT 'turns' FROM turns WHERE id = :id
 UNION ALL SELECT 'threads' FROM threads WHERE id = :id
@@ -1783,14 +1783,14 @@ SELECT id FROM turns WHERE event_id IN (SELECT value FROM json_each(:ids))
 -- name: forgetting.turns_of_threads
 SELECT turn_id AS id FROM thread_turns WHERE thread_id IN (SELECT value FROM json_each(:ids))
 -- name: forgetting.syntheses
--- Those of sessions go together.
+-- All syntheses of a session go together.
 SELECT id, host, session_id FROM syntheses
 WHERE thread_id IN (SELECT value FROM json_each(:threads))
   OR (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
 -- name: forgetting.sessions_of_syntheses
 SELECT DISTINCT host, session_id FROM syntheses WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: forgetting.recounted
--- Concepts that other sessions spoke of, too.
+-- Concepts that other sessions mention too.
 SELECT DISTINCT memory_id AS id FROM concept_mentions
 WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
   AND memory_id NOT IN (SELECT value FROM json_each(:memories))
@@ -1798,26 +1798,26 @@ WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:ses
 SELECT id FROM unread_answers
 WHERE EXISTS (SELECT 1 FROM json_each(unread_answers.turns) AS one JOIN json_each(:turns) AS gone ON one.value = gone.value)
 -- name: forgetting.bridges
--- What ties threads that change; what the user made or removed stays, unless one of its ends goes.
+-- Bridges of changed threads. Those the user made or removed stay, unless one of their threads is erased.
 SELECT id FROM bridges
 WHERE source_id IN (SELECT value FROM json_each(:ended)) OR target_id IN (SELECT value FROM json_each(:ended))
   OR ((source_id IN (SELECT value FROM json_each(:changed)) OR target_id IN (SELECT value FROM json_each(:changed)))
       AND made_by <> 'user' AND removed_at IS NULL)
 -- name: forgetting.sayings
--- What is said under a name of its own.
+-- Titles, summaries, reasons and values of these rows.
 SELECT title AS text FROM threads WHERE id IN (SELECT value FROM json_each(:threads))
 UNION SELECT summary FROM threads WHERE id IN (SELECT value FROM json_each(:threads))
 UNION SELECT reason FROM bridges WHERE id IN (SELECT value FROM json_each(:bridges))
 UNION SELECT previous_text FROM memories WHERE id IN (SELECT value FROM json_each(:memories)) AND previous_text IS NOT NULL
 UNION SELECT value FROM memories WHERE id IN (SELECT value FROM json_each(:memories)) AND value IS NOT NULL
 -- name: forgetting.keys
--- By what hosts know what they handed over.
+-- The keys under which hosts delivered these rows.
 SELECT host, session_id, key FROM events WHERE id IN (SELECT value FROM json_each(:events))
 UNION SELECT host, session_id, key FROM turns WHERE id IN (SELECT value FROM json_each(:turns))
 UNION SELECT host, session_id, transcript_key FROM turns
 WHERE id IN (SELECT value FROM json_each(:turns)) AND transcript_key IS NOT NULL
 -- name: forgetting.rows
--- Everything that is touched: what becomes of it, the beginning of its words, and what would show that it changed.
+-- Every affected row: what happens to it, the beginning of its text, and the content that shows whether it changed.
 SELECT 'memories' AS place, id, 'erased' AS deed, text AS words, state || text || ifnull(previous_text, '') || valid_from AS content
   FROM memories WHERE id IN (SELECT value FROM json_each(:memories))
 UNION ALL SELECT 'memories', id, 'rebuilt', text, text FROM memories WHERE id IN (SELECT value FROM json_each(:recounted))
@@ -1903,7 +1903,7 @@ SELECT at FROM tombstones WHERE hash = :hash
 -- name: tombstones.all
 SELECT hash, kind, at FROM tombstones
 -- name: tombstones.ids
--- What a tombstone of a row may be about.
+-- The rows that a tombstone of a row may refer to.
 SELECT 'memories' AS place, id FROM memories UNION ALL SELECT 'turns', id FROM turns UNION ALL SELECT 'events', id FROM events
   WHERE state <> 'forgotten'
 UNION ALL SELECT 'bridges', id FROM bridges WHERE reason <> '' UNION ALL SELECT 'syntheses', id FROM syntheses
@@ -1916,7 +1916,7 @@ SELECT 'events' AS place, id, host, session_id, key, at FROM events WHERE state 
 UNION ALL SELECT 'turns', id, host, session_id, key, at FROM turns
 UNION ALL SELECT 'turns', id, host, session_id, transcript_key, at FROM turns WHERE transcript_key IS NOT NULL
 -- name: tombstones.texts
--- Texts that stand alone, with when they were said: what was said anew after it was forgotten stays.
+-- Whole texts with their times: a text stated again after it was forgotten stays.
 SELECT 'memories' AS place, id, text, created_at AS at FROM memories
 UNION ALL SELECT 'memories', id, value, created_at FROM memories WHERE value IS NOT NULL
 UNION ALL SELECT 'memories', id, previous_text, created_at FROM memories WHERE previous_text IS NOT NULL
@@ -1963,23 +1963,23 @@ SELECT result FROM garden_steps WHERE garden_id = :garden_id AND done_at IS NOT 
 -- name: gardens.end
 UPDATE gardens SET state = :state, totals = :totals, error = :error, ended_at = :at WHERE id = :id AND state = 'running'
 -- name: gardens.prune
--- The steps of all but the latest runs.
+-- Deletes the steps of all but the latest runs.
 DELETE FROM garden_steps WHERE garden_id NOT IN
   (SELECT id FROM gardens WHERE tenant = 'local' ORDER BY started_at DESC, id DESC LIMIT :keep)
 -- name: gardens.marks
--- When the steps of the latest runs were done, run by run, in order.
+-- When the steps of the latest runs were done, per run, in order.
 SELECT garden_id, phase, done_at, started_at FROM garden_steps
 JOIN (SELECT id, started_at FROM gardens WHERE tenant = 'local' AND state = 'completed'
       ORDER BY started_at DESC LIMIT :limit) ON id = garden_id
 WHERE done_at IS NOT NULL ORDER BY garden_id, place
 
 -- name: vectors.behind
--- Stored vectors behind one, in the order of their key, with the dimension of their space.
+-- Stored vectors after a key, in key order, with the dimension of their space.
 SELECT owner_kind, owner_id, space_id, part, vector, dimension FROM vectors JOIN spaces ON spaces.id = space_id
 WHERE (owner_kind, owner_id, space_id, part) > (:owner_kind, :owner_id, :space_id, :part)
 ORDER BY owner_kind, owner_id, space_id, part LIMIT :limit
 -- name: vectors.ownerless
--- Stored vectors of nothing that is there.
+-- Stored vectors whose owner does not exist.
 SELECT owner_kind, owner_id, space_id, part FROM vectors
 WHERE (owner_kind = 'turn' AND owner_id NOT IN (SELECT id FROM turns))
    OR (owner_kind = 'memory' AND owner_id NOT IN (SELECT id FROM memories))
@@ -1996,12 +1996,12 @@ SELECT * FROM tokens WHERE id = :id AND kind <> 'link'
 -- name: tokens.all
 SELECT * FROM tokens WHERE tenant = 'local' AND kind <> 'link' ORDER BY id DESC
 -- name: tokens.living
--- Those that still let somebody in.
+-- Tokens that are not revoked.
 SELECT id, kind, name, scope, hash, created_at, expires_at FROM tokens WHERE revoked_at IS NULL ORDER BY id
 -- name: tokens.revoke
 UPDATE tokens SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL
 -- name: tokens.redeem
--- A link is used up by whoever comes first.
+-- The first use consumes the link.
 UPDATE tokens SET revoked_at = :at
 WHERE hash = :hash AND kind = 'link' AND revoked_at IS NULL AND expires_at > :at RETURNING *
 -- name: tokens.touch
@@ -2050,7 +2050,7 @@ SELECT request, status, type, body FROM answered WHERE key = :key AND at >= :sin
 INSERT INTO answered (key, at, request) VALUES (:key, :at, :request)
 ON CONFLICT (key) DO UPDATE SET at = excluded.at, request = excluded.request, status = 0, type = '', body = NULL
 -- name: answered.end
--- Where something was forgotten meanwhile, only that it was done.
+-- If something was forgotten meanwhile, only the status is stored.
 UPDATE answered SET status = :status, type = :type, body = CASE WHEN request IS NULL THEN NULL ELSE :body END
 WHERE key = :key
 -- name: answered.drop
@@ -2085,18 +2085,18 @@ WHERE rowid IN (SELECT seq FROM vault_chunks WHERE path || '#' || part IN (SELEC
 -- name: vault.forget_chunks
 DELETE FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:ids))
 -- name: vault.merge
--- All segments become one, without a word that was taken out.
+-- Merges all segments into one, without deleted tokens.
 INSERT INTO vault_fts (vault_fts) VALUES ('optimize')
 -- name: vault.doomed
--- These chunks, and all of these notes.
+-- These chunks, and all chunks of these notes.
 SELECT path || '#' || part AS id, text FROM vault_chunks
 WHERE path || '#' || part IN (SELECT value FROM json_each(:ids)) OR path IN (SELECT value FROM json_each(:paths))
 -- name: vault.missing
--- Chunks without a vector in this space, those of the notes first that were written last.
+-- Chunks without a vector in this space, those of the most recently changed notes first.
 SELECT seq, heading, text FROM vault_chunks JOIN vault_notes USING (path)
 WHERE space_id IS NOT :space_id ORDER BY changed DESC, seq LIMIT :limit
 -- name: vault.embed
--- A chunk that was cut anew meanwhile has another number.
+-- A chunk that was re-created meanwhile has another number.
 UPDATE vault_chunks SET space_id = :space_id, vector = :vector WHERE seq = :seq
 -- name: vault.vectors
 SELECT seq, path, part, vector FROM vault_chunks WHERE space_id = :space_id ORDER BY seq
@@ -2112,7 +2112,7 @@ CROSS JOIN vault_fts ON vault_fts.rowid = seq
 SELECT path, part, heading, text, changed FROM vault_chunks JOIN vault_notes USING (path)
 WHERE path = :path ORDER BY part LIMIT :limit
 -- name: vault.tagged
--- Notes with a tag or one below it, those first that were written last.
+-- Notes with a tag or a tag below it, most recently changed first.
 SELECT path FROM vault_notes
 WHERE EXISTS (SELECT 1 FROM json_each(tags) WHERE value = :tag OR substr(value, 1, length(:tag) + 1) = :tag || '/')
 ORDER BY changed DESC, path LIMIT :limit
@@ -2142,7 +2142,7 @@ DELETE FROM vault_lines WHERE is_left OR page IN (SELECT key FROM vault_pages WH
 -- name: pages.anew
 DELETE FROM vault_pages WHERE path = ''
 -- name: pages.facts
--- What is believed and fit to be shown, the newest of it.
+-- Valid memories that may be shown, up to a limit, the newest of them.
 SELECT id, scope, project_id, kind, text, created_at FROM memories WHERE seq IN (
   SELECT seq FROM memories
   WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND confidence >= :least AND trust >= :trust
@@ -2158,7 +2158,7 @@ SELECT id, scope, project_id, kind, text, created_at FROM memories WHERE seq IN 
 )
 ORDER BY seq
 -- name: pages.heads
--- Of each of these memories the one that says it now, or its last version.
+-- For each of these memories, its current successor, or its last version.
 WITH RECURSIVE line (id, head, step) AS (
   SELECT value, value, 0 FROM json_each(:ids)
   UNION ALL

@@ -1,5 +1,5 @@
--- The whole schema, as every migration together makes it. A test holds the two against each other.
--- Read this to know the tables; change them by adding a migration.
+-- The whole schema: the result of all migrations. A test compares the two.
+-- To change a table, add a migration and update this file.
 
 CREATE TABLE active_days (
   tenant      TEXT NOT NULL DEFAULT 'local',
@@ -39,7 +39,7 @@ CREATE TABLE bridges (
   made_by        TEXT NOT NULL CHECK (made_by IN ('rules', 'gossip', 'model', 'user')),
   created_at     TEXT NOT NULL,
   reinforced_at  TEXT NOT NULL,
-  removed_at     TEXT -- by the user: it is not made again
+  removed_at     TEXT -- set if the user removed it; it is then not created again
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE concept_mentions (
@@ -51,7 +51,7 @@ CREATE TABLE concept_mentions (
   PRIMARY KEY (memory_id, host, session_id)
 ) STRICT, WITHOUT ROWID;
 
--- Memories of which a newer one perhaps took the place, where that is not probable enough to end them.
+-- Memories that a newer one may have superseded, if that is not probable enough to end them.
 CREATE TABLE doubts (
   older  TEXT NOT NULL REFERENCES memories (id),
   newer  TEXT NOT NULL REFERENCES memories (id),
@@ -236,8 +236,8 @@ CREATE TABLE project_folders (
   PRIMARY KEY (name, alias)
 ) STRICT, WITHOUT ROWID;
 
--- Under which vector a prompt finds the memory that it needs. Made again wherever it is missing or of another revision.
--- `turn_id` names the turn whose words were read before those of the memory.
+-- The vector that matches a prompt to a memory it needs. Recomputed if it is missing or has another revision.
+-- `turn_id` is the turn whose text was read before the memory's.
 CREATE TABLE need_vectors (
   memory_id  TEXT PRIMARY KEY REFERENCES memories (id),
   turn_id    TEXT REFERENCES turns (id),
@@ -443,8 +443,8 @@ CREATE TABLE vectors (
   PRIMARY KEY (owner_kind, owner_id, space_id, part)
 ) STRICT, WITHOUT ROWID;
 
--- Notes of the user's vault: derived from its files, and made again from them. A note that is gone from the vault is gone
--- here. `hash` and `stamp` tell whether a file must be read again; `stamp` is empty where it must.
+-- Notes of the user's vault: derived from its files and recomputed from them. A note deleted in the vault is deleted
+-- here. `hash` and `stamp` show whether a file must be read again; an empty `stamp` means that it must.
 CREATE TABLE vault_lines (
   memory_id  TEXT PRIMARY KEY,
   page       TEXT NOT NULL,
@@ -467,7 +467,7 @@ CREATE TABLE vault_pages (
   path   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A vector is that of one space; in another space the chunk is embedded again.
+-- A vector belongs to one space; in another space the chunk is embedded again.
 CREATE TABLE vault_chunks (
   seq       INTEGER PRIMARY KEY AUTOINCREMENT,
   path      TEXT NOT NULL REFERENCES vault_notes (path),
