@@ -30,7 +30,7 @@ from tests.reliability.test_backups import ask, keys
 from filrouge.capture.events import Event
 from filrouge.core import paths as places
 from filrouge.daemon import client
-from filrouge.maintenance import backup_files
+from filrouge.maintenance import backup_files, copies
 
 CLIENTS = 3
 PAUSE_SECONDS = 1.5
@@ -69,8 +69,8 @@ def restored(path: str, about: dict[str, str], asked: list[str], answers: list[t
             return {"restored": False}
         held = {
             "restored": True,
-            "sound": backup_files.complaints(database) == [],
-            "row hash equal": backup_files.content(database).hash == about["hash"],
+            "sound": copies.complaints(database) == [],
+            "row hash equal": copies.content(database).hash == about["hash"],
         }
         with daemon(empty):
             eventually("it has its indexes", lambda: bool(status(empty).get("index_ready")), 300)

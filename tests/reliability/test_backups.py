@@ -26,7 +26,7 @@ from filrouge.capture.events import Event
 from filrouge.core import paths as places
 from filrouge.core.clock import SystemClock
 from filrouge.daemon import client
-from filrouge.maintenance import backup_files
+from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up
 from filrouge.runtime.wiring import bring_up_to_date
 from tests.support.tiers import is_proof
@@ -145,7 +145,7 @@ def test_backups_under_load_restore_into_empty_homes_and_answer_the_same(home: s
             with throw_away_home() as empty:
                 done = run(empty, "restore", path, "--yes", "--json")
                 assert (done.code, json.loads(done.out)["verified"]) == (0, about["verified"]), done
-                assert backup_files.content(os.path.join(empty, places.DATABASE)).hash == about["hash"]
+                assert copies.content(os.path.join(empty, places.DATABASE)).hash == about["hash"]
                 with daemon(empty):
                     eventually("it has its indexes", lambda where=empty: bool(status(where).get("index_ready")))
                     assert [ask(empty, question)[0] for question in asked] == answers
@@ -177,7 +177,7 @@ def two(home: str) -> tuple[str, str, set[str]]:
         assert run(home, "remember", "the kiosk service listens on port 19032").code == 0
         eventually("it is understood", lambda: quiet(home))
     eventually("the daemon is gone", lambda: lock_holder(home) == 0)
-    now = backup_files.content(os.path.join(home, places.DATABASE)).hash
+    now = copies.content(os.path.join(home, places.DATABASE)).hash
     return home, made["name"], {made["hash"], now}
 
 
@@ -213,7 +213,7 @@ def test_a_restore_killed_at_any_step_leaves_the_old_memory_or_the_new_whole(
     home, name, either = two
     path = os.path.join(home, places.DATABASE)
     original = f"{home}-original.db"
-    backup_files.copy(path, original)
+    copies.copy(path, original)
     os.makedirs(os.path.join(home, places.WORDS), exist_ok=True)
     found, number = list[str](), 0
     with suicides(home) as process:
@@ -221,16 +221,16 @@ def test_a_restore_killed_at_any_step_leaves_the_old_memory_or_the_new_whole(
             number += 1
             code = ended(process, "restore", home, name, number)
             bring_up_to_date(home, SystemClock())
-            found.append(backup_files.content(path).hash)
+            found.append(copies.content(path).hash)
             assert not [file for file in os.listdir(home) if file.startswith(".new-") or file.endswith(".next")]
             if code == 0:
                 break
             assert code == signal.SIGKILL
-            if found[-1] != backup_files.content(original).hash:
+            if found[-1] != copies.content(original).hash:
                 for suffix in ("", "-wal", "-shm"):
                     if os.path.exists(path + suffix):
                         os.unlink(path + suffix)
-                backup_files.copy(original, path)
+                copies.copy(original, path)
     print(f"{number - 1} kills, {len(set(found))} outcomes")
     assert number > 15
     assert set(found) == either
@@ -260,7 +260,7 @@ def test_a_backup_killed_at_any_step_or_moment_is_no_backup_and_the_next_one_is(
         child.wait()
     assert number > 8
     for one in backup_files.listed(home):
-        assert backup_files.content(backup_files.path_of(home, one.name)).hash == one.hash
+        assert copies.content(backup_files.path_of(home, one.name)).hash == one.hash
     assert back_up(home, "hand", SystemClock().now()).hash == backup_files.listed(home)[0].hash
     names = {one.name for one in backup_files.listed(home)}
     assert first in names
@@ -313,7 +313,7 @@ def test_a_daemon_that_is_asked_to_leave_gives_its_backup_up(home: str) -> None:
         assert run(home, "daemon", "stop").code == 0
         asked.wait(30)
     for one in backup_files.listed(home):
-        assert backup_files.content(backup_files.path_of(home, one.name)).hash == one.hash
+        assert copies.content(backup_files.path_of(home, one.name)).hash == one.hash
 
 
 def test_a_damaged_memory_is_told_repaired_and_served_again(home: str) -> None:

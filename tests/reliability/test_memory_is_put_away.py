@@ -17,7 +17,7 @@ import pytest
 
 from filrouge.core import paths as places
 from filrouge.daemon import client
-from filrouge.maintenance import backup_files
+from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.repair import diagnose
 
 from .processes import (
@@ -101,7 +101,7 @@ def put_away(home: str, *words: str) -> Done:
 
 
 def rows(path: str) -> dict[str, int]:
-    found = backup_files.content(path).rows
+    found = copies.content(path).rows
     return {table: found[table] for table in GO if found[table]}
 
 
@@ -110,7 +110,7 @@ def present(home: str) -> dict[str, int]:
 
 
 def those_that_stay(path: str) -> dict[str, int]:
-    found = backup_files.content(path).rows
+    found = copies.content(path).rows
     return {table: found[table] for table in STAY}
 
 
@@ -287,10 +287,10 @@ def test_the_history_of_an_agent_is_read_in_from_its_beginning_where_that_is_sai
 def test_a_damaged_memory_is_not_put_away(told: str) -> None:
     path = Path(told, places.DATABASE)
     path.write_bytes(path.read_bytes().replace(b"Server number3 stands in room 3", b"Server number3 stands in room 9"))
-    before = backup_files.content(str(path)).hash
+    before = copies.content(str(path)).hash
     done = put_away(told)
     assert (done.code, "damaged" in done.err) == (6, True)
-    assert (backup_files.content(str(path)).hash, kept(told)) == (before, [])
+    assert (copies.content(str(path)).hash, kept(told)) == (before, [])
     assert os.listdir(os.path.join(told, ".codex")) == []
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from filrouge.memories.models import Memory
 from filrouge.providers.models import OPERATIONS, Operation
-from filrouge.providers.pydantic_models import LANGUAGES, prompt
+from filrouge.providers.prompt_files import LANGUAGES, prompt
 from filrouge.providers.service import Pace
 from filrouge.runtime.services import Parts
 from filrouge.testing import running

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from filrouge.core.errors import BadConfig
-from filrouge.core.settings import NOT_SETTINGS, SETTINGS, Settings, check, from_environment, resolve
+from filrouge.core.settings import Settings, check, from_environment, resolve
+from filrouge.core.unknown_names import NOT_SETTINGS, SETTINGS
 
 
 def write(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 
 _ALL = """
 import importlib, pkgutil, filrouge

@@ -30,7 +30,7 @@ from filrouge.capture.models import (
     source_of_tool,
 )
 from filrouge.capture.redact import mapped
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.clock import from_epoch, new_id
 from filrouge.core.protocols import Redactor
 from filrouge.core.scope import LOCAL_USER, Scope

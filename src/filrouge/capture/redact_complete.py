@@ -16,7 +16,7 @@ import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 from filrouge.capture import assignments, spoken_secrets
 from filrouge.capture.redact import MARK, Found, cutter, mapped, mark, settled, without_blocks
 from filrouge.capture.secret_rules import RULES
-from filrouge.core.text import made_when_used
+from filrouge.core.lazy_re import made_when_used
 
 
 class _Pattern(Protocol):

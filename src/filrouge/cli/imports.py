@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Final, cast
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 
 from filrouge.capture.models import LONGEST, TOGETHER, ImportedMemory, ImportedTurn, Item, TranscriptRecord, Trouble
-from filrouge.capture.service import Chunk, lines_of, read_from
+from filrouge.capture.transcripts import Chunk, lines_of, read_from
 from filrouge.cli import output
 from filrouge.cli.client import ask
 from filrouge.cli.output import bars

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from filrouge.cli import output
+from filrouge.core.choices import closest_first, listed
 from filrouge.core.errors import BadInput, FilrougeError
-from filrouge.core.settings import closest_first, listed
 from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.plan import Change, Plan, carry_out
 

@@ -162,7 +162,7 @@ class Memory:
         """Return lines that say what happens to the memory."""
         if self.held is None:
             return ["There is no memory yet that could be put away."] if self.reset else []
-        from filrouge.cli.commands import maintenance as resetting
+        from filrouge.cli import resetting
 
         if self.reset:
             return resetting.plan(self.held, self.directory)
@@ -172,7 +172,7 @@ class Memory:
         """Ask for confirmation if the memory is to be put away. The user must type a word at a terminal."""
         if not self.goes:
             return True
-        from filrouge.cli.commands import maintenance as resetting
+        from filrouge.cli import resetting
 
         return resetting.is_typed()
 
@@ -184,7 +184,7 @@ class Memory:
         """
         if not self.goes:
             return []
-        from filrouge.cli.commands import maintenance as resetting
+        from filrouge.cli import resetting
 
         name = resetting.put_away(self.directory)
         return [f"The memory begins anew. What was there is kept: filrouge restore {name}"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.clock import Language
 from filrouge.extraction.vocabulary import fold
 

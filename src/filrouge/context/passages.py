@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 
 #: Turns of one conversation at most this many places apart share a line; a gap is marked.
 NEAR: Final = 3

@@ -19,7 +19,7 @@ from html import unescape
 from typing import Final, Literal
 
 from filrouge.context.models import SECTIONS, Section
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.clock import Language
 
 # Neutralising text.

@@ -22,7 +22,7 @@ from filrouge.core.protocols import Tx
 from filrouge.erasure.models import Copy, counted
 from filrouge.erasure.repository import Forgetting, Found, carry_out
 from filrouge.maintenance import backup_files
-from filrouge.maintenance.backup_files import content
+from filrouge.maintenance.copies import content
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
 

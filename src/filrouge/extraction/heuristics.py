@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction import kinds
 from filrouge.extraction.kinds import claimed
 from filrouge.extraction.own_words import own_words

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction.profile import subject
 from filrouge.extraction.reading import Clause, Found, Measure, is_imperative, measures
 from filrouge.extraction.sentences import Part, Sentence, asks, complement, parts, states

@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, TypeVar, cast
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Prompts
 from filrouge.core.scope import Scope

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from filrouge.core import text as lazy_re
+from filrouge.core import lazy_re
 from filrouge.extraction.vocabulary import fold
 
 # ruff: noqa: E501 (a pattern is read best on one line)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
 from filrouge.extraction.reading import Clause, Measure, Value, ValueKind, measures, read
 from filrouge.extraction.sentences import split

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import MOST_STATEMENTS, is_own_prompt
 from filrouge.extraction.profile import subject

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.scope import ScopeName
 from filrouge.extraction.vocabulary import AMBIGUOUS, CATEGORY, STOP, canonical, fold
 from filrouge.memories.models import Kind, Sentiment

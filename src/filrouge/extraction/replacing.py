@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction.profile import profile
 from filrouge.extraction.reading import measures
 from filrouge.extraction.vocabulary import content, fold

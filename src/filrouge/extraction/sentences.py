@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadInput
 from filrouge.extraction.own_words import own_words
 from filrouge.extraction.vocabulary import fold

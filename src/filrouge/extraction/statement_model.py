@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction.sentences import Unit
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import LEAST_TO_INJECT, Statement

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Final, Literal, Protocol
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction import kinds, reading
 from filrouge.extraction.heuristics import extract, written_by_host
 from filrouge.extraction.models import NOTHING, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.protocols import Prompts
 from filrouge.extraction.model_answers import Thought, asked, quoted
 from filrouge.extraction.models import InformativeShape, read_item, schema_of

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 
 # Bridges: synonyms in English, French and Spanish, as developers use them. They let a French question match an English
 # memory by words, and a new value for `la prod` match the old one for `production`. One line is one meaning: the

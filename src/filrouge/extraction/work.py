@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, get_args
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.clock import Language
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import written_by_host

@@ -24,7 +24,7 @@ from filrouge.core import errors
 from filrouge.core.clock import from_text, monotonic, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, NotFound
 from filrouge.core.paths import DATABASE, inside
-from filrouge.maintenance import backup_files
+from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_files import Kind, Manifest
 from filrouge.runtime.feed_messages import BackupMade
 from filrouge.runtime.services import Parts
@@ -60,7 +60,7 @@ def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEA
         backup_files.check_space(backup_files.folder(home), backup_files.bytes_of(database), left=left)
         temporary = backup_files.unfinished(backup_files.folder(home))
         try:
-            held = backup_files.copy(database, temporary)
+            held = copies.copy(database, temporary)
             about = Manifest(
                 name=backup_files.free_name(home, at, kind),
                 kind=kind,
@@ -94,7 +94,7 @@ def rewritten(path: str, new: str) -> Manifest | None:
         Corrupt: the new file is damaged; the backup is unchanged.
         CannotWrite: the file cannot be put in its place.
     """
-    about, held = backup_files.read_manifest(path), backup_files.content(new)
+    about, held = backup_files.read_manifest(path), copies.content(new)
     verified = (*_ALL[:1], *verify(new, None))
     if about is None:
         with backup_files.writing(path):
@@ -118,12 +118,12 @@ def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str
         Corrupt: a check failed; the message says which.
     """
     remedy = "Run `filrouge doctor --deep`; older backups are untouched."
-    if expected is not None and backup_files.content(path).hash != expected:
+    if expected is not None and copies.content(path).hash != expected:
         raise Corrupt("The copy is not what it was made from.", remedy=remedy)
     held = _ALL[:1] if expected is not None else ()
     if not sealed:
         return held
-    if found := backup_files.complaints(path):
+    if found := copies.complaints(path):
         raise Corrupt(f"The memory database is damaged: {found[0]}.", remedy=remedy)
     database = Database(path, readonly=True)
     try:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.clock import Language
 from filrouge.extraction.decide import SAME, Rule, decide
 from filrouge.extraction.profile import profile, same_words, version

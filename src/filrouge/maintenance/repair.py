@@ -30,8 +30,9 @@ from filrouge.core.clock import Clock, from_text, to_text
 from filrouge.core.errors import Corrupt, FilrougeError, NotFound
 from filrouge.core.paths import DATABASE, inside
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.maintenance import backup_files
-from filrouge.maintenance.backup_files import GO, Manifest, differing
+from filrouge.maintenance import backup_files, copies
+from filrouge.maintenance.backup_files import GO, Manifest
+from filrouge.maintenance.copies import differing
 from filrouge.maintenance.restore import keep_files, keep_present
 from filrouge.runtime.journal import Journal, relinked
 from filrouge.runtime.soundness import broken_by_table, faults
@@ -648,7 +649,7 @@ def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
         if os.path.exists(f"{path}-wal"):
             backup_files.private_copy(f"{path}-wal", f"{new}-wal")
             try:
-                backup_files.merge_log(new)
+                copies.merge_log(new)
             except FilrougeError:  # the log is damaged too; it stays beside the kept file
                 log = False
                 backup_files.remove_database(new)
@@ -704,7 +705,7 @@ def diagnose(home: str) -> list[str]:
             database.close()
 
     found = list[str]()
-    for look in (lambda: backup_files.complaints(path), lambda: backup_files.schema_faults(path), rows):
+    for look in (lambda: copies.complaints(path), lambda: copies.schema_faults(path), rows):
         try:
             found += look()
         except FilrougeError as error:
@@ -722,7 +723,7 @@ def diagnose(home: str) -> list[str]:
 def _differing(home: str) -> dict[str, int]:
     """Count by table the rows that never change but differ from the newest backup; empty if no backup is comparable."""
     path, last = inside(home, DATABASE), backup_files.newest(home)
-    if last is None or last.schema != backup_files.schema_of(path):
+    if last is None or last.schema != copies.schema_of(path):
         return {}
     return differing(path, backup_files.path_of(home, last.name))
 
@@ -760,7 +761,7 @@ def repair(
     with _temporary(home, clear=True) as copy, _temporary(home) as new:
         content = _content_of(path, copy)
         salvage, again, redacted = _made_anew(content, new, clock, vectors=vectors)
-        if left := backup_files.complaints(new):
+        if left := copies.complaints(new):
             raise Corrupt(f"What was saved is not sound: {left[0]}.", remedy=_REMEDY)
         tables = {name: one.to_json() for name, one in salvage.saved.items()}
         plan = {"found": found, "tables": tables, "vectors": again, "redacted": redacted, "kept": None}
@@ -785,7 +786,7 @@ def _content_of(path: str, copy: str) -> bytes:
     if os.path.exists(f"{path}-wal"):
         backup_files.private_copy(f"{path}-wal", f"{copy}-wal")
         with suppress(FilrougeError):
-            backup_files.merge_log(copy)
+            copies.merge_log(copy)
     with open(copy, "rb") as file:
         return file.read()
 
@@ -812,7 +813,7 @@ def _made_anew(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tup
         fill_words(database, analyser())
     finally:
         database.close()
-    backup_files.merge_log(path)
+    copies.merge_log(path)
     return salvage, again, redacted
 
 

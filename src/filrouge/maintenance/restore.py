@@ -24,7 +24,7 @@ from filrouge.core.paths import DATABASE, inside, make_private
 from filrouge.core.protocols import Tx
 from filrouge.erasure.service import replay
 from filrouge.erasure.tombstones import Tombstones
-from filrouge.maintenance import backup_files
+from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_files import Manifest
 from filrouge.maintenance.backup_service import back_up, verify
 from filrouge.runtime.services import StoreContext
@@ -141,8 +141,8 @@ def _begin(path: str, before: str, clock: Clock) -> None:
     finally:
         database.close()
         old.close()
-    backup_files.merge_log(path)
-    if found := backup_files.complaints(path):
+    copies.merge_log(path)
+    if found := copies.complaints(path):
         raise Corrupt(f"The new memory is not sound: {found[0]}.", remedy="Nothing was changed; look at that disk.")
 
 
@@ -203,7 +203,7 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Res
         with backup_files.writing(home):
             make_private(home)
         backup_files.finish(home)
-    schema, about = backup_files.check_schema(path), backup_files.read_manifest(path)
+    schema, about = copies.check_schema(path), backup_files.read_manifest(path)
     present = inside(home, DATABASE)
     backup_files.check_space(home, int(_ROOM * (backup_files.bytes_of(path) + backup_files.bytes_of(present))))
     temporary = backup_files.unfinished(home) if dry_run else backup_files.begun(home)
@@ -215,7 +215,7 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Res
             StoreContext(home=home, clock=clock, analyser=TextAnalyser(), environ=os.environ),
             present,
         )
-        rows = dict(backup_files.content(temporary).rows)
+        rows = dict(copies.content(temporary).rows)
         kept = None if dry_run else keep_present(home, clock)
         if not dry_run:
             backup_files.replace(home, temporary)
@@ -230,10 +230,10 @@ def _proven(
     path: str, temporary: str, about: Manifest | None, context: StoreContext, present: str
 ) -> tuple[tuple[str, ...], int]:
     """Make and verify the copy to restore; return the passed checks and the number of rows forgotten again."""
-    copied = backup_files.copy(path, temporary)
+    copied = copies.copy(path, temporary)
     if about is not None and copied.hash != about.hash:
         raise Corrupt(f"{path} is not what was backed up.", remedy="Take another one from `filrouge backup --list`.")
-    if found := backup_files.complaints(temporary):
+    if found := copies.complaints(temporary):
         raise Corrupt(f"{path} is damaged: {found[0]}.", remedy="Take another one from `filrouge backup --list`.")
     database = Database(temporary)
     try:
@@ -242,7 +242,7 @@ def _proven(
             forgotten = replay(context, now, database)
     finally:
         database.close()
-    backup_files.merge_log(temporary)
+    copies.merge_log(temporary)
     sealed = verify(temporary, None)
     return (("equal", *sealed) if about is not None else sealed), forgotten
 
@@ -253,7 +253,7 @@ def _readable(path: str) -> Generator[Database | None]:
     database: Database | None = None
     if os.path.exists(path):
         try:
-            backup_files.schema_of(path)
+            copies.schema_of(path)
             database = Database(path, readonly=True)
         except FilrougeError as error:
             _LOG.warning("the present database cannot be read: %s", error.message)

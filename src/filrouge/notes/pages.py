@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, cast
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.text import is_control
 from filrouge.notes.models import Chunk, Note
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from filrouge.core import installation
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.protocols import Embedder, Seeking, Vector, Vectors
 from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage

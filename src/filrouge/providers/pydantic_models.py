@@ -6,13 +6,10 @@ daemon without such a provider never loads them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any, Final, Literal, cast
 
 import httpx2
@@ -26,28 +23,7 @@ from pydantic_ai.settings import ModelSettings
 from filrouge.core.errors import ModelUnavailable
 from filrouge.providers.http_client import TooMuch, get, problem
 from filrouge.providers.language_models import Who, usage_of
-from filrouge.providers.models import Ask, Completion, Operation, Prompt
-
-# Prompts: one Markdown file per question and language, so that they can be read, reviewed and compared as text. A
-# prompt's version is a hash of its text, so a memory records the exact words the model received.
-
-LANGUAGES: Final = ("en", "fr")
-
-
-@cache
-def prompt(name: str, language: str) -> Prompt:
-    """Return the prompt of this name, in English if it does not exist in the language.
-
-    Raises:
-        KeyError: there is no prompt of this name.
-    """
-    chosen = language if language in LANGUAGES else "en"
-    file = resources.files("filrouge.providers").joinpath("prompts", chosen, f"{name}.md")
-    if not file.is_file():
-        raise KeyError(name)
-    text = file.read_text(encoding="utf-8").strip()
-    return Prompt(text=text, version=f"{name}/{chosen}/{hashlib.sha256(text.encode()).hexdigest()[:12]}")
-
+from filrouge.providers.models import Ask, Completion, Operation
 
 # JSON schemas for OpenAI's strict mode: every property is required, others are forbidden, and there are no defaults.
 # Optional properties may be null instead. Without strict mode the schema is only a request; with it, the model cannot

@@ -34,7 +34,7 @@ from filrouge.extraction.repository import Session
 from filrouge.extraction.schedule import EXTRACT, queue_last_reading
 from filrouge.extraction.service import extract
 from filrouge.extraction.sessions import AFTER_TRANSCRIPT_SECONDS, digest, idle_watch, queue_digest
-from filrouge.maintenance import backup_files
+from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up, backup_watch
 from filrouge.maintenance.garden_service import GARDEN, garden_watch, tend
 from filrouge.maintenance.retention import RETAIN, retain, retention_watch
@@ -43,7 +43,7 @@ from filrouge.notes.service import vault_watches
 from filrouge.notes.vault import Vaults
 from filrouge.providers.embedders import EmbedderOptions, Remembering, embedder, plain_names
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.providers.pydantic_models import prompt
+from filrouge.providers.prompt_files import prompt
 from filrouge.providers.service import BuildPanel, Models, Pace
 from filrouge.providers.service import panel as panel_of
 from filrouge.runtime import disk
@@ -117,7 +117,7 @@ def bring_up_to_date(home: str, clock: Clock) -> None:
         _LOG.info("a restore that was interrupted is finished")
     backup_files.clear(home)
     path = inside(home, DATABASE)
-    before = backup_files.schema_of(path) if os.path.exists(path) and os.path.getsize(path) else 0
+    before = copies.schema_of(path) if os.path.exists(path) and os.path.getsize(path) else 0
     kept = (
         back_up(home, "before-migration", clock.now(), left=0) if 0 < before < migrations("sqlite")[-1].number else None
     )
@@ -128,7 +128,7 @@ def bring_up_to_date(home: str, clock: Clock) -> None:
         finally:
             database.close()
     except FilrougeError:
-        if kept is not None and backup_files.schema_of(path) != before:
+        if kept is not None and copies.schema_of(path) != before:
             _LOG.exception("the schema could not be brought up to date; the memory is put back")
             _put_back(home, backup_files.path_of(home, kept.name))
         raise
@@ -140,7 +140,7 @@ def bring_up_to_date(home: str, clock: Clock) -> None:
 
 def _put_back(home: str, path: str) -> None:
     temporary = backup_files.begun(home)
-    backup_files.copy(path, temporary)
+    copies.copy(path, temporary)
     backup_files.replace(home, temporary)
 
 

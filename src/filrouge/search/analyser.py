@@ -20,7 +20,7 @@ from importlib import import_module
 from threading import Lock
 from typing import Any
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadConfig
 
 # Folding: the normal form in which words are compared, without accents, case, width or marks. Latin, Greek and Arabic

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.extraction.vocabulary import content, topic
 

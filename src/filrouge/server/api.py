@@ -19,8 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from filrouge._version import __version__
+from filrouge.core.choices import REMEDY, refusal
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
-from filrouge.core.settings import REMEDY, refusal
 from filrouge.runtime.wiring import Running
 from filrouge.server.auth import Door, Keys, guard, permitted
 from filrouge.server.body_limits import CutBodies

@@ -9,9 +9,9 @@ from fastapi import Query
 from pydantic import Field
 
 from filrouge.capture.models import Role
+from filrouge.core.choices import one_of
 from filrouge.core.clock import moment
 from filrouge.core.errors import BadInput
-from filrouge.core.settings import one_of
 from filrouge.memories.models import Filters, Kind
 from filrouge.server.responses import Body
 from filrouge.server.validation import ThreadId

@@ -22,9 +22,9 @@ import uvicorn
 
 from filrouge._version import __version__
 from filrouge.core.errors import FilrougeError
+from filrouge.core.lazy_re import compile_waiting
 from filrouge.core.paths import DATABASE, LOG, RUNTIME, inside
 from filrouge.core.settings import resolve
-from filrouge.core.text import compile_waiting
 from filrouge.daemon.logs import Form, log_to_file
 from filrouge.daemon.process import announced, bound_socket, limit_arenas
 from filrouge.runtime import wiring

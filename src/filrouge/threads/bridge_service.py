@@ -14,11 +14,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+from filrouge.core.choices import REMEDY, refusal
 from filrouge.core.clock import new_id, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.core.settings import REMEDY, refusal
 from filrouge.maintenance.health import names_of
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.jobs import Jobs, Outcome, Payload

@@ -26,7 +26,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Vector
 from filrouge.core.text import is_control

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from filrouge.capture.models import TRUST_AGENT, Turn, source_of_tool
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.models import Quote

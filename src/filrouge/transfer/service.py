@@ -26,7 +26,7 @@ from filrouge.capture.programs import place_of
 from filrouge.capture.repository import Projects
 from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_told, is_off, queue_backfill
 from filrouge.context.hook_files import write_briefs
-from filrouge.core import text as re
+from filrouge.core import lazy_re as re
 from filrouge.core.clock import from_epoch, new_id, to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx

@@ -21,7 +21,7 @@ from filrouge.core.clock import SystemClock, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, NotFound, StoreError, WrongEngine
 from filrouge.core.paths import BRIEFS, DATABASE, WORDS
 from filrouge.core.settings import check
-from filrouge.maintenance import backup_files, backup_service, health
+from filrouge.maintenance import backup_files, backup_service, copies, health
 from filrouge.maintenance.backup_service import back_up, rewritten
 from filrouge.maintenance.restore import restore
 from filrouge.memories.statements import remember
@@ -116,7 +116,7 @@ def test_a_backup_is_one_moment_of_a_database_that_is_being_written(home: str) -
             pair = dict(copy.execute("select key, value from memory_settings where key in ('left', 'right')"))
             copy.close()
             assert len(set(pair.values())) <= 1
-            assert backup_files.content(backup_files.path_of(home, made.name)).hash == made.hash
+            assert copies.content(backup_files.path_of(home, made.name)).hash == made.hash
             found.add(made.hash)
     finally:
         ending.set()
@@ -157,7 +157,7 @@ def test_a_memory_restored_into_an_empty_home_answers_as_it_did(home: str, tmp_p
     elsewhere = str(tmp_path / "elsewhere")
     done = restore(elsewhere, backup_files.path_of(home, made.name), SystemClock())
     assert (done.verified, done.kept, done.at) == (("equal", "sound", "seals", "journal"), None, to_text(NOW))
-    assert backup_files.content(database(elsewhere)).hash == made.hash
+    assert copies.content(database(elsewhere)).hash == made.hash
     with running(elsewhere) as parts:
         idle(parts)
         assert [hits(parts, question) for question in asked] == before
@@ -171,15 +171,15 @@ def hits(parts: Parts, question: str) -> list[tuple[str, float]]:
 def test_what_was_there_is_kept_and_can_be_restored_in_its_turn(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    later = backup_files.content(database(home)).hash
+    later = copies.content(database(home)).hash
     os.makedirs(os.path.join(home, WORDS))
     os.makedirs(os.path.join(home, BRIEFS))
     kept = restore(home, made.name, SystemClock()).kept
-    assert backup_files.content(database(home)).hash == made.hash
+    assert copies.content(database(home)).hash == made.hash
     assert not {WORDS, BRIEFS} & set(os.listdir(home))
     assert kept is not None
     restore(home, kept, SystemClock())
-    assert backup_files.content(database(home)).hash == later
+    assert copies.content(database(home)).hash == later
 
 
 def test_the_latest_backup_is_the_newest_that_was_proven(home: str) -> None:
@@ -194,19 +194,19 @@ def test_the_latest_backup_is_the_newest_that_was_proven(home: str) -> None:
 def test_a_dry_run_verifies_and_changes_nothing(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    before = backup_files.content(database(home)).hash
+    before = copies.content(database(home)).hash
     there = set(os.listdir(home))  # with the files that a reader of a log needs
     assert restore(home, made.name, SystemClock(), dry_run=True).kept is None
-    assert (set(os.listdir(home)), backup_files.content(database(home)).hash) == (there, before)
+    assert (set(os.listdir(home)), copies.content(database(home)).hash) == (there, before)
 
 
 def test_a_backup_that_was_changed_is_refused_and_nothing_is_replaced(home: str) -> None:
     made = back_up(home, "hand", NOW)
-    before = backup_files.content(database(home)).hash
+    before = copies.content(database(home)).hash
     flip_words(backup_files.path_of(home, made.name), b"19031")
     with pytest.raises(Corrupt, match="is not what was backed up"):
         restore(home, made.name, SystemClock())
-    assert backup_files.content(database(home)).hash == before
+    assert copies.content(database(home)).hash == before
     assert backup_files.listed(home) == [made]
 
 
@@ -238,8 +238,8 @@ def test_an_older_database_is_brought_to_the_present_schema_on_its_way(home: str
     earlier.close()
     done = restore(home, old, SystemClock())
     assert (done.schema, done.at, done.verified) == (7, None, ("sound", "seals", "journal"))
-    assert backup_files.schema_of(database(home)) > 7
-    assert backup_files.schema_of(old) == 7
+    assert copies.schema_of(database(home)) > 7
+    assert copies.schema_of(old) == 7
 
 
 def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) -> None:
@@ -250,23 +250,23 @@ def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) 
     assert kept is not None
     assert kept.endswith("-damaged")
     assert Path(backup_files.path_of(home, kept)).read_bytes() == damaged
-    assert backup_files.content(database(home)).hash == made.hash
+    assert copies.content(database(home)).hash == made.hash
 
 
 def test_a_replacement_that_was_interrupted_is_finished_by_the_next_start(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    backup_files.copy(backup_files.path_of(home, made.name), os.path.join(home, backup_files.NEXT))
+    copies.copy(backup_files.path_of(home, made.name), os.path.join(home, backup_files.NEXT))
     Path(database(home) + "-wal").write_bytes(b"of the old one")
     bring_up_to_date(home, SystemClock())
-    assert backup_files.content(database(home)).hash == made.hash
+    assert copies.content(database(home)).hash == made.hash
     assert not os.path.exists(os.path.join(home, backup_files.NEXT))
 
 
 def test_an_older_database_is_backed_up_before_it_is_migrated(home: str) -> None:
     os.unlink(database(home))
     Database(database(home)).migrate(ManualClock(), upto=9)
-    before = backup_files.content(database(home)).hash
+    before = copies.content(database(home)).hash
     bring_up_to_date(home, SystemClock())
     [kept] = backup_files.listed(home)
     assert (kept.kind, kept.schema, kept.hash, kept.verified) == ("before-migration", 9, before, ("equal",))
@@ -282,11 +282,11 @@ def test_a_migration_that_fails_half_way_puts_the_memory_back(home: str) -> None
     connection = bare(database(home))
     connection.execute("create table tombstones (in_the_way)")  # the eleventh step fails, the tenth does not
     connection.close()
-    before = backup_files.content(database(home)).hash
+    before = copies.content(database(home)).hash
     with pytest.raises(StoreError, match="tombstones"):
         bring_up_to_date(home, SystemClock())
-    assert backup_files.schema_of(database(home)) == 9
-    assert backup_files.content(database(home)).hash == before
+    assert copies.schema_of(database(home)) == 9
+    assert copies.content(database(home)).hash == before
 
 
 def test_two_backups_are_never_made_at_once(home: str) -> None:
@@ -387,15 +387,15 @@ def test_a_backup_that_was_rewritten_is_proven_anew_and_restores(home: str, tmp_
     made = back_up(home, "hand", NOW)
     path = backup_files.path_of(home, made.name)
     new = f"{path}.rewriting"
-    backup_files.copy(path, new)
+    copies.copy(path, new)
     add(new, "something was taken out")
-    backup_files.merge_log(new)
+    copies.merge_log(new)
     again = rewritten(path, new)
     assert again is not None
     assert again.hash != made.hash
     assert backup_files.listed(home) == [again]
     assert restore(str(tmp_path / "new"), path, SystemClock()).verified[0] == "equal"
-    backup_files.copy(path, new)
+    copies.copy(path, new)
     flip_words(new, SECRET.encode())
     with pytest.raises(Corrupt):
         rewritten(path, new)

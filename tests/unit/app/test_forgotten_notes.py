@@ -11,8 +11,8 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.paths import DATABASE, inside
 from filrouge.erasure.service import Asked, forget_at_once
 from filrouge.maintenance import backup_files
-from filrouge.maintenance.backup_files import complaints
 from filrouge.maintenance.backup_service import back_up
+from filrouge.maintenance.copies import complaints
 from filrouge.maintenance.restore import restore
 from filrouge.notes.repository import StoredVault
 from filrouge.notes.service import Watch

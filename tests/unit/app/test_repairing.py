@@ -18,7 +18,7 @@ from filrouge.capture.service import observe
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import Corrupt, NotFound
 from filrouge.core.paths import DATABASE
-from filrouge.maintenance import backup_files
+from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up
 from filrouge.maintenance.repair import Pages, diagnose, repair
 from filrouge.maintenance.restore import restore
@@ -74,7 +74,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     connection: Any = apsw.Connection(path)
     pages = list(connection.execute("select pageno, name, pagetype from dbstat"))
     connection.close()
-    return Whole(home=home, rows=backup_files.content(path).rows, pages=pages)
+    return Whole(home=home, rows=copies.content(path).rows, pages=pages)
 
 
 def database(home: str) -> str:
@@ -212,11 +212,11 @@ def test_vectors_that_are_none_are_made_again(whole: Whole, tmp_path: Path) -> N
     with running(home) as parts:
         idle(parts)
     assert diagnose(home) == []
-    assert backup_files.content(database(home)).rows["vectors"] == whole.rows["vectors"]
+    assert copies.content(database(home)).rows["vectors"] == whole.rows["vectors"]
     assert repair(home, NOW, vectors=True)["vectors"] == whole.rows["vectors"]
     with running(home) as parts:
         idle(parts)
-    assert backup_files.content(database(home)).rows["vectors"] == whole.rows["vectors"]
+    assert copies.content(database(home)).rows["vectors"] == whole.rows["vectors"]
 
 
 def test_a_dry_run_says_what_would_come_of_it_and_replaces_nothing(whole: Whole, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_file_that_is_no_database_is_refused_and_a_backup_helps(whole: Whole, 
         repair(str(tmp_path / "nowhere"), NOW)
     home = whole.copy(tmp_path)
     good = str(tmp_path / "good.db")
-    backup_files.copy(database(home), good)
+    copies.copy(database(home), good)
     hit(home, 1, bytes(PAGE))
     before = Path(database(home)).read_bytes()
     with pytest.raises(Corrupt, match="cannot be read any more") as refused:

@@ -7,7 +7,7 @@ import pytest
 
 from filrouge.core.errors import Unreadable
 from filrouge.providers.models import Ask, Completion
-from filrouge.providers.pydantic_models import prompt
+from filrouge.providers.prompt_files import prompt
 from filrouge.threads.assignment import Item
 from filrouge.threads.model_questions import asking
 from filrouge.threads.models import Routing, Thread, Weighed

@@ -14,7 +14,7 @@ from filrouge.extraction.model_answers import Thought
 from filrouge.extraction.summaries import LONGEST_TITLE
 from filrouge.extraction.vocabulary import fold
 from filrouge.providers.models import Ask, Completion
-from filrouge.providers.pydantic_models import prompt
+from filrouge.providers.prompt_files import prompt
 from filrouge.threads.models import Thread, TitleBy
 from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_between, name, naming, subjects
 

@@ -21,7 +21,7 @@ from typing import Final
 import typer
 
 from filrouge.cli.output import guard, show_error, warn
-from filrouge.core import settings
+from filrouge.core import unknown_names
 from filrouge.core.errors import FilrougeError
 
 #: Module to the commands that it registers, in the order of the help.
@@ -46,7 +46,7 @@ GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "model": ("providers", "model_app"),
     "audit": ("maintenance", "audit_app"),
     "rules": ("memories", "rules_app"),
-    "token": ("access", "token_app"),
+    "token": ("daemon", "token_app"),
     "config": ("daemon", "config_app"),
     "project": ("projects", "project_app"),
 }
@@ -98,7 +98,7 @@ def _say_slips(words: Sequence[str]) -> None:
     if not words or words[0] == "doctor" or {"-h", "--help"} & set(words):
         return
     with suppress(OSError):  # the working directory was deleted
-        for sentence in settings.sentences(os.environ, os.getcwd()):
+        for sentence in unknown_names.sentences(os.environ, os.getcwd()):
             warn(sentence)
 
 

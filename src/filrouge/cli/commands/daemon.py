@@ -15,9 +15,9 @@ from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask, poll
 from filrouge.cli.options import Json
 from filrouge.core import paths as place
+from filrouge.core.choices import refusal
 from filrouge.core.errors import BadInput, Busy, DaemonUnavailable
 from filrouge.core.paths import home
-from filrouge.core.settings import refusal
 from filrouge.daemon import client
 from filrouge.daemon import logs as files
 from filrouge.daemon.process import is_held, owner_pid

@@ -24,8 +24,8 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.client import ask, idle, poll
 from filrouge.cli.mcp import main
+from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput, FilrougeError
-from filrouge.core.settings import one_of
 from filrouge.daemon.process import is_held
 from filrouge.daemon.waking import wake
 

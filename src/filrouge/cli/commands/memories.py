@@ -28,8 +28,8 @@ from filrouge.cli.commands.search import (
     listing,
 )
 from filrouge.cli.options import Json, Project
+from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput
-from filrouge.core.settings import one_of
 
 _DONE = {
     "noop": "Known already",

@@ -19,9 +19,9 @@ from filrouge.cli import hook, output
 from filrouge.cli.client import SHORT_SECONDS, ask, here
 from filrouge.cli.commands.health import threads_line
 from filrouge.cli.options import Json, Project
+from filrouge.core.choices import closest_first, did_you_mean, listed, one_of
 from filrouge.core.errors import BadConfig, BadInput, DaemonUnavailable
 from filrouge.core.paths import home
-from filrouge.core.settings import closest_first, did_you_mean, listed, one_of
 from filrouge.daemon import client
 from filrouge.hosts import project as projects
 

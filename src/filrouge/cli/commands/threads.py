@@ -15,8 +15,8 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
 from filrouge.cli.options import Json, Project
+from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput
-from filrouge.core.settings import one_of
 
 Id = Annotated[str, typer.Argument(help="A thread's id, or its beginning; see `filrouge threads`.")]
 _PATH = "/api/memory/threads"

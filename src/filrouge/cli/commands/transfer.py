@@ -16,9 +16,9 @@ import typer
 from filrouge.cli import imports, output
 from filrouge.cli.client import ask, here
 from filrouge.cli.imports import Wanted, export_of, hand_over, history_of, of_document, read_in, tell, together
+from filrouge.core.choices import closest_first, listed, one_of
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
-from filrouge.core.settings import closest_first, listed, one_of
 from filrouge.daemon.streamed import streamed
 from filrouge.hosts.transcripts import AGENTS
 from filrouge.transfer.exports import opened as opened_lines

@@ -26,17 +26,8 @@ from filrouge.core.clock import from_text
 from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
 from filrouge.core.network import is_loopback
 from filrouge.core.paths import CONFIG, FAILURE, LOCK, LOG, REFUSED, RUNTIME, SPOOL, socket_path
-from filrouge.core.settings import (
-    PROJECT_FILE,
-    PROJECT_KEY,
-    check,
-    from_environment,
-    may_stand_in_a_project,
-    nearest,
-    resolve,
-    unknown_keys,
-    unknown_variables,
-)
+from filrouge.core.settings import check, from_environment, may_stand_in_a_project, resolve
+from filrouge.core.unknown_names import PROJECT_FILE, PROJECT_KEY, nearest, unknown_keys, unknown_variables
 from filrouge.daemon import client
 from filrouge.daemon.logs import LOG_BYTES, last_lines, parsed
 from filrouge.daemon.process import only_one

@@ -23,7 +23,7 @@ from filrouge.core.clock import from_text
 from filrouge.core.errors import StoreError
 from filrouge.core.paths import BACKUPS, BALLAST, BRIEFS, SPOOL, WORDS, make_private
 from filrouge.maintenance import backup_files
-from filrouge.maintenance.backup_files import differing, schema_faults, schema_of
+from filrouge.maintenance.copies import differing, schema_faults, schema_of
 from filrouge.maintenance.repair import wrong_vectors
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.soundness import broken_seals, complaints, journal_mode, may_be_written, progress, schema_number

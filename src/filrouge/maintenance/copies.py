@@ -1,0 +1,312 @@
+"""Copies of a database that others are writing, proof that a copy is whole, and what may never differ from a backup."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import apsw
+import numpy as np
+
+from filrouge.core import installation
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import CannotWrite, Corrupt, WrongEngine
+from filrouge.runtime.soundness import row_hashes, whole
+from filrouge.runtime.sqlite import Connection, Database, check_engine, migrations, translated
+
+# Copying a live database.
+
+_PAGES_AT_ONCE = 1024
+
+
+_PATIENCE_MS = 5000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """A summary of a database's content, without user text.
+
+    Attributes:
+        rows: number of rows per table.
+        hash: over all rows of all tables (`runtime.soundness.whole`).
+        schema: number of the last migration; 0 if the file is no memory database.
+    """
+
+    rows: Mapping[str, int]
+    hash: str
+    schema: int
+
+
+def copy(source: str, target: str) -> Content:
+    """Copy the database at `source` into the new file `target`; return its content in the same transaction.
+
+    SQLite's backup API copies pages inside one read transaction. The rows of the source are hashed in the same
+    transaction, so copy and hash show the same moment regardless of concurrent commits. A WAL reader does not block
+    writers; the log just cannot be truncated until the reader ends. The copy is a single file without a log.
+
+    Raises:
+        Corrupt: a page or a row of the source cannot be read.
+        CannotWrite: there is no room for the copy.
+    """
+    check_engine()
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise CannotWrite(f"{target} cannot be written: {error.strerror}.") from error
+    with _reading(source) as origin:
+        with translated():
+            made: Connection = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            with translated():
+                # The file is not used before it is complete, and it is synced below.
+                list(made.execute("pragma journal_mode = off; pragma synchronous = off"))
+                with made.backup("main", origin, "main") as backup:
+                    while not backup.done:
+                        backup.step(_PAGES_AT_ONCE)
+                held = _content(origin)
+        finally:
+            made.close()
+    _without_log(target)
+    _sync(target)
+    return held
+
+
+def content(path: str) -> Content:
+    """Return a summary of a database's content.
+
+    Raises:
+        Corrupt: it cannot be read.
+    """
+    with _reading(path) as connection, translated():
+        return _content(connection)
+
+
+def complaints(path: str) -> list[str]:
+    """Return the errors of SQLite's own checks, including full-text indexes and foreign keys."""
+    with _reading(path) as connection, translated():
+        found = [str(row[0]) for row in connection.execute("pragma integrity_check")]
+        found = [] if found == ["ok"] else found
+        return found + [
+            f"a row of {table} names one of {other} that is not there"
+            for table, _, other, _ in connection.execute("pragma foreign_key_check")
+        ]
+
+
+def schema_of(path: str) -> int:
+    """Return the number of a database's last migration; 0 if it has none.
+
+    Raises:
+        Corrupt: it cannot be read.
+    """
+    with _reading(path) as connection, translated():
+        return _schema(connection)
+
+
+def check_schema(path: str) -> int:
+    """Return the number of a database's last migration, if this version can open it.
+
+    Raises:
+        Corrupt: it is no memory database.
+        WrongEngine: a newer Filrouge wrote it.
+    """
+    found, known = schema_of(path), migrations("sqlite")[-1].number
+    if not found:
+        raise Corrupt(f"{path} is no memory database.", remedy="See the backups in `filrouge backup --list`.")
+    if found > known:
+        raise WrongEngine(
+            f"{path} was written by a newer Filrouge: schema {found}, known here {known}.",
+            remedy=f"Upgrade with `{installation.upgrade()}`.",
+        )
+    return found
+
+
+def schema_faults(path: str) -> list[str]:
+    """Return the tables, indexes and triggers that differ from what the migrations make.
+
+    Raises:
+        Corrupt: it cannot be read.
+    """
+    found, wanted = Database(path, readonly=True), Database(":memory:")
+    try:
+        wanted.migrate(SystemClock(), upto=schema_of(path))
+        here, there = set(found.schema()), set(wanted.schema())
+    finally:
+        found.close()
+        wanted.close()
+    return [f"not as it was made: {' '.join(sql.split()[:4])}" for sql in sorted(here ^ there)]
+
+
+def merge_log(path: str) -> None:
+    """Merge a database's log into its file and truncate it; no other process may have the database open."""
+    _alone(path, "pragma wal_checkpoint(truncate)")
+    _sync(path)
+
+
+def _content(connection: Connection) -> Content:
+    tables = row_hashes(connection)
+    return Content(
+        rows={name: one.rows for name, one in tables.items()}, hash=whole(tables), schema=_schema(connection)
+    )
+
+
+def _schema(connection: Connection) -> int:
+    there = connection.execute("select 1 from sqlite_schema where name = 'schema_migrations'").fetchone()
+    return int(connection.execute("select max(number) from schema_migrations").fetchone()[0] or 0) if there else 0
+
+
+@contextmanager
+def _reading(path: str) -> Generator[Connection]:
+    """Yield a read-only connection inside one read transaction."""
+    with translated():
+        connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        with translated():
+            connection.set_busy_timeout(_PATIENCE_MS)
+            connection.execute("begin")
+            connection.execute("select count(*) from sqlite_schema").fetchone()
+        yield connection
+    finally:
+        connection.close()
+
+
+def _without_log(path: str) -> None:
+    """Switch a copy out of WAL mode; a WAL database cannot be opened in a read-only directory."""
+    _alone(path, "pragma journal_mode = delete")
+
+
+def _alone(path: str, statement: str) -> None:
+    """Run one statement on a database that no other process has open."""
+    with translated():
+        connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# Damage detection in columns without a seal, by comparison with the newest backup.
+
+_MOST_NUMBERS: Final = 4
+
+
+_VECTORS: Final = (
+    "select here.vector, kept.vector from main.vectors as here join kept.vectors as kept"
+    " using (owner_kind, owner_id, space_id, part) where here.vector <> kept.vector"
+)
+
+
+#: By table: its key, the columns that never change, and a condition for the rows to compare.
+_FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
+    "thread_decisions": ("seq", ("turn_id", "at", "action", "similarity", "reason", "weighed"), "true"),
+    "events": (
+        "seq",
+        ("id", "tenant", "host", "session_id", "kind", "at", "received_at", "row_hash"),
+        "here.state <> 'forgotten'",
+    ),
+    "turns": (
+        "seq",
+        (
+            "id",
+            "tenant",
+            "host",
+            "session_id",
+            "user_id",
+            "agent",
+            "channel",
+            "role",
+            "source",
+            "text_hash",
+            "trust",
+            "at",
+            "row_key",
+            "row_hash",
+        ),
+        "true",
+    ),
+    "memories": (
+        "seq",
+        ("id", "tenant", "user_id", "agent", "channel", "session_id", "created_at"),
+        "true",
+    ),
+}
+
+
+#: Tables whose project no seal covers, and the condition for a project that no merge explains.
+_OF_PROJECTS: Final = ("events", "turns")
+
+
+_MISPLACED: Final = (
+    "here.project_id is not kept.project_id and (kept.project_id is null or here.project_id is null"
+    " or kept.project_id in (select id from main.projects)"
+    " or here.project_id not in (select id from main.projects))"
+)
+
+
+#: By table: identifying columns; no two rows share their values.
+_KNOWN_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "thread_decisions": ("turn_id", "at"),
+    "events": ("id", "row_hash"),
+    "turns": ("id", "row_key", "row_hash"),
+    "memories": ("id", "row_key", "row_hash"),
+}
+
+
+def differing(path: str, backup: str) -> dict[str, int]:
+    """Count by table the rows that never change but differ from a backup of the same schema.
+
+    Vectors, the evidence of thread decisions, and who said something when, are written once. If such a row differs from
+    the backup, one of the two is damaged. A recomputed vector differs in many of its numbers, if at all; damage changes
+    a few. A change of a vector's length is found without a backup.
+
+    A backup may come from a different history: a memory that was reset, or one that an older backup replaced. Its rows
+    have the same numbers but unrelated content. So two rows count as the same only if an identifying column is equal.
+
+    Merging projects changes a row's project. So a different project counts as damage unless the backup's project no
+    longer exists and the present one does. The seal of a memory, which covers its project, is checked separately.
+
+    Returns:
+        Tables with at least one difference.
+
+    Raises:
+        Corrupt: one of the two cannot be read.
+    """
+    with translated():
+        connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            connection.execute("attach ? as kept", (backup,))
+            pairs = connection.execute(_VECTORS)
+            found = {"vectors": sum(_is_damage(here, kept) for here, kept in pairs)}
+            for table in _FIXED:
+                found[table] = int(connection.execute(_query(table)).fetchone()[0])
+        finally:
+            connection.close()
+    return {table: rows for table, rows in found.items() if rows}
+
+
+def _query(table: str) -> str:
+    key, columns, which = _FIXED[table]
+    same = " or ".join(f"here.{column} = kept.{column}" for column in _KNOWN_BY[table])
+    here, kept = (", ".join(f"{side}.{column}" for column in columns) for side in ("here", "kept"))
+    misplaced = f" or {_MISPLACED}" if table in _OF_PROJECTS else ""
+    return (
+        f"select count(*) from main.{table} as here join kept.{table} as kept using ({key})"  # noqa: S608
+        f" where {which} and ({same}) and (({here}) is not ({kept}){misplaced})"
+    )
+
+
+def _is_damage(here: bytes, kept: bytes) -> bool:
+    if len(here) != len(kept) or len(here) % 2:
+        return True
+    differ = np.frombuffer(here, dtype="<u2") != np.frombuffer(kept, dtype="<u2")
+    return int(differ.sum()) <= _MOST_NUMBERS
