@@ -23,9 +23,9 @@ from filrouge.capture.models import Turn
 from filrouge.core.protocols import Vectors
 from filrouge.core.scope import Scope
 from filrouge.providers.calibration import bundled
-from filrouge.providers.embedders import embedder
-from filrouge.threads.assignment import Ground, thread_vector
-from filrouge.threads.bridges import Known, beyond_the_usual, similarities, ties_of
+from filrouge.providers.embedders import create_embedder
+from filrouge.threads.assignment import Whitening, thread_vector
+from filrouge.threads.bridges import DetectionInput, above_baseline, similarities, ties_of
 from filrouge.threads.naming import name
 
 FRENCH: Final = Path(__file__).with_name("french_threads.json")
@@ -36,10 +36,10 @@ Floats = NDArray[np.float64]
 def main() -> None:
     """Print the figures."""
     sessions = json.loads(FRENCH.read_text(encoding="utf-8"))["sessions"]
-    model = embedder("e5")
+    model = create_embedder("e5")
     prompts = [model.passages(one["turns"]) for one in sessions]
     texts = [text for one in bundled() for text in (one.text, one.same, one.question) if text]
-    ground = Ground.of(np.concatenate([model.passages(texts), *prompts]))
+    ground = Whitening.of(np.concatenate([model.passages(texts), *prompts]))
     assert ground is not None
     threads = [_thread(one, vectors) for one, vectors in zip(sessions, prompts, strict=True)]
     off = ground.off(np.stack([thread.vector for thread in threads if thread.vector is not None]))
@@ -48,7 +48,7 @@ def main() -> None:
     rows = list[tuple[bool, float, float, float]]()
     for number, thread in enumerate(threads):
         others = [one for one in threads if one.id != thread.id]
-        beyond = beyond_the_usual(similarities(thread, others, model.space))
+        beyond = above_baseline(similarities(thread, others, model.space))
         sure = {(tie.target if tie.source == thread.id else tie.source): tie.confidence
                 for tie in ties_of(thread, others, model.space)}  # fmt: skip
         for place, other in enumerate(threads):
@@ -69,7 +69,7 @@ def main() -> None:
         print(f"area under the curve, similarity {what}: {_area(table[:, column], near):.3f}")
 
 
-def _thread(session: dict[str, Any], vectors: Vectors) -> Known:
+def _thread(session: dict[str, Any], vectors: Vectors) -> DetectionInput:
     said = [str(text) for text in session["turns"]]
     at, scope = datetime(2026, 1, 1, tzinfo=UTC), Scope(channel="codex", session=str(session["id"]))
     turns = [
@@ -78,7 +78,9 @@ def _thread(session: dict[str, Any], vectors: Vectors) -> Known:
     ]
     named = name(turns, [])
     vector = thread_vector([one[None] for one in vectors])
-    return Known(id=str(session["id"]), title=named.title, topics=named.topics, vector=vector, said=tuple(said))
+    return DetectionInput(
+        id=str(session["id"]), title=named.title, topics=named.topics, vector=vector, said=tuple(said)
+    )
 
 
 def _area(values: Floats, right: NDArray[np.bool_]) -> float:

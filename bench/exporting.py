@@ -18,14 +18,14 @@ import tracemalloc
 from datetime import UTC, datetime, timedelta
 
 from filrouge.capture.models import TRUST_TOOL, Turn
-from filrouge.cli.imports import hand_over
+from filrouge.cli.imports import send_lines
 from filrouge.core.clock import new_id
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
 from filrouge.transfer.exports import opened
-from filrouge.transfer.service import import_any, whole
+from filrouge.transfer.service import export_all, import_document
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _BATCH = 1000
@@ -56,7 +56,7 @@ def measured(rows: int, imported: bool) -> str:
             tracemalloc.start()
             before, began = tracemalloc.get_traced_memory()[0], time.perf_counter()
             with open(path, "w", encoding="utf-8") as file:
-                file.writelines(whole(parts))
+                file.writelines(export_all(parts))
             out = (tracemalloc.get_traced_memory()[1] - before, time.perf_counter() - began)
             tracemalloc.stop()
         size = os.path.getsize(path) / 1e6
@@ -71,7 +71,7 @@ def read_in(home: str, path: str, rows: int) -> str:
         before, began = tracemalloc.get_traced_memory()[0], time.perf_counter()
         found = opened(read.readline(), read, 1)
         assert found is not None
-        done = hand_over(found, lambda piece: import_any(parts, piece, trusted=True).to_json())
+        done = send_lines(found, lambda piece: import_document(parts, piece, trusted=True).to_json())
         peak, seconds = tracemalloc.get_traced_memory()[1] - before, time.perf_counter() - began
         tracemalloc.stop()
     if done["messages"]["added"] != rows or done["problems"]:

@@ -35,12 +35,12 @@ from bench.talk_format import Project, read, speaks_of
 
 from filrouge import hosts
 from filrouge.capture.events import Event
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.service import preview
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
-from filrouge.search.relevance import WEIGHTS, Found, anything_needed, needed_chances, needed_signs
+from filrouge.search.relevance import WEIGHTS, NeedFeatures, anything_needed, needed_chances, needed_signs
 from filrouge.testing import idle, running
 
 TALK: Final = Path(__file__).parent / "data" / "talk"
@@ -66,7 +66,7 @@ def offered(path: Path, other: Path) -> list[Row]:
             for session in project["sessions"]:
                 for host, payload in payloads(project, session, str(repository), root):
                     for event in _events(host, payload):
-                        place = observe(parts, [event]).result().projects[-1] or place
+                        place = store_events(parts, [event]).result().projects[-1] or place
                 idle(parts)
                 asked = [one for one in project["probes"] if one["after"] == session["id"] and one["prompt"]]
                 rows += [_probe(parts, place, one, project, str(repository)) for one in asked]
@@ -113,8 +113,8 @@ def kept(folder: Path) -> list[list[Row]]:
     return found
 
 
-def found_of(row: Row) -> list[Found]:
-    return [Found(**hit["found"]) for hit in row["hits"]]
+def found_of(row: Row) -> list[NeedFeatures]:
+    return [NeedFeatures(**hit["found"]) for hit in row["hits"]]
 
 
 def nearest(row: Row) -> float:

@@ -44,13 +44,13 @@ from bench.talk_format import Project, label_of, read, statements_by
 from filrouge.core.protocols import Embedder
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.sentences import Unit, units
-from filrouge.extraction.statement_model import judge, pattern_of
+from filrouge.extraction.statement_model import pattern_of, predict
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import SETTING_TOKENS, OnnxE5
 from filrouge.providers.e5_network import (
-    FILE,
-    HALF,
+    NEED_CHANGES_FILE,
     POSITION_TABLE,
+    SHARED_LAYERS,
     WORD_TABLE,
     Tokenizer,
     Weights,
@@ -60,7 +60,7 @@ from filrouge.providers.e5_network import (
     source,
     unpacked,
 )
-from filrouge.search.vector_repository import SETTING
+from filrouge.search.vector_repository import CONTEXT_CHARACTERS
 from filrouge.search.vector_search import in_passes
 
 jax: Any = import_module("jax")
@@ -68,7 +68,7 @@ jnp: Any = import_module("jax.numpy")
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
-TARGET: Final = ROOT.parent / "src" / "filrouge" / "providers" / FILE
+TARGET: Final = ROOT.parent / "src" / "filrouge" / "providers" / NEED_CHANGES_FILE
 #: The rank of the changes.
 RANK: Final = 12
 MATRICES: Final = ("q", "k", "v", "ao", "fi", "fo")
@@ -124,10 +124,10 @@ def unlabelled(project: Project, model: Embedder) -> Iterator[tuple[int, str, st
                     rows.append((session["id"], before, unit, pattern_of(unit, found)))
     given = [unit for _, _, unit, _ in rows]
     vectors = in_passes(model, [one.text for one in given]), in_passes(model, [one.in_setting for one in given])
-    judged, _ = judge(given, [pattern for *_, pattern in rows], vectors)
+    judged, _ = predict(given, [pattern for *_, pattern in rows], vectors)
     for (session, before, unit, _), one in zip(rows, judged, strict=True):
         if one.states >= LOOKS_STATED:
-            yield session, before[-SETTING:], unit.text
+            yield session, before[-CONTEXT_CHARACTERS:], unit.text
 
 
 def answered_by(project: Project) -> dict[tuple[int, int], str]:
@@ -147,7 +147,7 @@ def labelled(project: Project) -> Iterator[tuple[str, str]]:
         place, by = (one["session"], one["turn"]), one.get("by", "user")
         text = turns[place][by]
         before = text[: text.find(one["quote"])] or (answered[place] if by == "user" else turns[place]["user"])
-        yield before[-SETTING:], one["quote"]
+        yield before[-CONTEXT_CHARACTERS:], one["quote"]
 
 
 def questions(folder: Path) -> Set:
@@ -220,8 +220,8 @@ class Encoder:
         self.tokenizer: Tokenizer = load_tokenizer(self.path)
         self._words = np.load(Path(self.path) / WORD_TABLE, mmap_mode="r")
         self._positions = np.load(Path(self.path) / POSITION_TABLE)
-        self.below = [self._layer(number) for number in range(HALF)]
-        self.above = [self._layer(number) for number in range(HALF, self.sizes.layers)]
+        self.below = [self._layer(number) for number in range(SHARED_LAYERS)]
+        self.above = [self._layer(number) for number in range(SHARED_LAYERS, self.sizes.layers)]
         self._norm = {part: self.weights.floats(f"emb.ln.{part}") for part in "wb"}
         self._run_below = jax.jit(self._states)
         self._run_above = jax.jit(vectors_of, static_argnums=3)
@@ -322,7 +322,7 @@ def layer(own: Tree, change: Tree, state: Any, mask: Any, sizes: Any) -> tuple[A
 def fresh(sizes: Any, middle: np.ndarray) -> Tree:
     """Changes that change nothing yet, and "nothing" in the middle of everything."""
     choose, found = np.random.default_rng(20261125), list[Tree]()
-    for _ in range(HALF, sizes.layers):
+    for _ in range(SHARED_LAYERS, sizes.layers):
         change = Tree()
         for one in MATRICES:
             rows = sizes.inner if one == "fi" else sizes.hidden
@@ -527,7 +527,7 @@ def ranges_of(encoder: Encoder, changes: Any, read: Read) -> dict[str, np.ndarra
 def written(learned: Tree, ranges: Mapping[str, np.ndarray], path: Path) -> None:
     """One file: of each changed matrix the two factors, in half precision, "nothing", and the ranges."""
     table = {
-        f"l{HALF + at}.{name}": np.asarray(value).astype(np.float16)
+        f"l{SHARED_LAYERS + at}.{name}": np.asarray(value).astype(np.float16)
         for at, change in enumerate(learned["changes"])
         for name, value in sorted(change.items())
     }

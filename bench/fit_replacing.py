@@ -34,9 +34,9 @@ from filrouge.extraction import reading
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
 from filrouge.extraction.reading import read
-from filrouge.extraction.replacing import SURE, Known, Said, nearest, rarities, signs
+from filrouge.extraction.replacing import REPLACE_THRESHOLD, Candidate, ComparedText, nearest, rarities, signs
 from filrouge.extraction.sentences import Unit, units
-from filrouge.extraction.statement_model import judge, pattern_of
+from filrouge.extraction.statement_model import pattern_of, predict
 from filrouge.search.vector_search import in_passes
 
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
@@ -49,7 +49,7 @@ class Told:
     """A statement where it was made."""
 
     id: str
-    said: Said
+    said: ComparedText
     of_user: bool
     place: tuple[int, int, int]
     ends: str
@@ -88,10 +88,10 @@ def told(project: Project, model: Embedder) -> list[Told]:
     return sorted(found, key=lambda one: one.place)
 
 
-def _said(words: str, kind: str) -> Said:
+def _said(words: str, kind: str) -> ComparedText:
     clause = read(words, 0)
     change = reading.find_correction(clause)
-    return Said(
+    return ComparedText(
         text=clause.text,
         kind=kind,
         corrects=change.corrects if change else (),
@@ -108,7 +108,7 @@ def _kind(text: str, unit: Unit | None, model: Embedder) -> str:
     if unit is None:
         return KINDS["fact"]
     vectors = in_passes(model, [unit.text]), in_passes(model, [unit.in_setting])
-    return KINDS[judge([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
+    return KINDS[predict([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
 
 
 def compared(project: Project, model: Embedder) -> Iterator[Compared]:
@@ -126,7 +126,7 @@ def compared(project: Project, model: Embedder) -> Iterator[Compared]:
 def beside(new: Told, known: Sequence[Told], cosines: NDArray[np.float32]) -> Compared:
     """A statement beside what was known."""
     met = [
-        Known(
+        Candidate(
             said=old.said,
             similarity=float(cosine),
             same_turn=old.place[:2] == new.place[:2],
@@ -184,7 +184,7 @@ def report(given: Sequence[Compared], odds: Sequence[NDArray[np.float64]]) -> It
     """Lines of the table: of the statements that replace another, how many are found, and how many ends are wrong."""
     yield "| from | found | precision | wrong ends | of statements |"
     yield "|--:|--:|--:|--:|--:|"
-    for least in (0.4, 0.5, SURE, 0.7, 0.8, 0.9):
+    for least in (0.4, 0.5, REPLACE_THRESHOLD, 0.7, 0.8, 0.9):
         right = wrong = 0
         for one, own in zip(given, odds, strict=True):
             best = int(np.argmax(own))

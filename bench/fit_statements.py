@@ -44,7 +44,7 @@ from filrouge.extraction.statement_model import (
 )
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import e5
-from filrouge.providers.embedders import Remembering
+from filrouge.providers.embedders import CachingEmbedder
 from filrouge.search.vector_search import in_passes
 
 ROOT: Final = Path(__file__).parent
@@ -103,7 +103,7 @@ def _of_project(project: Project) -> Iterator[Row]:
 
 def embedder() -> Embedder:
     """The bundled one, which makes the vector of a text once."""
-    return Remembering(e5(), most_bytes=10**9)
+    return CachingEmbedder(e5(), most_bytes=10**9)
 
 
 def embedded(given: Sequence[Row], model: Embedder) -> tuple[Numbers, Numbers]:

@@ -50,13 +50,13 @@ from filrouge.threads.assignment import (
     FILE,
     ROUNDS,
     Exchange,
-    Ground,
+    FeatureTables,
     Kind,
-    Read,
     Table,
+    Whitening,
     bucket,
-    grouped,
-    read_in,
+    build_tables,
+    cluster,
 )
 from filrouge.threads.placing import as_one, exchange, in_one
 
@@ -102,7 +102,7 @@ def spoken(project: Project, model: Embedder, sample: Numbers) -> Spoken:
             if len(heard) > first:
                 said.append((len(heard) - 1, _number(turn, numbers)))
     prompts = in_passes(model, [turn["user"] for _, turn, _ in heard])
-    ground = Ground.of(np.concatenate([sample, prompts]))
+    ground = Whitening.of(np.concatenate([sample, prompts]))
     assert ground is not None
     replies = [in_one(own) for _, _, own in heard]
     wholes = in_passes(model, [as_one(turn["user"], own) for (_, turn, _), own in zip(heard, replies, strict=True)])
@@ -160,10 +160,10 @@ def regressed(given: Numbers, wanted: Numbers, counts: Numbers) -> Numbers:
     return np.append(plain, weights[-1] - mean @ plain).astype(np.float32)
 
 
-def went_on(one: Read, threads: Numbers) -> tuple[Numbers, Numbers]:
+def went_on(one: FeatureTables, threads: Numbers) -> tuple[Numbers, Numbers]:
     """Signs that a prompt goes on, and whether it did: in the thread of the last prompt before it that has one."""
-    later, before = assignment.followers(one)
-    given, wanted = assignment.continuing(one, later, before), np.full(len(later), -1)
+    later, before = assignment.consecutive_pairs(one)
+    given, wanted = assignment.continuation_features(one, later, before), np.full(len(later), -1)
     for row, place in enumerate(later):
         own = [at for at in range(place) if one.sessions[at] == one.sessions[place] and threads[at] >= 0]
         if own and threads[place] >= 0:
@@ -171,16 +171,20 @@ def went_on(one: Read, threads: Numbers) -> tuple[Numbers, Numbers]:
     return given[wanted >= 0], wanted[wanted >= 0]
 
 
-def paired(one: Read, chances: Table, threads: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def paired(one: FeatureTables, chances: Table, threads: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Signs of every two prompts that have a thread, whether it is one, and whether they are of one session."""
     there = np.flatnonzero(threads >= 0)
     left, right = (there[axis] for axis in np.triu_indices(len(there), 1))
-    given = np.stack([sign[left, right] for sign in assignment.signs(one, chances)], axis=1)
+    given = np.stack([sign[left, right] for sign in assignment.pair_features(one, chances)], axis=1)
     return given, threads[left] == threads[right], one.sessions[left] == one.sessions[right]
 
 
 def fitted(
-    read: Sequence[Read], threads: Sequence[Numbers], projects: Sequence[int], counts: Sequence[float], kind: Kind
+    read: Sequence[FeatureTables],
+    threads: Sequence[Numbers],
+    projects: Sequence[int],
+    counts: Sequence[float],
+    kind: Kind,
 ) -> tuple[Fitted, list[Table]]:
     """The weights of all, and each one's probabilities by those of the other folds.
 
@@ -201,7 +205,7 @@ def fitted(
     for fold, made in enumerate(parts):
         given, wanted = map(np.concatenate, zip(*(rows[place] for place in others(fold)), strict=True))
         made[f"{kind}.on"] = regressed(given, wanted, counted(rows, others(fold)))
-    near = [assignment.going_on(one, parts[fold], kind) for one, fold in zip(read, folds, strict=True)]
+    near = [assignment.continuation_probability(one, parts[fold], kind) for one, fold in zip(read, folds, strict=True)]
     for number in range(ROUNDS):
         name = f"{kind}.{number}"
         rows = [paired(*one) for one in zip(read, near, threads, strict=True)]
@@ -211,16 +215,16 @@ def fitted(
             made[f"{name}.within"] = regressed(given[same], wanted[same], count[same])
             made[f"{name}.across"] = regressed(given[~same], wanted[~same], count[~same])
         near = [
-            assignment.weighed(one, chances, parts[fold], name)
+            assignment.score_round(one, chances, parts[fold], name)
             for one, chances, fold in zip(read, near, folds, strict=True)
         ]
     return parts[-1], near
 
 
-def probabilities(one: Read, weights: Mapping[str, Table], kind: Kind) -> Table:
-    chances = assignment.going_on(one, weights, kind)
+def probabilities(one: FeatureTables, weights: Mapping[str, Table], kind: Kind) -> Table:
+    chances = assignment.continuation_probability(one, weights, kind)
     for number in range(ROUNDS):
-        chances = assignment.weighed(one, chances, weights, f"{kind}.{number}")
+        chances = assignment.score_round(one, chances, weights, f"{kind}.{number}")
     return chances
 
 
@@ -229,7 +233,7 @@ def row(what: str, near: Sequence[Table], given: Sequence[Spoken], band: float) 
     scores, largest, count = list[float](), list[float](), list[int]()
     hits = Counter[tuple[bool, bool]]()
     for chances, one in zip(near, given, strict=True):
-        groups = grouped((chances - band).astype(np.float32), np.arange(len(chances))).tolist()
+        groups = cluster((chances - band).astype(np.float32), np.arange(len(chances))).tolist()
         said = [(groups[place], thread) for place, thread in one.said]
         own = Counter((a[1] == b[1], a[0] == b[0]) for a, b in combinations(said, 2))
         together = 2 * own[True, True]
@@ -262,13 +266,13 @@ def main() -> int:
     for kind in kinds:
         rows = {
             part: [
-                read_in(without_vectors(one.exchanges) if kind == "words" else one.exchanges, weights["rarity"])
+                build_tables(without_vectors(one.exchanges) if kind == "words" else one.exchanges, weights["rarity"])
                 for one in own
             ]
             for part, own in parts.items()
         }
         short = [
-            read_in(one.exchanges if kind == "vectors" else without_vectors(one.exchanges), weights["rarity"])
+            build_tables(one.exchanges if kind == "vectors" else without_vectors(one.exchanges), weights["rarity"])
             for _, one in pieces
         ]
         made, near = fitted(

@@ -38,7 +38,7 @@ import apsw
 
 from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.repository import Projects
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core import paths as places
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.protocols import Tx
@@ -88,7 +88,7 @@ def make(home: str, sessions: int, twins: int, embedding: str) -> None:
                 words = {"thing": draw.choice(THINGS), "n": number, "m": draw.randrange(1000, 9999)}
                 text = draw.choice(SAID).format(**words) if place % 2 == 0 else "Done, all tests pass."
                 made.append(event_from_json(event(place, session, "reply" if place % 2 else "prompt", text)))
-            observe(parts, made).result(PATIENCE_SECONDS)
+            store_events(parts, made).result(PATIENCE_SECONDS)
 
         def add(tx: Tx) -> None:
             Projects(tx).resolve((PROJECT,), at=parts.clock.now())

@@ -23,11 +23,11 @@ from recall import Said, Store
 from filrouge.capture.models import Turn
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.core.scope import Scope
-from filrouge.providers.embedders import embedder, windows
+from filrouge.providers.embedders import create_embedder, windows
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.relevance import JUDGED, Bridging, Questioned, Signs, shares
-from filrouge.search.turn_ranking import NAMES, Asked, Measured, Spoken, measured, spans
+from filrouge.search.relevance import JUDGED, Bridging, RelevanceFeatures, WeightedQuestion, shares
+from filrouge.search.turn_ranking import NAMES, TurnFeatures, TurnQuestion, TurnTable, parse_times, turn_features
 
 #: FTS5's built-in values.
 K1, B = 1.2, 0.75
@@ -47,7 +47,7 @@ class Embedded:
 
     @property
     def space(self) -> EmbeddingSpace:
-        self._engine = self._engine or embedder(self._name)
+        self._engine = self._engine or create_embedder(self._name)
         return self._engine.space
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
@@ -98,20 +98,20 @@ class Gathered:
     around: NDArray[np.float32]
     wide: NDArray[np.float32]
     tokens: list[frozenset[str]]
-    questioned: Questioned
+    questioned: WeightedQuestion
 
-    def signs(self, weights: NDArray[np.float64], space: EmbeddingSpace) -> tuple[list[int], list[Signs]]:
+    def signs(self, weights: NDArray[np.float64], space: EmbeddingSpace) -> tuple[list[int], list[RelevanceFeatures]]:
         """The first results by these weights, and what speaks for each."""
         scores = self.features @ weights
         first = [int(place) for place in np.argsort(-scores, kind="stable")[:JUDGED]]
         parts = shares([float(score) for score in scores])
         column = {name: at for at, name in enumerate(NAMES)}
-        found: list[Signs] = []
+        found: list[RelevanceFeatures] = []
         for place in first:
             words = self.questioned.matched(self.tokens[place])
             row = self.features[place]
             found.append(
-                Signs(
+                RelevanceFeatures(
                     similarity=space.calibrated_to_question(float(self.nearest[place])),
                     around=space.calibrated_to_question(float(self.around[place])),
                     wide=space.calibrated_to_question(float(self.wide[place])),
@@ -171,7 +171,7 @@ class Haystack:
         near = {p for one in candidates for p in range(one - _REACH, one + _REACH + 1) if self._together(one, p)}
         shown = sorted(candidates | near)
         places = {place: at for at, place in enumerate(shown)}
-        spoken = Spoken(
+        spoken = TurnTable(
             candidates=np.array([place in candidates for place in shown], dtype=bool),
             texts=[self._turns[place].text for place in shown],
             days=[self._turns[place].at.date() for place in shown],
@@ -182,7 +182,9 @@ class Haystack:
             nearest=nearest[shown],
             before=np.array([places.get(place - 1, -1) if self._together(place, place - 1) else -1 for place in shown]),
         )
-        found: Measured = measured(Asked(text=asked, vector=vector, times=spans(asked, at.date())), spoken)
+        found: TurnFeatures = turn_features(
+            TurnQuestion(text=asked, vector=vector, times=parse_times(asked, at.date())), spoken
+        )
         kept = [at for at, place in enumerate(shown) if place in candidates]
         own = [shown[at] for at in kept]
         forms = {form: self._frequencies.get(form, 0) for term in meant.meant for form in term}
@@ -198,7 +200,7 @@ class Haystack:
             around=found.around[kept],
             wide=found.wide[kept],
             tokens=[self._tokens[place] for place in own],
-            questioned=Questioned(meant.meant, forms, len(self._turns)),
+            questioned=WeightedQuestion(meant.meant, forms, len(self._turns)),
         )
 
     def _together(self, one: int, other: int) -> bool:

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from filrouge.capture.events import Event, EventKind
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
@@ -74,7 +74,7 @@ def take_in(parts: Parts, talks: Sequence[Sequence[Event]]) -> tuple[float, floa
 
     def talk(events: Sequence[Event]) -> None:
         for event in events:
-            observe(parts, [event]).result(PATIENCE_SECONDS)
+            store_events(parts, [event]).result(PATIENCE_SECONDS)
 
     agents = [threading.Thread(target=talk, args=(events,)) for events in talks]
     begun = time.perf_counter()

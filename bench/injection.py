@@ -35,8 +35,8 @@ from typing import Any, Final
 import numpy as np
 from recall import Said, Store, event, lines, stores
 
-from filrouge.capture.service import observe
-from filrouge.context.rendering import neutral, parse
+from filrouge.capture.service import store_events
+from filrouge.context.rendering import neutralise, parse
 from filrouge.context.service import preview
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
@@ -87,7 +87,7 @@ def _is_inside(turn: str, line: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return " ".join(neutral(text).split())
+    return " ".join(neutralise(text).split())
 
 
 def shown_in(block: str) -> list[str]:
@@ -105,7 +105,7 @@ class Home:
         environ = {"FILROUGE_EMBEDDING_MODEL": embedder}
         self._running = wiring.start(self._home, environ=environ, clock=self._clock)
         for start in range(0, len(store.said), _AT_ONCE):
-            observe(self.parts, [event(one) for one in store.said[start : start + _AT_ONCE]]).result()
+            store_events(self.parts, [event(one) for one in store.said[start : start + _AT_ONCE]]).result()
         idle(self.parts, 7200)
 
     @property

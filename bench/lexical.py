@@ -31,7 +31,7 @@ from filrouge.core.scope import Scope
 from filrouge.runtime.sqlite import Database
 from filrouge.search.analyser import TextAnalyser, any_of
 from filrouge.search.fusion import Collection, Okapi, bm25
-from filrouge.search.word_repository import Words
+from filrouge.search.word_repository import FullTextIndex
 
 SETS: Final = ("locomo", "piaf", "fquad", "scifact")
 POOL: Final = 50
@@ -127,7 +127,7 @@ def ask(database: Database, analyser: TextAnalyser, question: str, ways: Sequenc
     terms = analyser.terms(question)
     place = {"match": any_of(terms), "project_id": None, "everywhere": True, "limit": POOL}
     rows = database.tx.all("turns.best", place) if terms else []
-    words = Words(database.tx, analyser, "turn")
+    words = FullTextIndex(database.tx, analyser, "turn")
     totals = words.totals()
     frequencies = words.frequencies([form for forms in terms for form in forms])
     collection = Collection(rows=totals.rows, mean=totals.mean, frequencies=frequencies)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from filrouge.capture.events import Event
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.daemon.logs import log_to_file
 from filrouge.runtime.feed import Bus
 from filrouge.runtime.feed_messages import JobDead
@@ -81,7 +81,7 @@ def captured(arm: str, events: int) -> Run:
             began, each = time.perf_counter(), list[float]()
             for number in range(events):
                 start = time.perf_counter()
-                observe(parts, [_event(number)]).result()
+                store_events(parts, [_event(number)]).result()
                 each.append(time.perf_counter() - start)
             idle(parts, 600)
             return Run(capture=statistics.median(each), whole=time.perf_counter() - began)

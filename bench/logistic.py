@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.extraction.statement_model import BUCKETS, PARTS, Numbers, Regression, chances, weight
+from filrouge.extraction.statement_model import BUCKETS, PARTS, Numbers, Regression, sigmoid, weight
 
 RATE: Final = 0.02
 
@@ -45,7 +45,7 @@ def fitted(
         odds = features @ parts[0] + parts[2]
         for one in range(many):
             odds[:, one] += np.bincount(row, parts[1][column, one] * value, len(places)).astype(np.float32)
-        error = (chances(odds) - wanted) * counts
+        error = (sigmoid(odds) - wanted) * counts
         hashed_slope = np.stack([np.bincount(column, error[row, one] * value, BUCKETS) for one in range(many)], axis=1)
         slopes = [features.T @ error + decay[0] * parts[0], hashed_slope + decay[1] * parts[1], error.sum(axis=0)]
         for at, slope in enumerate(slopes):

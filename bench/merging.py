@@ -31,7 +31,7 @@ from filrouge.core.scope import Scope
 from filrouge.maintenance.consolidation import contradiction, is_same
 from filrouge.memories.models import Memory
 from filrouge.providers.calibration import bundled
-from filrouge.providers.embedders import EmbedderOptions, embedder
+from filrouge.providers.embedders import EmbedderOptions, create_embedder
 
 _LONGEST: Final = 600
 _PROBES: Final = 600
@@ -81,7 +81,7 @@ def main() -> int:
     if not (options.data / "audn.jsonl.xz").exists():
         sys.stderr.write(f"There is no audn.jsonl.xz in {options.data}.\n")
         return 2
-    made_by = embedder(options.embedding, EmbedderOptions(url="", dimensions=0, environ={}))
+    made_by = create_embedder(options.embedding, EmbedderOptions(url="", dimensions=0, environ={}))
     subjects = [one for one in bundled() if one.same]
     old, new = list[str](), list[str]()
     for pair in update_pairs.pairs(options.data)[0]:

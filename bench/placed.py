@@ -40,7 +40,7 @@ from filrouge.capture.events import Event, EventKind
 from filrouge.capture.intake import skip_reason
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.capture.repository import Projects
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import from_text, new_id
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import LOCAL_USER, Scope
@@ -136,7 +136,7 @@ class _Life:
         name = f"{self.events:08}"
         at = self.clock.now().timestamp()
         event = Event(name, "claude-code", kind, session, at, f"k{name}", "", PROJECT, "", "", data)
-        observe(self.parts, [event]).result(PATIENCE_SECONDS)
+        store_events(self.parts, [event]).result(PATIENCE_SECONDS)
 
     def settle(self) -> None:
         """Wait until nothing is due; what waits for its time goes on waiting."""

@@ -25,10 +25,10 @@ from tests.support.mind import Mind
 from tests.support.provider import Provider, Status
 
 from filrouge.capture.events import Event
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.extraction.repository import Readings
 from filrouge.maintenance.health import status
-from filrouge.providers.service import Pace
+from filrouge.providers.service import ModelTimings
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
@@ -75,12 +75,12 @@ def day(home: str, events: int) -> dict[str, Any]:
             "FILROUGE_LLM_URL": server.url("openai"),
             "FILROUGE_LLM_DAILY_TOKENS": "1000000000000",
         }
-        pace = Pace(after_reply=0.0, quiet=0.0, rest=0.5, breaker=0.5)
+        pace = ModelTimings(after_reply=0.0, quiet=0.0, rest=0.5, breaker=0.5)
         with running(home, environ=environ, pace=pace) as parts:
             apart = DAY_SECONDS / events
             for first in range(0, events, AT_ONCE):
                 some = [event(number, began, apart) for number in range(first, min(first + AT_ONCE, events))]
-                observe(parts, some).result(60)
+                store_events(parts, some).result(60)
             while queue(parts)["ledger"].get("queued", 0):
                 time.sleep(0.2)
             broken_tokens, broken_calls = spent(parts)

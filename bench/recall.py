@@ -34,7 +34,7 @@ from typing import Any, Final
 import numpy as np
 
 from filrouge.capture.events import Event
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.runtime import wiring
 from filrouge.search.memory_search import Question
 from filrouge.search.turn_search import search_turns
@@ -149,7 +149,7 @@ def played(
         began = time.perf_counter()
         for start in range(0, len(store.said), _AT_ONCE):
             events = [event(one) for one in store.said[start : start + _AT_ONCE]]
-            observe(parts, events).result()
+            store_events(parts, events).result()
         idle(parts, 7200)
         spent = (time.perf_counter() - began) / len(store.said)
         for qid, asked, at in store.questions:

@@ -50,7 +50,7 @@ def replayed(recordings: Path) -> Replayed:
     os.environ["FILROUGE_HOME"] = home = os.path.join(base, "home")
     os.environ.pop("FILROUGE_DISABLED", None)
     try:
-        waking.wake(home)
+        waking.ensure_running(home)
         return _compared(recordings)
     finally:
         subprocess.run([sys.executable, "-m", "filrouge.cli.main", "daemon", "stop"], check=False, timeout=60)

@@ -41,7 +41,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.paths import DATABASE
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.core.scope import Scope
-from filrouge.memories.models import EVERYTHING, Filters
+from filrouge.memories.models import NO_FILTERS, Filters
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
@@ -157,7 +157,7 @@ def filters_of(size: int) -> dict[str, Filters]:
 
 def searches(size: int) -> list[tuple[str, Mode, Filters]]:
     plain: list[tuple[str, Mode, Filters]] = [
-        ("words", "text", EVERYTHING), ("meaning", "semantic", EVERYTHING), ("both", "hybrid", EVERYTHING)
+        ("words", "text", NO_FILTERS), ("meaning", "semantic", NO_FILTERS), ("both", "hybrid", NO_FILTERS)
     ]  # fmt: skip
     return [*plain, *((f"both, {name}", "hybrid", filters) for name, filters in filters_of(size).items())]
 

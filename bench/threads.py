@@ -49,17 +49,17 @@ from filrouge.core.protocols import Vector, Vectors
 from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import fold
 from filrouge.providers.calibration import bundled
-from filrouge.providers.embedders import embedder, windows
+from filrouge.providers.embedders import create_embedder, windows
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.threads import naming
 from filrouge.threads.assignment import (
     MOST_REGROUPED,
     Compared,
-    Ground,
     Item,
     Known,
+    PlacedPrompt,
     Regrouping,
-    Unit,
+    Whitening,
     compared,
     prompt_vector,
     regroup,
@@ -213,7 +213,7 @@ class Embedded:
     """Vectors of texts, kept in a file of the temporary directory, since they are always the same."""
 
     def __init__(self, name: str) -> None:
-        self._embedder = embedder(name)
+        self._embedder = create_embedder(name)
         self.space: EmbeddingSpace = self._embedder.space
         self._file = Path(tempfile.gettempdir()) / f"filrouge-bench-threads-{name}.npz"
         self._known: dict[str, Vector] = {}
@@ -283,7 +283,7 @@ class _Play:
         self.own: dict[str, str] = {}
         self.counts = Played(threads={}, titles=())
         self.vectors: list[Vector] = []
-        self.ground: Ground | None = None
+        self.ground: Whitening | None = None
         self.grown = 0
         self.seen = 0
 
@@ -338,7 +338,7 @@ class _Play:
             return
         self.seen = len(self.turns)
         turns = self.turns[-MOST_REGROUPED:]
-        units = [Unit(id=turn.id, thread=self.threads[self.where[turn.id]].thread) for turn in turns]
+        units = [PlacedPrompt(id=turn.id, thread=self.threads[self.where[turn.id]].thread) for turn in turns]
         for move in regroup(units, self.exchanges(turns).chances):
             self.counts.actions["regroup"] += 1
             self.counts.moved += len(move.units)
@@ -420,7 +420,7 @@ class _Play:
         if len(self.vectors) >= self.grown:
             self.grown = max(32, int(len(self.vectors) * 1.4))
             own = np.stack(self.vectors)
-            self.ground = Ground.of(own if self.leaving.sample else np.concatenate([self.sample, own]))
+            self.ground = Whitening.of(own if self.leaving.sample else np.concatenate([self.sample, own]))
 
     def renewed(self, kept: Kept, *, named: bool = False) -> None:
         if named or naming.is_due(len(kept.turns)):

@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.capture.repository import Turns
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.profile import stem
@@ -136,7 +136,7 @@ class Told:
         """Take in (project, origin, text), in order, and wait until all is understood."""
         events = [self._event(*one) for one in said]
         for start in range(0, len(events), 256):
-            observe(self._parts, events[start : start + 256]).result()
+            store_events(self._parts, events[start : start + 256]).result()
         idle(self._parts, 1200)
 
     def _event(self, project: str, origin: tuple[str, int], text: str) -> Event:

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.providers.embedders import embedder
+from filrouge.providers.embedders import create_embedder
 from filrouge.search.vector_codes import Codes, SignCodes
 from filrouge.search.vector_index import AdaptiveIndex, ExactIndex
 
@@ -83,7 +83,7 @@ def questions(data: Path) -> list[str]:
 def embed(data: Path, work: Path) -> None:
     if (work / "real.npy").exists():
         return
-    model, found = embedder("e5"), list[Vectors]()
+    model, found = create_embedder("e5"), list[Vectors]()
     passages = texts(data)
     for start in range(0, len(passages), 64):
         found.append(model.passages(passages[start : start + 64]))

@@ -27,8 +27,8 @@ from filrouge.core.errors import EmbedderUnavailable, ModelUnavailable
 from filrouge.core.paths import DATABASE, inside, make_private
 from filrouge.core.protocols import Embedder, Vector, Vectors
 from filrouge.providers.hashing import StableHash
-from filrouge.providers.models import Ask, Completion, EmbeddingSpace, Failure, Usage
-from filrouge.providers.service import BuildPanel, Pace
+from filrouge.providers.models import Completion, CompletionRequest, EmbeddingSpace, Failure, Usage
+from filrouge.providers.service import BuildPanel, ModelTimings
 from filrouge.runtime import wiring
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts
@@ -138,7 +138,7 @@ class ScriptedModel:
 
     def __init__(
         self,
-        answers: Sequence[str | ModelUnavailable] | Callable[[Ask], str | ModelUnavailable],
+        answers: Sequence[str | ModelUnavailable] | Callable[[CompletionRequest], str | ModelUnavailable],
         *,
         provider: str = "scripted",
         model: str = "scripted",
@@ -150,7 +150,7 @@ class ScriptedModel:
             answers: answers in order, the last of which is repeated, or a function that returns the answer to a
                 request. An answer that is a `ModelUnavailable` is raised.
         """
-        self.asked: list[Ask] = []
+        self.asked: list[CompletionRequest] = []
         self.healthy = True
         self.closed = False
         self.provider = provider
@@ -158,7 +158,7 @@ class ScriptedModel:
         self._answers = answers
         self._decides = decides
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the next answer, or raise it if it is an error."""
         self.asked.append(ask)
         answers = self._answers
@@ -193,7 +193,7 @@ def running(
     environ: Mapping[str, str] | None = None,
     makers: Mapping[str, Callable[[], Embedder]] | None = None,
     panel: BuildPanel | None = None,
-    pace: Pace | None = None,
+    pace: ModelTimings | None = None,
 ) -> Generator[Parts]:
     """Run all of Filrouge in this process on `home`, and stop it at the end.
 

@@ -33,7 +33,7 @@ def _replayed(home: str, host: str = "") -> Generator[Replayed]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("FILROUGE_HOME", home)
         environment.delenv("FILROUGE_DISABLED", raising=False)
-        waking.wake(home)
+        waking.ensure_running(home)
         try:
             play_everything(host)
             yield Replayed(home=home, host=host)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.erasure.service import erase
 from filrouge.maintenance import health
 from filrouge.providers.spending import dead_letters, extract_status
@@ -35,8 +35,8 @@ STRAY = "The basket breaks the layout of the voucher field in Safari, where the 
 
 def talk(parts: Parts, prompt: str, reply: str, session: str = "s") -> None:
     """A prompt and its reply, and everything that follows from them."""
-    observe(parts, [event(text=prompt, session=session)]).result(60)
-    observe(parts, [event("reply", text=reply, session=session)]).result(60)
+    store_events(parts, [event(text=prompt, session=session)]).result(60)
+    store_events(parts, [event("reply", text=reply, session=session)]).result(60)
     idle(parts)
 
 
@@ -158,7 +158,7 @@ def test_what_the_agent_read_in_its_instructions_is_not_learned_from_its_saying_
     line = "the live site answers on 9443 since the move"
     with thinking(tmp_path, Mind(extract=facts(READ), decide=deciding("add"))) as (parts, _):
         shown = {"name": "Read", "id": "r1", "input": {"file_path": "/home/ana/shop/CLAUDE.md"}, "output": f"- {line}"}
-        observe(parts, [event("tools", calls=[shown])]).result(60)
+        store_events(parts, [event("tools", calls=[shown])]).result(60)
         talk(parts, "Where does the live site answer these days?", PORT)
         assert texts(parts) == []
 
@@ -173,8 +173,8 @@ def test_a_provider_in_trouble_loses_nothing_and_what_waits_is_read_once_it_answ
 ) -> None:
     mind = Mind(extract=trouble)
     with thinking(tmp_path, mind) as (parts, server):
-        observe(parts, [event(text="Where does the live site answer these days?")]).result(60)
-        observe(parts, [event("reply", text=PORT)]).result(60)
+        store_events(parts, [event(text="Where does the live site answer these days?")]).result(60)
+        store_events(parts, [event("reply", text=PORT)]).result(60)
         eventually(lambda: len(server.asked) > 0 and extract_status(parts)["waiting"] != [])
         assert texts(parts) == []
         mind.extract, mind.decide = facts(READ), deciding("add")
@@ -191,7 +191,7 @@ def test_conversations_with_a_broken_provider_cost_nothing_and_are_all_read_once
         for number in range(CONVERSATIONS):
             asked = event(text=f"Where does service {number} answer these days?", session=f"s{number}")
             told = f"As far as I see service {number} answers on {9000 + number}."
-            observe(parts, [asked, event("reply", text=told, session=f"s{number}")]).result(60)
+            store_events(parts, [asked, event("reply", text=told, session=f"s{number}")]).result(60)
         eventually(lambda: extract_status(parts)["behind"] == CONVERSATIONS and len(server.asked) > 0)
         status = extract_status(parts)
         assert status["today"]["tokens"] == 0
@@ -213,9 +213,9 @@ def test_conversations_with_a_broken_provider_cost_nothing_and_are_all_read_once
 
 def test_a_model_that_hangs_keeps_nobody_from_being_understood_by_the_rules(tmp_path: Path) -> None:
     with thinking(tmp_path, Mind(extract=Hang())) as (parts, server):
-        observe(parts, [event("reply", text=PORT, session="other")]).result(60)
+        store_events(parts, [event("reply", text=PORT, session="other")]).result(60)
         eventually(lambda: len(server.asked) == 1)
-        observe(parts, [event(text="We decided on Kafka rather than RabbitMQ for the event bus.")]).result(60)
+        store_events(parts, [event(text="We decided on Kafka rather than RabbitMQ for the event bus.")]).result(60)
         eventually(lambda: len(live(parts)) == 1)
 
 
@@ -244,7 +244,7 @@ def test_a_user_who_wants_the_model_alone_waits_for_it(tmp_path: Path) -> None:
     mind = Mind(extract=Status(500))
     with thinking(tmp_path, mind, analyzer_allow_offline="false") as (parts, server):
         said = "We decided on Kafka rather than RabbitMQ for the event bus."
-        observe(parts, [event(text=said)]).result(60)
+        store_events(parts, [event(text=said)]).result(60)
         eventually(lambda: len(server.asked) > 0)
         assert texts(parts) == []
         mind.extract, mind.decide = (
@@ -264,10 +264,10 @@ def test_a_model_puts_a_prompt_where_it_belongs_and_names_the_thread(tmp_path: P
     )
     with thinking(tmp_path, mind, provider=provider) as (parts, server):
         last_week = event(text=COUPON, session="s1")
-        observe(parts, [last_week._replace(at=last_week.at - 6 * 86400)]).result(60)
+        store_events(parts, [last_week._replace(at=last_week.at - 6 * 86400)]).result(60)
         idle(parts)
         for text in (STRAY, more):
-            observe(parts, [event(text=text, session="s2")]).result(60)
+            store_events(parts, [event(text=text, session="s2")]).result(60)
             idle(parts)
         [one] = parts.readers.here(lambda tx: listing(parts, tx, (), status="all", limit=9))
         assert (one["status"], one["messages"], one["conversations"]) == ("active", 3, 2)
@@ -287,9 +287,9 @@ def test_a_model_that_hangs_does_not_keep_a_prompt_from_its_thread(tmp_path: Pat
     pace = replace(AT_ONCE, related=0.1)
     with thinking(tmp_path, Mind(thread=Hang()), pace=pace) as (parts, server):
         last_week = event(text=COUPON, session="s1")
-        observe(parts, [last_week._replace(at=last_week.at - 6 * 86400)]).result(60)
+        store_events(parts, [last_week._replace(at=last_week.at - 6 * 86400)]).result(60)
         idle(parts)
-        observe(parts, [event(text=STRAY, session="s2")]).result(60)
+        store_events(parts, [event(text=STRAY, session="s2")]).result(60)
         idle(parts)
         assert "thread" in [operation_of(it) for it in server.asked]
         found = parts.readers.here(lambda tx: listing(parts, tx, (), status="all", limit=9))

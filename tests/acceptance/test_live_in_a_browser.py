@@ -19,7 +19,7 @@ from playwright.sync_api import BrowserContext, Page
 from filrouge.core.clock import SystemClock
 from filrouge.maintenance.consolidation import TYPE, MemoryProgress
 from filrouge.runtime import repository, wiring
-from filrouge.runtime.feed_messages import JobDead, Told
+from filrouge.runtime.feed_messages import JobDead, LiveMessage
 from filrouge.runtime.services import Parts
 from filrouge.server.api import create_app
 from filrouge.server.live import SOCKETS, Sockets
@@ -189,4 +189,4 @@ def test_the_module_is_served_as_a_script_and_nothing_else_is_served_there(conte
 def test_the_module_knows_the_topic_of_every_message() -> None:
     script = (Path(live.__file__).parents[2] / "web/static/live.js").read_text(encoding="utf-8")
     written = dict(re.findall(r'^  "(ws:\w+)": "(\w+)",$', script, re.MULTILINE))
-    assert written == {one.type: one.topic for one in get_args(Told)} | {TYPE: MemoryProgress.topic}
+    assert written == {one.type: one.topic for one in get_args(LiveMessage)} | {TYPE: MemoryProgress.topic}

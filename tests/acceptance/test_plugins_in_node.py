@@ -62,7 +62,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("FILROUGE_HOME", directory)
         environment.delenv("FILROUGE_DISABLED", raising=False)
-        waking.wake(directory)
+        waking.ensure_running(directory)
         try:
             yield directory
         finally:

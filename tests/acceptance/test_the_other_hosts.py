@@ -60,7 +60,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
         environment.setenv("FILROUGE_HOME", directory)
         for name in ("FILROUGE_DISABLED", "CLAUDECODE", "CODEX_HOME", "GEMINI_SESSION_ID"):
             environment.delenv(name, raising=False)
-        waking.wake(directory)
+        waking.ensure_running(directory)
         try:
             for name in FILES:
                 for line in (SAMPLES / f"{name}.jsonl").read_text("utf-8").splitlines():

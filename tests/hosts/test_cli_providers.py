@@ -19,7 +19,7 @@ import pytest
 
 from filrouge.core.errors import ModelUnavailable
 from filrouge.providers.language_models import Cascade, ModelOptions, model
-from filrouge.providers.models import Ask, Completion, Prompt
+from filrouge.providers.models import Completion, CompletionRequest, Prompt
 
 from .command_lines import Desk, Host
 from .scripted_model import Call, Request, on
@@ -27,7 +27,7 @@ from .scripted_model import Call, Request, on
 PROVIDERS: Final[dict[str, Host]] = {"claude_cli": "claude-code", "codex_cli": "codex"}
 TEXT: Final = "The billing service listens on port 18231."
 ANSWER: Final[dict[str, Any]] = {"facts": ["billing listens on 18231"], "language": None}
-ASK: Final = Ask(
+ASK: Final = CompletionRequest(
     operation="extract",
     prompt=Prompt(text="List what the user states, as JSON.", version="extract/en/0123456789ab"),
     text=TEXT,

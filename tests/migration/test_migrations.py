@@ -19,7 +19,7 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.sqlite import Database, migrations
 from filrouge.search.analyser import TextAnalyser
 from filrouge.search.vector_repository import Spaces, StoredVectors
-from filrouge.search.word_repository import Words
+from filrouge.search.word_repository import FullTextIndex
 from filrouge.testing import ManualClock, memory_database
 
 from .stores import STORED_TOKENS, insert
@@ -42,8 +42,8 @@ def test_what_an_earlier_schema_held_is_found_in_the_present_one(tmp_path: Path,
         insert(old, "turns", id="t1", key="k1", text=TURN.text, at=AT, **tokens)
         insert(old, "memories", id="m1", text="We decided on Drizzle", at=AT, **tokens)
         if not tokens:
-            Words(old.tx, TextAnalyser(), "turn").put("t1", TURN.text)
-            Words(old.tx, TextAnalyser(), "memory").put("m1", "We decided on Drizzle")
+            FullTextIndex(old.tx, TextAnalyser(), "turn").put("t1", TURN.text)
+            FullTextIndex(old.tx, TextAnalyser(), "memory").put("m1", "We decided on Drizzle")
     old.close()
 
     new = Database(path)

@@ -214,7 +214,7 @@ def test_a_restore_killed_at_any_step_leaves_the_old_memory_or_the_new_whole(
     path = os.path.join(home, places.DATABASE)
     original = f"{home}-original.db"
     copies.copy(path, original)
-    os.makedirs(os.path.join(home, places.WORDS), exist_ok=True)
+    os.makedirs(os.path.join(home, places.WORD_INDEXES), exist_ok=True)
     found, number = list[str](), 0
     with suicides(home) as process:
         while True:

@@ -184,7 +184,7 @@ def test_a_home_too_deep_for_a_socket_works_like_any_other() -> None:
         deep = os.path.join(root, *["a" * 40] * 4)
         try:
             with daemon(deep):
-                assert len(places.socket_path(deep)) < places.LONGEST_SOCKET_PATH < len(deep)
+                assert len(places.socket_path(deep)) < places.MAX_SOCKET_PATH < len(deep)
                 assert run(deep, "remember", SAID).code == 0
                 assert "19031" in run(deep, "facts").out
             assert not os.path.exists(places.socket_path(deep))
@@ -309,7 +309,7 @@ def test_a_daemon_killed_a_moment_ago_is_started_again_by_the_next_command(home:
 
 def test_a_daemon_that_was_sent_for_and_comes_too_late_leaves_again(home: str) -> None:
     places.make_private(home)
-    late = [sys.executable, "-m", "filrouge.server", client.SENT_FOR]
+    late = [sys.executable, "-m", "filrouge.server", client.STARTED_BY_CLIENT]
     assert subprocess.run(late, env=environment(home), timeout=60, check=False).returncode == 0
     assert (lock_holder(home), servers(home)) == (0, [])
 

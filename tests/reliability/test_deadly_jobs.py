@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from filrouge.runtime.jobs import DEADLY, MOST_DEATHS
+from filrouge.runtime.jobs import DEADLY, MAX_DEATHS
 
 from .processes import environment, left, workplace
 
@@ -52,10 +52,10 @@ running.stop()
 def test_what_kills_every_process_that_touches_it_is_set_aside_and_the_rest_is_done(home: str) -> None:
     texts = ["one", "two deadly words", "three", "four"]
     codes: list[int] = []
-    while 0 not in codes and len(codes) < 2 * MOST_DEATHS:
+    while 0 not in codes and len(codes) < 2 * MAX_DEATHS:
         asked = [sys.executable, "-c", _DIES, home, str(5 * len(codes)), *(texts if not codes else [])]
         codes.append(subprocess.run(asked, env=environment(home), cwd=workplace(home), check=False).returncode)
-    assert codes == [-signal.SIGSEGV] * MOST_DEATHS + [0]
+    assert codes == [-signal.SIGSEGV] * MAX_DEATHS + [0]
     found = left(home)
     assert [(job["kind"], job["state"], job["error"]) for job in found.jobs] == [("index_turn", "dead", DEADLY)]
     assert {event["state"] for event in found.events} == {"done"}

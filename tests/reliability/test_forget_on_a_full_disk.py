@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture import inbox
-from filrouge.core.paths import BALLAST, SPOOL, inside
-from filrouge.erasure.tombstones import FILE, KEY, HomeKey, StoneFile, Tombstone
+from filrouge.core.paths import DISK_RESERVE, SPOOL, inside
+from filrouge.erasure.tombstones import FILE, KEY, HomeKey, Tombstone, TombstoneFile
 from filrouge.runtime import disk
-from filrouge.runtime.disk import BYTES, keep
+from filrouge.runtime.disk import BYTES, ensure_reserve
 
 from .processes import assert_sound, daemon, eventually, quiet, run, tiny_disk
 from .test_full_disk import deliver, event
@@ -27,16 +27,16 @@ def files_with(home: str, word: str) -> list[str]:
 
 
 def size(home: str) -> int:
-    path = inside(home, BALLAST)
+    path = inside(home, DISK_RESERVE)
     return os.path.getsize(path) if os.path.exists(path) else -1
 
 
 def test_a_reserve_that_was_cut_short_is_made_whole(home: str) -> None:
     os.makedirs(home, 0o700, exist_ok=True)
     for cut in (0, 4096):
-        with open(inside(home, BALLAST), "wb") as file:
+        with open(inside(home, DISK_RESERVE), "wb") as file:
             file.write(bytes(cut))
-        assert keep(home)
+        assert ensure_reserve(home)
         assert size(home) == BYTES
 
 
@@ -59,7 +59,7 @@ def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) 
             assert done.code == 0, done
             assert json.loads(done.out)["ok"] is True
             assert files_with(home, SECRET) == []
-            assert not os.path.exists(inside(home, BALLAST))
+            assert not os.path.exists(inside(home, DISK_RESERVE))
             os.unlink(inside(home, "filler"))
             assert "supplier" not in run(home, "recall", "Which supplier sends invoices?").out
         with daemon(home):
@@ -71,16 +71,16 @@ def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) 
 def test_what_cannot_be_written_whole_leaves_nothing_behind(home: str) -> None:
     stones = [Tombstone(hash=bytes([n]) * 32, kind="row", at=datetime(2026, 1, 1, tzinfo=UTC)) for n in range(200)]
     with tiny_disk(home, megabytes=1) as fill:
-        StoneFile(home).append(stones[:1])
+        TombstoneFile(home).append(stones[:1])
         fill()
         before = Path(home, FILE).read_bytes()
-        for attempt in (lambda: StoneFile(home).append(stones[1:]), lambda: HomeKey(home).made() and None):
+        for attempt in (lambda: TombstoneFile(home).append(stones[1:]), lambda: HomeKey(home).made() and None):
             with pytest.raises(OSError, match="No space left"):
                 attempt()
         assert Path(home, FILE).read_bytes() == before
         assert sorted(os.listdir(home)) == sorted(["filler", FILE])
         with pytest.raises(disk.CannotWrite, match="disk is full"):
-            disk.with_room(home, HomeKey(home).made)
+            disk.with_reserve(home, HomeKey(home).made)
         os.unlink(inside(home, "filler"))
-        StoneFile(home).append(stones[1:])
-        assert set(StoneFile(home).read()) == {one.hash for one in stones}
+        TombstoneFile(home).append(stones[1:])
+        assert set(TombstoneFile(home).read()) == {one.hash for one in stones}

@@ -22,13 +22,13 @@ from filrouge.capture.repository import Events
 from filrouge.core import paths as places
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.core.errors import CannotWrite
-from filrouge.core.paths import BALLAST
+from filrouge.core.paths import DISK_RESERVE
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
 from filrouge.erasure.service import erase
-from filrouge.runtime.executors import WriterLane
+from filrouge.runtime.executors import Writer
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
@@ -139,7 +139,7 @@ def one_run(path: str, failing: Disk, kind: Failure, count: int) -> int:
     first = Database(path)
     first.migrate(clock)
     first.close()
-    lane = WriterLane(lambda: Database(path))
+    lane = Writer(lambda: Database(path))
     assert lane.run(lambda tx: store(tx, event(0))) == "prompt:0"
     failing.failure, failing.left = FAILURES[kind], count
     outcomes = [
@@ -172,7 +172,7 @@ def test_a_lane_that_cannot_open_its_database_says_so_and_tries_again(home: str)
             raise CannotWrite
         return Database(path)
 
-    lane = WriterLane(opened)
+    lane = Writer(opened)
     with pytest.raises(CannotWrite):
         lane.submit(lambda tx: 1).result(60)
     ready.append(True)
@@ -221,14 +221,14 @@ def deliver(home: str, number: int) -> int:
 
 def test_on_a_full_disk_what_is_erased_makes_room_and_writing_goes_on_in_it(home: str) -> None:
     with tiny_disk(home, megabytes=100) as fill, running(home) as parts:
-        eventually("ballast is aboard", lambda: os.path.exists(places.inside(home, BALLAST)))
+        eventually("ballast is aboard", lambda: os.path.exists(places.inside(home, DISK_RESERVE)))
         eventually("nothing is under way", parts.resumed.is_set)
         kept(parts, "doomed", 2_000_000)
         fill()
         assert any(is_refused(parts, f"turn-{number}") for number in range(4000))
-        assert os.path.exists(places.inside(home, BALLAST))  # who only writes does not get it
+        assert os.path.exists(places.inside(home, DISK_RESERVE))  # who only writes does not get it
         assert erase(parts, ["doomed"]).out_of_files
-        assert not os.path.exists(places.inside(home, BALLAST))
+        assert not os.path.exists(places.inside(home, DISK_RESERVE))
         kept(parts, "afterwards", 50_000)
 
 

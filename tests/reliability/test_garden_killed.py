@@ -20,7 +20,7 @@ import apsw
 import pytest
 
 from filrouge.capture.repository import Projects
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core import paths as places
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
@@ -47,7 +47,7 @@ def made(home: str) -> None:
             for text in said:
                 prompt = event(project=(PROJECT,), session=f"s{number:03}", text=text)
                 answer = event("reply", project=(PROJECT,), session=f"s{number:03}", text=f"The {thing} worker waits.")
-                observe(parts, [prompt, answer]).result(60)
+                store_events(parts, [prompt, answer]).result(60)
 
         def add(tx: Tx) -> None:
             Projects(tx).resolve((PROJECT,), at=parts.clock.now())

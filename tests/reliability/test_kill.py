@@ -32,7 +32,7 @@ from filrouge.core import paths as places
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
-from filrouge.daemon.process import coming_up
+from filrouge.daemon.process import start_lock
 
 from .processes import (
     EXECUTABLE,
@@ -82,7 +82,7 @@ def test_two_hundred_kills_lose_nothing_acknowledged_and_do_nothing_twice(home: 
     for agent in agents:
         agent.start()
     try:
-        with coming_up(home):  # a hook that finds nobody spools: the processor is for those who are tested
+        with start_lock(home):  # a hook that finds nobody spools: the processor is for those who are tested
             kill_daemons(home, forge, random.Random(seed), tally, began)
     finally:
         tally.enough.set()

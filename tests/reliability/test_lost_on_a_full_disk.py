@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from filrouge.core.paths import LOSSES, inside
+from filrouge.core.paths import LOST_EVENTS, inside
 
 from .processes import daemon, eventually, hook, prompt, run, tiny_disk
 
@@ -13,7 +13,7 @@ from .processes import daemon, eventually, hook, prompt, run, tiny_disk
 def test_events_lost_to_a_full_disk_are_counted_and_said_with_and_without_a_daemon(home: str) -> None:
     with tiny_disk(home) as fill:
         with daemon(home):
-            eventually("there is a record", lambda: os.path.exists(inside(home, LOSSES)))
+            eventually("there is a record", lambda: os.path.exists(inside(home, LOST_EVENTS)))
             assert "Lost events" not in run(home, "status").out
         fill()
         for number in ("p1", "p2"):

@@ -20,7 +20,7 @@ import pytest
 from filrouge.core import paths as places
 from filrouge.core.errors import Busy
 from filrouge.daemon import client, starting
-from filrouge.daemon.process import PROGRAM, only_one
+from filrouge.daemon.process import PROGRAM, home_lock
 
 from .processes import EXECUTABLE, environment, eventually, is_up, kill, lock_holder, run, servers, workplace
 
@@ -104,7 +104,7 @@ def test_eight_first_commands_make_one_daemon_and_none_is_left_after_the_stop(ho
 def test_a_starter_that_dies_is_replaced_at_once_by_one_that_waits(home: str, tmp_path: Path) -> None:
     environ, daemons = counted(home, tmp_path)
     places.make_private(home)
-    with only_one(home):  # so that the starter cannot come up before it is killed
+    with home_lock(home):  # so that the starter cannot come up before it is killed
         command = subprocess.Popen(
             [EXECUTABLE, "recall", "anything"],
             env=environ, cwd=workplace(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -150,7 +150,7 @@ def test_the_lock_is_free_again_when_its_process_is_killed(home: str) -> None:
 
 
 def test_a_home_that_a_program_has_open_is_said_to_be_at_once(home: str) -> None:
-    with only_one(home, owner=PROGRAM):
+    with home_lock(home, owner=PROGRAM):
         done = run(home, "recall", "anything", timeout=15.0)
     assert done.code == Busy.exit_code
     assert "program" in done.err

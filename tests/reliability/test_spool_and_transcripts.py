@@ -21,7 +21,7 @@ import pytest
 from filrouge import hosts
 from filrouge.capture import inbox
 from filrouge.capture.events import Event
-from filrouge.capture.service import drain_spool, observe, reconcile
+from filrouge.capture.service import drain_spool, reconcile, store_events
 from filrouge.core import paths as places
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.daemon import client
@@ -213,7 +213,7 @@ def test_hooks_and_transcript_tell_one_story_in_either_order(home: str, host: st
                     by_transcript(parts, host, name, path)
                 else:
                     for event in by_hooks(host, name):
-                        observe(parts, [event]).result()
+                        store_events(parts, [event]).result()
                     idle(parts)
         stories[order] = said(place)
         tools[order] = Counter(row["text"] for row in left(place).turns if row["role"] == "tool")
@@ -234,7 +234,7 @@ def test_the_transcript_adds_what_the_hooks_missed(home: str) -> None:
     name, path = session["session_id"], str(FIXTURES / host / session["file"])
     with running(home) as parts:
         for event in by_hooks(host, name)[::2]:
-            observe(parts, [event]).result()
+            store_events(parts, [event]).result()
         idle(parts)
         some = Counter(said(home))
         by_transcript(parts, host, name, path)

@@ -11,7 +11,7 @@ import pytest
 
 from filrouge.core import paths as places
 from filrouge.daemon import client
-from filrouge.runtime.feed_messages import Told
+from filrouge.runtime.feed_messages import LiveMessage
 
 from .processes import PATIENCE, daemon, eventually, hook, prompt, run, status
 
@@ -72,4 +72,4 @@ def test_the_page_lists_the_fields_of_a_record_and_the_kinds_of_decisions() -> N
     assert described == ["time", "level", "logger", "message", "decision", "error"]
     told = {name for row in re.findall(r"^\| (`.*?`) \|", kinds, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     silent = {"event_captured", "backup_made"}
-    assert told == {one.type.removeprefix("ws:") for one in get_args(Told)} - silent
+    assert told == {one.type.removeprefix("ws:") for one in get_args(LiveMessage)} - silent

@@ -24,7 +24,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.runtime import repository, wiring
 from filrouge.server import auth
 from filrouge.server.api import create_app
-from filrouge.server.auth import needs
+from filrouge.server.auth import requires
 
 from .test_where_requests_come_from import UPGRADE
 from .wire import READ_SECONDS, status_in
@@ -91,7 +91,7 @@ def _served(home: Path) -> Generator[Added]:
     app = create_app(running, lambda: None)
     app.add_middleware(Noting)
     app.mount("/mounted", Starlette(routes=[Route("/inner", inner)]))
-    app.mount("/for-readers", needs("read")(Starlette(routes=[Route("/inner", inner)])))
+    app.mount("/for-readers", requires("read")(Starlette(routes=[Route("/inner", inner)])))
     app.add_route("/bare", inner)
     app.add_api_route("/declared", declared, include_in_schema=False)
     app.router.routes.append(WebSocketRoute("/bare-socket", talk))
@@ -124,4 +124,4 @@ def test_a_mounted_application_is_for_those_who_may_write_unless_it_says_otherwi
     added: Added, held: auth.Scope
 ) -> None:
     found = {path: added.status(path, held) in (200, 101) for path in ADDED}
-    assert found == {path: auth.allows(held, need) for path, need in ADDED.items()}
+    assert found == {path: auth.includes(held, need) for path, need in ADDED.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench.pastes import LANGUAGES, WRAPPERS, pastes
 
-from filrouge.capture.programs import Conversation, Message, tell
+from filrouge.capture.programs import Conversation, Message, deliver
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
 
@@ -25,7 +25,7 @@ def test_no_paste_teaches_a_rule_or_a_fact(tmp_path: Path, each: int) -> None:
     assert {paste.language for paste in hostile} == set(LANGUAGES)
     with serving(str(tmp_path)) as api:
         done = [
-            tell(
+            deliver(
                 api.parts,
                 Conversation(channel="api", session=kind, project=("shop",)),
                 [Message(role="user", content=paste.text) for paste in hostile if paste.kind == kind],
@@ -33,7 +33,7 @@ def test_no_paste_teaches_a_rule_or_a_fact(tmp_path: Path, each: int) -> None:
             for kind in WRAPPERS["dev"]
         ]
         own = Conversation(channel="api", session="own", project=("shop",))
-        done.append(tell(api.parts, own, [Message(role="user", content=OWN)])[1])
+        done.append(deliver(api.parts, own, [Message(role="user", content=OWN)])[1])
         for receipt in done:
             receipt.result(30)
         idle(api.parts, 120)

@@ -19,7 +19,7 @@ from filrouge.capture import inbox, losses
 from filrouge.cli import hook as hook_output
 from filrouge.core import paths as places
 from filrouge.core.errors import CannotWrite
-from filrouge.erasure.tombstones import HomeKey, StoneFile, Tombstone
+from filrouge.erasure.tombstones import HomeKey, Tombstone, TombstoneFile
 from filrouge.notes import vault
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 
@@ -81,11 +81,11 @@ def _commands(home: str) -> Iterator[tuple[int, str]]:
 
 
 WRITERS: dict[str, Callable[[str], object]] = {
-    places.LOSSES: lambda home: losses.add(home, "failed"),
-    places.FORGOTTEN: lambda home: StoneFile(home).append([STONE]),
+    places.LOST_EVENTS: lambda home: losses.add(home, "failed"),
+    places.FORGOTTEN: lambda home: TombstoneFile(home).append([STONE]),
     f"{places.FORGET_KEY}.new": lambda home: HomeKey(home).made(),
     places.FORGET_KEY: lambda home: HomeKey(home).read(),
-    places.VAULT_KEY: lambda home: vault.keep(home, vault.KEY, "a key"),
+    places.VAULT_KEY: lambda home: vault.store_secret(home, vault.KEY, "a key"),
 }
 
 

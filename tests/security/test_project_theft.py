@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture.events import Event
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.cli import hook
 from filrouge.context.hook_files import write_all_briefs
 from filrouge.context.service import inject
@@ -20,7 +20,7 @@ from filrouge.hosts import project as project_files
 from filrouge.maintenance.health import project_id, status
 from filrouge.memories import service
 from filrouge.memories.statements import remember
-from filrouge.projects.service import join, plan_join
+from filrouge.projects.service import join_project, plan_join
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
 from filrouge.testing import ManualClock, idle, running
@@ -63,7 +63,7 @@ def folder(place: Path, *, chosen: str = "", origin: str = "", git: bool = False
 
 
 def say(parts: Parts, where: Folder, text: str) -> None:
-    observe(parts, [where.event(text=text)]).result(60)
+    store_events(parts, [where.event(text=text)]).result(60)
     idle(parts)
 
 
@@ -75,7 +75,7 @@ def shown(parts: Parts, where: Folder, prompt: str) -> str:
     """What an agent in that folder is given at its start and before a prompt, over the way of a hook."""
     given = list[str]()
     for sent in (where.event("session_start", source="startup"), where.event(text=prompt)):
-        [project] = observe(parts, [sent]).result(60).projects
+        [project] = store_events(parts, [sent]).result(60).projects
         given.append(inject(parts, sent, project or "").block.text)
     idle(parts)
     return "\n".join(given)
@@ -96,7 +96,7 @@ def steals(parts: Parts, where: Folder) -> bool:
 def teach(parts: Parts, where: Folder) -> None:
     say(parts, where, "We are working on the shop.")
     remember(parts, SECRET, names=where.names, scope="project", host="cli")
-    service.add(parts, RULE, names=where.names, scope="project")
+    service.add_rule(parts, RULE, names=where.names, scope="project")
 
 
 @pytest.mark.parametrize("origin", ["", "https://forge.example/eve/clone.git"])
@@ -138,7 +138,7 @@ def test_the_user_agrees_once_and_the_two_are_one(parts: Parts, tmp_path: Path) 
     assert (plan.agreed, plan.name, plan.memories > 0) == (False, "shop", True)
     assert f"path:{shop.path}" in plan.folders
     assert place(parts, other) != place(parts, shop)  # a plan changes nothing
-    assert join(parts, other.names).agreed
+    assert join_project(parts, other.names).agreed
     assert steals(parts, other)
     assert place(parts, other) == place(parts, shop)
     assert waiting(parts) == []

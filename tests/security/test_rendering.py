@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filrouge.cli.hook import LARGEST_CONTEXT
-from filrouge.context.budget import Manner, planned
-from filrouge.context.models import Piece
+from filrouge.context.budget import RenderOptions, build_block
+from filrouge.context.models import Candidate
 from filrouge.context.rendering import Line, parse, render
 from filrouge.core.clock import Language
 from filrouge.testing import ManualClock
@@ -86,8 +86,10 @@ def assert_harmless(texts: list[str], language: Language) -> None:
             for n, text in enumerate(some)
         ]
         assert_quoted(render(lines, language, NONCE[::-1]), len(some), NONCE[::-1])
-        pieces = [Piece(id=str(n), kind="fact", section="facts", text=text, said=NOW) for n, text in enumerate(some)]
-        block = planned(pieces, Manner(occasion="start", language=language, budget=6000, now=NOW))
+        pieces = [
+            Candidate(id=str(n), kind="fact", section="facts", text=text, said=NOW) for n, text in enumerate(some)
+        ]
+        block = build_block(pieces, RenderOptions(occasion="start", language=language, budget=6000, now=NOW))
         assert len(parse(block.text)) == sum(verdict.injected for verdict in block.verdicts) > 0
         assert len(block.text.splitlines()) == len(parse(block.text)) + 4  # the frame, and one heading
         assert len(block.text) <= 6000

@@ -307,7 +307,7 @@ def test_a_page_that_was_exported_is_read_back_word_for_word(person: Person, tmp
     from filrouge.notes import pages as markdown
 
     person.types("export", "--format", "markdown", "--out", str(tmp_path))
-    pages = [markdown.read(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.md")]
+    pages = [markdown.parse_export_page(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.md")]
     read = {row["id"]: row["text"] for page in pages if page for row in page.memories}
     assert any(hostile(text) for text in read.values())
     for one in person.json("facts"):

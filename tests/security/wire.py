@@ -154,7 +154,7 @@ def operations() -> list[Operation]:
                     Operation(
                         method=method,
                         path=path,
-                        scope=auth.needed(route.endpoint, method),
+                        scope=auth.required_scope(route.endpoint, method),
                         documented=route.include_in_schema,
                     )
                     for method in sorted(route.methods or ())

@@ -23,7 +23,7 @@ import httpx
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import socket_path
 from filrouge.core.protocols import Tx
-from filrouge.runtime.jobs import MOST_ATTEMPTS, Job, Jobs
+from filrouge.runtime.jobs import MAX_ATTEMPTS, Job, Jobs
 from filrouge.runtime.services import Parts
 from filrouge.server.listening import Listening
 from filrouge.testing import idle
@@ -231,7 +231,7 @@ def _set_aside(parts: Parts, turn: str) -> None:
         for row in Jobs(tx).listed(state="queued"):
             if row["kind"] == "analyse":
                 tx.run("jobs.lease", {"worker": "w", "now": "2026", "lease_until": "2099", "seqs": f"[{row['seq']}]"})
-                job = Job(id=row["id"], kind="analyse", payload={}, attempts=MOST_ATTEMPTS, worker="w")
+                job = Job(id=row["id"], kind="analyse", payload={}, attempts=MAX_ATTEMPTS, worker="w")
                 Jobs(tx).fail(job, "NotFound", now)
 
     parts.writer.run(write)

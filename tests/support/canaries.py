@@ -25,7 +25,7 @@ import uvicorn
 
 from filrouge.capture import inbox
 from filrouge.capture.events import Event, EventKind
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.service import context
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import SPOOL, inside
@@ -131,7 +131,7 @@ def _tag(word: str) -> str:
 def _told(home: Home, kind: EventKind, session: str, **more: Any) -> None:
     host, agent = more.pop("host", "claude-code"), more.pop("agent", "")
     one: Event = event(kind, session=session, **more)._replace(host=host, agent=agent)
-    observe(home.parts, [one]).result(30)
+    store_events(home.parts, [one]).result(30)
 
 
 def _claude_prompt(home: Home, word: str) -> None:
@@ -188,7 +188,7 @@ def _transcript(home: Home, word: str) -> None:
     }  # fmt: skip
     transcript.write_text(json.dumps(record) + "\n", encoding="utf-8")
     one = event("reply", text="Noted, let us go on.", session=f"s-{_tag(word)}")._replace(transcript=str(transcript))
-    observe(home.parts, [one]).result(30)
+    store_events(home.parts, [one]).result(30)
 
 
 def _spool(home: Home, word: str) -> None:

@@ -15,14 +15,14 @@ from typing import Any, Final
 from filrouge.memories.models import Memory
 from filrouge.providers.models import OPERATIONS, Operation
 from filrouge.providers.prompt_files import LANGUAGES, prompt
-from filrouge.providers.service import Pace
+from filrouge.providers.service import ModelTimings
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
 
 from .provider import Asked, Provider, Step
 
 #: Models are asked at once, and after a failure again at once.
-AT_ONCE: Final = Pace(after_reply=0.0, quiet=0.0, rest=0.05, breaker=0.05)
+AT_ONCE: Final = ModelTimings(after_reply=0.0, quiet=0.0, rest=0.05, breaker=0.05)
 Saying = Step | str | dict[str, Any] | Callable[[Asked], "Step | dict[str, Any]"]
 _OPENINGS: Final[dict[str, Operation]] = {
     prompt(operation, language).text[:60]: operation for operation in OPERATIONS for language in LANGUAGES
@@ -54,7 +54,7 @@ class Mind:
 
 @contextmanager
 def thinking(
-    home: Path, mind: Mind, *, provider: str = "openai", pace: Pace = AT_ONCE, **settings: str
+    home: Path, mind: Mind, *, provider: str = "openai", pace: ModelTimings = AT_ONCE, **settings: str
 ) -> Generator[tuple[Parts, Provider]]:
     """A whole Filrouge whose model is this mind, asked over HTTP in the provider's own format."""
     with Provider(choosing=mind.answer, models=["little"]) as server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.core.network import CircuitBreaker, Rest
+from filrouge.core.network import CircuitBreaker, CircuitOpen
 
 
 def test_after_failures_in_a_row_one_caller_alone_tries_again() -> None:
@@ -18,7 +18,7 @@ def test_after_failures_in_a_row_one_caller_alone_tries_again() -> None:
     assert str(breaker.enter()) == "It is away. It is tried again in 1 s."
     now[0] = 31.0
     assert breaker.enter() is None
-    assert breaker.enter() == Rest(cause="It is away.", seconds=30.0)
+    assert breaker.enter() == CircuitOpen(cause="It is away.", seconds=30.0)
     breaker.succeeded()
     assert breaker.enter() is None
 
@@ -47,7 +47,7 @@ def test_an_answer_that_comes_late_does_not_shorten_a_pause_that_was_asked_for()
     breaker.failed("too often", pause=600.0)
     breaker.failed("sent before that")
     now[0] = 599.0
-    assert breaker.enter() == Rest(cause="sent before that", seconds=1.0)
+    assert breaker.enter() == CircuitOpen(cause="sent before that", seconds=1.0)
 
 
 @given(st.lists(st.sampled_from(["ask", "fail", "succeed", "wait"]), max_size=60), st.integers(1, 6))

@@ -62,7 +62,7 @@ _HINTS_OF_DIGITS: Final = (
     "conéct", "get in", "entra", "account", "compte", "cuenta", "user", "usuario", "utilisateur",
 )  # fmt: skip
 #: Short keywords that are often part of a longer word; no letter may stand before them.
-_ALONE: Final = frozenset({"pw", "psw", "pswd", "psk", "passe", "clave", "_auth", "pin", "identified by"})
+_NO_LETTER_BEFORE: Final = frozenset({"pw", "psw", "pswd", "psk", "passe", "clave", "_auth", "pin", "identified by"})
 #: What must stand before `key`, before `code`, or after `code`, to make it a keyword.
 _KEY_OF: Final = (
     r"(?:api|account|shared[_-]?access|access|private|encryption|signing|master|auth|service|licen[sc]e|deploy"
@@ -87,7 +87,7 @@ _OF_CODE: Final = (
     r"|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))(?![a-zà-ÿ])"
 )
 #: Word starts that make a trailing `pass` a keyword: `dbpass`, but not `compass`.
-_HOLDERS: Final = (
+_KEYWORD_PREFIXES: Final = (
     r"(?:^|[^a-z])(?:db|usr|user|my|mysql|pg|root|admin|smtp|ftp|mail|require|store|key|sudo|login|bind|master"
     r"|redis|proxy)$"
 )
@@ -113,7 +113,7 @@ _LINKS: Final = (
     r"is|are|was|were|be|been|becomes?|became|remains?|stays|has|reads|equals|est|sont|était|sera|serait|été|vaut"
     r"|c['’]est|reste|devient|devenu|es|son|era|fue|ser|será|sería|sea|sigue|queda|quedó|pasa|pasó|cambió"
 )
-_MOVES: Final = r"to|into|à|en|por|par|a"
+_CHANGE_PREPOSITIONS: Final = r"to|into|à|en|por|par|a"
 _FILLERS: Final = (
     r"now|still|currently|again|going|set|changed|reset|updated|rotated|switched|become|to|be|the following"
     r"|simply|just|maintenant|toujours"
@@ -127,7 +127,7 @@ _SAID: Final = (
     rf"|,?[ ]{{1,3}}(?:{_LINKS})(?:[ ]{{1,2}}(?:{_FILLERS})){{0,4}})(?=[ ]|:)[ ]{{0,2}}:?[ ]{{0,3}}"
 )
 #: `… of the box to`, after a word of change.
-_MOVED: Final = rf"((?:[ ]{{1,3}}{_WORD}){{0,6}}?)[ ]{{1,3}}(?:{_MOVES})[ ]{{1,3}}"
+_MOVED: Final = rf"((?:[ ]{{1,3}}{_WORD}){{0,6}}?)[ ]{{1,3}}(?:{_CHANGE_PREPOSITIONS})[ ]{{1,3}}"
 #: `mdp redis …`: one or two words, and the value at the end of the clause.
 _CLAUSE: Final = r"(?:[ ]{1,2}[^\W\d_][\w-]{0,20}){1,2}[ ]{1,2}(?=([^\s,;]{8,100})(?:[.,;]?(?:\s|$)))"
 #: "… and the one for prod is", "… et celui de la prod est", "… y la de producción es".
@@ -212,7 +212,7 @@ _NUMBERED: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
 #: `user_12`, `user:12`: an identifier.
 _COUNTED: Final = r"[a-z]{2,12}[:_]\d{1,4}$"
 #: Endings of names that describe a secret without holding it.
-_ABOUT: Final = (
+_METADATA_ENDINGS: Final = (
     r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field"
     r"|class|stdin"
     r"|label|expiry|expires|expiration|ttl|age|format|regex|pattern|prefix|version|usage|used|required|enabled"
@@ -420,8 +420,8 @@ def is_secret_field(name: str, value: str) -> bool:
         return False
     family, value = last[0].family, value.strip()
     if last[0].word in ("pass", "clave", "pin") or family == "code":
-        return _is_telling(value, family)
-    return _is_hidden(value, family, quoted=True)
+        return _looks_like_secret(value, family)
+    return _must_be_cut(value, family, quoted=True)
 
 
 def is_placeholder(value: str) -> bool:
@@ -450,11 +450,11 @@ def _keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
     start, end, word = found.start(), found.end(), found[0]
     before = folded[start - 1 : start]
     if found.lastgroup == "password":
-        return None if word in _ALONE and before.isalpha() else _Keyword(start, end, "password", word)
+        return None if word in _NO_LETTER_BEFORE and before.isalpha() else _Keyword(start, end, "password", word)
     if found.lastgroup == "made":
         if word == "key" and _compiled(_KEY_OF).search(folded, max(0, start - 15), start) is None:
             return None
-        return None if word in _ALONE and before.isalpha() else _Keyword(start, end, "made", word)
+        return None if word in _NO_LETTER_BEFORE and before.isalpha() else _Keyword(start, end, "made", word)
     if before.isalpha():
         return None
     if found.lastgroup == "login":
@@ -476,9 +476,9 @@ def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
     before = text[max(0, keyword.start - 10) : keyword.start]
     is_camel = text[keyword.start].isupper() and before[-1:].islower()
     if keyword.word == "pass" and before[-1:].isalpha() and not is_camel:
-        return _compiled(_HOLDERS).search(fold(before)) is None
+        return _compiled(_KEYWORD_PREFIXES).search(fold(before)) is None
     rest = _compiled(_REST).match(text, end)
-    return rest is not None and _compiled(_ABOUT).search(rest[0].rstrip("\"'`\\)]*.")) is not None
+    return rest is not None and _compiled(_METADATA_ENDINGS).search(rest[0].rstrip("\"'`\\)]*.")) is not None
 
 
 def _assigned(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
@@ -541,7 +541,7 @@ def _marked_up(text: str, family: Family, place: int) -> _Value | None:
         argument = _compiled(_ARGUMENT).match(text, place)
         if argument is not None:
             value = _quoted(text, argument.end())
-            return value if value is not None and _is_telling(text[value.start : value.end], family) else None
+            return value if value is not None and _looks_like_secret(text[value.start : value.end], family) else None
     if character in (">", "<", " ") or text[place - 1 : place] in ("'", '"'):
         element = _compiled(_ELEMENT).match(text, place)
         if element is not None:
@@ -576,7 +576,7 @@ def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, 
     if _compiled(_CODE).match(word):
         alone = is_line or _compiled(r"(?:^|\n)[ \t-]*$").search(text, max(0, start - 12), start) is not None
         return value if alone and _ends_line(text, value.end) and _is_word(word) else None
-    if _is_telling(word, "password") or (is_tight and not _compiled(_NUMBERED).match(word)):
+    if _looks_like_secret(word, "password") or (is_tight and not _compiled(_NUMBERED).match(word)):
         return value
     return _spoken(text, sign.end(), family)
 
@@ -584,7 +584,7 @@ def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, 
 def _default(text: str, place: int, family: Family) -> _Value | None:
     """Return the default in `${NAME:-value}`; the reference itself holds no secret."""
     value = _compiled(r":?[-=]([^}\s]{3,200})\}").match(text, place)
-    if value is None or not _is_telling(value[1], family):
+    if value is None or not _looks_like_secret(value[1], family):
         return None
     return _Value(*value.span(1), quoted=False)
 
@@ -627,21 +627,21 @@ def _beside(text: str, keyword: _Keyword, family: Family, place: int) -> _Value 
         word = text[value.start : value.end]
         if is_flag or text[keyword.start : keyword.end].isupper() or keyword.word == "identified by":
             return _checked(text, value, family)
-        return value if _is_telling(word, family) or (" " in word and _is_phrase(word, family)) else None
+        return value if _looks_like_secret(word, family) or (" " in word and _is_phrase(word, family)) else None
     value = _bare(text, blank.end(), _SETTING if is_flag else _SPOKEN_VALUE)
     if value is None:
         return None
     word = text[value.start : value.end]
     if is_flag:
         odd = not word.replace("_", "").replace("-", "").isalpha()
-        return value if odd and not word.startswith("-") and _is_hidden(word, family, quoted=False) else None
+        return value if odd and not word.startswith("-") and _must_be_cut(word, family, quoted=False) else None
     if _compiled(r"(?:^|\n)[ \t]{0,8}ENV[ \t]{1,8}$").search(text, max(0, start - 20), start):
-        return value if _is_hidden(word, family, quoted=False) or _stands_out(word) else None
+        return value if _must_be_cut(word, family, quoted=False) or _is_certainly_secret(word) else None
     if text[start : keyword.end].isupper() and "_" in text[start:place]:
-        return value if _is_telling(word, family) else None
+        return value if _looks_like_secret(word, family) else None
     if family == "made":
         return value if _is_random(word) else None
-    return value if _is_telling(word, family) and not _compiled(_NUMBERED).match(word) else None
+    return value if _looks_like_secret(word, family) and not _compiled(_NUMBERED).match(word) else None
 
 
 def _said(text: str, folded: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
@@ -686,9 +686,9 @@ def _paired(text: str, keyword: _Keyword, place: int) -> _Value | None:
     if pair is None:
         return None
     value = _spoken(text, pair.end(), "password")
-    if value is None or not _is_telling(text[value.start : value.end], "password"):
+    if value is None or not _looks_like_secret(text[value.start : value.end], "password"):
         return None
-    if pair["loose"] and not _stands_out(text[value.start : value.end]):
+    if pair["loose"] and not _is_certainly_secret(text[value.start : value.end]):
         named = _compiled(_CREDENTIALS).match(keyword.word)
         if named is None or _compiled(_NUMBERED).match(text, value.start, value.end):
             return None
@@ -714,7 +714,7 @@ def _before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value
     else:
         begin = max(text.rfind(" ", max(0, end - 200), end), text.rfind("\n", max(0, end - 200), end)) + 1
         value = _Value(begin, end, quoted=False)
-    if value is None or not _is_telling(text[value.start : value.end], family):
+    if value is None or not _looks_like_secret(text[value.start : value.end], family):
         return None
     if family == "made" and not _is_random(text[value.start : value.end]):
         return None
@@ -762,7 +762,9 @@ def _candidates(text: str) -> list[tuple[int, int]]:
             continue
         while text[end - 1] in ".-_":
             end -= 1
-        if _stands_out(text[start:end]) or (text[end - 1] in "?!" and _stands_out(text[start : end - 1])):
+        if _is_certainly_secret(text[start:end]) or (
+            text[end - 1] in "?!" and _is_certainly_secret(text[start : end - 1])
+        ):
             found.append((start, end))
     return found
 
@@ -831,27 +833,27 @@ def _spoken(text: str, place: int, family: Family) -> _Value | None:
     value = _quoted(text, place)
     if value is not None:
         word = text[value.start : value.end]
-        return value if _is_telling(word, family) or _is_phrase(word, family) else None
+        return value if _looks_like_secret(word, family) or _is_phrase(word, family) else None
     value = _bare(text, place, _SPOKEN_VALUE)
-    if value is None or not _is_telling(text[value.start : value.end], family):
+    if value is None or not _looks_like_secret(text[value.start : value.end], family):
         return None
     return value
 
 
 def _checked(text: str, value: _Value | None, family: Family) -> _Value | None:
-    if value is None or not _is_hidden(text[value.start : value.end].strip(), family, quoted=value.quoted):
+    if value is None or not _must_be_cut(text[value.start : value.end].strip(), family, quoted=value.quoted):
         return None
     return value
 
 
-def _is_hidden(value: str, family: Family, *, quoted: bool) -> bool:
+def _must_be_cut(value: str, family: Family, *, quoted: bool) -> bool:
     """Return True if a value that its form binds to a name must be cut."""
     if len(value) < 3 or is_placeholder(value):
         return False
     if _compiled(_PATH).match(value) and not any(map(str.isdigit, value)):
         return False
     if family == "code":
-        return _is_telling(value, family)
+        return _looks_like_secret(value, family)
     if family == "made":
         return _is_token(value, strict=True)
     if " " in value:
@@ -864,7 +866,7 @@ def _is_hidden(value: str, family: Family, *, quoted: bool) -> bool:
 
 def _is_token(value: str, *, strict: bool) -> bool:
     """Return True if a machine may have made the value."""
-    if not is_placeholder(value) and _stands_out(value):
+    if not is_placeholder(value) and _is_certainly_secret(value):
         return True
     digits = any(map(str.isdigit, value))
     odd = digits or not value.replace("-", "").replace("_", "").isalpha()
@@ -881,11 +883,11 @@ def _is_token(value: str, *, strict: bool) -> bool:
     return _compiled(_SHAPED).match(value) is not None and _compiled(_CODE).match(value) is None
 
 
-def _is_telling(value: str, family: Family) -> bool:
+def _looks_like_secret(value: str, family: Family) -> bool:
     """Return True if the value looks like a secret by itself."""
     if is_placeholder(value) or value.startswith("%"):
         return False
-    if len(value) <= _LONGEST_TOKEN and _stands_out(value):
+    if len(value) <= _LONGEST_TOKEN and _is_certainly_secret(value):
         return True
     if family == "code":
         return _compiled(_DIGITS).match(value) is not None
@@ -910,7 +912,7 @@ def _is_telling(value: str, family: Family) -> bool:
     return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
 
 
-def _stands_out(value: str) -> bool:
+def _is_certainly_secret(value: str) -> bool:
     """Return True for a word that is almost certainly a secret: letters, digits and signs, or irregular letters."""
     if not 6 <= len(value) <= 60 or _compiled(_CANDIDATE).fullmatch(value) is None:
         return False
@@ -954,7 +956,7 @@ def _is_strong(value: str) -> bool:
     return (
         len(value) >= 8
         and digits
-        and _is_telling(value, "password")
+        and _looks_like_secret(value, "password")
         and (marks or _mixes(value) or _changes(value) >= 1)
     )
 
@@ -966,7 +968,7 @@ def _changes(value: str) -> int:
 
 def _is_random(value: str) -> bool:
     """Return True for a value that only a machine can have made: long, with letters and digits mixed."""
-    return len(value) >= 16 and _changes(value) >= 3 and _is_telling(value, "made")
+    return len(value) >= 16 and _changes(value) >= 3 and _looks_like_secret(value, "made")
 
 
 def _is_phrase(value: str, family: Family) -> bool:

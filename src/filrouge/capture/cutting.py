@@ -17,13 +17,13 @@ LONGEST_TEXT: Final = 200_000
 #: All texts of one event together; at this size redaction takes at most half of the hook's 900 ms.
 LARGEST_EVENT: Final = 600_000
 #: Characters read beyond a cut, so that a secret across the cut is seen whole.
-MARGIN: Final = 4_096
+LOOKAHEAD: Final = 4_096
 #: Texts, numbers and containers of one event; each has a cost regardless of its length.
-MOST_VALUES: Final = 3_000
-DEEPEST: Final = 40
+MAX_VALUES: Final = 3_000
+MAX_DEPTH: Final = 40
 LONGEST_NAME: Final = 200
 #: Tolerance for the mark at the end of a text that was already cut.
-SLACK: Final = 200
+MARK_TOLERANCE: Final = 200
 
 _MARKED: Final = re.compile(r"\n?\[filrouge: (\d+) characters cut\]\Z")
 
@@ -35,14 +35,14 @@ class Pruner:
         cut: number of items and fields that were cut.
     """
 
-    def __init__(self, most: int = MOST_VALUES) -> None:
+    def __init__(self, most: int = MAX_VALUES) -> None:
         self._left = most
         self.cut = 0
 
     def pruned(self, value: Any, depth: int = 0) -> Any:
         """Return the value with as many of its parts as the remaining budget allows, in order."""
         self._left -= 1
-        if isinstance(value, (list, dict)) and depth >= DEEPEST:
+        if isinstance(value, (list, dict)) and depth >= MAX_DEPTH:
             self.cut += 1
             return "[filrouge: cut, too deep]"
         if isinstance(value, list):
@@ -86,18 +86,18 @@ class TextCutter:
     def cleaned(self, text: str, clean: Callable[[str], str]) -> str:
         """Return the cleaned text, cut to the limit if it is too long."""
         limit = min(LONGEST_TEXT, self._left)
-        if len(text) <= limit + SLACK:
+        if len(text) <= limit + MARK_TOLERANCE:
             self._left = max(0, self._left - len(text))
             return clean(text)
-        marked = _MARKED.search(text, len(text) - SLACK)
+        marked = _MARKED.search(text, len(text) - MARK_TOLERANCE)
         before = int(marked[1]) if marked else 0
         gone = (marked.start() if marked else len(text)) - limit + before
         self.cut += gone
         self._left -= limit
         if not limit:
             return cut_mark(gone)
-        safe = clean(text[: limit + MARGIN])
-        return f"{safe[: min(limit, max(0, len(safe) - MARGIN))]}\n{cut_mark(gone)}"
+        safe = clean(text[: limit + LOOKAHEAD])
+        return f"{safe[: min(limit, max(0, len(safe) - LOOKAHEAD))]}\n{cut_mark(gone)}"
 
 
 def cut_mark(characters: int) -> str:

@@ -104,7 +104,7 @@ def waiting(spool: str, *, abandoned_before: float = 0.0) -> list[str]:
         abandoned_before: also return unfinished files last written before this time (seconds since 1970). Their hook
             has ended, and may have written the whole record.
     """
-    found = [(_age(name), os.path.join(spool, name)) for name in _names(spool, abandoned_before)]
+    found = [(_sort_key(name), os.path.join(spool, name)) for name in _names(spool, abandoned_before)]
     return [path for _, path in sorted(found)]
 
 
@@ -161,18 +161,18 @@ def _names(spool: str, abandoned_before: float) -> Iterator[str]:
     except OSError:
         return
     for entry in entries:
-        if entry.name.endswith(WHOLE) or (entry.name.endswith(PART) and _left(entry, abandoned_before)):
+        if entry.name.endswith(WHOLE) or (entry.name.endswith(PART) and _is_abandoned(entry, abandoned_before)):
             yield entry.name
 
 
-def _left(entry: os.DirEntry[str], before: float) -> bool:
+def _is_abandoned(entry: os.DirEntry[str], before: float) -> bool:
     try:
         return entry.stat().st_mtime < before
     except OSError:
         return False
 
 
-def _age(name: str) -> tuple[int, str]:
+def _sort_key(name: str) -> tuple[int, str]:
     """Return a sort key: the nanoseconds in the file's name; an unknown form of name sorts last."""
     number = name.partition("-")[2].partition(".")[0]
     return (int(number) if number.isdecimal() else 1 << 63, name)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from filrouge.capture.cutting import MOST_VALUES, SLACK, Pruner, TextCutter
+from filrouge.capture.cutting import MARK_TOLERANCE, MAX_VALUES, Pruner, TextCutter
 from filrouge.capture.events import Event
 from filrouge.capture.guard import strip_own
 from filrouge.capture.models import (
@@ -29,14 +29,14 @@ from filrouge.capture.models import (
     is_own_tool,
     source_of_tool,
 )
-from filrouge.capture.redact import mapped
+from filrouge.capture.redact import map_texts
 from filrouge.core import lazy_re as re
 from filrouge.core.clock import from_epoch, new_id
 from filrouge.core.protocols import Redactor
 from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction.heuristics import statements_of, written_by_host
 from filrouge.extraction.reading import values
-from filrouge.extraction.tool_output import answer_of, told
+from filrouge.extraction.tool_output import answer_of, extract_answer
 from filrouge.extraction.vocabulary import fold
 
 # ruff: noqa: E501 (a pattern is read best on one line)
@@ -64,7 +64,7 @@ _TOOL_NOISE: Final = re.compile(
 )
 _WORDS: Final = re.compile(r"[^\W_]")
 #: Words that make a short turn worth reading (RULINGS 23): rules, corrections, decisions, names, preferences, facts.
-_SAYS_SOMETHING: Final = re.compile(
+_SIGNIFICANT: Final = re.compile(
     r"\b(?:always|never|must|don't|do not|only|prefer|avoid|rule|remember|forget|from now on|instead|not|no longer|any ?more|actually|correction|moved|switched|renamed|replaced|dropped|migrated|decided|chose|picked|went with|going with|use|uses|settled|agreed|back to"
     r"|my name|call me|i'm|i am|i prefer|i like|i hate|answer|reply|because|caused|fixed|owns|maintains|no \w+ (?:in|without)"
     r"|toujours|jamais|doit|ne|pas de|prefere|evite|regle|rappelle|souviens|oublie|desormais|dorenavant|plutot|au lieu|plus|en fait|finalement|on (?:passe|garde|part|prend|utilise|abandonne|revient|a)|choisi|decide|tranche|utilise|je m'appelle|appelle-moi|je suis|j'aime|je deteste|reponds|tutoie|vouvoie|a cause|corrige"
@@ -83,7 +83,7 @@ def skip_reason(text: str, source: SourceType) -> str:
     plain = " ".join(fold(text[:400]).split())
     if source in _CONVERSATION and len(text) <= _LONGEST_SMALL_TALK and _small_talk(plain):
         return "small talk"
-    if len(text.strip()) < SHORTEST and not _says_something(text.strip(), plain):
+    if len(text.strip()) < SHORTEST and not _is_worth_reading(text.strip(), plain):
         return "too short"
     return ""
 
@@ -92,13 +92,13 @@ def _small_talk(plain: str) -> bool:
     """Return True if the text contains only acknowledgements and courtesies."""
     said = plain.strip(" .!?:;,-()'\"")
     return _SMALL_TALK.fullmatch(said) is not None or (
-        _CHAT.search(plain) is not None and not _SAYS_SOMETHING.search(plain)
+        _CHAT.search(plain) is not None and not _SIGNIFICANT.search(plain)
     )
 
 
-def _says_something(text: str, plain: str) -> bool:
+def _is_worth_reading(text: str, plain: str) -> bool:
     """Return True for a short turn with a value, or with words of ruling, choosing, correcting or naming."""
-    return _SAYS_SOMETHING.search(plain) is not None or bool(values(text) or statements_of(text))
+    return _SIGNIFICANT.search(plain) is not None or bool(values(text) or statements_of(text))
 
 
 # From one event to its turns.
@@ -108,7 +108,7 @@ _LONGEST_WORD: Final = 2000
 
 
 @dataclass(slots=True)
-class Cut:
+class CutCounts:
     """Counts of what was cut from events.
 
     Attributes:
@@ -122,17 +122,17 @@ class Cut:
     values: int = 0
 
 
-def cleaned(event: Event, redact: Redactor, cut: Cut | None = None) -> Event:
+def cleaned(event: Event, redact: Redactor, cut: CutCounts | None = None) -> Event:
     """Return the event without secrets and injected blocks, cut to the size limits of the hook.
 
     Args:
         cut: updated with the counts of what was cut.
     """
     # Slightly more than the hook allows, so that the hook's own marks are not cut.
-    pruner = Pruner(MOST_VALUES + SLACK)
+    pruner = Pruner(MAX_VALUES + MARK_TOLERANCE)
     texts = TextCutter()
     pruned = cast("dict[str, Any]", pruner.pruned(event.data))
-    data = mapped(pruned, lambda text: texts.cleaned(text, lambda said: redact(strip_own(said))))
+    data = map_texts(pruned, lambda text: texts.cleaned(text, lambda said: redact(strip_own(said))))
     if cut is not None and (texts.cut or pruner.cut):
         cut.events, cut.characters, cut.values = cut.events + 1, cut.characters + texts.cut, cut.values + pruner.cut
     return event._replace(data=data)
@@ -216,7 +216,7 @@ def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
 
 def _output(value: object, source: SourceType) -> str:
     """Return the readable text of a tool's output; for a helper agent, the answer inside its JSON."""
-    answer = "" if source != "task" else told(value) if isinstance(value, str) else answer_of(value)
+    answer = "" if source != "task" else extract_answer(value) if isinstance(value, str) else answer_of(value)
     if answer:
         return answer
     if isinstance(value, dict) or _blocks(value) or (source == "file_read" and isinstance(value, list)):

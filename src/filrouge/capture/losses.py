@@ -14,14 +14,14 @@ import time
 from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
-from filrouge.core.paths import LOSSES, inside, make_private, open_own
+from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_own
 
 Reason = Literal["cannot be written", "input incomplete", "input too large", "out of time", "failed"]
 
-MOST: Final = 999_999
+MAX_COUNT: Final = 999_999
 _BYTES: Final = 64
 #: Seconds to wait for another hook that is counting; after that the record is written without the lock.
-_WAIT: Final = 0.1
+_LOCK_TIMEOUT: Final = 0.1
 
 
 class Losses(NamedTuple):
@@ -46,7 +46,7 @@ class Losses(NamedTuple):
 def reserve(directory: str) -> None:
     """Write a record with a count of 0, if there is none and the disk has room."""
     with suppress(OSError):
-        file = open_own(inside(directory, LOSSES), os.O_RDWR | os.O_CREAT)
+        file = open_own(inside(directory, LOST_EVENTS), os.O_RDWR | os.O_CREAT)
         try:
             if os.fstat(file).st_size < _BYTES and _locked(file):
                 _write(file, _parsed(os.pread(file, _BYTES, 0)))
@@ -62,13 +62,13 @@ def add(directory: str, reason: Reason, number: int = 1) -> None:
         OSError: the record cannot be written.
     """
     make_private(directory)
-    file = open_own(inside(directory, LOSSES), os.O_RDWR | os.O_CREAT)
+    file = open_own(inside(directory, LOST_EVENTS), os.O_RDWR | os.O_CREAT)
     try:
         alone = _locked(file)
         before = _parsed(os.pread(file, _BYTES, 0))
         events = before.events + number
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        _write(file, Losses(min(events, MOST), at, reason, before.at_least or events > MOST or not alone))
+        _write(file, Losses(min(events, MAX_COUNT), at, reason, before.at_least or events > MAX_COUNT or not alone))
     finally:
         os.close(file)
 
@@ -76,7 +76,7 @@ def add(directory: str, reason: Reason, number: int = 1) -> None:
 def read(directory: str) -> Losses:
     """Return the losses of that home."""
     try:
-        file = open_own(inside(directory, LOSSES), os.O_RDONLY)
+        file = open_own(inside(directory, LOST_EVENTS), os.O_RDONLY)
     except OSError:
         return Losses()
     try:
@@ -88,7 +88,7 @@ def read(directory: str) -> Losses:
 def clear(directory: str) -> None:
     """Reset the count to 0. The record stays, for the next time the disk is full."""
     with suppress(FileNotFoundError):
-        file = open_own(inside(directory, LOSSES), os.O_WRONLY)
+        file = open_own(inside(directory, LOST_EVENTS), os.O_WRONLY)
         try:
             _write(file, Losses())
         finally:
@@ -97,7 +97,7 @@ def clear(directory: str) -> None:
 
 def _locked(file: int) -> bool:
     """Try for a moment to lock the record; return whether it is locked. Closing the file unlocks it."""
-    deadline = time.monotonic() + _WAIT
+    deadline = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -106,9 +106,9 @@ class TranscriptRecord(NamedTuple):
 # Imported data. Readers of file formats return these values, which are sent as JSON; the daemon stores them.
 
 #: Most characters of one imported text; a longer one is a paste or a picture, and is cut.
-LONGEST: Final = 1_000_000
+MAX_IMPORT_CHARACTERS: Final = 1_000_000
 #: Most messages delivered at once.
-TOGETHER: Final = 500
+IMPORT_BATCH: Final = 500
 ImportedKind = Literal["fact", "decision", "preference", "intent", "constraint", "note", "rule"]
 
 
@@ -151,11 +151,11 @@ class ImportedMemory(NamedTuple):
         return self._asdict() | {"project": list(self.project)}
 
 
-class Trouble(NamedTuple):
+class ImportProblem(NamedTuple):
     """A part of a file that could not be read; the rest is imported."""
 
     place: str
     problem: str
 
 
-Item = ImportedTurn | ImportedMemory | Trouble
+Item = ImportedTurn | ImportedMemory | ImportProblem

@@ -23,7 +23,7 @@ from filrouge.capture.events import Event, EventKind
 from filrouge.capture.guard import strip_own
 from filrouge.capture.intake import skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
-from filrouge.capture.service import Receipt, observe, to_be_analysed
+from filrouge.capture.service import DeliveryReceipt, store_events, to_be_analysed
 from filrouge.core.clock import new_id
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
@@ -41,7 +41,7 @@ from filrouge.threads.placing import queue_placing
 _LOG = logging.getLogger(__name__)
 History = Sequence[Mapping[str, Any]]
 """Messages with `role` (user, assistant, tool) and `content`, a text; oldest first."""
-_KINDS: Final[Mapping[str, tuple[Role, SourceType, int]]] = {
+_TURN_KINDS: Final[Mapping[str, tuple[Role, SourceType, int]]] = {
     "user": ("user", "prompt", TRUST_PROMPT),
     "assistant": ("assistant", "reply", TRUST_AGENT),
     "tool": ("tool", "command", TRUST_TOOL),
@@ -60,7 +60,7 @@ def read_history(parts: Parts, session: Session, history: History) -> list[Turn]
     now = parts.clock.now() - timedelta(microseconds=len(history))
     for place, message in enumerate(history):
         role, content = message.get("role"), message.get("content")
-        if role not in _KINDS or not isinstance(content, str):
+        if role not in _TURN_KINDS or not isinstance(content, str):
             raise BadInput(
                 f"Message {place} of the history cannot be read.",
                 remedy="Each message needs a role (user, assistant, tool) and a text as its content.",
@@ -68,7 +68,7 @@ def read_history(parts: Parts, session: Session, history: History) -> list[Turn]
         text = parts.redact(strip_own(content))
         if not text.strip():
             continue
-        own, source, trust = _KINDS[role]
+        own, source, trust = _TURN_KINDS[role]
         seen[f"{role}:{text}"] += 1
         digest = hashlib.sha256(f"{role}:{seen[f'{role}:{text}']}:{text}".encode("utf-8", "surrogatepass")).hexdigest()
         at = now + timedelta(microseconds=place)
@@ -118,7 +118,7 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
     done = list[Any]()
 
     def write(tx: Tx) -> None:
-        fresh: understanding.Fresh = {}
+        fresh: understanding.PendingVectors = {}
         for turn in owned:
             if not parts.turns(tx).add_from_transcript(turn):
                 continue
@@ -126,20 +126,20 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
                 queue_vectors(tx, "turn", turn.id, parts.clock.now())
             queue_placing(parts, tx, [turn])
             if turn.id in own:
-                done.extend(understanding.settle(parts, tx, own[turn.id], fresh))
+                done.extend(understanding.apply_reading(parts, tx, own[turn.id], fresh))
 
     try:
         parts.writer.run(write)
     except Exception:
         parts.meters.preference_lost("persistence_error", max(1, stated))
         raise
-    understanding.reflect(parts, parts.meaning if not readings else readings[0].meaning, done)
+    understanding.update_index(parts, parts.meaning if not readings else readings[0].meaning, done)
     return True, scope
 
 
 # Messages of a running conversation, as they are said.
 
-_TOLD_KINDS: Mapping[str, EventKind] = {"user": "prompt", "assistant": "reply"}
+_EVENT_KINDS: Mapping[str, EventKind] = {"user": "prompt", "assistant": "reply"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,7 +179,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class DeliveryCounts:
     """How many messages were new, and how many were already known."""
 
     accepted: int
@@ -187,34 +187,36 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Telling:
+class MessageEvents:
     """The events of some messages, and for each event the index of its message."""
 
     events: list[Event] = field(default_factory=list[Event])
     owners: list[int] = field(default_factory=list[int])
 
-    def outcome(self, receipt: Receipt) -> Told:
+    def outcome(self, receipt: DeliveryReceipt) -> DeliveryCounts:
         """Return the counts of new and known messages; a message that is not captured counts as neither."""
         new = {owner for owner, is_new in zip(self.owners, receipt.new, strict=True) if is_new}
         seen = {owner for owner, place in zip(self.owners, receipt.projects, strict=True) if place is not None}
-        return Told(accepted=len(new), duplicates=len(seen - new))
+        return DeliveryCounts(accepted=len(new), duplicates=len(seen - new))
 
 
-def tell(parts: Parts, where: Conversation, messages: Sequence[Message]) -> tuple[Telling, Future[Receipt]]:
+def deliver(
+    parts: Parts, where: Conversation, messages: Sequence[Message]
+) -> tuple[MessageEvents, Future[DeliveryReceipt]]:
     """Deliver messages, oldest first; the future completes once they are on disk, before they are processed."""
-    telling = telling_of(parts, where, messages)
-    return telling, observe(parts, telling.events)
+    telling = message_events(parts, where, messages)
+    return telling, store_events(parts, telling.events)
 
 
-def telling_of(parts: Parts, where: Conversation, messages: Sequence[Message]) -> Telling:
+def message_events(parts: Parts, where: Conversation, messages: Sequence[Message]) -> MessageEvents:
     """Return the events that a hook would have reported for these messages."""
-    names = parts.readers.here(lambda tx: place_of(tx, where.project)[0])
+    names = parts.readers.here(lambda tx: resolve_project(tx, where.project)[0])
     return events_of(where, messages, names, parts.clock.now())
 
 
-def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str, ...], now: datetime) -> Telling:
+def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str, ...], now: datetime) -> MessageEvents:
     """Return the events of messages delivered now, under a project with these names."""
-    telling, seen = Telling(), Counter[str]()
+    telling, seen = MessageEvents(), Counter[str]()
     first = now - timedelta(microseconds=len(messages))
     for place, message in enumerate(messages):
         at = min(message.at or first + timedelta(microseconds=place), now)
@@ -240,7 +242,7 @@ def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str
     return telling
 
 
-def place_of(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+def resolve_project(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
     """Return the names to store a program's data under, and the project's id; a new plain name becomes a project."""
     try:
         known = project_id(tx, names)
@@ -257,7 +259,7 @@ def _data(message: Message) -> list[tuple[EventKind, dict[str, Any]]]:
     found: list[tuple[EventKind, dict[str, Any]]] = [("tools", {"calls": calls})] if calls else []
     if message.role != "tool" and message.content.strip():
         about = {"file_path": message.file_path} if message.file_path else {}
-        found.append((_TOLD_KINDS[message.role], {"text": message.content, **about}))
+        found.append((_EVENT_KINDS[message.role], {"text": message.content, **about}))
     return found
 
 

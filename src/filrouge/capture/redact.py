@@ -36,7 +36,7 @@ _PEM_BODY = r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,}|(?:Proc-Type|DEK-Info|Version|Com
 _PEM_TAIL = r"[A-Za-z0-9+/=]{0,64}"
 
 
-class Found(Protocol):
+class Match(Protocol):
     """The interface that the matches of both engines share."""
 
     @property
@@ -46,15 +46,15 @@ class Found(Protocol):
 
 def redact(text: str) -> str:
     """Return the text without secrets and private passages."""
-    return settled(text, _once)
+    return apply_until_stable(text, _once)
 
 
 def redact_value(value: Any) -> Any:
     """Return the JSON value with every text redacted; a text whose key names a secret goes entirely."""
-    return mapped(value, redact)
+    return map_texts(value, redact)
 
 
-def settled(text: str, once: Callable[[str], str]) -> str:
+def apply_until_stable(text: str, once: Callable[[str], str]) -> str:
     """Apply `once` until the text no longer changes, at most `ROUNDS` times."""
     for _ in range(ROUNDS):
         after = once(text)
@@ -64,17 +64,19 @@ def settled(text: str, once: Callable[[str], str]) -> str:
     return text
 
 
-def mapped(value: Any, clean: Callable[[str], str]) -> Any:
+def map_texts(value: Any, clean: Callable[[str], str]) -> Any:
     """Return the JSON value with `clean` applied to every text, and texts under a secret's key cut entirely."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
         items = cast("list[Any]", value)
-        return [_after(before, item, clean) for before, item in zip([None, *items], items, strict=False)]
+        return [_clean_argument(before, item, clean) for before, item in zip([None, *items], items, strict=False)]
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         named = next((one for key in _NAMES if isinstance(one := fields.get(key), str)), "")
-        return {key: _under(named if named and key in _VALUES else key, item, clean) for key, item in fields.items()}
+        return {
+            key: _clean_field(named if named and key in _VALUES else key, item, clean) for key, item in fields.items()
+        }
     return value
 
 
@@ -83,17 +85,17 @@ _NAMES: Final = ("name", "Name", "key", "Key", "variable", "header")
 _VALUES: Final = ("value", "Value")
 
 
-def _after(before: Any, item: Any, clean: Callable[[str], str]) -> Any:
+def _clean_argument(before: Any, item: Any, clean: Callable[[str], str]) -> Any:
     """Clean a list item: as the argument of the flag before it, or as an ordinary value."""
     if isinstance(before, str) and before.startswith("-") and "=" not in before:
-        return _under(before.lstrip("-"), item, clean)
-    return mapped(item, clean)
+        return _clean_field(before.lstrip("-"), item, clean)
+    return map_texts(item, clean)
 
 
-def _under(key: str, value: Any, clean: Callable[[str], str]) -> Any:
+def _clean_field(key: str, value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str) and not value.startswith((MARK, "-")) and assignments.is_secret_field(key, value):
         return mark(assignments.kind_of(key))
-    return mapped(value, clean)
+    return map_texts(value, clean)
 
 
 def mark(kind: str) -> str:
@@ -116,10 +118,10 @@ def applies(rule: Rule, text: str, lowered: str) -> bool:
     return any(hint in where for hint in rule.hint.split("|"))
 
 
-def cutter(rule: Rule) -> Callable[[Found], str]:
+def cutter(rule: Rule) -> Callable[[Match], str]:
     """Return the substitution of a rule: the group is cut, the rest of the match stays."""
 
-    def cut(found: Found) -> str:
+    def cut(found: Match) -> str:
         start, end = found.span()
         inner = _group(found)
         secret = found.string[inner[0] : inner[1]]
@@ -131,7 +133,7 @@ def cutter(rule: Rule) -> Callable[[Found], str]:
     return cut
 
 
-def _group(found: Found) -> tuple[int, int]:
+def _group(found: Match) -> tuple[int, int]:
     try:
         inner = found.span(1)
     except (IndexError, re.error):

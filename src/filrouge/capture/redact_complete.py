@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, cast
 import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
 from filrouge.capture import assignments, spoken_secrets
-from filrouge.capture.redact import MARK, Found, cutter, mapped, mark, settled, without_blocks
+from filrouge.capture.redact import MARK, Match, apply_until_stable, cutter, map_texts, mark, without_blocks
 from filrouge.capture.secret_rules import RULES
 from filrouge.core.lazy_re import made_when_used
 
@@ -35,12 +35,12 @@ _RANDOM = 3.6
 
 def redact_completely(text: str) -> str:
     """Return the text without secrets and private passages: everything that `redact` cuts, and more."""
-    return settled(text, _once)
+    return apply_until_stable(text, _once)
 
 
 def redact_value_completely(value: Any) -> Any:
     """Return the JSON value with every text redacted; keys stay."""
-    return mapped(value, redact_completely)
+    return map_texts(value, redact_completely)
 
 
 def _compile(pattern: str) -> _Pattern:
@@ -75,7 +75,7 @@ def _once(text: str) -> str:
     return _NEARBY.sub(_cut_random, text) if near else text
 
 
-def _cut_random(found: Found) -> str:
+def _cut_random(found: Match) -> str:
     (start, end), (first, last) = found.span(), found.span(1)
     word = found.string[first:last]
     if word.startswith(MARK) or not looks_random(word):

@@ -18,12 +18,12 @@ from typing import Any
 
 from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.models import TRUST_TYPED, Turn
-from filrouge.core.clock import after, from_epoch, from_text, to_text
+from filrouge.core.clock import add_seconds, from_epoch, from_text, to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.scope import Scope, choose_project
-from filrouge.projects.folder_names import FolderNames, split
+from filrouge.projects.folder_names import FolderNames, split_names
 from filrouge.runtime import journal
-from filrouge.search.word_repository import Words
+from filrouge.search.word_repository import FullTextIndex
 
 
 def event_key(event: Event) -> str:
@@ -111,7 +111,7 @@ class Projects:
         admitted = self.admitted(names)
         if not admitted:
             return None
-        folder = split(names)
+        folder = split_names(names)
         if folder.chosen:
             state = "agreed" if folder.chosen in admitted else "waiting"
             self._remember(folder.chosen, folder.holder if state == "agreed" else folder.holder[-1:], state, at)
@@ -133,19 +133,19 @@ class Projects:
 
     def admitted(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names to use, without a chosen name that is not open to the folder."""
-        folder = split(names)
+        folder = split_names(names)
         if not folder.chosen:
             return folder.own
         return (folder.chosen, *folder.own) if self._is_open(folder) else folder.own
 
     def is_refused(self, names: Sequence[str]) -> bool:
         """Return True if the folder's file chose a name that is not open to it."""
-        folder = split(names)
+        folder = split_names(names)
         return bool(folder.chosen) and not self._is_open(folder)
 
     def agree(self, names: Sequence[str], *, at: datetime) -> None:
         """Open the chosen name to the folder that holds the file."""
-        folder = split(names)
+        folder = split_names(names)
         self._remember(folder.chosen, folder.holder, "agreed", at)
 
     def waiting_folders(self) -> list[tuple[str, str]]:
@@ -170,9 +170,9 @@ class Projects:
         known = self._known((folder.chosen, *folder.holder))
         if not agreed and folder.chosen not in known:
             return True  # the name is not taken yet
-        if folder.chosen in known and _stands_for(folder.holder, known) == known[folder.chosen]:
+        if folder.chosen in known and _project_of(folder.holder, known) == known[folder.chosen]:
             return True  # the folder belongs to that project even without the file
-        return _stands_for(folder.holder, agreed) == folder.chosen
+        return _project_of(folder.holder, agreed) == folder.chosen
 
     def _remember(self, chosen: str, aliases: Sequence[str], state: str, at: datetime) -> None:
         for alias in aliases:
@@ -184,7 +184,7 @@ class Projects:
         return {row["alias"]: row["project_id"] for row in rows}
 
 
-def _stands_for(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
+def _project_of(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
     """Return the project of a folder's names, or None."""
     choice = choose_project(holder, known)
     return choice.id if choice and choice.id in known.values() else None
@@ -292,8 +292,8 @@ class Turns:
                     "host": turn.host,
                     "user_id": turn.scope.user,
                     "text_hash": digest,
-                    "since": to_text(after(turn.at, -SAME_PROMPT_SECONDS)),
-                    "until": to_text(after(turn.at, SAME_PROMPT_SECONDS)),
+                    "since": to_text(add_seconds(turn.at, -SAME_PROMPT_SECONDS)),
+                    "until": to_text(add_seconds(turn.at, SAME_PROMPT_SECONDS)),
                 },
             )
             is not None
@@ -321,7 +321,7 @@ class Turns:
         }
         if not self._tx.run("turns.add", row):
             return False
-        Words(self._tx, self._analyser, "turn").put(turn.id, turn.text, tokens)
+        FullTextIndex(self._tx, self._analyser, "turn").put(turn.id, turn.text, tokens)
         return True
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from filrouge.capture import inbox
 from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.guard import strip_own
-from filrouge.capture.intake import Cut, cleaned, skip_reason
+from filrouge.capture.intake import CutCounts, cleaned, skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, TranscriptRecord, Turn
 from filrouge.capture.repository import Events, Projects, Turns
 from filrouge.capture.transcripts import read_from
@@ -33,7 +33,7 @@ from filrouge.hosts.project import LONGEST_BRANCH, names
 from filrouge.hosts.transcripts import fullness, records
 from filrouge.runtime.jobs import Jobs, Outcome
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import Every
+from filrouge.runtime.signals import PeriodicTask
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
 from filrouge.threads.synthesis_service import FULL, queue_synthesis
@@ -41,7 +41,7 @@ from filrouge.threads.synthesis_service import FULL, queue_synthesis
 # Jobs that follow from a new turn: analysis of the user's words, vectors, thread assignment, and reading by a model.
 
 
-def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
+def queue_turn_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
     """Queue the jobs that follow from new turns; return True if any of them is to be analysed."""
     stating = [turn for turn in turns if to_be_analysed(turn) or _may_agree(parts, tx, turn)]
     _follow(parts, tx, turns, stating)
@@ -49,7 +49,7 @@ def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
     return bool(stating)
 
 
-def follow_import(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
+def queue_import_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
     """Queue the jobs that follow from imported turns.
 
     User turns are analysed regardless of their trust, and no model is called.
@@ -85,7 +85,7 @@ _TRANSCRIPT_LAG_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Receipt:
+class DeliveryReceipt:
     """The result of a delivery.
 
     Attributes:
@@ -99,7 +99,7 @@ class Receipt:
     new: tuple[bool, ...]
 
 
-def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
+def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceipt]:
     """Store events; the future completes once they are on disk. If capture is off, nothing is stored.
 
     A hook checks the capture switches itself, but it reads a copy of them, and not every program uses the hook.
@@ -107,7 +107,7 @@ def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
     parts.captured = monotonic()
     directories = {event.cwd for event in events}
     settings = parts.readers.here(lambda tx: {cwd: parts.settings(tx, cwd) for cwd in directories})
-    cut = Cut()
+    cut = CutCounts()
     clean = [
         (cleaned(event, parts.redact, cut), frozenset(held.disabled_projects)) if held.auto_capture else None
         for event in events
@@ -119,7 +119,7 @@ def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
     return future
 
 
-def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]) -> Receipt:
+def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]) -> DeliveryReceipt:
     projects, new = list[str | None](), list[bool]()
     for delivery in deliveries:
         if delivery is None or _disabled(tx, *delivery):
@@ -131,7 +131,7 @@ def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset
         new.append(project is not None)
         projects.append(project if project is not None else Projects(tx).find(event.project) or "")
     known = len(projects) - projects.count(None)
-    return Receipt(accepted=sum(new), duplicates=known - sum(new), projects=tuple(projects), new=tuple(new))
+    return DeliveryReceipt(accepted=sum(new), duplicates=known - sum(new), projects=tuple(projects), new=tuple(new))
 
 
 def _disabled(tx: Tx, event: Event, disabled: frozenset[str]) -> bool:
@@ -183,7 +183,7 @@ _LOOK_SECONDS = 1.0
 #: A hook runs for one second at most; after this time its unfinished file will not change.
 _ABANDONED_SECONDS = 60.0
 #: Most spool files taken in while a caller waits; each takes a few milliseconds.
-_FEW = 32
+_MAX_FILES_WHILE_WAITING = 32
 
 
 def drain_spool(parts: Parts) -> int:
@@ -195,7 +195,7 @@ def drain_spool(parts: Parts) -> int:
     long_ago = parts.clock.now().timestamp() - _ABANDONED_SECONDS
     for path in inbox.waiting(inside(parts.home, SPOOL), abandoned_before=long_ago):
         try:
-            accepted += _take_in(parts, path)
+            accepted += _store_spool_file(parts, path)
         except (CannotWrite, Corrupt, Busy):
             raise  # a fault of the database, not of the file: every file stays
         except OSError as error:
@@ -206,30 +206,30 @@ def drain_spool(parts: Parts) -> int:
     return accepted
 
 
-def take_in_few(parts: Parts) -> None:
+def drain_spool_quickly(parts: Parts) -> None:
     """Take in a few spool files while a caller waits; do nothing if there are too many."""
     waiting = inbox.waiting(inside(parts.home, SPOOL))
     try:
-        for path in waiting if len(waiting) <= _FEW else ():
-            _take_in(parts, path)
+        for path in waiting if len(waiting) <= _MAX_FILES_WHILE_WAITING else ():
+            _store_spool_file(parts, path)
     except Exception:  # the next `drain_spool` meets it again and handles it
         _LOG.info("the spool was not taken in before a session's start", exc_info=True)
 
 
-def _take_in(parts: Parts, path: str) -> int:
+def _store_spool_file(parts: Parts, path: str) -> int:
     spooled = inbox.read(path)
     if spooled.torn or spooled.bad:
         _LOG.warning("spool file %s: last record torn or %d bad", os.path.basename(path), spooled.bad)
     events = [event for raw in spooled.events if (event := _event(raw)) is not None]
-    accepted = observe(parts, events).result().accepted if events else 0
+    accepted = store_events(parts, events).result().accepted if events else 0
     inbox.remove(path)
     return accepted
 
 
-def spool_watch(parts: Parts) -> Every:
+def spool_watch(parts: Parts) -> PeriodicTask:
     """Return a task that drains the spool every second; a hook that gives up on a busy daemon leaves a file."""
     failed = "the spool could not be drained; its files are kept"
-    return Every(_LOOK_SECONDS, lambda: drain_spool(parts), name="spool", failed=failed)
+    return PeriodicTask(_LOOK_SECONDS, lambda: drain_spool(parts), name="spool", failed=failed)
 
 
 def _event(raw: dict[str, object]) -> Event | None:
@@ -259,7 +259,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     chunk = read_from(path, start)
     found = list(records(host, chunk.lines))
     full = fullness(host, chunk.lines)
-    others = {cwd: _elsewhere(cwd, payload) for cwd in {record.cwd for record in found}}
+    others = {cwd: _other_project_names(cwd, payload) for cwd in {record.cwd for record in found}}
 
     def write(tx: Tx) -> None:
         store, now = parts.turns(tx), parts.clock.now()
@@ -267,7 +267,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
         here = str(payload["project"]) or None
         read = [(record, _turn(parts, payload, record, projects.get(record.cwd, here))) for record in found]
         turns = [one for record, one in read if not parts.gate.refuses(tx, one, one.at if record.at else None)]
-        follow(parts, tx, [turn for turn in turns if add_told(store, turn)])
+        queue_turn_jobs(parts, tx, [turn for turn in turns if add_transcript_turn(store, turn)])
         if (full or 0.0) >= FULL:
             queue_synthesis(parts, tx, Session(host=host, id=str(payload["session"])), "pre_compact")
         tx.run(
@@ -290,13 +290,13 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     return Outcome(write=write)
 
 
-def add_told(store: Turns, turn: Turn) -> bool:
+def add_transcript_turn(store: Turns, turn: Turn) -> bool:
     """Store a turn from a transcript; return False if it is already stored, from any source."""
     # A tool result has the same id in the hook's payload and in the transcript, so its key is enough.
     return store.add(turn) if turn.role == "tool" else store.add_from_transcript(turn)
 
 
-def _elsewhere(cwd: str, payload: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _other_project_names(cwd: str, payload: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the names of another project that the agent worked in; None if it is the reported one."""
     reported = str(payload.get("cwd") or "")
     if not cwd or not reported or cwd == reported:
@@ -337,7 +337,7 @@ def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, pr
 
 BACKFILL: Final = "backfill"
 #: Most messages whose jobs may run before those of a prompt that arrives now.
-AT_ONCE: Final = 8
+BACKFILL_BATCH: Final = 8
 
 
 def queue_backfill(parts: Parts, tx: Tx, turn_ids: Sequence[str]) -> None:
@@ -357,6 +357,6 @@ def backfill(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     ids: list[str] = list(payload["turns"])
 
     def write(tx: Tx) -> None:
-        follow_import(parts, tx, parts.turns(tx).get(ids[:AT_ONCE]))
+        queue_import_jobs(parts, tx, parts.turns(tx).get(ids[:BACKFILL_BATCH]))
 
-    return Outcome(write=write, again=lambda: {"turns": ids[AT_ONCE:]} if ids[AT_ONCE:] else None)
+    return Outcome(write=write, again=lambda: {"turns": ids[BACKFILL_BATCH:]} if ids[BACKFILL_BATCH:] else None)

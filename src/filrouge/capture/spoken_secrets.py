@@ -4,7 +4,7 @@
 `assignments` covers the forms that bind a value to a keyword. People use more forms than any list, so this pass scores
 whole sentences. It adds what the sentence is about (a password, a login, a code) and how much a word looks like a
 secret that someone chose or a machine made (letters, digits and signs mixed). A word is cut if the sum reaches
-`ENOUGH`. Words that mix letters and digits for other reasons (versions, files, hosts, identifiers, units) score 0.
+`MIN_SCORE`. Words that mix letters and digits for other reasons (versions, files, hosts, identifiers, units) score 0.
 Standard library only; every pattern has bounded repetition, so the time is linear.
 
 Pure: no database, no file.
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from filrouge.capture import assignments
 
 #: A word is a secret if the sum of its cue and shape scores reaches this.
-ENOUGH: Final = 5.0
+MIN_SCORE: Final = 5.0
 #: Longest sentence that is read; a longer run without an end is not prose.
 _LONGEST: Final = 600
 _LONGEST_WORD: Final = 64
@@ -158,7 +158,7 @@ def _in_sentence(text: str, folded: str, start: int, end: int) -> Iterator[tuple
         before, after = text[max(start, first - 40) : first], text[last : min(end, last + 90)].lower()
         if score <= 0 and not (_is_joined(word) and _compiled(_IS_NAMED).match(after)):
             continue
-        score += max((_reach(cue, first, last) for cue in cues), default=0.0)
+        score += max((_cue_score(cue, first, last) for cue in cues), default=0.0)
         lowered = before.lower()
         if _compiled(_ANSWERS).search(lowered):
             score += 1.5
@@ -170,7 +170,7 @@ def _in_sentence(text: str, folded: str, start: int, end: int) -> Iterator[tuple
             score -= 2.5
         if _compiled(_PUBLIC).search(lowered) or _compiled(_SECRET_CUE).search(word.lower()):
             score -= 3.0
-        if score >= ENOUGH:
+        if score >= MIN_SCORE:
             yield first, last, "password"
     yield from _codes(text, folded, start, end)
     yield from _phrases(text, folded, start, end)
@@ -181,7 +181,7 @@ def _cues(folded: str, start: int, end: int) -> list[Cue]:
     return found + [Cue(one.start(), one.end(), 1.5) for one in _compiled(_PLACE_CUE).finditer(folded, start, end)]
 
 
-def _reach(cue: Cue, first: int, last: int) -> float:
+def _cue_score(cue: Cue, first: int, last: int) -> float:
     """Return the score of a cue for a word; it is lower at a distance."""
     distance = max(first - cue.end, cue.start - last, 0)
     return cue.worth if distance <= 90 else cue.worth - 1.0 if distance <= 200 else 0.0

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client, waking
-from filrouge.daemon.reply import error_of
+from filrouge.daemon.reply import parse_error
 from filrouge.hosts.project import branch
 from filrouge.hosts.project import names as project_names
 
@@ -49,18 +49,18 @@ def ask(
     try:
         reply = client.send(directory, os.environ, method, target, content, timeout)
     except DaemonUnavailable:
-        if client.is_elsewhere(os.environ):
-            raise waking.out_of_reach(os.environ[client.URL]) from None
+        if client.is_remote(os.environ):
+            raise waking.unreachable_error(os.environ[client.URL]) from None
         if time.monotonic() - began >= timeout:
-            raise waking.hanging(directory, timeout) from None
+            raise waking.not_responding_error(directory, timeout) from None
         if not start:
             raise
-        waking.wake(directory)
+        waking.ensure_running(directory)
         reply = client.request(directory, method, target, content, timeout)
-    if start and not client.is_elsewhere(os.environ):
-        waking.renew(directory, reply)
+    if start and not client.is_remote(os.environ):
+        waking.upgrade_daemon(directory, reply)
     if reply.status >= 400:
-        raise error_of(reply.body)
+        raise parse_error(reply.body)
     return reply.value
 
 

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from filrouge import hosts
 from filrouge.capture import guard, inbox, losses, redact
-from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MARGIN, MOST_VALUES, Pruner
+from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, LOOKAHEAD, MAX_VALUES, Pruner
 from filrouge.capture.events import BRIEFED, Event
 from filrouge.core import paths
 from filrouge.core.errors import DaemonUnavailable
@@ -41,7 +41,7 @@ from filrouge.projects.folder_names import brief_keys
 #: A secret is a keyword, a sign and a value. Shorter texts are not searched for secrets.
 SHORTEST_SECRET: Final = 7
 #: Seconds of cleaning for one event. After that the remaining texts are replaced by a marker.
-PATIENCE: Final = 0.25
+CLEANING_SECONDS: Final = 0.25
 
 
 def payload_of(raw: bytes) -> dict[str, Any]:
@@ -75,12 +75,12 @@ def cleaned(event: Event) -> Event | None:
 
 
 def _cleaned(data: dict[str, Any]) -> dict[str, Any]:
-    return cast("dict[str, Any]", redact.mapped(Pruner().pruned(data), _Cleaner().clean))
+    return cast("dict[str, Any]", redact.map_texts(Pruner().pruned(data), _Cleaner().clean))
 
 
 def _without_output(data: dict[str, Any]) -> dict[str, Any]:
     """Return a tool event's calls without their input and output."""
-    calls = [as_object(call) for call in as_list(data.get("calls"))[: MOST_VALUES // 8]]
+    calls = [as_object(call) for call in as_list(data.get("calls"))[: MAX_VALUES // 8]]
     cut = {"input": None, "output": "[filrouge: output cut]"}
     return {"calls": [{**call, **cut} for call in calls]}
 
@@ -90,7 +90,7 @@ class _Cleaner:
 
     def __init__(self) -> None:
         self._left = LARGEST_EVENT
-        self._until = time.monotonic() + PATIENCE
+        self._until = time.monotonic() + CLEANING_SECONDS
 
     def clean(self, text: str) -> str:
         if len(text) < SHORTEST_SECRET:
@@ -98,10 +98,10 @@ class _Cleaner:
         limit = min(LONGEST_TEXT, self._left) if time.monotonic() < self._until else 0
         if not limit and text:
             return f"[filrouge: {len(text)} characters cut]"
-        short = text[: limit + MARGIN] if len(text) > limit else text
+        short = text[: limit + LOOKAHEAD] if len(text) > limit else text
         safe = redact.redact(guard.strip_own(whole_text(short)))
         if len(text) > limit:
-            safe = safe[: min(limit, max(0, len(safe) - MARGIN))]
+            safe = safe[: min(limit, max(0, len(safe) - LOOKAHEAD))]
             safe += f"\n[filrouge: {len(text) - limit} characters cut]"
         self._left = max(0, self._left - min(len(text), limit))
         return safe
@@ -174,7 +174,7 @@ def line(host: Host, kind: str, context: str) -> bytes:
     return json.dumps(output, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def refused_line(host: Host, directory: str, kind: str) -> bytes:
+def key_rejected_notice(host: Host, directory: str, kind: str) -> bytes:
     """Return a line that says that the remote daemon rejects the API key; empty if the user was already told."""
     if not host.NOTICES or kind not in host.INJECTS:
         return b""
@@ -189,7 +189,7 @@ def refused_line(host: Host, directory: str, kind: str) -> bytes:
     return json.dumps({"systemMessage": said, "suppressOutput": True}, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def let_in(directory: str) -> None:
+def clear_refusal(directory: str) -> None:
     """Record that the daemon accepted the key, so that the next rejection is reported again."""
     try:
         os.unlink(paths.inside(directory, paths.REFUSED))
@@ -217,9 +217,9 @@ SLOW_START: Final = 0.3
 #: Age in seconds from which a hook that only captures does not contact the daemon.
 VERY_SLOW_START: Final = 0.6
 #: Seconds of CPU time after which a hook gives up: its input is abnormally large.
-MOST_CPU: Final = 5.0
+MAX_CPU_SECONDS: Final = 5.0
 #: Status codes for a rejected key or a busy daemon. The file itself is fine and is sent again later.
-NOT_THE_FILES_FAULT: Final = (401, 403, 408, 429)
+RETRYABLE_STATUSES: Final = (401, 403, 408, 429)
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -288,7 +288,7 @@ def main(argv: Sequence[str]) -> None:
     """Serve one event and exit the process; does not return."""
     _alarm.arm(HARD_STOP)
     signal.signal(signal.SIGPROF, _give_up)
-    signal.setitimer(signal.ITIMER_PROF, MOST_CPU)
+    signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
     try:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
@@ -324,8 +324,8 @@ def run(
             write(line)
             if context.recall:
                 _acknowledge(environ, context.recall)
-        if context.taken and client.is_elsewhere(environ):
-            let_in(paths.home(environ))
+        if context.taken and client.is_remote(environ):
+            clear_refusal(paths.home(environ))
             _send_spooled(paths.home(environ), environ, began + HARD_STOP - RESERVE)
     except _Lost as lost:
         _count(environ, lost.reason, lost.number)
@@ -361,7 +361,7 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: flo
     payload = payload_of(raw)
     directory = paths.home(environ)
     settings = settings_of(directory)
-    captures = settings.auto_capture and project.captures(text_field(payload, "cwd"), environ)
+    captures = settings.auto_capture and project.is_capture_enabled(text_field(payload, "cwd"), environ)
     if not payload or not captures:
         return b"", _Context()
     at = time.time()
@@ -376,7 +376,7 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: flo
     try:
         context = _deliver(directory, environ, events, wanted, settings.wait, age)
     except _Refused:
-        return refused_line(host, directory, kind), _Context()
+        return key_rejected_notice(host, directory, kind), _Context()
     return line(host, kind, context.text), context
 
 
@@ -395,7 +395,7 @@ def _deliver(
     refused: _Refused | None = None
     if wanted or not spooled or age < VERY_SLOW_START:
         try:
-            context = _told(directory, environ, events, wanted=wanted, first=first, wait=wait)
+            context = _send_events(directory, environ, events, wanted=wanted, first=first, wait=wait)
         except _Refused as error:
             refused = error
         except DaemonUnavailable:
@@ -408,7 +408,7 @@ def _deliver(
         raise _Lost("cannot be written", len(events))
     if refused is not None:
         raise refused
-    if client.is_elsewhere(environ):
+    if client.is_remote(environ):
         return _Context()
     return _without_daemon(directory, environ, events, wanted, wait, began + first, spooled)
 
@@ -431,16 +431,16 @@ def _without_daemon(
     if started and client.wait_ready(directory, deadline):
         left = deadline - time.monotonic()
         with suppress(DaemonUnavailable):
-            context = _told(directory, environ, events, wanted=wanted, first=left, wait=wait)
+            context = _send_events(directory, environ, events, wanted=wanted, first=left, wait=wait)
             _remove(spooled)
             return context
     words = brief(directory, events[0].project)
     if words.strip():
-        _say_briefed(directory, events[0], spooled)
+        _respool_as_briefed(directory, events[0], spooled)
     return _Context(words)
 
 
-def _say_briefed(directory: str, start: Event, spooled: Sequence[str]) -> None:
+def _respool_as_briefed(directory: str, start: Event, spooled: Sequence[str]) -> None:
     """Replace a spooled session start by one marked as briefed, so that a resumed session gets no second block."""
     if _spool(directory, [start._replace(data=start.data | {BRIEFED: True})]):
         _remove(spooled)
@@ -464,7 +464,7 @@ def _remove(spooled: Sequence[str]) -> None:
             inbox.remove(path)
 
 
-def _told(
+def _send_events(
     directory: str, environ: Mapping[str, str], events: Sequence[Event], *, wanted: bool, first: float, wait: float
 ) -> _Context:
     """Send events to the daemon. An older local daemon is then asked to hand over to this version.
@@ -491,12 +491,12 @@ def _told(
         _alarm.put_off(first + RESERVE)
     with _alarm:
         reply = client.send(directory, environ, "POST", "/hooks/events", body, first, answering=answering)
-    if reply.status in (401, 403) and client.is_elsewhere(environ):
+    if reply.status in (401, 403) and client.is_remote(environ):
         raise _Refused
     if reply.status != 200 or not isinstance(reply.body.get("accepted"), int):
         raise DaemonUnavailable
-    if not client.is_elsewhere(environ):
-        _make_room(directory, reply)
+    if not client.is_remote(environ):
+        _hand_over(directory, reply)
     context, recall = reply.body.get("context"), reply.body.get("recall")
     if not wanted or not isinstance(context, str):
         return _Context(taken=True)
@@ -507,7 +507,7 @@ def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
     """Notify the daemon that the context of this recall was printed."""
     body = {"recall": recall}
     with suppress(DaemonUnavailable), _alarm:
-        if client.is_elsewhere(environ):
+        if client.is_remote(environ):
             client.send("", environ, "POST", "/hooks/delivered", body, CAPTURE_SECONDS)
         else:
             client.notify(paths.home(environ), "/hooks/delivered", body)
@@ -518,9 +518,9 @@ def _count(environ: Mapping[str, str], reason: losses.Reason, number: int = 1) -
         losses.add(paths.home(environ), reason, number)
 
 
-def _make_room(directory: str, reply: client.Reply) -> None:
+def _hand_over(directory: str, reply: client.Reply) -> None:
     with suppress(OSError):  # the older daemon continues to serve
-        client.succeed(directory, reply)
+        client.replace_older_daemon(directory, reply)
 
 
 def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -> None:
@@ -544,7 +544,7 @@ def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -
             status = client.send(directory, environ, "POST", "/hooks/events", body, left).status
         except DaemonUnavailable:
             return
-        if 400 <= status < 500 and status not in NOT_THE_FILES_FAULT:
+        if 400 <= status < 500 and status not in RETRYABLE_STATUSES:
             inbox.set_aside(path)
         elif status == 200:
             inbox.remove(path)

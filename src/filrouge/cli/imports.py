@@ -26,17 +26,34 @@ from typing import Any, BinaryIO, Final, cast
 
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 
-from filrouge.capture.models import LONGEST, TOGETHER, ImportedMemory, ImportedTurn, Item, TranscriptRecord, Trouble
+from filrouge.capture.models import (
+    IMPORT_BATCH,
+    MAX_IMPORT_CHARACTERS,
+    ImportedMemory,
+    ImportedTurn,
+    ImportProblem,
+    Item,
+    TranscriptRecord,
+)
 from filrouge.capture.transcripts import Chunk, lines_of, read_from
 from filrouge.cli import output
 from filrouge.cli.client import ask
 from filrouge.cli.output import bars
 from filrouge.core.errors import BadInput, CannotWrite
 from filrouge.core.scope import display_name
-from filrouge.hosts.project import captures, names
-from filrouge.hosts.transcripts import AGENTS, History, Unpacked, directory, histories, is_packed, plain, records
+from filrouge.hosts.project import is_capture_enabled, names
+from filrouge.hosts.transcripts import (
+    AGENTS,
+    TranscriptFile,
+    ZstdReader,
+    directory,
+    find_transcripts,
+    is_compressed,
+    records,
+    uncompressed_path,
+)
 from filrouge.notes import pages as markdown
-from filrouge.transfer.exports import Lines
+from filrouge.transfer.exports import JsonLinesReader
 from filrouge.transfer.importers import FORMATS
 
 # Exports of Filrouge, sent in pieces.
@@ -48,7 +65,7 @@ _MOST_PROBLEMS: Final = 100
 Piece = dict[str, Any]
 
 
-def of_document(given: Mapping[str, Any]) -> Iterator[Piece]:
+def split_document(given: Mapping[str, Any]) -> Iterator[Piece]:
     """Split a JSON export into pieces that can be sent in order.
 
     Messages come before the memories that cite them. If there are several pieces, superseded memories are sent again
@@ -74,19 +91,19 @@ def of_document(given: Mapping[str, Any]) -> Iterator[Piece]:
         yield from ({**head, "memories": piece} for piece in _cut(replaced))
 
 
-def hand_over(lines: Lines, send: Callable[[Piece], Mapping[str, Any]]) -> dict[str, Any]:
+def send_lines(lines: JsonLinesReader, send: Callable[[Piece], Mapping[str, Any]]) -> dict[str, Any]:
     """Send a line-based export while reading it. Returns the summed answers; each problem has its line number."""
     found: dict[str, Any] = {}
     for piece, numbers in _of_lines(lines):
         part = dict(send(piece))
         part["problems"] = [_in_line(one, numbers) for one in part["problems"]]
-        found = together(found, part)
+        found = merge_results(found, part)
     problems = [{"table": "", "place": number, "problem": problem} for number, problem in lines.problems]
     found["problems"] = sorted([*found["problems"], *problems], key=lambda one: one["place"])[:_MOST_PROBLEMS]
     return found
 
 
-def together(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+def merge_results(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
     """Add the answer for one piece to the answer so far."""
     if not found:
         return dict(part)
@@ -97,7 +114,7 @@ def together(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _of_lines(lines: Lines) -> Iterator[tuple[Piece, dict[str, list[int]]]]:
+def _of_lines(lines: JsonLinesReader) -> Iterator[tuple[Piece, dict[str, list[int]]]]:
     """Yield pieces of a line-based export with the line number of each row. Projects get the first piece alone."""
     piece, numbers, size = dict(lines.head), dict[str, list[int]](), 0
     for number, table, row in lines.rows():
@@ -150,7 +167,7 @@ def write(folder: str, document: Mapping[str, Any]) -> list[str]:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         return [
             name
-            for name, text in markdown.pages(document["projects"], document["memories"])
+            for name, text in markdown.export_pages(document["projects"], document["memories"])
             if _written(os.path.join(folder, name), text)
         ]
     except OSError as error:
@@ -167,7 +184,11 @@ def read(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dic
     try:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name)
-            if name.endswith(".md") and os.path.isfile(path) and (page := markdown.read(_text(path))) is not None:
+            if (
+                name.endswith(".md")
+                and os.path.isfile(path)
+                and (page := markdown.parse_export_page(_text(path))) is not None
+            ):
                 found.append((name, page))
     except OSError as error:
         raise BadInput(f"{folder} cannot be read: {error.strerror}.") from error
@@ -180,11 +201,11 @@ def read(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dic
         for number, problem in page.problems
     ]
     projects = [page.project for _, page in found if page.project is not None]
-    memories = _once(row for _, page in found for row in page.memories)
+    memories = _deduplicated(row for _, page in found for row in page.memories)
     return {**head, "projects": projects, "messages": [], "memories": memories}, problems
 
 
-def _once(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _deduplicated(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Remove duplicate rows and sort by id, which is the order of creation. A row follows the row it supersedes."""
     by_id = {str(row["id"]): row for row in rows}
     done: dict[str, dict[str, Any]] = {}
@@ -216,7 +237,7 @@ def _written(path: str, text: str) -> bool:
         there = _text(path)
         if there == text:
             return False
-        if markdown.read(there) is None:
+        if markdown.parse_export_page(there) is None:
             raise CannotWrite(f"{path} is no page of Filrouge.", remedy="Move it, or export to another folder.")
     handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".filrouge-")
     with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
@@ -230,13 +251,13 @@ def _written(path: str, text: str) -> bool:
 #: `_CHUNK`: bytes of a transcript per read. `_PAGE`: characters of text per request; escaped in JSON they are at most
 #: 6 MB, and the daemon accepts 10 MB.
 _CHUNK: Final = 4 * 1024 * 1024
-_PAGE: Final = LONGEST
+_PAGE: Final = MAX_IMPORT_CHARACTERS
 
 _STEP: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class ImportFilter:
     """The filters of an import.
 
     Attributes:
@@ -262,17 +283,17 @@ class Wanted:
 
 
 @dataclass(kw_only=True)
-class Passed:
+class Skipped:
     """Counts of the records that the client skipped or cut, and the first problems with the input."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
-    problems: list[Trouble] = field(default_factory=list[Trouble])
+    problems: list[ImportProblem] = field(default_factory=list[ImportProblem])
 
     def trouble(self, place: str, problem: str) -> None:
         """Record something that cannot be read."""
         self.counts["bad"] += 1
         if len(self.problems) < _MOST_PROBLEMS:
-            self.problems.append(Trouble(place, problem))
+            self.problems.append(ImportProblem(place, problem))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,9 +316,11 @@ class Page:
         return rows | ({"mark": dict(self.mark)} if self.mark else {})
 
 
-def pages_of_history(agent: str, history: History, offset: int, wanted: Wanted, passed: Passed) -> Iterator[Page]:
+def pages_of_history(
+    agent: str, history: TranscriptFile, offset: int, wanted: ImportFilter, passed: Skipped
+) -> Iterator[Page]:
     """Yield the pages of a transcript, starting at byte `offset`."""
-    teller = _Teller(agent, history, wanted, passed)
+    teller = _TranscriptPager(agent, history, wanted, passed)
     place = offset if offset <= history.size else 0  # a file that is shorter now was replaced
     while True:
         chunk = read_from(history.path, place, _CHUNK)
@@ -307,15 +330,17 @@ def pages_of_history(agent: str, history: History, offset: int, wanted: Wanted, 
         place = chunk.offset
 
 
-def pages_of_packed(agent: str, history: History, offset: int, wanted: Wanted, passed: Passed) -> Iterator[Page]:
+def pages_of_packed(
+    agent: str, history: TranscriptFile, offset: int, wanted: ImportFilter, passed: Skipped
+) -> Iterator[Page]:
     """Yield the pages of a compressed transcript, starting at `offset` of its uncompressed bytes.
 
     The offset is stored under the name of the uncompressed file, so that lines read before the compression are not
     read again. When the end is reached, the compressed size is stored under the name of the compressed file.
     """
-    teller, taken = _Teller(agent, history, wanted, passed), 0
+    teller, taken = _TranscriptPager(agent, history, wanted, passed), 0
     try:
-        raw = Unpacked(history.path)
+        raw = ZstdReader(history.path)
     except OSError as error:
         passed.trouble(history.path, f"it cannot be read: {error.strerror}")
         return
@@ -341,10 +366,10 @@ def _skipped(file: BinaryIO, offset: int) -> int:
     return place
 
 
-class _Teller:
+class _TranscriptPager:
     """Turns chunks of one transcript into pages. A working directory named in a line also applies to later lines."""
 
-    def __init__(self, agent: str, history: History, wanted: Wanted, passed: Passed) -> None:
+    def __init__(self, agent: str, history: TranscriptFile, wanted: ImportFilter, passed: Skipped) -> None:
         self._agent, self._history, self._wanted, self._passed = agent, history, wanted, passed
         self._cwd = history.cwd
 
@@ -362,13 +387,15 @@ class _Teller:
                 turns.append(turn)
         if chunk.skipped_long:
             passed.trouble(history.path, f"{chunk.skipped_long} lines are longer than 10 MB and were passed over")
-        mark = self.mark(plain(history.path), chunk.offset, chunk.skipped_long)
-        *before, last = [*_import_pages_cut(turns)] or [[]]
+        mark = self.mark(uncompressed_path(history.path), chunk.offset, chunk.skipped_long)
+        *before, last = [*_split_turns(turns)] or [[]]
         yield from (Page(turns=piece) for piece in before)
         yield Page(turns=last, mark=mark if wanted.is_everything else None, done=done)
 
 
-def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, ...], passed: Passed) -> Iterator[Page]:
+def pages_of_items(
+    items: Iterable[Item], wanted: ImportFilter, assigned: tuple[str, ...], passed: Skipped
+) -> Iterator[Page]:
     """Yield the pages of an export of another program.
 
     Args:
@@ -380,13 +407,13 @@ def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, .
     turns, memories, size = list[ImportedTurn](), list[ImportedMemory](), 0
     failures = list[BadInput]()
     for item in _until_failure(items, failures):
-        if isinstance(item, Trouble):
+        if isinstance(item, ImportProblem):
             passed.trouble(item.place, item.problem)
             continue
         if not wanted.has_time(item.at):
             passed.counts["older"] += 1
             continue
-        clean = item._replace(text=_import_pages_text(item.text, passed), project=item.project or assigned)
+        clean = item._replace(text=_clean_text(item.text, passed), project=item.project or assigned)
         if not _fits(len(turns) + len(memories), size, clean.text):
             yield Page(turns=turns, memories=memories, done=len(turns) + len(memories))
             turns, memories, size = [], [], 0
@@ -409,7 +436,9 @@ def _until_failure(items: Iterable[Item], failures: list[BadInput]) -> Iterator[
         failures.append(error)
 
 
-def _turn(history: History, record: TranscriptRecord, cwd: str, wanted: Wanted, passed: Passed) -> ImportedTurn | None:
+def _turn(
+    history: TranscriptFile, record: TranscriptRecord, cwd: str, wanted: ImportFilter, passed: Skipped
+) -> ImportedTurn | None:
     known_as = _names(cwd)
     if not _captures(cwd):
         passed.counts["off"] += 1
@@ -423,7 +452,7 @@ def _turn(history: History, record: TranscriptRecord, cwd: str, wanted: Wanted, 
             key=record.key,
             role=record.role,
             source=record.source,
-            text=_import_pages_text(record.text, passed),
+            text=_clean_text(record.text, passed),
             at=record.at,
             call_id=record.call_id,
             project=known_as,
@@ -431,11 +460,12 @@ def _turn(history: History, record: TranscriptRecord, cwd: str, wanted: Wanted, 
     return None
 
 
-def _import_pages_text(text: str, passed: Passed) -> str:
-    """Clean a text for sending and storing: replace lone surrogates, remove NUL, cut it at `LONGEST` characters."""
-    if len(text) > LONGEST:
+def _clean_text(text: str, passed: Skipped) -> str:
+    """Clean a text for sending and storing: replace lone surrogates, remove NUL, cut it at `MAX_IMPORT_CHARACTERS`
+    characters."""
+    if len(text) > MAX_IMPORT_CHARACTERS:
         passed.counts["cut"] += 1
-        text = text[:LONGEST]
+        text = text[:MAX_IMPORT_CHARACTERS]
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
@@ -446,15 +476,15 @@ def _names(cwd: str) -> tuple[str, ...]:
 
 @cache
 def _captures(cwd: str) -> bool:
-    return captures(cwd, {})
+    return is_capture_enabled(cwd, {})
 
 
 def _fits(count: int, size: int, text: str) -> bool:
     """Return True if a text fits into a page with `count` items and `size` characters. An empty page takes any text."""
-    return count < TOGETHER and (not count or size + len(text) <= _PAGE)
+    return count < IMPORT_BATCH and (not count or size + len(text) <= _PAGE)
 
 
-def _import_pages_cut(turns: list[ImportedTurn]) -> Iterator[list[ImportedTurn]]:
+def _split_turns(turns: list[ImportedTurn]) -> Iterator[list[ImportedTurn]]:
     piece, size = list[ImportedTurn](), 0
     for turn in turns:
         if not _fits(len(piece), size, turn.text):
@@ -486,7 +516,7 @@ class Found:
     files: int
     size: int
     total: int | None
-    pages: Callable[[Passed], Iterable[Page]]
+    pages: Callable[[Skipped], Iterable[Page]]
 
 
 @dataclass(kw_only=True)
@@ -517,7 +547,7 @@ class Tally:
             self.memories.update(answer["memories"])
 
 
-def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted: Wanted, *, anew: bool) -> Found:
+def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted: ImportFilter, *, anew: bool) -> Found:
     """Find the transcripts of an agent. Each file is read from its stored offset.
 
     Args:
@@ -528,7 +558,7 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
         BadInput: no transcript was found.
     """
     place = os.path.abspath(root) if root else directory(agent, environ)
-    found = histories(agent, place)
+    found = find_transcripts(agent, place)
     if not found:
         variable = AGENTS[agent][0]
         raise BadInput(
@@ -542,11 +572,11 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
     starts = {one.path: offsets.get(one.path, 0) for one in late}
     total = sum(max(0, one.size - starts[one.path]) for one in late)
 
-    def pages(passed: Passed) -> Iterator[Page]:
+    def pages(passed: Skipped) -> Iterator[Page]:
         for one in late:
-            if is_packed(one.path):
+            if is_compressed(one.path):
                 if starts[one.path] != one.size:
-                    yield from pages_of_packed(agent, one, offsets.get(plain(one.path), 0), wanted, passed)
+                    yield from pages_of_packed(agent, one, offsets.get(uncompressed_path(one.path), 0), wanted, passed)
             else:
                 yield from pages_of_history(agent, one, starts[one.path], wanted, passed)
 
@@ -554,7 +584,7 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
 
 
 def export_of(
-    name: str, path: str | None, environ: Mapping[str, str], wanted: Wanted, assigned: tuple[str, ...]
+    name: str, path: str | None, environ: Mapping[str, str], wanted: ImportFilter, assigned: tuple[str, ...]
 ) -> Found:
     """Find the export or the data of another program, at `path` or in its usual place.
 
@@ -590,14 +620,14 @@ def _files(place: str) -> Iterator[str]:
         yield from (path for name in found if os.path.isfile(path := os.path.join(folder, name)))
 
 
-def read_in(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
+def run_import(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
     """Send all pages to the daemon, with a progress bar at a terminal. Returns the result.
 
     Raises:
         FilrougeError: the daemon is unreachable or rejects a page. The pages sent before are stored, so the import can
             be run again to complete it.
     """
-    passed, tally, began = Passed(), Tally(), time.monotonic()
+    passed, tally, began = Skipped(), Tally(), time.monotonic()
     with _bar(found.total) as show:
         for page in found.pages(passed):
             answer = None
@@ -623,7 +653,7 @@ def read_in(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def tell(done: Mapping[str, Any]) -> None:
+def print_result(done: Mapping[str, Any]) -> None:
     """Print the result of an import or of a dry run in a few lines."""
     rows = {name: done[name] for name in ("turns", "memories") if any(done[name].values())} or {"turns": done["turns"]}
     size = f"{done['files']} files, {done['bytes'] / 1e6:.1f} MB"
@@ -689,15 +719,17 @@ def backfill(names: Iterable[str], *, asked: bool, wanted: bool, quiet: bool, an
     """
     waiting = list[str]()
     for name in (name for name in names if name in AGENTS):
-        found = histories(name, directory(name, os.environ))
+        found = find_transcripts(name, directory(name, os.environ))
         if not found:
             continue
         files = f"{len(found)} file{'s' if len(found) > 1 else ''}"
         said = f"{files}, {sum(one.size for one in found) / 1e6:,.1f} MB"
         if wanted or (asked and output.confirm(f"Read in what {name} kept of before ({said})?", default=False)):
-            done = read_in(history_of(name, None, os.environ, Wanted(), anew=anew), trusted=False, dry_run=False)
+            done = run_import(
+                history_of(name, None, os.environ, ImportFilter(), anew=anew), trusted=False, dry_run=False
+            )
             if not quiet:
-                tell(done)
+                print_result(done)
             continue
         waiting.append(name)
         if not quiet:

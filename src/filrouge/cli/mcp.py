@@ -57,7 +57,7 @@ READ_ONLY: Final = frozenset(tool["name"] for tool in TOOLS if tool["annotations
 _SERVER_INFO: Final = {"name": SERVER, "title": TITLE, "version": __version__}
 _CAPABILITIES: Final = {"tools": {"listChanged": False}}
 #: Extra fields of results in the stateless editions: the result is complete, and must not be cached for other clients.
-_WHOLE: Final = {"resultType": "complete", "_meta": {SERVER_META: _SERVER_INFO}}
+_COMPLETE_RESULT: Final = {"resultType": "complete", "_meta": {SERVER_META: _SERVER_INFO}}
 _UNCACHED: Final = {"cacheScope": "private", "ttlMs": 0}
 
 
@@ -97,10 +97,10 @@ def answer(message: Json) -> Json | None:
             return _call(id_, given)
         case "tools/list":
             listed: Json = {"tools": list(TOOLS)}
-            return result(id_, {**listed, **_UNCACHED, **_WHOLE} if stateless else listed)
+            return result(id_, {**listed, **_UNCACHED, **_COMPLETE_RESULT} if stateless else listed)
         case "server/discover" if stateless:
             found = {"supportedVersions": list(STATELESS_EDITIONS), "capabilities": _CAPABILITIES}
-            return result(id_, {**found, "instructions": INSTRUCTIONS, **_UNCACHED, **_WHOLE})
+            return result(id_, {**found, "instructions": INSTRUCTIONS, **_UNCACHED, **_COMPLETE_RESULT})
         case "initialize" if not stateless:
             return _initialize(id_, given)
         case "ping" if not stateless:
@@ -123,7 +123,7 @@ def failure(id_: object, code: int, said: str, data: object = None) -> Json:
 def failed(message: Json, said: str) -> Json:
     """Return the result of a tool call that failed. The agent reads in it what to do."""
     told: Json = {"content": [{"type": "text", "text": said}], "isError": True}
-    return result(message["id"], {**told, **_WHOLE} if is_stateless(message) else told)
+    return result(message["id"], {**told, **_COMPLETE_RESULT} if is_stateless(message) else told)
 
 
 def _call(id_: object, params: Json) -> Json | None:
@@ -175,7 +175,7 @@ _PAUSE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 2.0
 _REPEATABLE: Final = READ_ONLY | {"memory_add"}
 #: Status codes of a daemon that is shutting down and whose successor is not ready yet.
-_LEAVING: Final = (502, 503)
+_SHUTTING_DOWN_STATUSES: Final = (502, 503)
 
 
 class Daemon:
@@ -189,7 +189,7 @@ class Daemon:
         self._directory = directory
         self._environ = environ
         self._project = project
-        self._elsewhere = client.is_elsewhere(environ)
+        self._elsewhere = client.is_remote(environ)
 
     def warm_up(self) -> None:
         """Start the daemon if needed and make it load its MCP server, so that the first call is fast."""
@@ -218,10 +218,10 @@ class Daemon:
                 if time.monotonic() > deadline or not self._is_back(deadline):
                     return failed(message, f"{error.message} {error.remedy}")
                 continue
-            if reply.status in _LEAVING and tool in _REPEATABLE and time.monotonic() < deadline:
+            if reply.status in _SHUTTING_DOWN_STATUSES and tool in _REPEATABLE and time.monotonic() < deadline:
                 time.sleep(_PAUSE_SECONDS)
                 continue
-            if not self._elsewhere and reply.status == 404 and client.succeed(self._directory, reply):
+            if not self._elsewhere and reply.status == 404 and client.replace_older_daemon(self._directory, reply):
                 self._is_back(deadline)  # the older daemon does not have this route
                 continue
             return _answered(message, reply)
@@ -278,9 +278,10 @@ def _answered(message: Json, reply: client.Reply) -> Json:
     return failed(message, told or f"The daemon refused the call ({reply.status}).")
 
 
-#: `AT_ONCE`: calls sent to the daemon in parallel. `MOST_WAITING`: unanswered calls, those in parallel included.
-AT_ONCE: Final = 8
-MOST_WAITING: Final = 64
+#: `MAX_PARALLEL_CALLS`: calls sent to the daemon in parallel. `MAX_OPEN_CALLS`: unanswered calls, those in parallel
+#: included.
+MAX_PARALLEL_CALLS: Final = 8
+MAX_OPEN_CALLS: Final = 64
 MOST_IN_A_BATCH: Final = 50
 #: Seconds to wait for each open call after the pipe is closed.
 LAST_ANSWERS_SECONDS: Final = 60.0
@@ -316,7 +317,7 @@ class Shim:
         self._note = note
         self._edition = ""
         self._writing = threading.Lock()
-        self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._room = threading.BoundedSemaphore(MAX_PARALLEL_CALLS)
         self._changing = threading.Lock()
         self._calls: dict[str | int, bool] = {}  # request id to whether the call was cancelled
         self._threads: list[threading.Thread] = []
@@ -409,7 +410,7 @@ class Shim:
         with self._changing:
             if id_ in self._calls:
                 return failure(id_, INVALID_REQUEST, "This id is of a call that is not answered yet.")
-            if len(self._calls) >= MOST_WAITING:
+            if len(self._calls) >= MAX_OPEN_CALLS:
                 return failed(message, "Too many calls at once. Wait for their answers.")
             self._calls[id_] = False
             self._threads = [thread for thread in self._threads if thread.is_alive()]

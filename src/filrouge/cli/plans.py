@@ -13,7 +13,7 @@ from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.plan import Change, Plan, carry_out
 
 
-def known(names: Sequence[str]) -> list[str]:
+def checked_agents(names: Sequence[str]) -> list[str]:
     """Return the names without duplicates.
 
     Raises:
@@ -60,7 +60,7 @@ def show_troubles(troubles: Mapping[str, FilrougeError]) -> None:
         output.say(f"left alone: {path}: {trouble.message} {trouble.remedy}".rstrip())
 
 
-def done(plan: Plan, home: str) -> dict[str, FilrougeError]:
+def apply(plan: Plan, home: str) -> dict[str, FilrougeError]:
     """Carry out a plan. Returns the error for each file that could not be changed; the others are still changed."""
     troubles = dict[str, FilrougeError]()
     for change in plan.changes:

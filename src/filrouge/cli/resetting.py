@@ -16,7 +16,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.errors import Busy
 from filrouge.core.paths import SPOOL, inside
 from filrouge.maintenance import restore
-from filrouge.maintenance.restore import Held
+from filrouge.maintenance.restore import MemoryCounts
 
 # `filrouge garden`
 
@@ -29,7 +29,7 @@ _WORD: Final = "reset"
 _DRAIN_SECONDS: Final = 30.0
 
 
-def in_words(held: Held, directory: str) -> str:
+def in_words(held: MemoryCounts, directory: str) -> str:
     """Return a phrase with the size of a memory: memories, turns, start date, bytes, directory."""
     size = f"{held.bytes / 1e6:,.1f} MB in {directory}"
     if held.memories is None or held.turns is None:
@@ -38,7 +38,7 @@ def in_words(held: Held, directory: str) -> str:
     return f"{_many(held.memories, 'memory', 'memories')} and {_many(held.turns, 'turn', 'turns')}{since}, {size}"
 
 
-def plan(held: Held, directory: str) -> list[str]:
+def plan(held: MemoryCounts, directory: str) -> list[str]:
     """Return lines that describe what putting the memory away would do."""
     return [
         f"puts away the memory of this home: {in_words(held, directory)}",

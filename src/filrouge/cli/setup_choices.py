@@ -23,7 +23,7 @@ from filrouge.hosts.setup.files import Machine
 from filrouge.hosts.setup.plan import Change
 
 if TYPE_CHECKING:
-    from filrouge.maintenance.restore import Held
+    from filrouge.maintenance.restore import MemoryCounts
 
 
 _IGNORED_BY: Final = (".gitignore", ".claudeignore")
@@ -141,7 +141,7 @@ class Memory:
     """
 
     directory: str
-    held: Held | None
+    held: MemoryCounts | None
     reset: bool
 
     @classmethod
@@ -149,9 +149,9 @@ class Memory:
         """Return the memory of a home."""
         if not os.path.exists(inside(directory, DATABASE)):
             return cls(directory=directory, held=None, reset=reset)
-        from filrouge.maintenance.restore import held
+        from filrouge.maintenance.restore import memory_counts
 
-        return cls(directory=directory, held=held(directory), reset=reset)
+        return cls(directory=directory, held=memory_counts(directory), reset=reset)
 
     @property
     def goes(self) -> bool:
@@ -221,7 +221,7 @@ def ignored_as(directory: str, top: str) -> str:
     return f"/{os.path.relpath(os.path.realpath(directory), top)}/".replace(os.sep, "/")
 
 
-def tightening(directory: str) -> str:
+def mode_warning(directory: str) -> str:
     """Return a line about a home that other users can read; empty if the home is private or missing."""
     mode = stat.S_IMODE(os.stat(directory).st_mode) if os.path.isdir(directory) else 0
     if not mode & 0o077:

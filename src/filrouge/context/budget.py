@@ -19,20 +19,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.context.models import SECTIONS, Piece, Section
+from filrouge.context.models import SECTIONS, Candidate, Section
 from filrouge.context.rendering import (
     MOST_THREADS,
-    SHAPES,
+    SECTIONS_SPEC,
     Line,
     Occasion,
     Size,
-    assembled,
-    frame,
+    assemble,
+    empty_size,
     fresh_nonce,
-    most,
+    max_items,
     size_of,
 )
-from filrouge.core.clock import Language, ago, long_date
+from filrouge.core.clock import Language, format_long_date, relative_date
 from filrouge.search.models import RecallItem
 
 # Packing.
@@ -44,7 +44,7 @@ from filrouge.search.models import RecallItem
 
 #: Minimum value of any item, so that free room is used.
 _LEAST_VALUE: Final = 1e-6
-NOTHING: Final = Size(characters=0, bytes=0)
+EMPTY: Final = Size(characters=0, bytes=0)
 
 Better = NDArray[np.bool_]
 """For each room that may be used: is it better so?"""
@@ -73,7 +73,7 @@ def fit(offers: Sequence[Offer], headings: Mapping[str, Size], room: Size) -> fr
         headings: the size of each group's heading; a missing one costs nothing.
         room: for items and headings together.
     """
-    bag = _Bag(offers=offers, headings=headings, room=room)
+    bag = _Knapsack(offers=offers, headings=headings, room=room)
     everything = frozenset(range(len(offers)))
     if bag.holds(everything):
         return everything
@@ -88,7 +88,7 @@ def fit(offers: Sequence[Offer], headings: Mapping[str, Size], room: Size) -> fr
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Bag:
+class _Knapsack:
     """The offers, the headings and the available room."""
 
     offers: Sequence[Offer]
@@ -102,7 +102,7 @@ class _Bag:
     def holds(self, taken: frozenset[int]) -> bool:
         """True if a choice fits in characters and bytes."""
         groups = {self.offers[n].group for n in taken}
-        sizes = [self.offers[n].size for n in taken] + [self.headings.get(group, NOTHING) for group in groups]
+        sizes = [self.offers[n].size for n in taken] + [self.headings.get(group, EMPTY) for group in groups]
         return (
             sum(size.characters for size in sizes) <= self.room.characters
             and sum(size.bytes for size in sizes) <= self.room.bytes
@@ -123,19 +123,19 @@ class _Bag:
         best = np.zeros(room + 1)  # best value by available room
         stages = list[_Stage]()
         for group in dict.fromkeys(one.group for one in self.offers):
-            heading, steps = weigh(self.headings.get(group, NOTHING)), list[tuple[int, int, Better]]()
-            within = _later(best, heading)
+            heading, steps = weigh(self.headings.get(group, EMPTY)), list[tuple[int, int, Better]]()
+            within = _shifted(best, heading)
             for n in (n for n, one in enumerate(self.offers) if one.group == group):
                 weight = weigh(self.offers[n].size)
-                taking = _later(within, weight) + self.offers[n].value + _LEAST_VALUE
+                taking = _shifted(within, weight) + self.offers[n].value + _LEAST_VALUE
                 steps.append((n, weight, taking > within))
                 within = np.maximum(within, taking)
             stages.append((heading, within > best, steps))
             best = np.maximum(best, within)
-        return _retraced(stages, room)
+        return _backtrack(stages, room)
 
 
-def _later(values: NDArray[np.float64], weight: int) -> NDArray[np.float64]:
+def _shifted(values: NDArray[np.float64], weight: int) -> NDArray[np.float64]:
     """The values shifted by `weight` units of room; minus infinity where there is not enough room."""
     shifted = np.full_like(values, -np.inf)
     if weight < len(values):
@@ -143,7 +143,7 @@ def _later(values: NDArray[np.float64], weight: int) -> NDArray[np.float64]:
     return shifted
 
 
-def _retraced(stages: Sequence[_Stage], room: int) -> frozenset[int]:
+def _backtrack(stages: Sequence[_Stage], room: int) -> frozenset[int]:
     """The items of the best choice, found by walking back through the stages."""
     taken, left = set[int](), room
     for heading, opened, steps in reversed(stages):
@@ -162,13 +162,13 @@ SHORTEST_PROMPT: Final = 20
 MOST_BYTES: Final = 9_400
 """Of a block: below what the hook's line may have, which is below what hosts cut at."""
 INJECTED: Final = "injected"
-_FIRST: Final = ("rules", "reminders")
+_PACKED_FIRST: Final = ("rules", "reminders")
 #: Kinds of which several pieces with the same id may be shown.
-_IN_PARTS: Final = ("synthesis", "thread")
+_MULTI_PIECE_KINDS: Final = ("synthesis", "thread")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Manner:
+class RenderOptions:
     """Selection and rendering options for a block.
 
     Attributes:
@@ -191,7 +191,7 @@ class Manner:
 class Verdict:
     """The decision about a piece; `reason` is `injected`, or why it was left out."""
 
-    piece: Piece
+    piece: Candidate
     reason: str
 
     @property
@@ -237,7 +237,7 @@ class Block:
         return -(-len(self.text) // 4)
 
 
-def planned(pieces: Sequence[Piece], manner: Manner, nonce: str = "") -> Block:
+def build_block(pieces: Sequence[Candidate], manner: RenderOptions, nonce: str = "") -> Block:
     """Choose pieces, render the block, and record why each piece was chosen or not.
 
     Args:
@@ -246,32 +246,34 @@ def planned(pieces: Sequence[Piece], manner: Manner, nonce: str = "") -> Block:
     """
     reasons = {n: piece.refused for n, piece in enumerate(pieces) if piece.refused}
     ordered = sorted((n for n in range(len(pieces)) if n not in reasons), key=lambda n: _place(pieces[n]))
-    if manner.occasion == "prompt" and not any(_speaks(pieces[n], manner.least) for n in ordered):
+    if manner.occasion == "prompt" and not any(_triggers(pieces[n], manner.least) for n in ordered):
         reasons |= dict.fromkeys(ordered, "it only goes along")
         ordered = []
     # Pieces found for the prompt are checked first, so that a supporting piece never displaces one as a duplicate.
-    by_turn = sorted(ordered, key=lambda n: _turn(pieces[n], manner))
-    ordered = sorted(_sifted(pieces, by_turn, manner, reasons), key=lambda n: (_place(pieces[n]), n))
+    by_turn = sorted(ordered, key=lambda n: _packing_step(pieces[n], manner))
+    ordered = sorted(_deduplicated(pieces, by_turn, manner, reasons), key=lambda n: (_place(pieces[n]), n))
     lines = {n: _line(pieces[n], manner).render() for n in ordered}
-    taken = _taken(pieces, lines, manner)
+    taken = _packed(pieces, lines, manner)
     reasons |= {n: INJECTED if n in taken else "over the budget" for n in ordered}
     text_nonce = nonce or fresh_nonce()
-    text = assembled([(pieces[n].section, lines[n]) for n in ordered if n in taken], manner.language, text_nonce)
+    text = assemble([(pieces[n].section, lines[n]) for n in ordered if n in taken], manner.language, text_nonce)
     verdicts = [Verdict(piece=piece, reason=reasons[n]) for n, piece in enumerate(pieces)]
     verdicts.sort(key=lambda verdict: (not verdict.injected, _place(verdict.piece)))
     return Block(text=text, nonce=text_nonce if text else "", verdicts=tuple(verdicts))
 
 
-def _place(piece: Piece) -> int:
+def _place(piece: Candidate) -> int:
     return SECTIONS.index(piece.section)
 
 
-def _speaks(piece: Piece, least: float) -> bool:
+def _triggers(piece: Candidate, least: float) -> bool:
     """True if the piece can trigger a block."""
-    return not SHAPES[piece.section].goes_along or piece.value >= least
+    return not SECTIONS_SPEC[piece.section].goes_along or piece.value >= least
 
 
-def _sifted(pieces: Sequence[Piece], ordered: Iterable[int], manner: Manner, reasons: dict[int, str]) -> list[int]:
+def _deduplicated(
+    pieces: Sequence[Candidate], ordered: Iterable[int], manner: RenderOptions, reasons: dict[int, str]
+) -> list[int]:
     """The pieces that are neither duplicates nor beyond a limit; the reasons of the others are recorded."""
     kept, kinds, texts, threads = list[int](), dict[str, str](), set[str](), set[str]()
     shown = set[str]()  # turns that chosen conversation pieces show
@@ -280,11 +282,11 @@ def _sifted(pieces: Sequence[Piece], ordered: Iterable[int], manner: Manner, rea
         piece = pieces[n]
         plain = " ".join(piece.text.split()).casefold()
         told = kinds.get(piece.id) if piece.id else None
-        told_whole = told is not None and not (told == piece.kind and piece.kind in _IN_PARTS)
+        told_whole = told is not None and not (told == piece.kind and piece.kind in _MULTI_PIECE_KINDS)
         if told_whole or plain in texts or (_is_talk(piece) and shown.issuperset(piece.turns)):
             reasons[n] = "said already"
             continue
-        limit = manner.limits.get(piece.section, most(piece.section, manner.occasion))
+        limit = manner.limits.get(piece.section, max_items(piece.section, manner.occasion))
         new_thread = {piece.id} - threads if piece.kind == "thread" else frozenset[str]()
         if counts[piece.section] >= limit or (new_thread and len(threads) >= MOST_THREADS):
             reasons[n] = "beyond the limit"
@@ -298,18 +300,18 @@ def _sifted(pieces: Sequence[Piece], ordered: Iterable[int], manner: Manner, rea
     return kept
 
 
-def _is_talk(piece: Piece) -> bool:
+def _is_talk(piece: Candidate) -> bool:
     return piece.kind == "turn" and bool(piece.turns)
 
 
-def _taken(pieces: Sequence[Piece], lines: Mapping[int, str], manner: Manner) -> frozenset[int]:
+def _packed(pieces: Sequence[Candidate], lines: Mapping[int, str], manner: RenderOptions) -> frozenset[int]:
     """The pieces that fit. Each step of the packing order is packed for the highest value in the remaining room."""
-    headings = {section: size_of(shape.heading[manner.language]) for section, shape in SHAPES.items()}
-    outside = frame(manner.language)
+    headings = {section: size_of(shape.heading[manner.language]) for section, shape in SECTIONS_SPEC.items()}
+    outside = empty_size(manner.language)
     room = Size(characters=manner.budget - outside.characters, bytes=MOST_BYTES - outside.bytes)
     taken = frozenset[int]()
     for turn in range(3):
-        places = [n for n in lines if _turn(pieces[n], manner) == turn]
+        places = [n for n in lines if _packing_step(pieces[n], manner) == turn]
         offers = [Offer(group=pieces[n].section, size=size_of(lines[n]), value=pieces[n].value) for n in places]
         chosen = {places[m] for m in fit(offers, headings, room)}
         taken |= chosen
@@ -320,14 +322,14 @@ def _taken(pieces: Sequence[Piece], lines: Mapping[int, str], manner: Manner) ->
     return taken
 
 
-def _turn(piece: Piece, manner: Manner) -> int:
+def _packing_step(piece: Candidate, manner: RenderOptions) -> int:
     """The packing order: rules and reminders first, supporting pieces of a prompt last, everything else between."""
-    if piece.section in _FIRST:
+    if piece.section in _PACKED_FIRST:
         return 0
-    return 2 if manner.occasion == "prompt" and SHAPES[piece.section].goes_along else 1
+    return 2 if manner.occasion == "prompt" and SECTIONS_SPEC[piece.section].goes_along else 1
 
 
-def _line(piece: Piece, manner: Manner) -> Line:
+def _line(piece: Candidate, manner: RenderOptions) -> Line:
     return Line(
         section=piece.section,
         age=_age(piece.said, manner),
@@ -339,7 +341,7 @@ def _line(piece: Piece, manner: Manner) -> Line:
     )
 
 
-def _age(said: datetime | None, manner: Manner) -> str:
+def _age(said: datetime | None, manner: RenderOptions) -> str:
     if said is None:
         return ""
-    return long_date(said, manner.language) if manner.dated else ago(said, manner.now, manner.language)
+    return format_long_date(said, manner.language) if manner.dated else relative_date(said, manner.now, manner.language)

@@ -13,15 +13,15 @@ import os
 from contextlib import suppress
 
 from filrouge.capture.repository import Projects
-from filrouge.context.budget import planned
-from filrouge.context.request import Moment
+from filrouge.context.budget import build_block
+from filrouge.context.request import ContextRequest
 from filrouge.context.service import gathered, manner_of
 from filrouge.context.sources import IN_BRIEF
 from filrouge.core.paths import BRIEFS, HOOK_SETTINGS, UNSET_NONCE, brief_path, inside, make_private
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.daemon.process import write_whole
-from filrouge.projects.folder_names import CHOSEN, brief_key
+from filrouge.daemon.process import write_atomically
+from filrouge.projects.folder_names import NAME_PREFIX, brief_key
 from filrouge.runtime.services import Parts
 
 _LOG = logging.getLogger(__name__)
@@ -29,7 +29,9 @@ _LOG = logging.getLogger(__name__)
 
 def write_hook_settings(parts: Parts) -> None:
     """Write `hook.json` from the current settings."""
-    write_whole(inside(parts.home, HOOK_SETTINGS), json.dumps(parts.readers.here(lambda tx: _mirrored(parts, tx))))
+    write_atomically(
+        inside(parts.home, HOOK_SETTINGS), json.dumps(parts.readers.here(lambda tx: _hook_settings(parts, tx)))
+    )
 
 
 def write_all_briefs(parts: Parts) -> None:
@@ -52,7 +54,7 @@ def _write_brief(parts: Parts, project: str | None) -> None:
         path = brief_path(parts.home, name)
         try:
             if text:
-                write_whole(path, text)
+                write_atomically(path, text)
                 continue
         except OSError as error:  # an old brief may contain forgotten text; the next start rewrites it
             _LOG.warning("a brief could not be written and is removed: %s", error.strerror)
@@ -60,7 +62,7 @@ def _write_brief(parts: Parts, project: str | None) -> None:
             os.unlink(path)
 
 
-def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
+def _hook_settings(parts: Parts, tx: Tx) -> dict[str, object]:
     settings = parts.settings(tx)
     projects = Projects(tx)
     named = set(settings.disabled_projects)
@@ -83,7 +85,7 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     names = _brief_keys(tx, project) if project else []
     if settings.isolation:
         return "", names  # any agent may read a brief, but isolated agents see only their own memories
-    moment = Moment(
+    moment = ContextRequest(
         occasion="start",
         host="",
         session="",
@@ -97,14 +99,14 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
         now=parts.clock.now(),
     )
     pieces = gathered(parts, tx, moment, IN_BRIEF)
-    return planned(pieces, manner_of(moment, dated=True), nonce=UNSET_NONCE).text, names
+    return build_block(pieces, manner_of(moment, dated=True), nonce=UNSET_NONCE).text, names
 
 
 def _brief_keys(tx: Tx, project: str) -> list[str]:
     """The names under which hooks look up a project's brief. A name chosen by a file counts only in agreed folders."""
     projects, keys = Projects(tx), list[str]()
     for alias in projects.aliases(project):
-        if alias.startswith(CHOSEN):
+        if alias.startswith(NAME_PREFIX):
             keys += [brief_key(alias, folder) for folder in projects.agreed_folders(alias)]
         else:
             keys.append(alias)

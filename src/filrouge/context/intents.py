@@ -1,9 +1,9 @@
 """Prompts about memory itself: what was discussed, or going back to earlier work; in English, French and Spanish.
 
-`asks_back` recognises "what did we talk about last week?". Such a prompt wants the timeline, not single memories.
+`asked_period` recognises "what did we talk about last week?". Such a prompt wants the timeline, not single memories.
 The whole prompt must be such a question, optionally with a time. "What did we discuss about the cache?" names a
 subject and is left to recall. Everyday verbs (do, work, say) count only together with a time.
-`resumes` recognises "let's get back to the importer". Only such a prompt needs to know where the work stood.
+`is_resuming` recognises "let's get back to the importer". Only such a prompt needs to know where the work stood.
 
 Pure: no database, no file.
 """
@@ -24,7 +24,7 @@ Period = Literal["today", "yesterday", "week", "last_week", "month", "last_month
 
 _LONGEST: Final = 200
 _WE: Final = r"(?:we|i|you and i|us)"
-_STRONG: Final = (
+_EXPLICIT: Final = (
     # English
     rf"what (?:all |topics |subjects |things |else )?(?:did|have|had|were|was|are) {_WE} (?:been |just |all )*(?:talk(?:ed|ing)?|spe?ak(?:ing)?|spoken|discuss(?:ed|ing)?|chat(?:ted|ting)?|cover(?:ed|ing)?)(?: about| over| on)?",
     rf"(?:what|everything|all|(?:the )?(?:topics|subjects|things))(?: that)? {_WE}(?:'ve|'d| have| had| were)? (?:been )?(?:talked|talking|spoke|spoken|discussed|discussing|chatted|covered)(?: about| over| on)?",
@@ -41,7 +41,7 @@ _STRONG: Final = (
     r"(?:que|cuales) temas (?:hemos )?(?:tratamos|tratado|discutimos|discutido|vimos|visto|abordamos|abordado|hablamos|hablado)",
     r"(?:lo que|los temas (?:que|de los que)|todo lo que) (?:hablamos|hemos hablado|tratamos|hemos tratado|discutimos)",
 )
-_WEAK: Final = (
+_NEEDS_TIME: Final = (
     rf"what (?:did|have|were) {_WE} (?:been )?(?:do(?:ne|ing)?|work(?:ed|ing)?|say|said|say(?:ing)?|tackle[d]?)(?: on| at| about)?",
     rf"what {_WE}(?:'ve| have| were)? (?:been )?(?:did|done|doing|worked|working|said)(?: on| about)?",
     r"(?:qu'est-ce qu'on a|qu'est-ce que nous avons|qu'a-t-on|qu'avons-nous|ce qu'on a|on a) (?:fait|dit|vu)(?: quoi)?",
@@ -59,7 +59,7 @@ _TIMES: Final[tuple[tuple[Period, str], ...]] = (
 )  # fmt: skip
 _ASKED: Final = tuple(
     (re.compile(rf"\b(?:{pattern})(?!\w)"), strong)
-    for strong, group in ((True, _STRONG), (False, _WEAK))
+    for strong, group in ((True, _EXPLICIT), (False, _NEEDS_TIME))
     for pattern in group
 )
 _TIME: Final[tuple[tuple[Period, re.Pattern[str]], ...]] = tuple(
@@ -89,7 +89,7 @@ _WHEN: Final[dict[Language, dict[Period, str]]] = {
 }  # fmt: skip
 
 
-def asks_back(prompt: str) -> Period | None:
+def asked_period(prompt: str) -> Period | None:
     """The period whose topics a prompt asks for, `all` if it names none; None if it asks something else."""
     if len(prompt) > _LONGEST:
         return None
@@ -108,7 +108,7 @@ def asks_back(prompt: str) -> Period | None:
     return period or "all"
 
 
-def span_of(period: Period, now: datetime) -> tuple[datetime | None, datetime | None]:
+def period_bounds(period: Period, now: datetime) -> tuple[datetime | None, datetime | None]:
     """Start and end of a period; None = open. Days begin at midnight in the time zone of `now`."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     spans: dict[Period, tuple[datetime | None, datetime | None]] = {
@@ -125,7 +125,7 @@ def span_of(period: Period, now: datetime) -> tuple[datetime | None, datetime | 
     return spans[period]
 
 
-def spoken(period: Period, language: Language) -> str:
+def period_words(period: Period, language: Language) -> str:
     """The period in words; empty for `all`."""
     return _WHEN[language][period]
 
@@ -144,6 +144,6 @@ _RESUMES: Final = re.compile(
 )
 
 
-def resumes(prompt: str) -> bool:
+def is_resuming(prompt: str) -> bool:
     """True if the prompt goes back to earlier work."""
     return len(prompt) <= _RESUMING_LONGEST and _RESUMES.search(" ".join(fold(prompt).split())) is not None

@@ -23,7 +23,7 @@ _DETAILS: Final = ("boosts", "bm25_score", "vector_score", "score", "coverage")
 _ALWAYS: Final = ("id", "kind", "injected", "reason", "section", "value")
 
 
-def compact(
+def compact_items(
     items: Sequence[Mapping[str, Any]], omitted: Mapping[str, int] | None = None, *, most: int = MOST_BYTES
 ) -> tuple[str, dict[str, int]]:
     """The items as JSON of at most `most` bytes, and how many items were left out, by reason.
@@ -68,7 +68,7 @@ class Recalls:
 
     def add(self, recall: Recall) -> None:
         """Store one recall."""
-        items, omitted = compact([item.to_json() for item in recall.items], recall.omitted)
+        items, omitted = compact_items([item.to_json() for item in recall.items], recall.omitted)
         self._tx.run(
             "recalls.add",
             {
@@ -151,7 +151,7 @@ class Recalls:
         """Shorten up to `limit` rows of earlier releases, which list every candidate; returns how many."""
         rows = self._tx.all("recalls.long", {"limit": limit})
         for row in rows:
-            items, omitted = compact(json.loads(row["items"]), json.loads(row["omitted"]))
+            items, omitted = compact_items(json.loads(row["items"]), json.loads(row["omitted"]))
             short = {"id": row["id"], "items": items, "omitted": json.dumps(omitted, ensure_ascii=False)}
             self._tx.run("recalls.shorten", short)
         return len(rows)

@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.context.models import Piece, piece_of
-from filrouge.context.passages import Passage, Told, chosen, excerpt
-from filrouge.context.request import Moment
-from filrouge.context.turn_candidates import Heard, Overheard, heard, proved_by
+from filrouge.context.models import Candidate, candidate_of
+from filrouge.context.passages import Passage, PassageCandidate, choose, excerpt
+from filrouge.context.request import ContextRequest
+from filrouge.context.turn_candidates import TurnCandidate, TurnCandidates, memories_of_turns, turn_candidates
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.work import SPECIFIC, Work, of_prompt, of_rule
-from filrouge.memories.models import LEAST_TO_INJECT, SUMS, Filters, Memory
+from filrouge.memories.models import MIN_CONFIDENCE_INJECT, SUMS, Filters, Memory
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import LONGEST_QUERY, Question, recall
 from filrouge.search.models import Hit, Ranking
-from filrouge.search.relevance import LEAST, anything_needed
+from filrouge.search.relevance import MIN_PROBABILITY, anything_needed
 from filrouge.search.turn_ranking import words_of
 
 # Related memories: those stated in the same short turn, and rules for the work that a prompt asks for.
@@ -36,19 +36,21 @@ from filrouge.search.turn_ranking import words_of
 # installs one (`extraction.work`).
 
 #: Statements of a turn up to this many characters belong together; those of a longer turn may be unrelated.
-_BREATH: Final = 200
+_MAX_SHORT_TURN: Final = 200
 _MOST: Final = 2
 
 
-def in_one_breath(parts: Parts, tx: Tx, moment: Moment, memories: Sequence[Memory]) -> dict[str, list[Memory]]:
+def same_turn_memories(
+    parts: Parts, tx: Tx, moment: ContextRequest, memories: Sequence[Memory]
+) -> dict[str, list[Memory]]:
     """By memory id: other memories that the same short turn proves.
 
     Args:
         memories: with their evidence, most relevant first. A memory listed with an earlier one gets no entry.
     """
     turns = {one.turn_id for memory in memories for one in memory.evidence}
-    short = {turn.id for turn in parts.turns(tx).get(sorted(turns)) if len(turn.text) <= _BREATH}
-    proved = proved_by(tx, sorted(short))
+    short = {turn.id for turn in parts.turns(tx).get(sorted(turns)) if len(turn.text) <= _MAX_SHORT_TURN}
+    proved = memories_of_turns(tx, sorted(short))
     others = parts.memories(tx).some(sorted({id_ for states in proved.values() for id_ in states}))
     found: dict[str, list[Memory]] = {}
     told: set[str] = set()
@@ -62,7 +64,7 @@ def in_one_breath(parts: Parts, tx: Tx, moment: Moment, memories: Sequence[Memor
     return found
 
 
-def for_the_work(parts: Parts, tx: Tx, moment: Moment) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
+def rules_for_work(parts: Parts, tx: Tx, moment: ContextRequest) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
     """By rule id: each rule about a kind of work that the prompt asks for, with those kinds."""
     asked = of_prompt(moment.prompt)
     if not asked:
@@ -72,11 +74,11 @@ def for_the_work(parts: Parts, tx: Tx, moment: Moment) -> Mapping[str, tuple[Mem
     return {id_: (rule, kinds) for id_, (rule, kinds) in meant.items() if kinds}
 
 
-def _may_be_told(memory: Memory, moment: Moment) -> bool:
+def _may_be_told(memory: Memory, moment: ContextRequest) -> bool:
     scope = memory.scope
     here = scope.user == moment.user and (memory.scope_name == "user" or scope.project == moment.project)
     allowed = moment.agent is None or (scope.agent or scope.channel) == moment.agent
-    sure = memory.state == "live" and memory.confidence >= LEAST_TO_INJECT
+    sure = memory.state == "live" and memory.confidence >= MIN_CONFIDENCE_INJECT
     return here and allowed and sure and memory.kind != "rule" and memory.kind not in SUMS
 
 
@@ -96,31 +98,35 @@ _RULE_FOR_WORK: Final = 0.5
 _LOWEST: Final = 0.5
 #: Probability that a rule helps if it concerns the specific work asked for (`extraction.work`), and if it concerns any
 #: work on the code; the latter only accompanies other items.
-_MEANT: Final = 0.9
-_GOES_ALONG: Final = 0.3
+_SPECIFIC_RULE: Final = 0.9
+_GENERAL_RULE: Final = 0.3
 #: A reply counts as new if more than this share of its words is not in the memory.
-_NEW: Final = 0.5
+_NOVELTY: Final = 0.5
 #: Reasons for refusal that only mean a lack of room.
 _NO_ROOM: Final = ("over the budget", "beyond the limit")
-LONGEST: Final = 500
+MAX_LINE: Final = 500
 """Characters of one line."""
 #: Characters of a block besides its lines, and of a line besides its text.
-_FRAME: Final = 450
-_MARK: Final = 34
+_FRAME_CHARS: Final = 450
+_MARK_CHARS: Final = 34
 #: Share of the budget that may always be used, even if frame and rules leave less.
-_AT_LEAST: Final = 0.4
+_MIN_SHARE: Final = 0.4
 
 
-def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def memories(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """The pieces recalled for the prompt, most valuable first, then the refused ones."""
     question = _question(moment)
     threshold = moment.settings.auto_retrieve_min_score
     whole = max(threshold, _LOWEST)
     of_a_turn = whole * SHARE_OF_THRESHOLD
     ranking = recall(parts, tx, question)
-    least = max(whole * LEAST / _LOWEST, ranking.hits[0].relevance * _BESIDE_THE_BEST) if ranking.by_need else of_a_turn
+    least = (
+        max(whole * MIN_PROBABILITY / _LOWEST, ranking.hits[0].relevance * _BESIDE_THE_BEST)
+        if ranking.by_need
+        else of_a_turn
+    )
     recalled = _recalled(parts, tx, ranking, least)
-    said = heard(parts, tx, moment, question, recalled.cited, least=of_a_turn)
+    said = turn_candidates(parts, tx, moment, question, recalled.cited, least=of_a_turn)
     if ranking.by_need:
         said = replace(said, turns=tuple(_by_need(one, max(threshold, _TURN_THRESHOLD)) for one in said.turns))
     moment.notices.extend(dict.fromkeys([*ranking.notices, *said.notices]))
@@ -129,11 +135,11 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     if ranking.by_need:
         known = anything_needed(max(hit.needed or 0.0 for hit in ranking.hits), known)
         scores["anything"] = round(known, 4)
-    offered = _Offered(
+    offered = _Candidates(
         ranking=ranking,
         said=said,
-        beside=in_one_breath(parts, tx, moment, recalled.memories) if known >= threshold else {},
-        works=for_the_work(parts, tx, moment),
+        beside=same_turn_memories(parts, tx, moment, recalled.memories) if known >= threshold else {},
+        works=rules_for_work(parts, tx, moment),
         asked=words_of(question.text),
         asks_for_work=bool(of_prompt(moment.prompt)),
         is_known=known >= threshold,
@@ -142,17 +148,17 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
         scores=scores,
     )
     budget = moment.settings.budget
-    room = max(budget - _FRAME - offered.rules_take, int(budget * _AT_LEAST))
+    room = max(budget - _FRAME_CHARS - offered.rules_take, int(budget * _MIN_SHARE))
     most = moment.settings.auto_retrieve_max_results
-    offered.fit(min(LONGEST, room - _MARK))
-    choice = chosen(offered.candidates, room=room, most=most, longest=LONGEST, mark=_MARK)
+    offered.fit(min(MAX_LINE, room - _MARK_CHARS))
+    choice = choose(offered.candidates, room=room, most=most, longest=MAX_LINE, mark=_MARK_CHARS)
     if offered.take_back(choice.refused):  # a memory that replaced a turn has no room, so the turn may be shown
-        choice = chosen(offered.candidates, room=room, most=most, longest=LONGEST, mark=_MARK)
+        choice = choose(offered.candidates, room=room, most=most, longest=MAX_LINE, mark=_MARK_CHARS)
     shown = [offered.piece(passage) for passage in choice.passages]
     return [*offered.rules, *shown, *offered.refused(choice.refused), *map(_said_here, said.here)]
 
 
-def _question(moment: Moment) -> Question:
+def _question(moment: ContextRequest) -> Question:
     """The search for a prompt. For a user other than this daemon's own, it covers only that user's content."""
     own = moment.user if moment.user != LOCAL_USER else None
     return Question(
@@ -183,7 +189,7 @@ def _recalled(parts: Parts, tx: Tx, ranking: Ranking, least: float) -> _Recalled
     return _Recalled(memories=found, cited=cited)
 
 
-class _Offered:
+class _Candidates:
     """All candidates with the reasons of the refused ones, and the piece of each.
 
     Args:
@@ -203,7 +209,7 @@ class _Offered:
         self,
         *,
         ranking: Ranking,
-        said: Overheard,
+        said: TurnCandidates,
         beside: Mapping[str, Sequence[Memory]],
         works: Mapping[str, tuple[Memory, frozenset[Work]]],
         asked: frozenset[str],
@@ -217,12 +223,12 @@ class _Offered:
         self._beside = beside
         self._works = works
         self._asked = asked
-        self._longest = LONGEST
+        self._longest = MAX_LINE
         self._silenced: dict[str, set[str]] = {}
         self._reasons: dict[str, str] = {}
         self._hits: dict[str, Hit] = {}
         self._memories: dict[str, Memory] = {}
-        self._turns: dict[str, Heard] = {one.turn.id: one for one in said.turns}
+        self._turns: dict[str, TurnCandidate] = {one.turn.id: one for one in said.turns}
         self._chances: dict[str, float] = {id_: one.told.chance for id_, one in self._turns.items()}
         by_work = ranking.by_need and asks_for_work
         for hit in sorted(ranking.hits, key=lambda hit: (-round(hit.relevance, 6), -hit.score)):
@@ -233,8 +239,8 @@ class _Offered:
                 self._reasons[hit.id] = _why_not(hit, hit.item, passing, is_known=is_known)
         for id_, (rule, kinds) in works.items():
             self._memories[id_] = rule
-            meant = bool(kinds & SPECIFIC) and threshold <= _MEANT
-            self._chances[id_] = max(self._chances.get(id_, 0.0), _MEANT if meant else _GOES_ALONG)
+            meant = bool(kinds & SPECIFIC) and threshold <= _SPECIFIC_RULE
+            self._chances[id_] = max(self._chances.get(id_, 0.0), _SPECIFIC_RULE if meant else _GENERAL_RULE)
             self._reasons[id_] = "" if meant or is_known else "nothing is known of this"
         for one in said.turns:
             self._reasons[one.turn.id] = one.refused if is_known else "nothing is known of this"
@@ -248,10 +254,10 @@ class _Offered:
     @property
     def rules_take(self) -> int:
         """Characters of the rules' lines."""
-        return sum(min(len(rule.text), LONGEST) + _MARK for rule in self.rules)
+        return sum(min(len(rule.text), MAX_LINE) + _MARK_CHARS for rule in self.rules)
 
     @property
-    def candidates(self) -> list[Told]:
+    def candidates(self) -> list[PassageCandidate]:
         """What may be shown: live memories except rules, then turns."""
         turns = [(id_, one) for id_, one in self._turns.items() if not self._reasons[id_]]
         return [
@@ -275,13 +281,13 @@ class _Offered:
             self._reasons |= {id_: no_room[id_] for id_ in self._silenced[turn]}
         return bool(back)
 
-    def piece(self, passage: Passage) -> Piece:
+    def piece(self, passage: Passage) -> Candidate:
         """A passage as a piece: a memory, or turns of a conversation."""
         best = max(passage.told, key=lambda told: told.chance)
         if best.id in self._memories:
             return replace(self._memory(self._memories[best.id]), text=passage.text, value=passage.value)
         turns = [self._turns[told.id].turn for told in passage.told]
-        return Piece(
+        return Candidate(
             id=best.id,
             kind="turn",
             section="memories",
@@ -294,7 +300,7 @@ class _Offered:
             scores=self._turns[best.id].hit.explain() | self._scores,
         )
 
-    def refused(self, reasons: Mapping[str, str]) -> list[Piece]:
+    def refused(self, reasons: Mapping[str, str]) -> list[Candidate]:
         """Pieces for everything not shown, with the reasons of the choice and of earlier steps."""
         whole = {**{id_: why for id_, why in self._reasons.items() if why}, **reasons}
         return [
@@ -302,7 +308,7 @@ class _Offered:
             for id_, why in whole.items()
         ]
 
-    def _join(self, one: Heard) -> None:
+    def _join(self, one: TurnCandidate) -> None:
         """Make a turn and the memories that it, or the prompt it answers, proves a single candidate."""
         for id_ in sorted((one.memories | one.answers) & self._memories.keys()):
             if self._reasons[id_]:
@@ -324,11 +330,11 @@ class _Offered:
         found = [memory for memory in live if (memory.kind == "rule") is rules]
         return sorted(found, key=lambda memory: -self._chances[memory.id])
 
-    def _told(self, memory: Memory) -> Told:
+    def _told(self, memory: Memory) -> PassageCandidate:
         text = "\n".join([_text(one) for one in (memory, *self._beside.get(memory.id, ()))])
         if len(text) > self._longest:
             text = excerpt(text, lambda part: len(self._asked & words_of(part)), whole=self._longest, cut=self._longest)
-        return Told(
+        return PassageCandidate(
             id=memory.id,
             conversation=memory.id,
             place=0,
@@ -337,14 +343,14 @@ class _Offered:
             words=words_of(text),
         )
 
-    def _memory(self, memory: Memory, refused: str = "") -> Piece:
+    def _memory(self, memory: Memory, refused: str = "") -> Candidate:
         hit, kinds = self._hits.get(memory.id), self._works.get(memory.id, (memory, frozenset[Work]()))[1]
         scores = (hit.explain() if hit else {}) | ({"work": sorted(kinds)} if kinds else {}) | self._scores
         section = "rules" if memory.kind == "rule" else "memories"
-        return piece_of(memory, section, value=self._chances[memory.id], scores=scores, refused=refused)
+        return candidate_of(memory, section, value=self._chances[memory.id], scores=scores, refused=refused)
 
-    def _turn(self, one: Heard, refused: str) -> Piece:
-        return Piece(
+    def _turn(self, one: TurnCandidate, refused: str) -> Candidate:
+        return Candidate(
             id=one.turn.id,
             kind="turn",
             section="memories",
@@ -359,7 +365,7 @@ class _Offered:
         )
 
 
-def _by_need(one: Heard, threshold: float) -> Heard:
+def _by_need(one: TurnCandidate, threshold: float) -> TurnCandidate:
     """Apply the stricter rules for turns when memories are judged by need; chats between people stay unchanged."""
     if one.named:
         return one
@@ -368,13 +374,13 @@ def _by_need(one: Heard, threshold: float) -> Heard:
     return replace(one, told=replace(one.told, chance=one.told.chance * _TURN_HELPS), refused=refused)
 
 
-def _said_here(turn: Turn) -> Piece:
+def _said_here(turn: Turn) -> Candidate:
     """A turn of this session, as a refused piece; it is not ranked because the agent already has it in context."""
-    return Piece(
+    return Candidate(
         id=turn.id,
         kind="turn",
         section="memories",
-        text=turn.text[:LONGEST],
+        text=turn.text[:MAX_LINE],
         said=turn.at,
         source=turn.scope.channel,
         verified=turn.trust >= TRUST_PROMPT,
@@ -388,16 +394,16 @@ def _text(memory: Memory) -> str:
     return memory.text or f"{memory.key}: {memory.value}"
 
 
-def _adds_little(reply: Heard, memory: Memory) -> bool:
+def _adds_little(reply: TurnCandidate, memory: Memory) -> bool:
     """True if the reply mostly repeats the memory."""
     words = reply.told.words
-    return len(words - words_of(memory.text)) <= _NEW * len(words)
+    return len(words - words_of(memory.text)) <= _NOVELTY * len(words)
 
 
 def _why_not(hit: Hit, memory: Memory, least: float, *, is_known: bool) -> str:
     """Why a memory is refused, or empty."""
     if not is_known:
         return "nothing is known of this"
-    if memory.confidence < LEAST_TO_INJECT:
+    if memory.confidence < MIN_CONFIDENCE_INJECT:
         return "not sure enough"
     return "" if hit.relevance >= least else "below the threshold"

@@ -24,7 +24,7 @@ SECTIONS: tuple[Section, ...] = get_args(Section)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Piece:
+class Candidate:
     """One candidate.
 
     Attributes:
@@ -57,11 +57,11 @@ class Piece:
 _THE_USERS = 2
 
 
-def piece_of(
+def candidate_of(
     memory: Memory, section: Section, *, value: float, scores: Mapping[str, Any] | None = None, refused: str = ""
-) -> Piece:
+) -> Candidate:
     """A memory as a piece, dated by its last mention; a fact without text is shown as `key: value`."""
-    return Piece(
+    return Candidate(
         id=memory.id,
         kind=memory.kind,
         section=section,

@@ -18,16 +18,16 @@ from typing import Final
 from filrouge.core import lazy_re as re
 
 #: Turns of one conversation at most this many places apart share a line; a gap is marked.
-NEAR: Final = 3
+MAX_GAP: Final = 3
 #: Extra cost of a new line in characters: its mark with time and source, and the use of one of about four lines.
-_A_LINE_COSTS: Final = 100
-#: Turns longer than `WHOLE` characters are cut to at most `CUT` characters.
-WHOLE: Final = 400
-CUT: Final = 300
+_LINE_COST: Final = 100
+#: Turns longer than `MAX_UNCUT` characters are cut to at most `MAX_EXCERPT` characters.
+MAX_UNCUT: Final = 400
+MAX_EXCERPT: Final = 300
 #: The excerpt of a very long sentence is built from this many pieces.
 _PARTS: Final = 6
 #: Two texts count as the same if they share at least this share of the shorter one's words.
-_SAME: Final = 0.85
+_DUPLICATE_SHARE: Final = 0.85
 #: Separators between turns while a passage has several lines. In the final single line each takes `_BETWEEN`
 #: characters.
 _TOGETHER: Final = "\n"
@@ -38,7 +38,7 @@ _SPACES: Final = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class PassageCandidate:
     """One candidate: a memory or a turn.
 
     Attributes:
@@ -66,7 +66,7 @@ class Told:
 class Passage:
     """One line: its turns in chronological order, or one memory."""
 
-    told: tuple[Told, ...]
+    told: tuple[PassageCandidate, ...]
 
     @property
     def text(self) -> str:
@@ -93,14 +93,14 @@ class Passage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
+class Selection:
     """The chosen lines, best first, and for each candidate left out the reason, by its id."""
 
     passages: tuple[Passage, ...]
     refused: dict[str, str]
 
 
-def chosen(candidates: Sequence[Told], *, room: int, most: int, longest: int, mark: int) -> Choice:
+def choose(candidates: Sequence[PassageCandidate], *, room: int, most: int, longest: int, mark: int) -> Selection:
     """Choose the passages to show.
 
     Args:
@@ -125,7 +125,7 @@ def chosen(candidates: Sequence[Told], *, room: int, most: int, longest: int, ma
             if line.size > longest or used + costs + (mark if at is None else 0) > room:
                 continue
             # Filling a gap may cost nothing, because the gap's mark goes away.
-            worth = one.chance / max(1, costs + (_A_LINE_COSTS if at is None else 0))
+            worth = one.chance / max(1, costs + (_LINE_COST if at is None else 0))
             if best is None or (worth, id_) > best[:2]:
                 best = (worth, id_, at, line)
         if best is None:
@@ -137,10 +137,10 @@ def chosen(candidates: Sequence[Told], *, room: int, most: int, longest: int, ma
         at, _, _ = _placed(one, lines, longest)
         beyond = at is None and len(lines) >= most
         refused[id_] = "beyond the limit" if beyond else "over the budget" if one.opens else "below the threshold"
-    return Choice(passages=tuple(sorted(lines, key=lambda line: -line.value)), refused=refused)
+    return Selection(passages=tuple(sorted(lines, key=lambda line: -line.value)), refused=refused)
 
 
-def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = WHOLE, cut: int = CUT) -> str:
+def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = MAX_UNCUT, cut: int = MAX_EXCERPT) -> str:
     """A turn as one line: all of it up to `whole` characters, else the sentences that best match the prompt.
 
     Args:
@@ -170,12 +170,12 @@ def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = WHOLE, cut
     return f"{before}{' '.join(sentences[first:last])}{after}"
 
 
-def _placed(one: Told, lines: Sequence[Passage], longest: int) -> tuple[int | None, Passage, int]:
+def _placed(one: PassageCandidate, lines: Sequence[Passage], longest: int) -> tuple[int | None, Passage, int]:
     """The index of the line this candidate joins (None for a new line), that line with it, and the added characters."""
     for at, line in enumerate(lines):
         if line.told[0].conversation != one.conversation:
             continue
-        if min(abs(one.place - other.place) for other in line.told) <= NEAR:
+        if min(abs(one.place - other.place) for other in line.told) <= MAX_GAP:
             joined = Passage(told=tuple(sorted([*line.told, one], key=lambda told: told.place)))
             if joined.size <= longest:
                 return at, joined, joined.size - line.size
@@ -183,13 +183,13 @@ def _placed(one: Told, lines: Sequence[Passage], longest: int) -> tuple[int | No
     return None, alone, alone.size
 
 
-def _is_said(one: Told, lines: Sequence[Passage]) -> bool:
+def _is_said(one: PassageCandidate, lines: Sequence[Passage]) -> bool:
     return any(_repeats(one, other) for line in lines for other in line.told)
 
 
-def _repeats(one: Told, other: Told) -> bool:
+def _repeats(one: PassageCandidate, other: PassageCandidate) -> bool:
     shorter = min(len(one.words), len(other.words))
-    return shorter > 2 and len(one.words & other.words) >= _SAME * shorter
+    return shorter > 2 and len(one.words & other.words) >= _DUPLICATE_SHARE * shorter
 
 
 def _length(sentences: Sequence[str], first: int, last: int) -> int:

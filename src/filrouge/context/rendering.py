@@ -1,8 +1,8 @@
 """Rendering: puts stored text before a model as quoted data that cannot be mistaken for instructions.
 
-Stored text may be hostile. `neutral` makes it harmless: one line, visible characters only, no tags or speaker names
-that a host or model interprets, nothing that makes a client fetch, run or follow anything. `SHAPES` defines the
-sections of a block. `assembled` writes one block between delimiters with a fresh nonce, one line per item, so that
+Stored text may be hostile. `neutralise` makes it harmless: one line, visible characters only, no tags or speaker names
+that a host or model interprets, nothing that makes a client fetch, run or follow anything. `SECTIONS_SPEC` defines the
+sections of a block. `assemble` writes one block between delimiters with a fresh nonce, one line per item, so that
 `parse` returns exactly the items that went in.
 
 Pure: no database, no file.
@@ -100,7 +100,7 @@ _LABELS: Final = frozenset(
     """.split()
 )
 #: More combining marks on one letter than any script uses; they can hide a reserved name.
-_HEAPED: Final = re.compile(
+_STACKED_MARKS: Final = re.compile(
     "([\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
 )
 _LINE_BREAKS: Final = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
@@ -113,7 +113,7 @@ _IGNORABLE: Final = (
     | {chr(n) for n in range(0xE0100, 0xE01F0)}
 )
 #: Cc control, Cf bidi, zero-width and tags, Co private, Cs surrogate, Cn unassigned.
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
+_HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
 #: Cyrillic and Greek letters that look like a Latin one of a reserved name.
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіѕјһԁгмтнкνοαιρυτ", "aeopcyxisjhdrmtnkvoaiput")
 _MOST_REMEMBERED: Final = 20_000
@@ -126,7 +126,7 @@ class _Visible(dict[int, int | None]):
         char = chr(code)
         if len(self) > _MOST_REMEMBERED:
             self.clear()
-        hidden = char in _IGNORABLE or unicodedata.category(char) in _UNSEEN
+        hidden = char in _IGNORABLE or unicodedata.category(char) in _HIDDEN_CATEGORIES
         self[code] = 32 if char == "\t" else None if hidden else code
         return self[code]
 
@@ -134,12 +134,12 @@ class _Visible(dict[int, int | None]):
 _VISIBLE: Final = _Visible()
 
 
-def neutral(text: str) -> str:
+def neutralise(text: str) -> str:
     """The text as one line of visible characters, with nothing that a host or model would interpret."""
     text = text.strip()
     if not _PLAIN.match(text):
         text = _LINE_BREAKS.sub(" / ", text).translate(_VISIBLE)
-        text = _HEAPED.sub(r"\1", unicodedata.normalize("NFC", text))
+        text = _STACKED_MARKS.sub(r"\1", unicodedata.normalize("NFC", text))
     text = _OPENER.sub(_unless_reserved, text)
     text = _BRACKET.sub(_unless_instruction, text)
     text = _LINK.sub("] ", _IMAGE.sub("! ", text))
@@ -148,7 +148,7 @@ def neutral(text: str) -> str:
 
 def _unless_reserved(opener: re.Match[str]) -> str:
     """The opener, or a harmless `‹` if a reserved name or a tag that fetches something follows."""
-    if _RESERVED.match(_skeleton(opener[1])) or _fetches(opener.string[opener.end() :]):
+    if _RESERVED.match(_lookalike_key(opener[1])) or _fetches(opener.string[opener.end() :]):
         return "‹"
     return opener[0]
 
@@ -158,7 +158,7 @@ def _fetches(rest: str) -> bool:
 
     A value in braces is code (JSX); HTML clients fetch nothing for it.
     """
-    tag = _skeleton(rest[:_LONGEST_TAG])
+    tag = _lookalike_key(rest[:_LONGEST_TAG])
     name = _TAG.match(tag)
     place = name.end() if name else len(tag)
     while attribute := _ATTRIBUTE.match(tag, place):
@@ -171,7 +171,7 @@ def _fetches(rest: str) -> bool:
 
 def _unless_instruction(bracket: re.Match[str]) -> str:
     """The bracket, or a parenthesis if it would open an instruction."""
-    return "(" if _INSTRUCTION.match(_skeleton(bracket[1])) else bracket[0]
+    return "(" if _INSTRUCTION.match(_lookalike_key(bracket[1])) else bracket[0]
 
 
 def _unless_speaker(named: re.Match[str]) -> str:
@@ -185,7 +185,7 @@ def _unless_label(label: re.Match[str]) -> str:
 
 
 def _name(text: str) -> str:
-    return re.sub(r"[\W_]", "", _skeleton(text))
+    return re.sub(r"[\W_]", "", _lookalike_key(text))
 
 
 @cache
@@ -194,7 +194,7 @@ def _names(words: frozenset[str]) -> frozenset[str]:
     return frozenset(map(_name, words))
 
 
-def _skeleton(name: str) -> str:
+def _lookalike_key(name: str) -> str:
     """The name reduced to what it looks like: normal width, no combining marks, lower-case Latin letters."""
     if "&" in name:
         name = unescape(name)
@@ -217,7 +217,7 @@ MOST_THREADS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
+class SectionSpec:
     """The properties of a section.
 
     Attributes:
@@ -236,52 +236,56 @@ def _named(en: str, fr: str, es: str) -> Mapping[Language, str]:
     return {"en": f"## {en}", "fr": f"## {fr}", "es": f"## {es}"}
 
 
-SHAPES: Final[Mapping[Section, Shape]] = {
-    "rules": Shape(heading=_named("Rules", "Règles", "Reglas"), at_start=40, before_prompt=4, goes_along=False),
-    "reminders": Shape(
+SECTIONS_SPEC: Final[Mapping[Section, SectionSpec]] = {
+    "rules": SectionSpec(heading=_named("Rules", "Règles", "Reglas"), at_start=40, before_prompt=4, goes_along=False),
+    "reminders": SectionSpec(
         heading=_named("Reminders", "Rappels", "Recordatorios"), at_start=3, before_prompt=3, goes_along=False
     ),
-    "synthesis": Shape(
+    "synthesis": SectionSpec(
         heading=_named("Where the work stands", "Où en est le travail", "Estado del trabajo"),
         at_start=8,
         before_prompt=6,
     ),
-    "thread": Shape(
+    "thread": SectionSpec(
         heading=_named("Current thread", "Fil en cours", "Hilo actual"),
         at_start=8,
         before_prompt=8,
     ),
-    "memories": Shape(
+    "memories": SectionSpec(
         heading=_named("Relevant memories", "Souvenirs pertinents", "Recuerdos pertinentes"),
         at_start=8,
         before_prompt=4,
         goes_along=False,
     ),
-    "facts": Shape(heading=_named("Known facts", "Faits connus", "Hechos conocidos"), at_start=28, before_prompt=20),
-    "topics": Shape(
+    "facts": SectionSpec(
+        heading=_named("Known facts", "Faits connus", "Hechos conocidos"), at_start=28, before_prompt=20
+    ),
+    "topics": SectionSpec(
         heading=_named("Topics discussed", "Sujets abordés", "Temas tratados"),
         at_start=20,
         before_prompt=50,
         goes_along=False,
     ),
-    "threads": Shape(
+    "threads": SectionSpec(
         heading=_named("Other threads", "Autres fils", "Otros hilos"),
         at_start=MOST_THREADS,
         before_prompt=MOST_THREADS,
     ),
-    "decisions": Shape(
+    "decisions": SectionSpec(
         heading=_named("Decisions in force", "Décisions en vigueur", "Decisiones vigentes"),
         at_start=8,
         before_prompt=3,
     ),
-    "questions": Shape(
+    "questions": SectionSpec(
         heading=_named("Open questions", "Questions ouvertes", "Preguntas abiertas"), at_start=5, before_prompt=3
     ),
-    "constraints": Shape(heading=_named("Constraints", "Contraintes", "Restricciones"), at_start=8, before_prompt=3),
-    "hints": Shape(
+    "constraints": SectionSpec(
+        heading=_named("Constraints", "Contraintes", "Restricciones"), at_start=8, before_prompt=3
+    ),
+    "hints": SectionSpec(
         heading=_named("Worth recalling", "À ne pas oublier", "Para no olvidar"), at_start=3, before_prompt=3
     ),
-    "notes": Shape(
+    "notes": SectionSpec(
         heading=_named("Reference notes", "Notes de référence", "Notas de referencia"),
         at_start=12,
         before_prompt=12,
@@ -290,9 +294,9 @@ SHAPES: Final[Mapping[Section, Shape]] = {
 }
 
 
-def most(section: Section, occasion: Occasion) -> int:
+def max_items(section: Section, occasion: Occasion) -> int:
     """The maximum number of items of a section."""
-    shape = SHAPES[section]
+    shape = SECTIONS_SPEC[section]
     return shape.at_start if occasion == "start" else shape.before_prompt
 
 
@@ -349,11 +353,13 @@ class Line:
     def render(self) -> str:
         """The item as one line; a note has two."""
         longest = LONGEST_NOTE if self.path else LONGEST_ITEM
-        text = shortened(_spoken(self.text) if self.conversation else neutral(self.text[:_LONGEST_READ]), longest)
+        text = shortened(
+            _conversation_line(self.text) if self.conversation else neutralise(self.text[:_LONGEST_READ]), longest
+        )
         if self.path:
             mark = "" if self.verified else "[unverified] "
-            return f"### {shortened(neutral(self.path), _LONGEST_SOURCE * 2)}\n{mark}{_unmarked(text)}"
-        source = shortened(neutral(self.source[:_LONGEST_READ]), _LONGEST_SOURCE) or "unknown"
+            return f"### {shortened(neutralise(self.path), _LONGEST_SOURCE * 2)}\n{mark}{_escape_markdown(text)}"
+        source = shortened(neutralise(self.source[:_LONGEST_READ]), _LONGEST_SOURCE) or "unknown"
         marks = [
             *([self.age] if self.age else []),
             source.translate(_MARKS),
@@ -380,10 +386,10 @@ def size_of(text: str) -> Size:
 
 def render(lines: Sequence[Line], language: Language, nonce: str | None = None) -> str:
     """The whole block with its sections in order; empty if there are no lines."""
-    return assembled([(line.section, line.render()) for line in lines], language, nonce)
+    return assemble([(line.section, line.render()) for line in lines], language, nonce)
 
 
-def assembled(lines: Sequence[tuple[Section, str]], language: Language, nonce: str | None = None) -> str:
+def assemble(lines: Sequence[tuple[Section, str]], language: Language, nonce: str | None = None) -> str:
     """The block built from rendered lines."""
     if not lines:
         return ""
@@ -391,7 +397,7 @@ def assembled(lines: Sequence[tuple[Section, str]], language: Language, nonce: s
     parts = [f'<{TAG} nonce="{nonce}">', _PREAMBLE[language]]
     for section in SECTIONS:
         if within := [text for place, text in lines if place == section]:
-            parts += [SHAPES[section].heading[language], *within]
+            parts += [SECTIONS_SPEC[section].heading[language], *within]
     return "\n".join([*parts, f"</{TAG} {nonce}>"])
 
 
@@ -401,7 +407,7 @@ def parse(block: str) -> list[str]:
     return [line.partition(" ")[2] for line in lines if line.startswith(("- [", "### "))]
 
 
-def frame(language: Language) -> Size:
+def empty_size(language: Language) -> Size:
     """The size of a block without items."""
     opened, closed = f'<{TAG} nonce="{_NO_NONCE}">', f"</{TAG} {_NO_NONCE}>"
     whole = size_of(opened) + size_of(_PREAMBLE[language]) + size_of(closed)
@@ -424,17 +430,17 @@ def shortened(text: str, limit: int = LONGEST_ITEM) -> str:
     return f"{cut[: cut.rfind(' ')] if ' ' in cut[limit // 2 :] else cut}…"
 
 
-def _spoken(text: str) -> str:
+def _conversation_line(text: str) -> str:
     """A conversation as one line. A line without a speaker name continues the previous one."""
     said = list[str]()
     for line in text[:_LONGEST_READ].split("\n"):
         found = _SAID.fullmatch(line.strip())
         name, words = (f"{found[1]}: ", found[2]) if found else ("", line)
-        if (harmless := neutral(words)) or name:
+        if (harmless := neutralise(words)) or name:
             said.append(name + harmless)
     return " / ".join(said)
 
 
-def _unmarked(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """The text, with its first character escaped if it could start Markdown markup."""
     return f"\\{text}" if _MARKUP.match(text) else text

@@ -1,7 +1,7 @@
 """The context request: the occasion on which a block is built, and the type of a source.
 
-A source is a function from a request (`Moment`) to the pieces it offers; each source fails alone. `Moment` carries
-what several sources would otherwise look up again.
+A source is a function from a request (`ContextRequest`) to the pieces it offers; each source fails alone.
+`ContextRequest` carries what several sources would otherwise look up again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from filrouge.context.models import Piece
+from filrouge.context.models import Candidate
 from filrouge.core.clock import Language
 from filrouge.core.protocols import Tx
 from filrouge.core.settings import Settings
@@ -19,7 +19,7 @@ from filrouge.runtime.services import Parts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Moment:
+class ContextRequest:
     """A context request.
 
     Attributes:
@@ -45,8 +45,8 @@ class Moment:
     now: datetime
     folder: tuple[str, ...] = ()
     notices: list[str] = field(default_factory=list[str])
-    offered: list[Piece] = field(default_factory=list[Piece])
+    offered: list[Candidate] = field(default_factory=list[Candidate])
 
 
-Source = Callable[[Parts, Tx, Moment], Sequence[Piece]]
+Source = Callable[[Parts, Tx, ContextRequest], Sequence[Candidate]]
 """Offers pieces, those it would not show included. May raise: it is left out then, with a notice."""

@@ -1,8 +1,8 @@
 """Injection: builds the text that goes before a prompt or a session start.
 
-A request (`Moment`) is built from the event. The sources for that occasion run in one read transaction, their pieces
-are selected and rendered together, and the result is logged. Injection is automatic, so it only sees the current
-project and the user's own memories. A source that fails is left out with a notice; the others continue.
+A request (`ContextRequest`) is built from the event. The sources for that occasion run in one read transaction, their
+pieces are selected and rendered together, and the result is logged. Injection is automatic, so it only sees the
+current project and the user's own memories. A source that fails is left out with a notice; the others continue.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.capture.intake import cleaned
-from filrouge.capture.service import take_in_few
-from filrouge.context.budget import SHORTEST_PROMPT, Block, Manner, Verdict, planned
-from filrouge.context.intents import asks_back
+from filrouge.capture.service import drain_spool_quickly
+from filrouge.context.budget import SHORTEST_PROMPT, Block, RenderOptions, Verdict, build_block
+from filrouge.context.intents import asked_period
 from filrouge.context.log import Recalls
-from filrouge.context.models import Piece
-from filrouge.context.rendering import LONGEST_ITEM, neutral, shortened
-from filrouge.context.request import Moment
+from filrouge.context.models import Candidate
+from filrouge.context.rendering import LONGEST_ITEM, neutralise, shortened
+from filrouge.context.request import ContextRequest
 from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
 from filrouge.context.turn_candidates import compacted
-from filrouge.core.clock import Language, ago, monotonic, new_id, to_text
+from filrouge.core.clock import Language, monotonic, new_id, relative_date, to_text
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
-from filrouge.extraction.summaries import vote
+from filrouge.extraction.summaries import detect_language
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.feed_messages import RecallInjected
@@ -54,7 +54,7 @@ class Given:
         milliseconds: time from the request to the text.
     """
 
-    moment: Moment | None
+    moment: ContextRequest | None
     block: Block
     notices: tuple[str, ...] = ()
     milliseconds: float = 0.0
@@ -80,7 +80,7 @@ def prepare(parts: Parts, event: Event, project: str, *, seconds: float | None =
             searched.
     """
     if event.kind == "session_start":
-        take_in_few(parts)
+        drain_spool_quickly(parts)
     hurried = parts if seconds is None else parts.within(monotonic() + seconds * _SHARE_FOR_MEANING)
     given = preview(hurried, event, project)
     if event.kind == "session_start":  # loads the model while the user is still typing
@@ -135,7 +135,7 @@ def preview(parts: Parts, event: Event, project: str) -> Given:
     return replace(given, milliseconds=(monotonic() - began) * 1000)
 
 
-def gathered(parts: Parts, tx: Tx, moment: Moment, table: Table) -> list[Piece]:
+def gathered(parts: Parts, tx: Tx, moment: ContextRequest, table: Table) -> list[Candidate]:
     """The pieces of all sources in a table; a failing source is left out with a notice."""
     for name, source in table.items():
         try:
@@ -146,10 +146,10 @@ def gathered(parts: Parts, tx: Tx, moment: Moment, table: Table) -> list[Piece]:
     return moment.offered
 
 
-def manner_of(moment: Moment, *, dated: bool = False) -> Manner:
+def manner_of(moment: ContextRequest, *, dated: bool = False) -> RenderOptions:
     """The selection and rendering options for a request."""
     settings = moment.settings
-    return Manner(
+    return RenderOptions(
         occasion=moment.occasion,
         language=moment.language,
         budget=settings.budget,
@@ -175,7 +175,7 @@ def given_json(given: Given, *, explained: bool = False) -> dict[str, Any]:
         body["tokens"] = given.block.tokens
         body["latency_ms"] = round(given.milliseconds, 3)
         body["candidates"] = [
-            one.logged().to_json() | {"content": shortened(neutral(one.piece.text[:LONGEST_ITEM]), _SHOWN)}
+            one.logged().to_json() | {"content": shortened(neutralise(one.piece.text[:LONGEST_ITEM]), _SHOWN)}
             for one in given.block.verdicts
         ]
     return body
@@ -189,27 +189,27 @@ def _given(parts: Parts, tx: Tx, event: Event, project: str) -> Given:
     if moment.opening == "resume" and Recalls(tx).began(moment.host, moment.session, compacted(tx, moment)):
         return Given(moment=moment, block=Block())  # the block from its start is still in its context
     pieces = _undoubted(tx, gathered(parts, tx, moment, _table(moment)))
-    return Given(moment=moment, block=planned(pieces, manner_of(moment)), notices=tuple(moment.notices))
+    return Given(moment=moment, block=build_block(pieces, manner_of(moment)), notices=tuple(moment.notices))
 
 
-def _undoubted(tx: Tx, pieces: Sequence[Piece]) -> list[Piece]:
+def _undoubted(tx: Tx, pieces: Sequence[Candidate]) -> list[Candidate]:
     """Refuse memories that a newer one among the pieces may have superseded."""
     doubted = Doubts(tx).among([piece.id for piece in pieces if not piece.refused])
     return [replace(one, refused=DOUBTED) if one.id in doubted else one for one in pieces]
 
 
-def _table(moment: Moment) -> Table:
+def _table(moment: ContextRequest) -> Table:
     if moment.occasion == "start":
         return AT_START
-    if asks_back(moment.prompt):
+    if asked_period(moment.prompt):
         return ASKED_BACK
     return BEFORE_PROMPT if len(moment.prompt.strip()) >= SHORTEST_PROMPT else {}
 
 
-def _moment(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings) -> Moment:
+def _moment(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings) -> ContextRequest:
     starts = event.kind == "session_start"
     prompt = "" if starts else str(event.data.get("text") or "")
-    return Moment(
+    return ContextRequest(
         occasion="start" if starts else "prompt",
         host=event.host,
         session=event.session,
@@ -231,7 +231,7 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
     turns = parts.turns(tx)
     said = turns.last_user_texts(event.host, event.session) or turns.last_user_texts_of_project(project or None)
     before = [text for text in reversed(said) if text != prompt]
-    return vote([*before, prompt] if prompt else before, "en")
+    return detect_language([*before, prompt] if prompt else before, "en")
 
 
 def _logged(parts: Parts, tx: Tx, row: Recall) -> None:
@@ -247,7 +247,7 @@ def _count(parts: Parts, tx: Tx, row: Recall) -> None:
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
 
-def _row(given: Given, moment: Moment, id_: str, outcome: Outcome) -> Recall:
+def _row(given: Given, moment: ContextRequest, id_: str, outcome: Outcome) -> Recall:
     return Recall(
         id=id_,
         at=moment.now,
@@ -283,7 +283,7 @@ def _tell(parts: Parts, row: Recall) -> None:
     record(told)
 
 
-def _shown(verdict: Verdict, moment: Moment | None) -> dict[str, Any]:
+def _shown(verdict: Verdict, moment: ContextRequest | None) -> dict[str, Any]:
     """One injected item, in the form for programs that do their own injection."""
     piece = verdict.piece
     said = piece.said if moment else None
@@ -293,7 +293,7 @@ def _shown(verdict: Verdict, moment: Moment | None) -> dict[str, Any]:
         "score": round(piece.value, 4),
         "channel": piece.source or "unknown",
         "timestamp": to_text(piece.said) if piece.said else None,
-        "time_ago": ago(said, moment.now, moment.language) if said and moment else "",
+        "time_ago": relative_date(said, moment.now, moment.language) if said and moment else "",
         "type": "conversation" if piece.kind == "turn" else "summary" if piece.kind == "synthesis" else piece.kind,
         "section": piece.section,
         "verified": piece.verified,

@@ -1,9 +1,9 @@
 """Sources: functions that offer pieces for a block, one per kind of content, and the tables that combine them.
 
-A source maps a request (`Moment`) to pieces, including pieces it would not show, each with the reason. The tables at
-the end of the file list the sources for a session start, for a prompt, for a prompt that asks what was discussed, and
-for a brief. Sources run in table order, so that a source can use what earlier ones found; the section of a piece
-decides where it stands. Each source fails alone. To add one, write it here and list it in a table.
+A source maps a request (`ContextRequest`) to pieces, including pieces it would not show, each with the reason. The
+tables at the end of the file list the sources for a session start, for a prompt, for a prompt that asks what was
+discussed, and for a brief. Sources run in table order, so that a source can use what earlier ones found; the section
+of a piece decides where it stands. Each source fails alone. To add one, write it here and list it in a table.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final
 
 from filrouge.capture.models import TRUST_PROMPT
 from filrouge.capture.repository import Projects
-from filrouge.context.intents import asks_back, resumes, spoken
+from filrouge.context.intents import asked_period, is_resuming, period_words
 from filrouge.context.memories import memories
-from filrouge.context.models import Piece, Section, piece_of
+from filrouge.context.models import Candidate, Section, candidate_of
 from filrouge.context.rendering import LONGEST_NOTE, MOST_THREADS, shortened
-from filrouge.context.request import Moment, Source
-from filrouge.context.turn_candidates import compacted, last_words, what_ended
+from filrouge.context.request import ContextRequest, Source
+from filrouge.context.turn_candidates import compacted, ended_memories, last_words
 from filrouge.core.clock import Language
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
@@ -31,9 +31,9 @@ from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.notes.models import CHANNEL, NoteHit
 from filrouge.notes.pages import folded
 from filrouge.notes.repository import StoredVault
-from filrouge.notes.service import MOST_TAGGED, fixed, search_notes
+from filrouge.notes.service import MOST_TAGGED, pinned_notes, search_notes
 from filrouge.runtime.services import Parts
-from filrouge.search.turn_ranking import Ended, is_outdated, spans, words_of
+from filrouge.search.turn_ranking import Ended, is_outdated, parse_times, words_of
 from filrouge.threads.bridge_service import linked
 from filrouge.threads.models import Point, Synthesis, Thread, ThreadState, Topic, conversations, nothing_known
 from filrouge.threads.reports import as_it_is, threads_now
@@ -66,7 +66,7 @@ _PLANS: Final = 50
 _NO_PLACE: Final = frozenset({"", "beyond the limit", "over the budget"})
 
 
-def hints(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
+def hints(_parts: Parts, _tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """Preferences, plans and constraints found for the prompt that were refused for lack of room, or not at all."""
     least = moment.settings.auto_retrieve_min_score
     return [
@@ -76,21 +76,22 @@ def hints(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
     ]
 
 
-def due(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def due_plans(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """Plans that are due: their dates have begun, and if they are over, ended at most three days ago.
 
     Dates before the day on which the plan was made do not count.
     """
     plans = parts.memories(tx).planned(project=moment.project, user=moment.user, agent=moment.agent, limit=_PLANS)
     value = min(_DUE_VALUE, moment.settings.auto_retrieve_min_score / 2)
-    found = [piece_of(plan, "hints", value=value) for plan in plans if _is_due(plan, moment.now)]
+    found = [candidate_of(plan, "hints", value=value) for plan in plans if _is_due(plan, moment.now)]
     return [replace(piece, text=_DUE[moment.language] + piece.text) for piece in found]
 
 
 def _is_due(plan: Memory, now: datetime) -> bool:
     said, today = plan.valid_from.date(), now.date()
     return any(
-        said <= span.first <= today and (today - span.last).days <= _DUE_DAYS for span in spans(plan.timeframe, today)
+        said <= span.first <= today and (today - span.last).days <= _DUE_DAYS
+        for span in parse_times(plan.timeframe, today)
     )
 
 
@@ -107,12 +108,12 @@ _WORDS: Final[Mapping[Language, str]] = {
 }
 
 
-def joining(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def consent_notice(_parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """The notice, if the folder waits for the user's consent."""
     if not Projects(tx).is_refused(moment.folder):
         return []
     text = _WORDS[moment.language]
-    return [Piece(id="join", kind="reminder", section="reminders", text=text, source="filrouge", value=0.9)]
+    return [Candidate(id="join", kind="reminder", section="reminders", text=text, source="filrouge", value=0.9)]
 
 
 # Sources: what is known about the user and the project, for a session start.
@@ -130,21 +131,21 @@ _SECTIONS: Mapping[Kind, Section] = {"decision": "decisions", "constraint": "con
 _FIRST, _STEP = 0.6, 0.02
 
 
-def core_facts(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def core_facts(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """Core facts of the user and the project, up to 500 characters."""
     found = parts.memories(tx).core_facts(
         project=moment.project, user=moment.user, agent=moment.agent, limit=MOST_CORE_FACTS
     )
-    offered, used = list[Piece](), 0
+    offered, used = list[Candidate](), 0
     for n, fact in enumerate(found):
-        piece = piece_of(fact, "facts", value=_FIRST - n * _STEP / 2)
+        piece = candidate_of(fact, "facts", value=_FIRST - n * _STEP / 2)
         too_long = used + len(piece.text) > MOST_CHARACTERS
-        offered.append(piece if not too_long else piece_of(fact, "facts", value=0.0, refused="beyond the limit"))
+        offered.append(piece if not too_long else candidate_of(fact, "facts", value=0.0, refused="beyond the limit"))
         used += 0 if too_long else len(piece.text)
     return offered
 
 
-def worth_knowing(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def worth_knowing(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """Preferences and constraints, then decisions, facts and plans, newest first, without doubted ones."""
     found = parts.memories(tx).worth_knowing(
         project=moment.project, user=moment.user, agent=moment.agent, limit=2 * MOST_WORTH_KNOWING
@@ -157,8 +158,8 @@ def worth_knowing(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     ]
 
 
-def _piece(memory: Memory, *, value: float, refused: str = "") -> Piece:
-    return piece_of(memory, _SECTIONS.get(memory.kind, "facts"), value=value, refused=refused)
+def _piece(memory: Memory, *, value: float, refused: str = "") -> Candidate:
+    return candidate_of(memory, _SECTIONS.get(memory.kind, "facts"), value=value, refused=refused)
 
 
 # Source: notes from the user's vault: those named in the settings, tagged ones, and those that match the prompt.
@@ -172,13 +173,13 @@ _TAGGED_VALUE: Final = 0.4
 _MOST_FOUND: Final = 3
 
 
-def notes(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def notes(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """Notes for a request, each once: found for the prompt, named in the settings, or tagged."""
     settings = moment.settings
     if not settings.notes_enabled or moment.user != LOCAL_USER or not parts.noted.looked.is_there:
         return []
     store = StoredVault(tx)
-    named = dict.fromkeys(fixed(settings), _FIXED_VALUE)
+    named = dict.fromkeys(pinned_notes(settings), _FIXED_VALUE)
     tagged = dict.fromkeys(store.tagged(folded(settings.notes_tag), MOST_TAGGED), _TAGGED_VALUE)
     found = {piece.id: piece for piece in _found(parts, tx, moment)} if moment.occasion == "prompt" else {}
     helps = {path: piece.value for path, piece in found.items() if not piece.refused}
@@ -187,18 +188,18 @@ def notes(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     return [*always.values(), *(piece for path, piece in found.items() if path not in always)]
 
 
-def _whole(store: StoredVault, path: str, value: float) -> Piece | None:
+def _whole(store: StoredVault, path: str, value: float) -> Candidate | None:
     """The beginning of a note, or None if it is missing."""
     begun = store.beginning(path, LONGEST_NOTE)
     if begun is None:
         return None
     text, changed = begun
-    return Piece(
+    return Candidate(
         id=path, kind="note", section="notes", text=text, said=changed, source=CHANNEL, value=value, verified=False
     )
 
 
-def _found(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def _found(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """The notes found for the prompt; irrelevant ones carry the reason why they are refused."""
     found = search_notes(parts, tx, moment.prompt, limit=_MOST_FOUND)
     least = moment.settings.auto_retrieve_min_score
@@ -206,9 +207,9 @@ def _found(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     return [_notes_piece(hit, found.known, least) for hit in found.hits]
 
 
-def _notes_piece(hit: NoteHit, known: float, least: float) -> Piece:
+def _notes_piece(hit: NoteHit, known: float, least: float) -> Candidate:
     why = "nothing is known of this" if known < least else "below the threshold" if hit.relevance < least else ""
-    return Piece(
+    return Candidate(
         id=hit.path,
         kind="note",
         section="notes",
@@ -225,10 +226,10 @@ def _notes_piece(hit: NoteHit, known: float, least: float) -> Piece:
 # Source: reminders of how the user wants work to be done, if the prompt asks for that kind of work (RULE-2).
 
 
-def reminders(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
+def reminders(_parts: Parts, _tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """The enabled reminders that apply to the prompt."""
     return [
-        Piece(
+        Candidate(
             id=name,
             kind="reminder",
             section="reminders",
@@ -244,10 +245,10 @@ def reminders(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
 # Source: all standing rules that apply here, pinned ones first, then the newest.
 
 
-def rules(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def rules(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """Every rule of the project and of the user."""
     found = parts.memories(tx).rules(project=moment.project, user=moment.user, agent=moment.agent)
-    return [piece_of(rule, "rules", value=1.0) for rule in found]
+    return [candidate_of(rule, "rules", value=1.0) for rule in found]
 
 
 # Source: topics discussed, for a prompt that asks for them. It always offers something.
@@ -256,9 +257,9 @@ def rules(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 # would make something up.
 
 
-def topics(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def topics(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """The topics of the requested period, latest first, from the current project only."""
-    period = asks_back(moment.prompt)
+    period = asked_period(moment.prompt)
     if period is None:
         return []
     found = discussed(
@@ -271,14 +272,14 @@ def topics(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
         everywhere=False,
     )
     if not found:
-        said = nothing_known(spoken(period, moment.language), moment.language)
-        return [Piece(id="", kind="nothing", section="topics", text=said, said=moment.now, source="filrouge")]
+        said = nothing_known(period_words(period, moment.language), moment.language)
+        return [Candidate(id="", kind="nothing", section="topics", text=said, said=moment.now, source="filrouge")]
     return [_topics_piece(topic, moment.language) for topic in found]
 
 
-def _topics_piece(topic: Topic, language: Language) -> Piece:
+def _topics_piece(topic: Topic, language: Language) -> Candidate:
     summary = f" └─ {topic.summary}" if topic.summary else ""
-    return Piece(
+    return Candidate(
         id=topic.id,
         kind="topic",
         section="topics",
@@ -310,28 +311,28 @@ _SYNTHESIS_LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
 }
 
 
-def synthesis(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def work_state(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """Where the work stands: the session's own after a compaction, else that of the project's last sessions."""
     own = Session(host=moment.host, id=moment.session)
     if moment.opening == "compact":
         found = state_of_session(parts, tx, own)
-        told = [(n, one if n < _MOST else _decided(one)) for n, one in enumerate(found)]
+        told = [(n, one if n < _MOST else _decisions_only(one)) for n, one in enumerate(found)]
         return [piece for n, one in told for piece in pieces_of(one, moment, worth=max(0.5, 0.95 - n / 5))]
-    offered: list[Piece] = []
-    for n, one in enumerate(_worked_on(parts, tx, moment, own)):
+    offered: list[Candidate] = []
+    for n, one in enumerate(_recent_work(parts, tx, moment, own)):
         late = (moment.now - one.at).days > _DAYS
         pieces = pieces_of(one, moment, worth=0.8 - n / 5, briefly=n > 0)
         offered += [_refused(piece, "too long ago") for piece in pieces] if late else pieces
     return offered
 
 
-def thread_state(tx: Tx, moment: Moment, thread_id: str) -> Sequence[Piece]:
+def thread_state(tx: Tx, moment: ContextRequest, thread_id: str) -> Sequence[Candidate]:
     """Where the work in a thread stood, for a prompt that picks the thread up again."""
     found = state_of_thread(tx, thread_id)
     return pieces_of(found, moment, worth=0.8, section="thread") if found else ()
 
 
-def in_brief(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def in_brief(_parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """The project's last stored synthesis, for a brief."""
     place = _place(moment, Session(host="", id=""))
     stored = of_today(tx, Syntheses(tx).of_place(place, 1))
@@ -339,8 +340,8 @@ def in_brief(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def pieces_of(
-    one: Synthesis, moment: Moment, *, worth: float, section: Section | None = None, briefly: bool = False
-) -> list[Piece]:
+    one: Synthesis, moment: ContextRequest, *, worth: float, section: Section | None = None, briefly: bool = False
+) -> list[Candidate]:
     """A synthesis as pieces. The user's words and the agent's words are in separate pieces.
 
     Args:
@@ -354,29 +355,29 @@ def pieces_of(
     done = [point for point in one.state if point.trust < TRUST_PROMPT]
     told: list[_Told] = []
     if asked:
-        told.append(("synthesis", _said("asked", asked, language), asked))
+        told.append(("synthesis", _labelled_points("asked", asked, language), asked))
     if done:
-        told.append(("synthesis", _said("done", done, language), done))
+        told.append(("synthesis", _labelled_points("done", done, language), done))
     if not briefly:
         told.extend(("decisions", point.text, [point]) for point in one.decisions)
         told.extend(("questions", point.text, [point]) for point in one.questions)
         if one.error:
-            told.append(("synthesis", _said("error", [one.error], language), [one.error]))
+            told.append(("synthesis", _labelled_points("error", [one.error], language), [one.error]))
     pieces = [_synthesis_piece(one, section or of, text, points) for of, text, points in told]
     if section:  # without their own heading, questions need a label
         pieces = [_labelled(piece, of, language) for piece, (of, _, _) in zip(pieces, told, strict=True)]
     if one.files and not briefly:
         text = f"{_SYNTHESIS_LABELS['files'][language]}{', '.join(one.files[:_FILES])}"
         pieces.append(_synthesis_piece(one, section or "synthesis", text, ()))
-    return [_worth(piece, worth - n / 100) for n, piece in enumerate(pieces)]
+    return [_with_value(piece, worth - n / 100) for n, piece in enumerate(pieces)]
 
 
-def _decided(one: Synthesis) -> Synthesis:
+def _decisions_only(one: Synthesis) -> Synthesis:
     """A synthesis reduced to its decisions, which hold for the whole session."""
     return replace(one, state=(), questions=(), files=(), error=None)
 
 
-def _worked_on(parts: Parts, tx: Tx, moment: Moment, own: Session) -> list[Synthesis]:
+def _recent_work(parts: Parts, tx: Tx, moment: ContextRequest, own: Session) -> list[Synthesis]:
     """The last work of other sessions in the project, one synthesis per thread, latest first.
 
     A session that is still running or was killed has no synthesis of its last turns, so a current one is made here.
@@ -395,20 +396,20 @@ def _worked_on(parts: Parts, tx: Tx, moment: Moment, own: Session) -> list[Synth
     return list(once.values())[:_MOST]
 
 
-def _place(moment: Moment, but: Session) -> WorkPlace:
+def _place(moment: ContextRequest, but: Session) -> WorkPlace:
     return WorkPlace(user=moment.user, project=moment.project, agent=moment.agent, but=but)
 
 
-def _said(label: str, points: Sequence[Point], language: Language) -> str:
-    return _SYNTHESIS_LABELS[label][language] + " ".join(_ended(point.text) for point in points)
+def _labelled_points(label: str, points: Sequence[Point], language: Language) -> str:
+    return _SYNTHESIS_LABELS[label][language] + " ".join(_with_full_stop(point.text) for point in points)
 
 
-def _ended(text: str) -> str:
+def _with_full_stop(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
-def _synthesis_piece(one: Synthesis, section: Section, text: str, points: Sequence[Point]) -> Piece:
-    return Piece(
+def _synthesis_piece(one: Synthesis, section: Section, text: str, points: Sequence[Point]) -> Candidate:
+    return Candidate(
         id=next((point.memory_id for point in points if point.memory_id), one.id),
         kind="synthesis",
         section=section,
@@ -420,15 +421,15 @@ def _synthesis_piece(one: Synthesis, section: Section, text: str, points: Sequen
     )
 
 
-def _labelled(piece: Piece, of: Section, language: Language) -> Piece:
+def _labelled(piece: Candidate, of: Section, language: Language) -> Candidate:
     return replace(piece, text=_SYNTHESIS_LABELS["question"][language] + piece.text) if of == "questions" else piece
 
 
-def _worth(piece: Piece, value: float) -> Piece:
+def _with_value(piece: Candidate, value: float) -> Candidate:
     return replace(piece, value=round(max(0.0, value), 4))
 
 
-def _refused(piece: Piece, why: str) -> Piece:
+def _refused(piece: Candidate, why: str) -> Candidate:
     return replace(piece, refused=why)
 
 
@@ -462,7 +463,7 @@ _GONE: Final = "it repeats what is believed no more"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Near:
+class _RelevantThread:
     """A thread that is relevant to the prompt.
 
     Attributes:
@@ -477,30 +478,30 @@ class _Near:
     is_lost: bool
 
 
-def threads(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def picked_up_thread(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """The thread that is picked up, with its state; after a compaction also its surroundings; then refused ones."""
-    near, ended = _near(tx, moment), what_ended(tx, moment)
-    here = [replace(title_of(one.thread, moment, one.value, ended), refused=_HERE) for one in near if one.is_here]
+    near, ended = _relevant_threads(tx, moment), ended_memories(tx, moment)
+    here = [replace(thread_line(one.thread, moment, one.value, ended), refused=_HERE) for one in near if one.is_here]
     if not near or near[0].is_here:
         return here
     best = replace(near[0], thread=as_it_is(parts, tx, near[0].thread))
     if not best.is_lost:
-        title = title_of(best.thread, moment, best.value, ended)
-        if not resumes(moment.prompt):
+        title = thread_line(best.thread, moment, best.value, ended)
+        if not is_resuming(moment.prompt):
             return [replace(title, refused=title.refused or _NOT_PICKED_UP), *here]
         return [title, *_state(parts, tx, moment, best), *here]
     rest = [one for one in near[1:] if not one.is_here][:_BESIDE]
     offered = [
-        title_of(best.thread, moment, best.value, ended),
+        thread_line(best.thread, moment, best.value, ended),
         *_state(parts, tx, moment, best),
-        *(replace(title_of(one.thread, moment, one.value * _SHARE, ended), section="threads") for one in rest),
-        *_tied(parts, tx, moment, best, ended),
-        *_limits(parts, tx, moment, best),
+        *(replace(thread_line(one.thread, moment, one.value * _SHARE, ended), section="threads") for one in rest),
+        *_linked(parts, tx, moment, best, ended),
+        *_constraints(parts, tx, moment, best),
     ]
     return [*offered, *here]
 
 
-def title_of(thread: Thread, moment: Moment, value: float, ended: Sequence[Ended]) -> Piece:
+def thread_line(thread: Thread, moment: ContextRequest, value: float, ended: Sequence[Ended]) -> Candidate:
     """A thread as one line: its title, its state unless active, and its summary.
 
     Args:
@@ -510,7 +511,7 @@ def title_of(thread: Thread, moment: Moment, value: float, ended: Sequence[Ended
     said = [one for one in " ".join(thread.summary.split()).split("; ") if not _is_gone(one, thread, ended)]
     about = "; ".join(said)
     named = f"{thread.title}{_STATES[thread.state][moment.language]}"
-    return Piece(
+    return Candidate(
         id=thread.id,
         kind="thread",
         section="thread",
@@ -527,35 +528,35 @@ def _is_gone(text: str, thread: Thread, ended: Sequence[Ended]) -> bool:
     return is_outdated(words_of(text), thread.opened_at, ended)
 
 
-def is_in_reach(thread: Thread, moment: Moment) -> bool:
+def is_visible(thread: Thread, moment: ContextRequest) -> bool:
     """True if the thread belongs to the request's user and project, and to its agent if agents are isolated."""
     mine = moment.agent is None or (thread.agent or thread.channel) == moment.agent
     return mine and thread.merged_into is None and (thread.user, thread.project) == (moment.user, moment.project)
 
 
-def _near(tx: Tx, moment: Moment) -> list[_Near]:
+def _relevant_threads(tx: Tx, moment: ContextRequest) -> list[_RelevantThread]:
     """The threads relevant to the prompt, most relevant first."""
     store = Threads(tx)
     spoken = store.in_session(moment.host, moment.session, but=moment.prompt)
     since = compacted(tx, moment)
-    values = _bearing(store, moment.offered)
+    values = _thread_values(store, moment.offered)
     last = next(iter(spoken), None)
     if last is not None and spoken[last] < since:
-        values[last] = max(values.get(last, 0.0), _alone(moment))
+        values[last] = max(values.get(last, 0.0), _unsupported_value(moment))
     near = [
-        _Near(
+        _RelevantThread(
             thread=thread,
             value=values[thread.id],
             is_here=spoken.get(thread.id, "") > since,
             is_lost=thread.id in spoken and spoken[thread.id] <= since,
         )
         for thread in store.some(sorted(values))
-        if is_in_reach(thread, moment)
+        if is_visible(thread, moment)
     ]
     return sorted(near, key=lambda one: (-one.value, -one.thread.last_active.timestamp(), one.thread.id))
 
 
-def _bearing(store: Threads, offered: Sequence[Piece]) -> dict[str, float]:
+def _thread_values(store: Threads, offered: Sequence[Candidate]) -> dict[str, float]:
     """By thread id: the value of the best item found that was said in it."""
     found = [piece for piece in offered if piece.section in ("memories", "rules") and not piece.refused]
     of_turn = store.of_turns({turn for piece in found for turn in piece.turns})
@@ -568,14 +569,14 @@ def _bearing(store: Threads, offered: Sequence[Piece]) -> dict[str, float]:
     return values
 
 
-def _state(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
+def _state(parts: Parts, tx: Tx, moment: ContextRequest, best: _RelevantThread) -> list[Candidate]:
     """Where the work stood; without a synthesis, the last words."""
     stood = thread_state(tx, moment, best.thread.id)
     told = stood or _last_words(parts, tx, moment, best.thread)
     return [_threads_worth(piece, best.value, n) for n, piece in enumerate(told, 1)]
 
 
-def _last_words(parts: Parts, tx: Tx, moment: Moment, thread: Thread) -> list[Piece]:
+def _last_words(parts: Parts, tx: Tx, moment: ContextRequest, thread: Thread) -> list[Candidate]:
     """The last prompt and its reply, unless they say something that is no longer valid."""
     shown = last_words(parts, tx, moment, Threads(tx).turns(thread.id, limit=_LAST, newest=True))
     if not shown:
@@ -583,7 +584,7 @@ def _last_words(parts: Parts, tx: Tx, moment: Moment, thread: Thread) -> list[Pi
     names = {"user": "User", "assistant": "Assistant"}
     lines = [f"{names[turn.role]}: {shortened(' '.join(turn.text.split()), _THREADS_WORDS)}" for turn in shown]
     return [
-        Piece(
+        Candidate(
             id=shown[0].id,
             kind="turn",
             section="thread",
@@ -595,13 +596,15 @@ def _last_words(parts: Parts, tx: Tx, moment: Moment, thread: Thread) -> list[Pi
     ]
 
 
-def _tied(parts: Parts, tx: Tx, moment: Moment, best: _Near, ended: Sequence[Ended]) -> list[Piece]:
+def _linked(
+    parts: Parts, tx: Tx, moment: ContextRequest, best: _RelevantThread, ended: Sequence[Ended]
+) -> list[Candidate]:
     """The linked threads, one line each."""
     ties = linked(parts, tx, best.thread.id, moment.now, agent=moment.agent)[:_BESIDE]
-    reached = {one.id: one for one in Threads(tx).some([tie.thread_id for tie in ties]) if is_in_reach(one, moment)}
+    reached = {one.id: one for one in Threads(tx).some([tie.thread_id for tie in ties]) if is_visible(one, moment)}
     return [
         replace(
-            title_of(reached[tie.thread_id], moment, best.value * tie.strength / 2, ended),
+            thread_line(reached[tie.thread_id], moment, best.value * tie.strength / 2, ended),
             section="threads",
             scores={"tie": tie.kind, "strength": round(tie.strength, 4)},
         )
@@ -610,7 +613,7 @@ def _tied(parts: Parts, tx: Tx, moment: Moment, best: _Near, ended: Sequence[End
     ]
 
 
-def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
+def _constraints(parts: Parts, tx: Tx, moment: ContextRequest, best: _RelevantThread) -> list[Candidate]:
     """Valid decisions of the thread, and constraints of the thread and the project."""
     found = parts.memories(tx).bounding(
         project=moment.project,
@@ -622,18 +625,18 @@ def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
     value = best.value
     return [
         _threads_worth(
-            piece_of(memory, "decisions" if memory.kind == "decision" else "constraints", value=value), value, n
+            candidate_of(memory, "decisions" if memory.kind == "decision" else "constraints", value=value), value, n
         )
         for n, memory in enumerate(found, 1)
     ]
 
 
-def _alone(moment: Moment) -> float:
+def _unsupported_value(moment: ContextRequest) -> float:
     """The value of a thread that no found item supports: too low to trigger a block."""
     return min(_LOST, moment.settings.auto_retrieve_min_score / 2)
 
 
-def _threads_worth(piece: Piece, value: float, place: int) -> Piece:
+def _threads_worth(piece: Candidate, value: float, place: int) -> Candidate:
     return replace(piece, value=round(max(0.0, value * _SHARE - place * _THREADS_STEP), 4))
 
 
@@ -644,21 +647,21 @@ def _threads_worth(piece: Piece, value: float, place: int) -> Piece:
 
 #: The value of the first thread, how much less each next one has, and the share of it that open questions have.
 _THREADS_AT_START_FIRST, _THREADS_AT_START_STEP, _OPEN = 0.3, 0.02, 0.9
-_TOLD: Final = "where it stands is told"
+_ALREADY_SHOWN: Final = "where it stands is told"
 
 
-def threads_at_start(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def threads_at_start(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     """One line per open thread, and its open questions."""
-    told, ended = _told(tx, moment), what_ended(tx, moment)
+    told, ended = _shown_threads(tx, moment), ended_memories(tx, moment)
     found = threads_now(parts, tx, user=moment.user, project=moment.project, everywhere=False, agent=moment.agent)
-    in_hand = [one for one in found if one.state != "archived" and is_in_reach(one, moment)]
+    in_hand = [one for one in found if one.state != "archived" and is_visible(one, moment)]
     in_hand.sort(key=lambda one: one.state != "active")  # stable sort: each group stays latest first
-    titles, questions = list[Piece](), list[Piece]()
+    titles, questions = list[Candidate](), list[Candidate]()
     others = 0
     for thread in in_hand:
         value = _THREADS_AT_START_FIRST - others * _THREADS_AT_START_STEP
-        line = replace(title_of(thread, moment, value, ended), section="threads")
-        titles.append(replace(line, refused=_TOLD) if thread.id in told else line)
+        line = replace(thread_line(thread, moment, value, ended), section="threads")
+        titles.append(replace(line, refused=_ALREADY_SHOWN) if thread.id in told else line)
         if thread.id in told or others >= MOST_THREADS:
             continue
         others += 1
@@ -668,7 +671,7 @@ def threads_at_start(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     return [*titles, *questions]
 
 
-def _told(tx: Tx, moment: Moment) -> set[str]:
+def _shown_threads(tx: Tx, moment: ContextRequest) -> set[str]:
     """The threads whose state the synthesis source already shows."""
     turns = {
         turn for piece in moment.offered if piece.section == "synthesis" and not piece.refused for turn in piece.turns
@@ -681,13 +684,13 @@ def _told(tx: Tx, moment: Moment) -> set[str]:
 Table = Mapping[str, Source]
 
 AT_START: Table = {
-    "joining": joining,
+    "joining": consent_notice,
     "rules": rules,
-    "synthesis": synthesis,
+    "synthesis": work_state,
     "threads": threads_at_start,
     "core facts": core_facts,
     "worth knowing": worth_knowing,
-    "due": due,
+    "due": due_plans,
     "notes": notes,
 }
 """What a session starts with."""
@@ -695,9 +698,9 @@ AT_START: Table = {
 BEFORE_PROMPT: Table = {
     "reminders": reminders,
     "memories": memories,
-    "threads": threads,
+    "threads": picked_up_thread,
     "hints": hints,
-    "due": due,
+    "due": due_plans,
     "notes": notes,
 }
 """What may stand before a prompt."""

@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge.capture.models import Turn
-from filrouge.context.passages import NEAR, Told, excerpt
-from filrouge.context.request import Moment
+from filrouge.context.passages import MAX_GAP, PassageCandidate, excerpt
+from filrouge.context.request import ContextRequest
 from filrouge.core.clock import from_text
 from filrouge.core.protocols import Tx
-from filrouge.extraction.heuristics import tells
+from filrouge.extraction.heuristics import states_anything
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question
 from filrouge.search.models import Hit
 from filrouge.search.turn_ranking import Ended, is_outdated, speaker_of, words_of
 from filrouge.search.turn_search import Showable, search_turns
-from filrouge.search.word_repository import Row, told
+from filrouge.search.word_repository import Row, turns_with_neighbours
 
 #: Maximum turns searched for a prompt.
 MOST: Final = 40
@@ -42,7 +42,7 @@ _NAMES: Final = {"user": "User: ", "assistant": "Assistant: "}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Heard:
+class TurnCandidate:
     """One turn.
 
     Attributes:
@@ -54,7 +54,7 @@ class Heard:
 
     turn: Turn
     hit: Hit
-    told: Told
+    told: PassageCandidate
     memories: frozenset[str]
     answers: frozenset[str]
     named: bool
@@ -62,22 +62,22 @@ class Heard:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Overheard:
+class TurnCandidates:
     """All turns, best first; `known` and `notices` as in a `Ranking`.
 
     Attributes:
         here: the first turns found from this session, which are already in the agent's context.
     """
 
-    turns: tuple[Heard, ...]
+    turns: tuple[TurnCandidate, ...]
     here: tuple[Turn, ...] = ()
     known: float = 0.0
     notices: tuple[str, ...] = ()
 
 
-def heard(
-    parts: Parts, tx: Tx, moment: Moment, question: Question, cited: Mapping[str, Hit], *, least: float
-) -> Overheard:
+def turn_candidates(
+    parts: Parts, tx: Tx, moment: ContextRequest, question: Question, cited: Mapping[str, Hit], *, least: float
+) -> TurnCandidates:
     """The candidate turns for a prompt.
 
     Args:
@@ -91,21 +91,21 @@ def heard(
 
     def showable(ids: Sequence[str]) -> Collection[str]:
         looked.update(dict.fromkeys(ids))
-        return _not_here(tx, moment, ids, since)
+        return _showable(tx, moment, ids, since)
 
     ranking = search_turns(parts, tx, replace(question, limit=MOST), Showable(ids=showable, turn=_says_something))
-    here = _here(parts, tx, moment, list(looked), since)
+    here = _in_context(parts, tx, moment, list(looked), since)
     found = [(hit, hit.item) for hit in ranking.hits if isinstance(hit.item, Turn)]
     others = showable([id_ for id_ in cited if id_ not in {turn.id for _, turn in found}])
     found += [(replace(cited[turn.id], item=turn), turn) for turn in parts.turns(tx).get(sorted(others))]
     if not found:
-        return Overheard(turns=(), here=here, notices=ranking.notices)
-    beside = _Beside(tx, [turn.id for _, turn in found], moment.agent)
+        return TurnCandidates(turns=(), here=here, notices=ranking.notices)
+    beside = _Neighbours(tx, [turn.id for _, turn in found], moment.agent)
     prompts = {turn.id: beside.prompt(turn.id) for _, turn in found if turn.role == "assistant"}
-    proved = proved_by(tx, [*(turn.id for _, turn in found), *(row["id"] for row in prompts.values() if row)])
-    ended = what_ended(tx, moment)
+    proved = memories_of_turns(tx, [*(turn.id for _, turn in found), *(row["id"] for row in prompts.values() if row)])
+    ended = ended_memories(tx, moment)
     asked = words_of(question.text)
-    turns: list[Heard] = []
+    turns: list[TurnCandidate] = []
     for hit, turn in found:
         words, prompt = words_of(turn.text), prompts.get(turn.id)
         own, answered = proved.get(turn.id, {}), proved.get(prompt["id"], {}) if prompt else {}
@@ -120,7 +120,7 @@ def heard(
         elif turn.id in others or hit.relevance < least * (_TO_JOIN if named else 1.0):
             why_not = "below the threshold"
         conversation, place = beside.place(turn.id)
-        told_so = Told(
+        told_so = PassageCandidate(
             id=turn.id,
             conversation=conversation,
             place=place,
@@ -133,7 +133,7 @@ def heard(
             else None,
         )
         turns.append(
-            Heard(
+            TurnCandidate(
                 turn=turn,
                 hit=hit,
                 told=told_so,
@@ -143,28 +143,28 @@ def heard(
                 refused=why_not,
             )
         )
-    return Overheard(turns=tuple(turns), here=here, known=ranking.known, notices=ranking.notices)
+    return TurnCandidates(turns=tuple(turns), here=here, known=ranking.known, notices=ranking.notices)
 
 
-def compacted(tx: Tx, moment: Moment) -> str:
+def compacted(tx: Tx, moment: ContextRequest) -> str:
     """When the session's context was last compacted, as stored text; empty if never."""
     row = tx.one("events.compacted", {"host": moment.host, "session_id": moment.session})
     return (row or {}).get("at") or ""
 
 
-def last_words(parts: Parts, tx: Tx, moment: Moment, ids: Sequence[str]) -> list[Turn]:
+def last_words(parts: Parts, tx: Tx, moment: ContextRequest, ids: Sequence[str]) -> list[Turn]:
     """The last prompt among these turns (oldest first) and its reply, as far as they may be shown.
 
     Empty if one of them says something no longer valid, or belongs to another agent while agents are isolated.
     """
-    allowed = _not_here(tx, moment, ids, compacted(tx, moment))
+    allowed = _showable(tx, moment, ids, compacted(tx, moment))
     said = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
     prompts = [place for place, turn in enumerate(said) if turn.role == "user"]
     if not prompts:
         return []
     prompt, *after = said[prompts[-1] :]
     shown = [prompt, *(turn for turn in after if turn.role == "assistant")][:2]
-    proved, ended = proved_by(tx, [turn.id for turn in shown]), what_ended(tx, moment)
+    proved, ended = memories_of_turns(tx, [turn.id for turn in shown]), ended_memories(tx, moment)
     gone = any(state != "live" for turn in shown for state in proved.get(turn.id, {}).values())
     outdated = any(is_outdated(words_of(turn.text), turn.at, ended) for turn in shown)
     others = moment.agent is not None and any(
@@ -173,21 +173,21 @@ def last_words(parts: Parts, tx: Tx, moment: Moment, ids: Sequence[str]) -> list
     return [] if gone or outdated or others else shown
 
 
-def _not_here(tx: Tx, moment: Moment, ids: Sequence[str], since: str, *, here: bool = False) -> set[str]:
+def _showable(tx: Tx, moment: ContextRequest, ids: Sequence[str], since: str, *, here: bool = False) -> set[str]:
     """The ids of real prompts and replies outside the session's current context; with `here`, those inside."""
     told = {"host": moment.host, "session_id": moment.session, "since": since, "here": here, "user_id": moment.user}
     return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **told})}
 
 
-def _here(parts: Parts, tx: Tx, moment: Moment, looked: Sequence[str], since: str) -> tuple[Turn, ...]:
+def _in_context(parts: Parts, tx: Tx, moment: ContextRequest, looked: Sequence[str], since: str) -> tuple[Turn, ...]:
     """The first of these turns that are in the agent's context, except the prompt itself."""
-    own = _not_here(tx, moment, looked, since, here=True)
+    own = _showable(tx, moment, looked, since, here=True)
     turns = parts.turns(tx).get([id_ for id_ in looked if id_ in own][: _OWN + 1])
     return tuple(turn for turn in turns if turn.text.strip() != moment.prompt.strip())[:_OWN]
 
 
 def _says_something(turn: Turn) -> bool:
-    return turn.role == "assistant" or bool(speaker_of(turn.text)) or tells(turn.text)
+    return turn.role == "assistant" or bool(speaker_of(turn.text)) or states_anything(turn.text)
 
 
 def _line(role: str, text: str, asked: frozenset[str], *, named: bool, whole: int = 0) -> str:
@@ -202,7 +202,7 @@ def _live(states: Mapping[str, str]) -> frozenset[str]:
     return frozenset(id_ for id_, state in states.items() if state == "live")
 
 
-def proved_by(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]:
+def memories_of_turns(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]:
     """By turn id: the memories it proves, with their state; memories waiting for review are left out."""
     found: dict[str, dict[str, str]] = {}
     for row in tx.all("evidence.proving", {"turns": json.dumps(turns)}):
@@ -210,21 +210,21 @@ def proved_by(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def what_ended(tx: Tx, moment: Moment) -> list[Ended]:
+def ended_memories(tx: Tx, moment: ContextRequest) -> list[Ended]:
     """The most recently ended memories of this project and user."""
     place = {"project_id": moment.project, "user_id": moment.user, "limit": _ENDED}
     rows = tx.all("memories.ended", place)
     return [Ended(words=words_of(row["text"]), at=from_text(row["valid_to"])) for row in rows]
 
 
-class _Beside:
+class _Neighbours:
     """The positions of turns in their conversations."""
 
     def __init__(self, tx: Tx, ids: Sequence[str], agent: str | None) -> None:
         def holds(row: Row) -> bool:
             return agent is None or (row["agent"] or row["channel"]) == agent
 
-        around = told(tx, ids, NEAR, holds)
+        around = turns_with_neighbours(tx, ids, MAX_GAP, holds)
         self._rows, self._before = around.rows, around.before
         self._at: Mapping[str, int] = {row["id"]: at for at, row in enumerate(self._rows)}
 

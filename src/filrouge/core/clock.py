@@ -4,8 +4,8 @@ Code that needs the time takes a `Clock` as an argument. Every datetime is aware
 programming error. Ids are lower-case ULIDs (48 bits of milliseconds, 80 random bits, Crockford base 32), so sorting by
 id sorts by creation time.
 
-`ago` prints just now, minutes, hours (under a day), days (under a week), weeks (under 30 days, plural from 14 days),
-then a long date with the year.
+`relative_date` prints just now, minutes, hours (under a day), days (under a week), weeks (under 30 days, plural from
+14 days), then a long date with the year.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def monotonic() -> float:
     return time.monotonic()
 
 
-def after(at: datetime, seconds: float) -> datetime:
+def add_seconds(at: datetime, seconds: float) -> datetime:
     """Return `at` plus `seconds`."""
     return at + timedelta(seconds=seconds)
 
@@ -139,33 +139,33 @@ _SHORT_MONTHS: dict[Language, str] = {
     "fr": "janv févr mars avr mai juin juil août sept oct nov déc",
     "es": "ene feb mar abr may jun jul ago sept oct nov dic",
 }
-_LONGEST_DAY = len("2026-05-01")
+_DATE_LENGTH = len("2026-05-01")
 
 
-def ago(at: datetime, now: datetime, language: Language) -> str:
+def relative_date(at: datetime, now: datetime, language: Language) -> str:
     """Describe how long ago `at` was; a time in the future counts as now."""
     seconds = (now - at).total_seconds()
     for limit, size, unit in ((60, 0, ""), (3600, 60, "minute"), (86400, 3600, "hour"), (604800, 86400, "day")):
         if seconds < limit:
-            return _NOW[language] if not size else _counted(int(seconds // size), unit, language)
+            return _NOW[language] if not size else _with_plural(int(seconds // size), unit, language)
     if seconds < 30 * 86400:
-        return _counted(int(seconds // 604800), "week", language)
-    return long_date(at, language)
+        return _with_plural(int(seconds // 604800), "week", language)
+    return format_long_date(at, language)
 
 
-def long_date(at: datetime, language: Language) -> str:
+def format_long_date(at: datetime, language: Language) -> str:
     """Return a date such as `28 février 2026`."""
     day = "1er" if language == "fr" and at.day == 1 else str(at.day)
     return _DATE[language].format(day=day, month=_MONTHS[language][at.month - 1], year=at.year)
 
 
-def short_moment(at: datetime, language: Language) -> str:
+def format_day_and_time(at: datetime, language: Language) -> str:
     """Return day and time without the year, in the time zone of `at`: `5 oct 14h32`, `5 Oct 14:32`."""
     month = _SHORT_MONTHS[language].split()[at.month - 1]
     return f"{at.day} {month} {at:%H}{'h' if language == 'fr' else ':'}{at:%M}"
 
 
-def moment(text: str, *, end: bool = False) -> datetime:
+def parse_datetime(text: str, *, end: bool = False) -> datetime:
     """Parse a day or an ISO 8601 date and time; without a zone it is read in the local time zone.
 
     Args:
@@ -175,7 +175,7 @@ def moment(text: str, *, end: bool = False) -> datetime:
         ValueError: the text is neither, or the date is out of range.
     """
     at = datetime.fromisoformat(text.strip())
-    if len(text.strip()) <= _LONGEST_DAY and end:
+    if len(text.strip()) <= _DATE_LENGTH and end:
         at += timedelta(days=1)
     try:
         return at.astimezone(UTC)
@@ -183,6 +183,6 @@ def moment(text: str, *, end: bool = False) -> datetime:
         raise ValueError(f"{text!r} is out of reach") from None
 
 
-def _counted(n: int, unit: str, language: Language) -> str:
+def _with_plural(n: int, unit: str, language: Language) -> str:
     word = _UNITS[language][unit] + ("s" if n > 1 else "")
     return _PHRASE[language].format(n=n, unit=word)

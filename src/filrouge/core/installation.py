@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, cast
 _DISTRIBUTION: Final = "filrouge"
 _EXTRA: Final = re.compile(r"""\bextra\s*==\s*['"]([\w.-]+)['"]""")
 Tool = Literal["pip", "pipx", "uv tool"]
-_RECEIPTS: Final[tuple[tuple[str, Tool], ...]] = (("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx"))
+_MANAGER_FILES: Final[tuple[tuple[str, Tool], ...]] = (("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +96,7 @@ def this_installation() -> Installation:
     else:
         source = _json(found.read_text("direct_url.json"))
         requirements = tuple(_by_extra(line) for line in found.requires or () if _EXTRA.search(line))
-    managed: list[Tool] = [tool for file, tool in _RECEIPTS if os.path.exists(os.path.join(sys.prefix, file))]
+    managed: list[Tool] = [tool for file, tool in _MANAGER_FILES if os.path.exists(os.path.join(sys.prefix, file))]
     vcs, url = cast("dict[str, Any]", source.get("vcs_info") or {}), str(source.get("url", ""))
     return Installation(
         python=sys.executable,

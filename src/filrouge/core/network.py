@@ -47,7 +47,7 @@ def checked_address(address: str, *, setting: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rest:
+class CircuitOpen:
     """Why calls are blocked, and for how many more seconds."""
 
     cause: str
@@ -69,14 +69,14 @@ class CircuitBreaker:
         self._until = 0.0
         self._cause = ""
 
-    def enter(self) -> Rest | None:
+    def enter(self) -> CircuitOpen | None:
         """Return None if the call may proceed, otherwise the pause in force."""
         with self._lock:
             if self._failures < self._most:
                 return None
             now = self._now()
             if now < self._until:
-                return Rest(cause=self._cause, seconds=self._until - now)
+                return CircuitOpen(cause=self._cause, seconds=self._until - now)
             self._until = now + self._rest
             return None
 

@@ -24,15 +24,15 @@ HOOK_SETTINGS = "hook.json"
 #: Exists while a remote daemon rejects this machine's key; its user has been told once.
 REFUSED = "refused"
 #: Number of events that hooks could neither send nor spool.
-LOSSES = "lost-events"
+LOST_EVENTS = "lost-events"
 #: The key that hashes this home's tombstones, and the tombstones.
 FORGET_KEY, FORGOTTEN = "forget.key", "forgotten"
 #: Reserved disk space. It is freed on a full disk, because deleting rows needs space too.
-BALLAST = "ballast"
+DISK_RESERVE = "ballast"
 #: The certificate and the API key of Obsidian's plugin.
 VAULT_CERTIFICATE, VAULT_KEY = "obsidian.pem", "obsidian.key"
 BRIEFS = "briefs"
-WORDS = "words"
+WORD_INDEXES = "words"
 BACKUPS = "backups"
 #: Copies of the agents' settings from before Filrouge changed them.
 SETUP = "setup"
@@ -40,7 +40,7 @@ SETUP = "setup"
 UNSET_NONCE = "0" * 16
 
 #: sun_path holds 108 bytes on Linux and 104 on macOS, including the closing NUL.
-LONGEST_SOCKET_PATH = 100
+MAX_SOCKET_PATH = 100
 SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
 #: Lists the agents' settings files that Filrouge wrote to.
 SETUP_LIST = "setup.json"
@@ -48,10 +48,10 @@ _OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS, SETUP_LIST, CONFIG)
 #: Every file and folder of the home except the socket and rotated logs. None of them may be a symbolic link.
 FILES = (
     *(DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOG, CONFIG, LOCK, RUNTIME, FAILURE, HOOK_SETTINGS, REFUSED),
-    *(LOSSES, FORGET_KEY, f"{FORGET_KEY}.new", FORGOTTEN, SETUP_LIST, BALLAST, VAULT_CERTIFICATE, VAULT_KEY),
+    *(LOST_EVENTS, FORGET_KEY, f"{FORGET_KEY}.new", FORGOTTEN, SETUP_LIST, DISK_RESERVE, VAULT_CERTIFICATE, VAULT_KEY),
 )
-FOLDERS = (SPOOL, BRIEFS, WORDS, "models", BACKUPS, SETUP)
-_LEAVES = (".log", ".part", ".aside", ".md")
+FOLDERS = (SPOOL, BRIEFS, WORD_INDEXES, "models", BACKUPS, SETUP)
+_KNOWN_SUFFIXES = (".log", ".part", ".aside", ".md")
 
 
 def home(environ: Mapping[str, str] | None = None) -> str:
@@ -77,7 +77,7 @@ def socket_path(directory: str) -> str:
     The short form lies in a directory that only this user can write to, so nobody else can create a socket there first.
     """
     plain = os.path.join(directory, SOCKET)
-    if len(os.fsencode(plain)) <= LONGEST_SOCKET_PATH:
+    if len(os.fsencode(plain)) <= MAX_SOCKET_PATH:
         return plain
     return f"{_short_directory()}/{stable_hash(os.path.realpath(directory))}.sock"
 
@@ -98,7 +98,7 @@ def open_own(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def planted_link(directory: str) -> str:
+def find_symlink(directory: str) -> str:
     """Return the path of a symbolic link found in place of one of Filrouge's files; empty if there is none.
 
     The home itself may be a link owned by this user or root: users move a home to another disk that way. A link inside
@@ -155,7 +155,7 @@ def is_ours(directory: str) -> bool:
         entries = {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
     if any(folder and name not in FOLDERS for name, folder in entries.items()):
         return False
-    return any(name in entries for name in (*_OURS, SPOOL)) or all(name.endswith(_LEAVES) for name in entries)
+    return any(name in entries for name in (*_OURS, SPOOL)) or all(name.endswith(_KNOWN_SUFFIXES) for name in entries)
 
 
 def _own_short_directory(directory: str) -> None:

@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 
 from filrouge.notes.models import Content, Listing, Note
 from filrouge.providers.models import (
-    Ask,
     Completion,
+    CompletionRequest,
     EmbeddingSpace,
     Nearest,
     Prompt,
 )
-from filrouge.search.models import Counted, Mark, Selection, WordRow
+from filrouge.search.models import IndexPosition, Selection, WordCounts, WordRow
 
 Vector = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
 Vectors = NDArray[np.float32]
 """Unit vectors, shape (n, dimension)."""
-Numbers = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 """The places of rows in their table, shape (n,)."""
 
 
@@ -128,7 +128,7 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class Seeking(Protocol):
+class PromptEmbedder(Protocol):
     """Optional addition to `Embedder`: the model was also trained to match prompts with the memories they need.
 
     Check for it with `isinstance`.
@@ -190,7 +190,7 @@ class VectorIndex(Protocol):
         ...
 
     def nearest(
-        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
+        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: RowNumbers | None = None
     ) -> list[Nearest]:
         """Return the nearest owners, best first; exactly `limit` of them if that many are eligible.
 
@@ -208,10 +208,10 @@ class VectorIndex(Protocol):
         ...
 
 
-class WordView(Protocol):
+class WordSnapshot(Protocol):
     """A snapshot of a word index; later writes do not change its answers."""
 
-    mark: Mark
+    mark: IndexPosition
     """How far it follows the store; later rows and changes are the caller's to look up."""
 
     def best(
@@ -227,7 +227,7 @@ class WordView(Protocol):
         """
         ...
 
-    def counted(self, forms: Collection[str], selection: Selection | None) -> Counted:
+    def counted(self, forms: Collection[str], selection: Selection | None) -> WordCounts:
         """Count rows and tokens.
 
         A count within a selection is exact. A count of the whole index (None) costs nothing, but may include removed
@@ -235,7 +235,7 @@ class WordView(Protocol):
         """
         ...
 
-    def numbers(self, selection: Selection, limit: int) -> Numbers:
+    def numbers(self, selection: Selection, limit: int) -> RowNumbers:
         """Return up to `limit` row numbers of a selection, in no particular order."""
         ...
 
@@ -247,7 +247,7 @@ class WordIndex(Protocol):
     text (`search.word_repository`) answers until the index is built, and where there is none.
     """
 
-    def view(self) -> WordView:
+    def view(self) -> WordSnapshot:
         """Return a snapshot of the index as of its last commit."""
         ...
 
@@ -255,7 +255,7 @@ class WordIndex(Protocol):
         """Remove these row numbers and add these rows; readers see the change after `commit`."""
         ...
 
-    def commit(self, mark: Mark) -> None:
+    def commit(self, mark: IndexPosition) -> None:
         """Commit the replacements, with the position in the database up to which the index is current."""
         ...
 
@@ -297,7 +297,7 @@ class LanguageModel(Protocol):
         """The provider's name for the model."""
         ...
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the answer.
 
         Raises:

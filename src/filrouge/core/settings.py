@@ -23,17 +23,17 @@ from filrouge.extraction.models import Reminder
 
 Origin = Literal["default", "stored", "user file", "project file", "environment"]
 
-_PROJECT_MAY = frozenset(
+_PROJECT_KEYS = frozenset(
     {"auto_retrieve_enabled", "auto_retrieve_max_results", "auto_retrieve_min_score", "notes_enabled", "notes_paths"}
     | {"notes_tag", "budget", "language", "mode", "isolation", "auto_capture", "project_name"}
 )
-_CALLED_BEFORE = {
+_RENAMED = {
     "obsidian_context_enabled": "notes_enabled",
     "obsidian_context_notes": "notes_paths",
     "obsidian_context_tag": "notes_tag",
 }
 
-_SET_ANEW: Final = "Set it again: `filrouge settings NAME VALUE`."
+_RESET_REMEDY: Final = "Set it again: `filrouge settings NAME VALUE`."
 Provider = Literal["", "anthropic", "openai", "ollama", "claude_cli", "codex_cli", "heuristic", "off"]
 
 
@@ -203,7 +203,7 @@ def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str],
     origins: dict[str, Origin] = dict.fromkeys(Settings.model_fields, "default")
     user_file, (project_file, in_project) = os.path.join(home, CONFIG), _project_file(cwd)
     layers: list[tuple[Origin, Mapping[str, Any], str, str]] = [
-        ("stored", {key: value for key, value in stored.items() if _was_changed(key, value)}, "stored", _SET_ANEW),
+        ("stored", {key: value for key, value in stored.items() if _was_changed(key, value)}, "stored", _RESET_REMEDY),
         ("user file", _toml(user_file), user_file, f"Correct it in {user_file}."),
         ("project file", in_project, project_file, f"Correct it in {project_file}."),
         ("environment", from_environment(environ), "environment", "Correct or unset that variable, FILROUGE_<KEY>."),
@@ -220,9 +220,9 @@ def _was_changed(key: str, value: Any) -> bool:
     return key in _DEFAULTS and value != _DEFAULTS[key]
 
 
-def by_todays_names(changes: Mapping[str, Any]) -> dict[str, Any]:
+def rename_old_settings(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with former names of notes settings replaced by the current ones."""
-    return {_CALLED_BEFORE.get(key, key): value for key, value in changes.items()}
+    return {_RENAMED.get(key, key): value for key, value in changes.items()}
 
 
 def check(changes: Mapping[str, Any], *, where: str, remedy: str = REMEDY) -> dict[str, Any]:
@@ -273,16 +273,16 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def may_stand_in_a_project(key: str) -> bool:
+def allowed_in_project_file(key: str) -> bool:
     """Return True if a repository's project file may set this key."""
-    return key in _PROJECT_MAY
+    return key in _PROJECT_KEYS
 
 
 def _project_file(cwd: str | None) -> tuple[str, dict[str, Any]]:
     """Return the path of the nearest `.filrouge.toml` and the settings in it that a project file may set."""
     found = nearest(os.path.abspath(cwd)) if cwd else ""
     raw = _toml(found) if found else {}
-    return found, {key: raw[key] for key in raw if key in _PROJECT_MAY}
+    return found, {key: raw[key] for key in raw if key in _PROJECT_KEYS}
 
 
 def _toml(path: str) -> dict[str, Any]:

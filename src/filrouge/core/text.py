@@ -16,12 +16,12 @@ from typing import Final
 #: C1 and DEL, Arabic letter mark, zero width space, direction marks and overrides, line and paragraph separators,
 #: invisible operators and isolates, interlinear annotation, surrogate halves, shorthand and musical controls, tags, and
 #: the variation selectors after them.
-_BEYOND_C0: Final = (
+_CONTROL_RANGES: Final = (
     "\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_CONTROLS: Final = re.compile(f"[\0-\x08\x0b-\x1f{_BEYOND_C0}]")
-_NOT_ESCAPED_BY_JSON: Final = re.compile(f"[{_BEYOND_C0}]")
+_CONTROLS: Final = re.compile(f"[\0-\x08\x0b-\x1f{_CONTROL_RANGES}]")
+_NOT_ESCAPED_BY_JSON: Final = re.compile(f"[{_CONTROL_RANGES}]")
 _LINE_ENDS: Final = re.compile(r"\r\n|[\n\t]")
 _NAMED: Final = {"\r": "\\r", "\x08": "\\b"}
 _ONE_BYTE, _TWO_BYTES = 0xFF, 0xFFFF

@@ -24,16 +24,16 @@ from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import FAILURE, make_private, socket_path
 from filrouge.daemon import starting
-from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, reply_of
+from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, parse_reply
 from filrouge.daemon.starting import spawn
 
 URL: Final = "FILROUGE_URL"
 API_KEY: Final = "FILROUGE_API_KEY"
-LARGEST_ANSWER: Final = 64 * 1024 * 1024
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 #: After a failed start, no client tries again for this many seconds, unless the failure file is removed.
 START_PAUSE: Final = 2.0
 #: Argument for a daemon that a client starts: it inherits the start lock, and exits if another daemon is listening.
-SENT_FOR: Final = "--sent-for"
+STARTED_BY_CLIENT: Final = "--sent-for"
 #: Argument for a daemon that replaces an older one: it waits for that one to exit.
 SUCCESSOR: Final = "--successor"
 
@@ -65,12 +65,12 @@ def request(
     address = own_socket(directory)
     try:
         with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
-            _arm(wire, deadline)
+            _set_timeout(wire, deadline)
             wire.connect(address)
-            _arm(wire, deadline)
+            _set_timeout(wire, deadline)
             more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
-            wire.sendall(written(method, path, body, headers=more))
-            return parsed(_received(wire, deadline, answering))
+            wire.sendall(encode_request(method, path, body, headers=more))
+            return parse_answer(_read_answer(wire, deadline, answering))
     except (OSError, ValueError) as error:
         raise DaemonUnavailable from error
 
@@ -108,12 +108,12 @@ def notify(directory: str, path: str, body: dict[str, Any], timeout: float = 0.1
         with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
             wire.settimeout(timeout)
             wire.connect(address)
-            wire.sendall(written("POST", path, body))
+            wire.sendall(encode_request("POST", path, body))
     except OSError as error:
         raise DaemonUnavailable from error
 
 
-def is_elsewhere(environ: Mapping[str, str]) -> bool:
+def is_remote(environ: Mapping[str, str]) -> bool:
     """Return True if `FILROUGE_URL` names a daemon, so that none is started here."""
     return bool(environ.get(URL, "").strip())
 
@@ -136,7 +136,7 @@ def start(directory: str, *words: str) -> Literal["started", "starting", "there"
 
     Args:
         directory: the home.
-        words: arguments for the daemon; the default is `SENT_FOR`.
+        words: arguments for the daemon; the default is `STARTED_BY_CLIENT`.
 
     Returns:
         `started`: this call started it. `starting`: another process started one that does not listen yet, or the last
@@ -151,12 +151,12 @@ def start(directory: str, *words: str) -> Literal["started", "starting", "there"
     lock = starting.acquire(directory)
     if lock is None:
         return "starting"
-    lock = starting.above_standard(lock)
+    lock = starting.move_descriptor(lock)
     if SUCCESSOR not in words and not is_absent(directory):
         starting.release(directory, lock)
         return "there"
     try:
-        spawn(directory, lock, words or (SENT_FOR,))
+        spawn(directory, lock, words or (STARTED_BY_CLIENT,))
     except BaseException:
         starting.release(directory, lock)
         raise
@@ -179,7 +179,7 @@ def wait_ready(directory: str, deadline: float) -> bool:
     return False
 
 
-def succeed(directory: str, reply: Reply, timeout: float = 0.1) -> bool:
+def replace_older_daemon(directory: str, reply: Reply, timeout: float = 0.1) -> bool:
     """If an older daemon answered, ask it to drain and exit, and start this version's; return True if so.
 
     A newer daemon can serve an older client and stays.
@@ -208,14 +208,14 @@ def own_socket(directory: str) -> str:
     return path
 
 
-def _arm(wire: _socket.socket, deadline: float) -> None:
+def _set_timeout(wire: _socket.socket, deadline: float) -> None:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
     wire.settimeout(left)
 
 
-def written(
+def encode_request(
     method: str, path: str, body: Mapping[str, Any] | None, *, host: str = "filrouge", headers: str = ""
 ) -> bytes:
     """Return the bytes of a request; `headers` are further header lines, each with its line end."""
@@ -228,32 +228,32 @@ def written(
     return head.encode("ascii") + content
 
 
-def whole_length(raw: bytes | bytearray) -> int:
+def answer_length(raw: bytes | bytearray) -> int:
     """Return the total length of an answer from its beginning, or -1 if it is unknown so far.
 
     Raises:
         ValueError: the answer is larger than any of ours.
     """
-    if len(raw) > LARGEST_ANSWER:
+    if len(raw) > MAX_ANSWER_BYTES:
         raise ValueError("the answer has no end")
     end = raw.find(b"\r\n\r\n")
     length = _headers(bytes(raw[:end])).get("content-length") if end >= 0 else None
     return end + 4 + int(length) if length is not None else -1
 
 
-def _received(wire: _socket.socket, deadline: float, answering: Callable[[], float] | None = None) -> bytes:
+def _read_answer(wire: _socket.socket, deadline: float, answering: Callable[[], float] | None = None) -> bytes:
     """Read the whole answer: up to its content length, else to the end of the stream."""
     raw = bytearray()
     need = -1
     while need < 0 or len(raw) < need:
-        _arm(wire, deadline)
+        _set_timeout(wire, deadline)
         piece = wire.recv(65536)
         if not piece:
             break
         if answering and not raw:
             deadline = time.monotonic() + answering()
         raw += piece
-        need = whole_length(raw) if need < 0 or len(raw) > LARGEST_ANSWER else need
+        need = answer_length(raw) if need < 0 or len(raw) > MAX_ANSWER_BYTES else need
     if len(raw) < need:
         raise ValueError("the answer breaks off")
     return bytes(raw)
@@ -265,7 +265,7 @@ def _headers(head: bytes) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def parsed(raw: bytes) -> Reply:
+def parse_answer(raw: bytes) -> Reply:
     """Parse the bytes of an answer.
 
     Raises:
@@ -278,11 +278,11 @@ def parsed(raw: bytes) -> Reply:
         raise ValueError("not an HTTP answer")
     headers = _headers(head)
     if headers.get("transfer-encoding", "").lower() == "chunked":
-        content = _unchunked(content)
-    return reply_of(int(words[1]), headers.get(VERSION_HEADER, ""), content)
+        content = _decode_chunks(content)
+    return parse_reply(int(words[1]), headers.get(VERSION_HEADER, ""), content)
 
 
-def _unchunked(content: bytes) -> bytes:
+def _decode_chunks(content: bytes) -> bytes:
     whole = bytearray()
     while True:
         size, found, content = content.partition(b"\r\n")

@@ -28,7 +28,7 @@ LOG_BYTES: Final = 2_000_000
 LOG_FILES: Final = 3
 #: The record attribute that holds a decision.
 DECISION: Final = "decision"
-_LOOK_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 _MOST_CAUSES: Final = 5
 
 
@@ -37,7 +37,7 @@ class PlainLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
-        return f"{_time(record)} {record.levelname} {record.name}: {_one_line(' | '.join(_said(record)))}"
+        return f"{_time(record)} {record.levelname} {record.name}: {_one_line(' | '.join(_message_and_error(record)))}"
 
 
 class JsonLines(logging.Formatter):
@@ -45,7 +45,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
-        message, *error = _said(record)
+        message, *error = _message_and_error(record)
         line: dict[str, Any] = {
             "time": _time(record), "level": record.levelname, "logger": record.name, "message": message,
         }  # fmt: skip
@@ -70,14 +70,14 @@ def log_to_file(home: str, form: Form = "text") -> None:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # lower levels log request URLs with their queries
 
 
-def told(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Describe an exception and its causes in one line.
 
     Each is given by its type and code places, with the message only for Filrouge's own errors.
     """
     links, one = list[str](), error
     while len(links) < _MOST_CAUSES:
-        links.append(f"{_kind(one)} at {_places(one)}")
+        links.append(f"{_kind(one)} at {_traceback_lines(one)}")
         cause = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
         if cause is None:
             break
@@ -121,7 +121,7 @@ def new_lines(home: str) -> Generator[str | None]:
                 file.close()
                 file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115
                 continue
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
     finally:
         file.close()
 
@@ -144,10 +144,10 @@ def _parsed(line: str) -> dict[str, Any]:
     return {"time": words[0], "level": words[1], "logger": words[2], "message": message}
 
 
-def _said(record: logging.LogRecord) -> list[str]:
+def _message_and_error(record: logging.LogRecord) -> list[str]:
     """Return the message, and the exception if there is one."""
     error = record.exc_info[1] if record.exc_info else None
-    return [record.getMessage(), *([told(error)] if error else [])]
+    return [record.getMessage(), *([describe_exception(error)] if error else [])]
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -168,7 +168,7 @@ def _kind(error: BaseException) -> str:
     return name
 
 
-def _places(error: BaseException) -> str:
+def _traceback_lines(error: BaseException) -> str:
     """Return the code places of the traceback, innermost first."""
     places, step = list[str](), error.__traceback__
     while step is not None:

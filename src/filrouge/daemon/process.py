@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from filrouge._version import __version__
 from filrouge.core.errors import Busy, CannotWrite, FilrougeError
-from filrouge.core.paths import FAILURE, LOCK, RUNTIME, inside, make_private, open_own, planted_link, socket_path
+from filrouge.core.paths import FAILURE, LOCK, RUNTIME, find_symlink, inside, make_private, open_own, socket_path
 from filrouge.daemon import starting
 
 # Limits the daemon's memory under glibc. glibc may create an arena for every thread, and freed memory stays in it. Two
@@ -39,7 +39,7 @@ def limit_arenas() -> None:
         adjust(_ARENA_MAX, _ARENAS)
 
 
-def give_back() -> None:
+def trim_memory() -> None:
     """Return free memory to the system; takes a few milliseconds."""
     if trim := _function("malloc_trim"):
         trim(0)
@@ -59,7 +59,7 @@ _LOOK_SECONDS = 0.05
 
 
 @contextmanager
-def only_one(
+def home_lock(
     home: str, *, owner: str = DAEMON, patience: float = 0.0, superseded: Callable[[], bool] = lambda: False
 ) -> Generator[None]:
     """Hold the home's lock while the block runs.
@@ -92,7 +92,7 @@ def only_one(
 
 
 @contextmanager
-def coming_up(home: str) -> Generator[Callable[[], None]]:
+def start_lock(home: str) -> Generator[Callable[[], None]]:
     """Hold the start lock while a daemon starts: the lock inherited from its starter, else the home's if it is free.
 
     Yields a function that releases the lock, to be called when the daemon listens. The end of the block releases it
@@ -143,7 +143,7 @@ def bound_socket(home: str) -> socket.socket:
 
 
 @contextmanager
-def announced(home: str, url: str | None = None) -> Generator[None]:
+def runtime_file(home: str, url: str | None = None) -> Generator[None]:
     """Keep the runtime file while the block runs, and remove it and the socket afterwards.
 
     It also removes the failure file of an earlier start.
@@ -153,7 +153,7 @@ def announced(home: str, url: str | None = None) -> Generator[None]:
         url: the TCP address, if the daemon listens on one.
     """
     about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": url}
-    write_whole(inside(home, RUNTIME), json.dumps(about))
+    write_atomically(inside(home, RUNTIME), json.dumps(about))
     _remove(inside(home, FAILURE))
     try:
         yield
@@ -167,14 +167,14 @@ def refuse_links(home: str) -> None:
     Raises:
         CannotWrite: naming the link.
     """
-    if link := planted_link(home):
+    if link := find_symlink(home):
         raise CannotWrite(
             f"{link} is a symbolic link, and Filrouge follows none in its home.",
             remedy=f"Look where it leads (`ls -l '{link}'`), then put a plain file or folder there, or remove it.",
         )
 
 
-def leave_word(home: str, error: FilrougeError) -> None:
+def write_failure(home: str, error: FilrougeError) -> None:
     """Write the reason why no daemon could start, for the command that waits for it."""
     about = {
         "error": type(error).__name__,
@@ -183,7 +183,7 @@ def leave_word(home: str, error: FilrougeError) -> None:
         "exit_code": error.exit_code,
     }
     with suppress(OSError):  # the waiting command notices an unwritable home itself
-        write_whole(inside(home, FAILURE), json.dumps(about))
+        write_atomically(inside(home, FAILURE), json.dumps(about))
 
 
 def _lock(handle: int, home: str, deadline: float, superseded: Callable[[], bool]) -> None:
@@ -206,7 +206,7 @@ def _remove(*paths: str) -> None:
             os.unlink(path)
 
 
-def write_whole(path: str, text: str) -> None:
+def write_atomically(path: str, text: str) -> None:
     """Write a small file atomically, by renaming."""
     import tempfile
 

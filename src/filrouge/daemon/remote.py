@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
-from filrouge.daemon.reply import VERSION_HEADER, Reply, reply_of
+from filrouge.daemon.reply import VERSION_HEADER, Reply, parse_reply
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 
@@ -56,10 +56,10 @@ def request(
         finally:
             opened.close()
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise DaemonUnavailable(f"The Filrouge daemon at {shown(url)} does not answer.") from error
+        raise DaemonUnavailable(f"The Filrouge daemon at {without_credentials(url)} does not answer.") from error
 
 
-def safe(url: str) -> SplitResult:
+def checked_url(url: str) -> SplitResult:
     """Return the parts of an address that a key may be sent to.
 
     Raises:
@@ -67,10 +67,10 @@ def safe(url: str) -> SplitResult:
     """
     place = urlsplit(url)
     host = place.hostname or ""
-    if (place.scheme == "https" and host) or (place.scheme == "http" and _is_near(host)):
+    if (place.scheme == "https" and host) or (place.scheme == "http" and _is_private_host(host)):
         return place
     raise DaemonUnavailable(
-        f"The address {shown(url)} is not safe for a key.",
+        f"The address {without_credentials(url)} is not safe for a key.",
         remedy="Use https in FILROUGE_URL, or an address of this machine or a private network.",
     )
 
@@ -81,12 +81,12 @@ def connection(url: str, timeout: float) -> http.client.HTTPConnection:
     Raises:
         DaemonUnavailable: the address would expose the key.
     """
-    place = safe(url)
+    place = checked_url(url)
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     return kind(place.hostname or "", place.port, timeout=timeout)
 
 
-def _is_near(host: str) -> bool:
+def _is_private_host(host: str) -> bool:
     """Return True for this machine, private addresses, and names without a dot, which no public host has."""
     try:
         address = ipaddress.ip_address(host)
@@ -124,10 +124,10 @@ def _reply(
             raise TimeoutError
         if connection.sock is not None:
             connection.sock.settimeout(left)
-    return reply_of(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw))
+    return parse_reply(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw))
 
 
-def shown(url: str) -> str:
+def without_credentials(url: str) -> str:
     """Return the address without a user or a key in it."""
     place = urlsplit(url)
     return f"{place.scheme}://{(place.netloc or '').rpartition('@')[2]}"

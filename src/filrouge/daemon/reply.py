@@ -13,7 +13,7 @@ from filrouge.core.errors import DaemonUnavailable, FilrougeError, Unreadable
 # daemon, becomes `FilrougeError` with the same message.
 
 
-def error_of(body: Any) -> FilrougeError:
+def parse_error(body: Any) -> FilrougeError:
     """Return the error for a problem document."""
     problem: Mapping[str, Any] = cast("Mapping[str, Any]", body) if isinstance(body, dict) else {}
     name = str(problem.get("type", "")).rpartition(":")[2]
@@ -49,7 +49,7 @@ class Reply(NamedTuple):
     """The whole JSON value of the answer: some routes answer a list."""
 
 
-def reply_of(status: int, version: str, raw: bytes) -> Reply:
+def parse_reply(status: int, version: str, raw: bytes) -> Reply:
     """Build the reply from an answer's body.
 
     Raises:

@@ -32,7 +32,7 @@ def acquire(directory: str) -> int | None:
         except BlockingIOError:
             os.close(handle)
             return None
-        if _is_at(handle, path):
+        if _is_same_file(handle, path):
             return handle
         os.close(handle)  # the last holder removed the file between the two calls
 
@@ -40,7 +40,7 @@ def acquire(directory: str) -> int | None:
 def release(directory: str, handle: int) -> None:
     """Remove the lock file and release the lock. Only the holder may call this."""
     path = _path(directory)
-    if _is_at(handle, path):
+    if _is_same_file(handle, path):
         with suppress(OSError):
             os.unlink(path)
     os.close(handle)
@@ -68,13 +68,13 @@ def is_locked(path: str) -> bool:
 
 def inherited(directory: str) -> int | None:
     """Return the lock's descriptor if the starting process passed it on, else None."""
-    if not _is_at(DESCRIPTOR, _path(directory)):
+    if not _is_same_file(DESCRIPTOR, _path(directory)):
         return None
     os.set_inheritable(DESCRIPTOR, False)
     return DESCRIPTOR
 
 
-def above_standard(handle: int) -> int:
+def move_descriptor(handle: int) -> int:
     """Return the lock under a descriptor other than `DESCRIPTOR`, so that it can be duplicated to that number."""
     if handle != DESCRIPTOR:
         return handle
@@ -87,7 +87,7 @@ def _path(directory: str) -> str:
     return os.path.join(directory, STARTING)
 
 
-def _is_at(handle: int, path: str) -> bool:
+def _is_same_file(handle: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(path))
     except OSError:

@@ -16,7 +16,7 @@ from typing import Any
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import socket_path
 from filrouge.daemon import client, remote
-from filrouge.daemon.reply import error_of
+from filrouge.daemon.reply import parse_error
 
 _PIECE = 1 << 16
 _MOST_REFUSED = 1 << 16
@@ -37,7 +37,7 @@ def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: 
             connection.request("GET", remote.base(url) + path, headers=headers)
             answer = connection.getresponse()
             if answer.status != 200:
-                raise error_of(_problem(answer.read(_MOST_REFUSED)))
+                raise parse_error(_problem(answer.read(_MOST_REFUSED)))
             while piece := answer.read(_PIECE):
                 yield piece
         finally:

@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.5
 _PAUSES = (0.01, 0.02, 0.05, 0.1)
 
 
-def wake(directory: str, *, given_up: Callable[[], bool] = lambda: False) -> None:
+def ensure_running(directory: str, *, given_up: Callable[[], bool] = lambda: False) -> None:
     """Start the daemon and wait until it answers.
 
     Args:
@@ -73,16 +73,16 @@ def wait_started(directory: str) -> None:
         time.sleep(_PAUSES[-1])
 
 
-def renew(directory: str, reply: Reply) -> None:
+def upgrade_daemon(directory: str, reply: Reply) -> None:
     """If an older daemon answered, let this version's daemon take over and wait for it.
 
     The request that it answered is done and need not be repeated.
     """
-    if client.succeed(directory, reply):
+    if client.replace_older_daemon(directory, reply):
         client.wait_ready(directory, time.monotonic() + START_SECONDS)
 
 
-def hanging(directory: str, seconds: float) -> DaemonUnavailable:
+def not_responding_error(directory: str, seconds: float) -> DaemonUnavailable:
     """Return the error for a daemon that runs but does not answer."""
     return DaemonUnavailable(
         f"The daemon is there and did not answer within {seconds:.0f} seconds.",
@@ -90,7 +90,7 @@ def hanging(directory: str, seconds: float) -> DaemonUnavailable:
     )
 
 
-def out_of_reach(url: str) -> DaemonUnavailable:
+def unreachable_error(url: str) -> DaemonUnavailable:
     """Return the error for a remote daemon that does not answer."""
     return DaemonUnavailable(
         f"The daemon at {url} does not answer.",

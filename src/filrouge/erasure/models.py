@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
-How = Literal["exact", "related", "tied"]
+MatchReason = Literal["exact", "related", "tied"]
 """Why a row is touched: it holds the words; it is about the same; it hangs on one that is."""
-Deed = Literal["erased", "emptied", "rebuilt", "unlinked"]
+Effect = Literal["erased", "emptied", "rebuilt", "unlinked"]
 """What becomes of a row: it goes; it stays without its words; it is made anew of what is left; it loses a reference."""
 
 #: Spec GARD-4: most hits that a search may add, and their lowest relevance.
@@ -45,8 +45,8 @@ class Row:
 
     table: str
     id: str
-    deed: Deed
-    how: How
+    deed: Effect
+    how: MatchReason
     excerpt: str
     relevance: float | None
     content: str
@@ -59,7 +59,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Copy:
+class AffectedBackup:
     """A backup inside the home that contains affected rows.
 
     Attributes:
@@ -86,7 +86,7 @@ class Preview:
     rows: tuple[Row, ...]
     shared: tuple[str, ...]
     rebuilt: tuple[str, ...]
-    backups: tuple[Copy, ...]
+    backups: tuple[AffectedBackup, ...]
     notices: tuple[str, ...]
     token: str
 

@@ -19,8 +19,8 @@ from filrouge.core.clock import monotonic
 from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.paths import BACKUPS
 from filrouge.core.protocols import Tx
-from filrouge.erasure.models import Copy, counted
-from filrouge.erasure.repository import Forgetting, Found, carry_out
+from filrouge.erasure.models import AffectedBackup, counted
+from filrouge.erasure.repository import ForgetRepository, RowIds, carry_out
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.copies import content
 from filrouge.runtime.services import Parts
@@ -31,7 +31,7 @@ _LONGEST_WAIT, _LOOK_SECONDS = 120.0, 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sought:
+class Removal:
     """What to delete from a backup: rows by id, and every row that contains these words."""
 
     ids: tuple[str, ...]
@@ -39,10 +39,10 @@ class Sought:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Swept:
+class SweepResult:
     """The result for one backup: rewritten, or why not."""
 
-    copy: Copy
+    copy: AffectedBackup
     rewritten: bool
     trouble: str = ""
 
@@ -58,12 +58,12 @@ def copies(home: str) -> list[str]:
     return []
 
 
-def holding(parts: Parts, sought: Sought) -> list[Copy]:
+def affected_backups(parts: Parts, sought: Removal) -> list[AffectedBackup]:
     """Return the backups that contain affected rows; one of an older schema is listed without counts.
 
     Such a backup is searched when it is swept.
     """
-    found: list[Copy] = []
+    found: list[AffectedBackup] = []
     for path in copies(parts.home):
         name = os.path.basename(path)
         try:
@@ -73,17 +73,17 @@ def holding(parts: Parts, sought: Sought) -> list[Copy]:
         try:
             rows = _reach(parts, database.tx, sought)[1]
         except FilrougeError:
-            found.append(Copy(name=name, rows={}))
+            found.append(AffectedBackup(name=name, rows={}))
         else:
             if rows:
-                found.append(Copy(name=name, rows=rows))
+                found.append(AffectedBackup(name=name, rows=rows))
         finally:
             database.close()
             _remove_empty_logs(path)
     return found
 
 
-def sweep(parts: Parts, sought: Sought, *, at: datetime, actor: str) -> list[Swept]:
+def sweep(parts: Parts, sought: Removal, *, at: datetime, actor: str) -> list[SweepResult]:
     """Delete from every backup; return a result for each backup that contained any of it, or failed."""
     if not copies(parts.home):
         return []
@@ -102,7 +102,7 @@ def _lock(home: str) -> Generator[None]:
     with ExitStack() as held:
         while True:
             try:
-                held.enter_context(backup_files.one_at_a_time(home))
+                held.enter_context(backup_files.backup_lock(home))
                 break
             except Busy:
                 if monotonic() > deadline:
@@ -111,23 +111,23 @@ def _lock(home: str) -> Generator[None]:
         yield
 
 
-def _swept(parts: Parts, sought: Sought, at: datetime, actor: str) -> list[Swept]:
-    done: list[Swept] = []
+def _swept(parts: Parts, sought: Removal, at: datetime, actor: str) -> list[SweepResult]:
+    done: list[SweepResult] = []
     for path in copies(parts.home):
         name = os.path.basename(path)
         try:
             swept = _rewrite(parts, path, sought, at, actor)
         except (FilrougeError, OSError) as error:
             said = error.message if isinstance(error, FilrougeError) else str(error.strerror)
-            swept = Swept(copy=Copy(name=name, rows={}), rewritten=False, trouble=said)
+            swept = SweepResult(copy=AffectedBackup(name=name, rows={}), rewritten=False, trouble=said)
         if swept is not None:
             done.append(swept)
     return done
 
 
-def _rewrite(parts: Parts, path: str, sought: Sought, at: datetime, actor: str) -> Swept | None:
+def _rewrite(parts: Parts, path: str, sought: Removal, at: datetime, actor: str) -> SweepResult | None:
     """Rewrite one backup; return None if it contains none of it."""
-    new = backup_files.unfinished(backup_files.folder(parts.home))
+    new = backup_files.temporary_path(backup_files.folder(parts.home))
     try:
         backup_files.private_copy(path, new)
         with suppress(FileNotFoundError):
@@ -145,27 +145,29 @@ def _rewrite(parts: Parts, path: str, sought: Sought, at: datetime, actor: str) 
         finally:
             database.close()
         if trouble or left:
-            return Swept(
-                copy=Copy(name=os.path.basename(path), rows=rows), rewritten=False, trouble=trouble or "held on"
+            return SweepResult(
+                copy=AffectedBackup(name=os.path.basename(path), rows=rows),
+                rewritten=False,
+                trouble=trouble or "held on",
             )
         _put_in_place(new, path)
-        return Swept(copy=Copy(name=os.path.basename(path), rows=rows), rewritten=True)
+        return SweepResult(copy=AffectedBackup(name=os.path.basename(path), rows=rows), rewritten=True)
     finally:
         _remove(new, *_logs(new))
 
 
-def _taken_out(parts: Parts, database: Database, sought: Sought, at: datetime, actor: str) -> dict[str, int]:
+def _taken_out(parts: Parts, database: Database, sought: Removal, at: datetime, actor: str) -> dict[str, int]:
     with database.transaction() as tx:
         found, rows = _reach(parts, tx, sought)
         if rows:
-            reach = Forgetting(tx, parts.analyser).reach(found)
+            reach = ForgetRepository(tx, parts.analyser).reach(found)
             carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.meaning.space.id)
     return rows
 
 
-def _reach(parts: Parts, tx: Tx, sought: Sought) -> tuple[Found, dict[str, int]]:
+def _reach(parts: Parts, tx: Tx, sought: Removal) -> tuple[RowIds, dict[str, int]]:
     """Return the matching rows of a copy, and how many rows of each table forgetting them would touch."""
-    forgetting = Forgetting(tx, parts.analyser)
+    forgetting = ForgetRepository(tx, parts.analyser)
     found: dict[str, list[str]] = {table: list(ids) for table, ids in forgetting.exact(sought.words).items()}
     for table, ids in forgetting.present(sought.ids).items():
         found[table] = list(dict.fromkeys([*found.get(table, []), *ids]))
@@ -215,6 +217,6 @@ def _remove_empty_logs(path: str) -> None:
             _remove(*_logs(path))
 
 
-def names_of(swept: Sequence[Swept]) -> list[str]:
+def names_of(swept: Sequence[SweepResult]) -> list[str]:
     """Return the names of the files that were rewritten."""
     return [f"{BACKUPS}/{one.copy.name}" for one in swept if one.rewritten]

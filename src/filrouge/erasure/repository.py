@@ -22,21 +22,21 @@ from filrouge.capture.repository import Turns
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.errors import BadInput, Busy, NotFound
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.erasure.models import Deed, How, Receipt, Row
-from filrouge.erasure.tombstones import Stones, Tombstone
+from filrouge.erasure.models import Effect, MatchReason, Receipt, Row
+from filrouge.erasure.tombstones import Tombstone, TombstoneHasher
 from filrouge.extraction.repository import Analyses, Session, output_hash
 from filrouge.extraction.schedule import EXTRACT
 from filrouge.extraction.sessions import queue_digest
-from filrouge.memories.models import telling_run
-from filrouge.memories.repository import Lives, Memories
+from filrouge.memories.models import longest_ascii_run
+from filrouge.memories.repository import Memories, StateStore
 from filrouge.notes.repository import StoredVault
 from filrouge.runtime import journal as seals
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.repository import as_json, by_table, once, pairs
+from filrouge.runtime.repository import as_json, by_table, session_pairs, unique
 from filrouge.runtime.services import StoreContext
-from filrouge.search.vector_repository import NEEDS
-from filrouge.search.word_repository import Words
+from filrouge.search.vector_repository import NEED_VECTORS_JOB
+from filrouge.search.word_repository import FullTextIndex
 from filrouge.threads.bridge_service import queue_ties
 from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis
@@ -46,7 +46,7 @@ from filrouge.threads.upkeep import refit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Doomed:
+class ErasedIds:
     """The ids to erase: memories, turns, and the events whose payloads contain the turns."""
 
     memories: tuple[str, ...]
@@ -54,7 +54,7 @@ class Doomed:
     events: tuple[str, ...]
 
 
-class Erasing:
+class EraseRepository:
     """Deletes memories and turns from every table; the journal keeps its chain without their text.
 
     Erasing a memory erases the turns that it cites, because they contain its words. Erasing a turn empties the payload
@@ -69,11 +69,11 @@ class Erasing:
         self._tx = tx
         self._memories = Memories(tx, analyser)
         self._turns = Turns(tx, analyser)
-        self._words = {"memory": Words(tx, analyser, "memory"), "turn": Words(tx, analyser, "turn")}
+        self._words = {"memory": FullTextIndex(tx, analyser, "memory"), "turn": FullTextIndex(tx, analyser, "turn")}
         self._analyses = Analyses(tx, analyser)
         self._journal = Journal(tx)
 
-    def reach(self, ids: Collection[str]) -> Doomed:
+    def reach(self, ids: Collection[str]) -> ErasedIds:
         """Return everything that goes with the memories and turns of these ids.
 
         Raises:
@@ -98,9 +98,9 @@ class Erasing:
         derived = self._analyses.sums(self._analyses.about(memories, ids_of_turns))
         memories = tuple(dict.fromkeys([*memories, *derived]))
         events = tuple(dict.fromkeys(turn.event_id for turn in turns if turn.event_id))
-        return Doomed(memories=memories, turns=ids_of_turns, events=events)
+        return ErasedIds(memories=memories, turns=ids_of_turns, events=events)
 
-    def carry_out(self, doomed: Doomed, *, at: datetime, actor: str) -> int:
+    def carry_out(self, doomed: ErasedIds, *, at: datetime, actor: str) -> int:
         """Delete the rows and journal each without its text; return how many old entries lost their payload."""
         memories, turns, events = (json.dumps(ids) for ids in (doomed.memories, doomed.turns, doomed.events))
         self._tx.run("answered.empty")
@@ -121,7 +121,7 @@ class Erasing:
         self._tx.run("vectors.erase", {"owner_kind": "memory", "ids": memories})
         self._tx.run("vectors.erase", {"owner_kind": "turn", "ids": turns})
         if self._tx.run("need_vectors.erase", {"memories": memories, "turns": turns}):
-            Jobs(self._tx).enqueue(NEEDS, {"after": 0}, dedupe=NEEDS, at=at)
+            Jobs(self._tx).enqueue(NEED_VECTORS_JOB, {"after": 0}, dedupe=NEED_VECTORS_JOB, at=at)
         self._tx.run("evidence.erase", {"memories": memories, "turns": turns})
         self._tx.run("doubts.erase", {"ids": memories})
         self._tx.run("reviews.erase", {"ids": memories})
@@ -149,14 +149,14 @@ class Erasing:
             )
 
 
-def jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
+def jobs_about(doomed: ErasedIds, turns: Sequence[Turn]) -> list[str]:
     """Return the names of jobs that would read the deleted rows, or have read them but not written a result."""
     of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread", "reconsider") for id_ in doomed.turns]
     sums = ("digest", "synthesise", "recount")
     of_turns += {f"{kind}:{turn.host}:{turn.scope.session}" for turn in turns for kind in sums}
     of_turns += {f"synthesise:{turn.host}:{turn.scope.session}:again" for turn in turns}
     return [
-        NEEDS,
+        NEED_VECTORS_JOB,
         *of_turns,
         *(f"index_memory:{id_}" for id_ in doomed.memories),
         *(f"read_turns:{e}" for e in doomed.events),
@@ -165,14 +165,14 @@ def jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
 
 # Forgetting rows with everything that depends on them.
 
-Found = Mapping[str, Collection[str]]
+RowIds = Mapping[str, Collection[str]]
 """Ids by the name of their table."""
 _EXCERPT: Final = 160
-_FEW: Final = 12
+_MAX_SINGLE_SEARCHES: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reach:
+class ForgetPlan:
     """Every row that is deleted or changed.
 
     Attributes:
@@ -190,7 +190,7 @@ class Reach:
         keys: host, session and key of the delivered messages.
     """
 
-    doomed: Doomed
+    doomed: ErasedIds
     shared: tuple[str, ...]
     recounted: tuple[str, ...]
     sessions: tuple[Session, ...]
@@ -217,12 +217,12 @@ class Reach:
     keys: tuple[tuple[str, str, str], ...]
 
 
-class Forgetting:
+class ForgetRepository:
     """Finds and deletes what is to be forgotten in one database.
 
-    A `Reach` lists each row by table and id before anything is written, and only those rows are written. It extends
-    from a memory to all its versions, to the turns that they cite, to memories that would lose all their evidence, and
-    to everything derived from their sessions and threads, until nothing new is found.
+    A `ForgetPlan` lists each row by table and id before anything is written, and only those rows are written. It
+    extends from a memory to all its versions, to the turns that they cite, to memories that would lose all their
+    evidence, and to everything derived from their sessions and threads, until nothing new is found.
     """
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
@@ -230,13 +230,13 @@ class Forgetting:
         self._memories = Memories(tx, analyser)
         self._turns = Turns(tx, analyser)
         self._analyses = Analyses(tx, analyser)
-        self._erasing = Erasing(tx, analyser)
+        self._erasing = EraseRepository(tx, analyser)
 
     def exact(self, words: Sequence[str]) -> dict[str, list[str]]:
-        """Return the rows that contain one of these texts (see `memories.models.holds`), by table."""
+        """Return the rows that contain one of these texts (see `memories.models.contains_any`), by table."""
         # A few texts are searched one by one, so SQLite can skip rows without their longest run of plain letters.
-        alone = len(words) <= _FEW
-        looks = [([one], f"%{telling_run(one)}%") for one in words] if alone else [(list(words), "%")]
+        alone = len(words) <= _MAX_SINGLE_SEARCHES
+        looks = [([one], f"%{longest_ascii_run(one)}%") for one in words] if alone else [(list(words), "%")]
         found: dict[str, dict[str, None]] = {}
         for sought, run in looks:
             asked = {"words": json.dumps(sought), "run": run}
@@ -272,17 +272,17 @@ class Forgetting:
 
     def is_read(self, sessions: Sequence[Session]) -> bool:
         """Return True while a transcript of one of these sessions is queued or being read."""
-        return self._tx.one("jobs.reading", as_json(sessions=pairs(sessions))) is not None
+        return self._tx.one("jobs.reading", as_json(sessions=session_pairs(sessions))) is not None
 
     def hasten(self, sessions: Sequence[Session], now: datetime) -> None:
         """Make the queued transcript reads of these sessions due now."""
-        self._tx.run("jobs.hasten", as_json(sessions=pairs(sessions)) | {"now": to_text(now)})
+        self._tx.run("jobs.hasten", as_json(sessions=session_pairs(sessions)) | {"now": to_text(now)})
 
     def present(self, ids: Sequence[str]) -> dict[str, list[str]]:
         """Return the memories, turns and events with these ids that still have their text, by table."""
         return by_table(self._tx.all("forgetting.present", as_json(ids=ids)))
 
-    def parts_of(self, found: Found) -> dict[str, list[str]]:
+    def parts_of(self, found: RowIds) -> dict[str, list[str]]:
         """Return the same rows, with the turns of the named events and threads added."""
         of_events = self._ids("forgetting.turns_of_events", {"ids": found.get("events", ())})
         threads = [row["id"] for row in self._tx.all("threads.with_merged", as_json(ids=found.get("threads", ())))]
@@ -290,12 +290,12 @@ class Forgetting:
         turns = list(dict.fromkeys([*found.get("turns", ()), *of_events, *of_threads]))
         return {table: list(ids) for table, ids in found.items()} | {"turns": turns}
 
-    def reach(self, found: Found) -> Reach:
+    def reach(self, found: RowIds) -> ForgetPlan:
         """Return everything that goes with these rows."""
         memories, turns, shared, sessions = self._widened(found)
         going = self._turns.get(turns)
         events = [*found.get("events", ()), *(turn.event_id for turn in going if turn.event_id)]
-        doomed = Doomed(memories=memories, turns=turns, events=tuple(dict.fromkeys(events)))
+        doomed = ErasedIds(memories=memories, turns=turns, events=tuple(dict.fromkeys(events)))
         texts = tuple(dict.fromkeys(one.text for one in (*self._memories.some(memories).values(), *going)))
         threads = ThreadErasing(self._tx)
         touched = list(dict.fromkeys([*threads.of(turns), *found.get("threads", ())]))
@@ -307,15 +307,15 @@ class Forgetting:
         worked = list(Syntheses(self._tx).sessions(turns))
         worked += self._sessions("forgetting.sessions_of_syntheses", {"ids": found.get("syntheses", ())})
         worked = list(dict.fromkeys(worked))
-        syntheses = self._ids("forgetting.syntheses", {"threads": ended, "sessions": pairs(worked)})
+        syntheses = self._ids("forgetting.syntheses", {"threads": ended, "sessions": session_pairs(worked)})
         quoting = self._tx.all("journal.quoting", as_json(memories=memories, turns=turns, texts=texts))
         keys = jobs_about(doomed, going)
         notes = tuple(found.get("vault_notes", ()))
         passages = StoredVault(self._tx).doomed(found.get("vault_chunks", ()), notes)
-        return Reach(
+        return ForgetPlan(
             doomed=doomed,
             shared=shared,
-            recounted=self._ids("forgetting.recounted", {"sessions": pairs(sessions), "memories": memories}),
+            recounted=self._ids("forgetting.recounted", {"sessions": session_pairs(sessions), "memories": memories}),
             sessions=sessions,
             worked=tuple(worked),
             syntheses=syntheses,
@@ -324,11 +324,11 @@ class Forgetting:
             renamed=renamed,
             bridges=bridges,
             reasons=tuple(id_ for id_ in held if id_ not in bridges),
-            journal=once([*found.get("journal", ()), *(str(row["seq"]) for row in quoting)]),
-            recalls=once([*found.get("memory_retrievals", ()), *self._ids("recalls.quoting", {"texts": texts})]),
-            jobs=once([*found.get("jobs", ()), *self._ids("jobs.about", {"dedupe_keys": keys})]),
-            informed=once([*found.get("informed_outputs", ()), *(output_hash(turn.text) for turn in going)]),
-            unread=once([*found.get("unread_answers", ()), *self._ids("forgetting.unread", {"turns": turns})]),
+            journal=unique([*found.get("journal", ()), *(str(row["seq"]) for row in quoting)]),
+            recalls=unique([*found.get("memory_retrievals", ()), *self._ids("recalls.quoting", {"texts": texts})]),
+            jobs=unique([*found.get("jobs", ()), *self._ids("jobs.about", {"dedupe_keys": keys})]),
+            informed=unique([*found.get("informed_outputs", ()), *(output_hash(turn.text) for turn in going)]),
+            unread=unique([*found.get("unread_answers", ()), *self._ids("forgetting.unread", {"turns": turns})]),
             reviews=tuple(id_ for id_ in found.get("reviews", ()) if id_ not in memories),
             topics=tuple(id_ for id_ in found.get("thread_turns", ()) if id_ not in turns),
             decisions=tuple(found.get("thread_decisions", ())),
@@ -340,7 +340,7 @@ class Forgetting:
             keys=self._keys(doomed),
         )
 
-    def rows(self, reach: Reach, exact: Found, related: Mapping[str, float]) -> tuple[Row, ...]:
+    def rows(self, reach: ForgetPlan, exact: RowIds, related: Mapping[str, float]) -> tuple[Row, ...]:
         """Return every touched row.
 
         Args:
@@ -351,7 +351,7 @@ class Forgetting:
         found = self._tx.all("forgetting.rows", _parameters(reach))
         return tuple(_row(row, holding, related) for row in found)
 
-    def carry_out(self, reach: Reach, *, at: datetime, actor: str) -> None:
+    def carry_out(self, reach: ForgetPlan, *, at: datetime, actor: str) -> None:
         """Delete and change the rows of a reach; each deleted memory and turn leaves a journal entry without text."""
         self._tx.run("journal.redact", {"seqs": json.dumps([int(seq) for seq in reach.journal])})
         self._tx.run("recalls.empty", as_json(ids=reach.recalls))
@@ -371,7 +371,7 @@ class Forgetting:
         for id_ in (*reach.renamed, *reach.reasons):
             journal.append(at=at, actor=actor, action="erase", subject_id=id_, payload={"reason": "its words"})
 
-    def _widened(self, found: Found) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Session, ...]]:
+    def _widened(self, found: RowIds) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Session, ...]]:
         """Extend the rows to their dependents.
 
         Returns:
@@ -384,7 +384,7 @@ class Forgetting:
         sessions: tuple[Session, ...] = ()
         size = -1
         while size != (size := len(memories) + len(turns) + len(sessions)):
-            memories |= dict.fromkeys(Lives(self._tx).kin(tuple(memories)))
+            memories |= dict.fromkeys(StateStore(self._tx).kin(tuple(memories)))
             turns |= dict.fromkeys(row["turn_id"] for row in self._tx.all("evidence.of", as_json(ids=memories)))
             left = self._left_alone(memories, turns)
             shared |= dict.fromkeys(left)
@@ -405,7 +405,7 @@ class Forgetting:
         asked = as_json(memories=memories, threads=threads, bridges=bridges)
         return tuple(row["text"] for row in self._tx.all("forgetting.sayings", asked) if row["text"])
 
-    def _keys(self, doomed: Doomed) -> tuple[tuple[str, str, str], ...]:
+    def _keys(self, doomed: ErasedIds) -> tuple[tuple[str, str, str], ...]:
         rows = self._tx.all("forgetting.keys", as_json(events=doomed.events, turns=doomed.turns))
         return tuple((row["host"], row["session_id"], row["key"]) for row in rows)
 
@@ -418,12 +418,12 @@ class Forgetting:
 
 def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping[str, float]) -> Row:
     table, id_ = str(row["place"]), str(row["id"])
-    how: How = "exact" if (table, id_) in holding else "related" if id_ in related else "tied"
+    how: MatchReason = "exact" if (table, id_) in holding else "related" if id_ in related else "tied"
     content = f"{row['deed']}\n{row['content']}".encode("utf-8", "surrogatepass")
     return Row(
         table=table,
         id=id_,
-        deed=cast("Deed", row["deed"]),
+        deed=cast("Effect", row["deed"]),
         how=how,
         excerpt=" ".join(str(row["words"] or "")[: 2 * _EXCERPT].split())[:_EXCERPT],
         relevance=related.get(id_),
@@ -431,10 +431,10 @@ def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping
     )
 
 
-def _parameters(reach: Reach) -> dict[str, object]:
+def _parameters(reach: ForgetPlan) -> dict[str, object]:
     return as_json(
         memories=reach.doomed.memories, turns=reach.doomed.turns, events=reach.doomed.events,
-        recounted=reach.recounted, sessions=pairs(reach.sessions), syntheses=reach.syntheses, ended=reach.ended,
+        recounted=reach.recounted, sessions=session_pairs(reach.sessions), syntheses=reach.syntheses, ended=reach.ended,
         changed=reach.changed, bridges=reach.bridges, reasons=reach.reasons, recalls=reach.recalls, jobs=reach.jobs,
         informed=reach.informed, unread=reach.unread, reviews=reach.reviews, topics=reach.topics,
         notes=reach.notes, chunks=reach.chunks,
@@ -506,10 +506,10 @@ def _receipt(row: dict[str, Any]) -> Receipt:
 
 
 #: Title of a thread that has lost its own title, until it is named again.
-_NAMELESS = "…"
+_PLACEHOLDER_TITLE = "…"
 
 
-def carry_out(parts: StoreContext, tx: Tx, reach: Reach, *, at: datetime, actor: str, space_id: str) -> None:
+def carry_out(parts: StoreContext, tx: Tx, reach: ForgetPlan, *, at: datetime, actor: str, space_id: str) -> None:
     """Delete everything in a reach, and queue the rebuilding of what was derived from it.
 
     Args:
@@ -518,7 +518,7 @@ def carry_out(parts: StoreContext, tx: Tx, reach: Reach, *, at: datetime, actor:
     reading = [f"{EXTRACT}:{one.host}:{one.id}" for one in reach.worked]
     waited = [name for name in reading if Jobs(tx).known_as(name)]
     Jobs(tx).drop(waited)  # a model may be reading a deleted text right now; its answer is discarded
-    Forgetting(tx, parts.analyser).carry_out(reach, at=at, actor=actor)
+    ForgetRepository(tx, parts.analyser).carry_out(reach, at=at, actor=actor)
     for session in reach.sessions:
         queue_digest(parts, tx, session)
     for session in reach.worked:
@@ -529,7 +529,9 @@ def carry_out(parts: StoreContext, tx: Tx, reach: Reach, *, at: datetime, actor:
     changed = Threads(tx).some(reach.changed)
     own = set(reach.renamed)
     nameless = [
-        replace(one, title=_NAMELESS, title_by="rules", summary="", topics=()) for one in changed if one.id in own
+        replace(one, title=_PLACEHOLDER_TITLE, title_by="rules", summary="", topics=())
+        for one in changed
+        if one.id in own
     ]
     for thread in nameless:
         Threads(tx).update(thread)
@@ -539,7 +541,7 @@ def carry_out(parts: StoreContext, tx: Tx, reach: Reach, *, at: datetime, actor:
             queue_ties(parts, tx, thread.id)
 
 
-def tombstones_of(reach: Reach, stones: Stones, at: datetime) -> list[Tombstone]:
+def tombstones_of(reach: ForgetPlan, stones: TombstoneHasher, at: datetime) -> list[Tombstone]:
     """Return the tombstones of a reach: its rows, the keys by which hosts know them, and every deleted text."""
     rows = [*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events, *reach.syntheses, *reach.reasons]
     rows += [*reach.recalls, *reach.unread, *reach.informed]
@@ -552,7 +554,7 @@ def tombstones_of(reach: Reach, stones: Stones, at: datetime) -> list[Tombstone]
     return found + [Tombstone(hash=stones.text(text), kind="text", at=at) for text in texts if text.strip()]
 
 
-def rebuilt(reach: Reach) -> tuple[str, ...]:
+def rebuilt(reach: ForgetPlan) -> tuple[str, ...]:
     """Return what is rebuilt without the deleted rows, as text for the user."""
     said = [
         _many(len(reach.changed), "thread is named anew and its vectors, bridges and summary are made again"),

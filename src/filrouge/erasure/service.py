@@ -34,26 +34,26 @@ from filrouge.core.errors import BadInput, Busy, CannotWrite, FilrougeError, Not
 from filrouge.core.paths import DATABASE, FAILURE, LOG, SPOOL, inside
 from filrouge.core.protocols import Tx
 from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED, NOT_PROMISED, Preview, Receipt, Row, counted
-from filrouge.erasure.old_backups import Sought, Swept, holding, names_of, sweep
+from filrouge.erasure.old_backups import Removal, SweepResult, affected_backups, names_of, sweep
 from filrouge.erasure.repository import (
-    Doomed,
-    Erasing,
-    Forgetting,
-    Found,
-    Reach,
+    ErasedIds,
+    EraseRepository,
+    ForgetPlan,
+    ForgetRepository,
     Receipts,
+    RowIds,
     carry_out,
     rebuilt,
     tombstones_of,
 )
 from filrouge.erasure.repository import holds as signature_holds
-from filrouge.erasure.tombstones import HomeKey, StoneFile, Stones, Tombstone, Tombstones
+from filrouge.erasure.tombstones import HomeKey, Tombstone, TombstoneFile, TombstoneHasher, Tombstones
 from filrouge.extraction.repository import Analyses
 from filrouge.extraction.sessions import queue_digest
-from filrouge.memories.models import folded, holds
+from filrouge.memories.models import contains_any, normalised
 from filrouge.notes.service import search_notes
 from filrouge.runtime import journal
-from filrouge.runtime.disk import with_room
+from filrouge.runtime.disk import with_reserve
 from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.runtime.sqlite import Database
@@ -69,17 +69,17 @@ from filrouge.threads.upkeep import refit
 #: Folders that contain no user text.
 _NOT_OURS: Final = ("models",)
 #: A long text is searched by its first and last characters, because a database splits it over pages.
-_PIECE: Final = 40
-_SHORTEST: Final = 3
+_PIECE_LENGTH: Final = 40
+_MIN_LENGTH: Final = 3
 #: A match of this many bytes is never chance; a shorter one counts only as a separate word.
-_SURE: Final = 8
+_UNAMBIGUOUS_BYTES: Final = 8
 #: Files are read in chunks: a database may be larger than the memory this process should use.
 _CHUNK, _OVERLAP = 8 << 20, 1024
 #: Most forgotten texts that are searched for in files; every one of them is deleted from the rows.
 MOST_TEXTS: Final = 12
 
 
-def clean_beside(home: str, words: Sequence[str]) -> list[str]:
+def clean_files(home: str, words: Sequence[str]) -> list[str]:
     """Remove these words from leftover spool files and the log; return the names of the files that held them.
 
     The log should not contain user text, but the error of a failing job may repeat it. It is overwritten in place, so
@@ -98,7 +98,7 @@ def clean_beside(home: str, words: Sequence[str]) -> list[str]:
     return changed
 
 
-def traces(home: str, texts: Sequence[str]) -> list[str]:
+def files_containing(home: str, texts: Sequence[str]) -> list[str]:
     """Return the files of a home that contain one of these texts.
 
     A text is found as is, in another case, JSON-escaped, as UTF-16 or as base64. Model files are not searched, because
@@ -107,10 +107,10 @@ def traces(home: str, texts: Sequence[str]) -> list[str]:
     pieces = list(dict.fromkeys(piece for text in texts for piece in _pieces(text)))
     plain = list(dict.fromkeys(form for piece in pieces for form in _plain(piece)))
     exact = list(dict.fromkeys(form for text in texts for piece in _pieces(text)[:1] for form in _encoded(piece)))
-    return sorted(os.path.relpath(path, home) for path in _files(home) if pieces and _holds(path, plain, exact))
+    return sorted(os.path.relpath(path, home) for path in _files(home) if pieces and _file_contains(path, plain, exact))
 
 
-def _holds(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
+def _file_contains(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
     """Return True if a file contains one of these byte strings; `plain` ones match in any case."""
     before = b""
     try:
@@ -118,7 +118,7 @@ def _holds(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
             while chunk := file.read(_CHUNK):
                 content = before + chunk
                 lower = content.lower()
-                if any(_stands_in(form, lower) for form in plain) or any(form in content for form in exact):
+                if any(_contains_word(form, lower) for form in plain) or any(form in content for form in exact):
                     return True
                 before = content[-_OVERLAP:]
     except OSError:
@@ -128,7 +128,7 @@ def _holds(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
 
 def _plain(text: str) -> Iterator[bytes]:
     """Yield a text as is and JSON-escaped, in UTF-8 and UTF-16, with non-ASCII letters in either case."""
-    for one in (text, folded(text), text.lower(), text.upper()):
+    for one in (text, normalised(text), text.lower(), text.upper()):
         for written in (one, json.dumps(one)[1:-1]):
             for code in ("utf-8", "utf-16-le", "utf-16-be"):
                 yield written.encode(code, "surrogatepass").lower()
@@ -136,15 +136,15 @@ def _plain(text: str) -> Iterator[bytes]:
 
 def _encoded(text: str) -> Iterator[bytes]:
     """Yield the base64 forms of a text, one for each offset at which it can start within the encoded data."""
-    for one in dict.fromkeys((text, folded(text))):
+    for one in dict.fromkeys((text, normalised(text))):
         for shift in range(3):
             encoded = base64.b64encode(b"\0" * shift + one.encode("utf-8", "surrogatepass"))
-            if len(encoded) > _SURE + 8:
+            if len(encoded) > _UNAMBIGUOUS_BYTES + 8:
                 yield encoded[4 if shift else 0 : -4]
 
 
-def _stands_in(form: bytes, content: bytes) -> bool:
-    if len(form) >= _SURE:
+def _contains_word(form: bytes, content: bytes) -> bool:
+    if len(form) >= _UNAMBIGUOUS_BYTES:
         return form in content
     place = content.find(form)
     while place >= 0:
@@ -158,9 +158,9 @@ def _stands_in(form: bytes, content: bytes) -> bool:
 def _pieces(text: str) -> list[str]:
     """Return the text, or the beginning and end of a long one."""
     plain = text.strip()
-    if len(plain) < _SHORTEST:
+    if len(plain) < _MIN_LENGTH:
         return []
-    return [plain] if len(plain) <= 2 * _PIECE else [plain[:_PIECE], plain[-_PIECE:]]
+    return [plain] if len(plain) <= 2 * _PIECE_LENGTH else [plain[:_PIECE_LENGTH], plain[-_PIECE_LENGTH:]]
 
 
 def _files(directory: str) -> Iterator[str]:
@@ -186,7 +186,7 @@ def _spooled_holds(path: str, words: Sequence[str]) -> bool:
         return False
     events = inbox.decode(raw).events
     said = "\n".join(json.dumps(event.get("data"), ensure_ascii=False) for event in events)
-    return holds(said, words) or holds(raw.decode("utf-8", "replace"), words)
+    return contains_any(said, words) or contains_any(raw.decode("utf-8", "replace"), words)
 
 
 def _overwritten(path: str, words: Sequence[str]) -> bool:
@@ -195,7 +195,7 @@ def _overwritten(path: str, words: Sequence[str]) -> bool:
     with suppress(OSError), open(path, "r+b") as file:
         content = file.read()
         lower, pieces = content.lower(), [piece for text in words for piece in _pieces(text)]
-        found = [(form, lower) for piece in pieces for form in _plain(piece) if _stands_in(form, lower)]
+        found = [(form, lower) for piece in pieces for form in _plain(piece) if _contains_word(form, lower)]
         found += [(form, content) for piece in pieces for form in _encoded(piece) if form in content]
         for form, within in found:
             place = within.find(form)
@@ -220,7 +220,7 @@ class Erased:
         out_of_files: False while a reader keeps the write-ahead log from being truncated.
     """
 
-    what: Doomed
+    what: ErasedIds
     redacted: int
     out_of_files: bool
 
@@ -238,8 +238,8 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         NotFound: no memory or turn has one of these ids.
     """
 
-    def write(tx: Tx) -> tuple[Doomed, int]:
-        erasing = Erasing(tx, parts.analyser)
+    def write(tx: Tx) -> tuple[ErasedIds, int]:
+        erasing = EraseRepository(tx, parts.analyser)
         doomed = erasing.reach(ids)
         sessions = Analyses(tx, parts.analyser).about((), doomed.turns)
         threads = ThreadErasing(tx).of(doomed.turns)
@@ -252,13 +252,13 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         refit(parts, tx, Threads(tx).some(threads), parts.meaning.space.id)
         return doomed, redacted
 
-    doomed, redacted = with_room(parts.home, lambda: parts.writer.run(write))
-    leave_indexes(parts, doomed)
+    doomed, redacted = with_reserve(parts.home, lambda: parts.writer.run(write))
+    remove_from_indexes(parts, doomed)
     write_briefs(parts, None, everywhere=True)
     return Erased(what=doomed, redacted=redacted, out_of_files=parts.writer.checkpoint())
 
 
-def leave_indexes(parts: Parts, doomed: Doomed) -> None:
+def remove_from_indexes(parts: Parts, doomed: ErasedIds) -> None:
     """Remove erased rows from indexes and caches outside the database."""
     meaning = parts.meaning
     for id_ in doomed.memories:
@@ -282,16 +282,18 @@ _MOST_SOUGHT: Final = 200
 _SHORTEST_SEARCHED: Final = 12
 
 
-def after_the_deed(parts: Parts, reach: Reach, receipt: Receipt, sought: Sought, *, deed_seconds: float) -> Receipt:
+def finish_forgetting(
+    parts: Parts, reach: ForgetPlan, receipt: Receipt, sought: Removal, *, deed_seconds: float
+) -> Receipt:
     """Clean indexes, files and backups, search for the forgotten text, and complete the receipt.
 
     The write-ahead log can be truncated only while no reader is active. This is tried for some seconds; after that the
     job `empty_log` keeps trying, and the receipt says whether the log is empty.
     """
     began = time.monotonic()
-    leave_indexes(parts, reach.doomed)
+    remove_from_indexes(parts, reach.doomed)
     write_briefs(parts, None, everywhere=True)
-    files = clean_beside(parts.home, [*sought.words, *_telling(reach)[:MOST_TEXTS]])
+    files = clean_files(parts.home, [*sought.words, *_searchable_texts(reach)[:MOST_TEXTS]])
     emptied = _emptied(parts)
     cleaned = time.monotonic()
     try:
@@ -302,7 +304,7 @@ def after_the_deed(parts: Parts, reach: Reach, receipt: Receipt, sought: Sought,
     searched = _searched(parts, reach, sought)
     told: dict[str, Any] = {
         "files": [DATABASE, *files, *names_of(swept)],
-        "backups": [_told(one) for one in swept] + ([_unswept(trouble)] if trouble else []),
+        "backups": [_backup_entry(one) for one in swept] + ([_failed_backups_entry(trouble)] if trouble else []),
         "log_emptied": emptied,
         "searched": searched,
         "seconds": {
@@ -350,7 +352,7 @@ def _emptied(parts: Parts) -> bool:
     return False
 
 
-def _searched(parts: Parts, reach: Reach, sought: Sought) -> dict[str, Any]:
+def _searched(parts: Parts, reach: ForgetPlan, sought: Removal) -> dict[str, Any]:
     """Search all rows and files for the forgotten words and texts.
 
     Returns:
@@ -358,16 +360,18 @@ def _searched(parts: Parts, reach: Reach, sought: Sought) -> dict[str, Any]:
         them only inside longer words, so that the two cannot be told apart; `repeated`, rows and files outside the
         request that contain a whole forgotten text; and how many texts were searched for.
     """
-    texts = [text for text in _telling(reach) if text not in sought.words]
+    texts = [text for text in _searchable_texts(reach) if text not in sought.words]
     words = list(sought.words)
     left, repeated = _holding(parts, words), _holding(parts, texts[:_MOST_SOUGHT])
     gone = {*reach.doomed.memories, *reach.doomed.turns}
-    returned = parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).present([*gone]))
-    files = traces(parts.home, words)
+    returned = parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).present([*gone]))
+    files = files_containing(parts.home, words)
     within: list[str] = []
-    if files and parts.readers.here(lambda tx: all(Forgetting(tx, parts.analyser).is_within(word) for word in words)):
+    if files and parts.readers.here(
+        lambda tx: all(ForgetRepository(tx, parts.analyser).is_within(word) for word in words)
+    ):
         files, within = [], files
-    in_files = traces(parts.home, texts[:MOST_TEXTS])
+    in_files = files_containing(parts.home, texts[:MOST_TEXTS])
     back = {f"returned_{table}": len(ids) for table, ids in returned.items()}
     return {
         "left": {**left, **({"files": files} if files else {}), **back},
@@ -382,20 +386,20 @@ def _searched(parts: Parts, reach: Reach, sought: Sought) -> dict[str, Any]:
 def _holding(parts: Parts, texts: Sequence[str]) -> dict[str, Any]:
     if not texts:
         return {}
-    found = parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).exact(texts))
+    found = parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).exact(texts))
     return {table: len(ids) for table, ids in sorted(found.items())}
 
 
-def _telling(reach: Reach) -> list[str]:
+def _searchable_texts(reach: ForgetPlan) -> list[str]:
     """Return the deleted texts that are long enough to search for, longest first."""
     return sorted((text for text in reach.texts if len(text.strip()) >= _SHORTEST_SEARCHED), key=len, reverse=True)
 
 
-def _unswept(trouble: str) -> dict[str, Any]:
+def _failed_backups_entry(trouble: str) -> dict[str, Any]:
     return {"name": "*", "rows": {}, "rewritten": False, "trouble": trouble}
 
 
-def _told(swept: Swept) -> dict[str, Any]:
+def _backup_entry(swept: SweepResult) -> dict[str, Any]:
     told: dict[str, Any] = {"name": swept.copy.name, "rows": dict(swept.copy.rows), "rewritten": swept.rewritten}
     return told | ({"trouble": swept.trouble} if swept.trouble else {})
 
@@ -405,9 +409,9 @@ def _told(swept: Swept) -> dict[str, Any]:
 _LOG = logging.getLogger(__name__)
 LONGEST: Final = 2000
 #: Fewest characters and words of a folded text that identify it; a shorter one occurs everywhere.
-_TELLING, _TELLING_WORDS = 12, 2
+_MIN_CHARACTERS, _TELLING_WORDS = 12, 2
 #: Tables that change all the time, such as the queue and derived rows. They are listed, but the token ignores them.
-_RESTLESS: Final = frozenset({"jobs", "vectors", "thread_vectors", "evidence", "concept_mentions"})
+_VOLATILE_TABLES: Final = frozenset({"jobs", "vectors", "thread_vectors", "evidence", "concept_mentions"})
 _LONGEST_WAIT: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
 _FORGETTING_TRIES: Final = 4
@@ -436,11 +440,11 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Glance:
+class _SearchResult:
     """The result of a search: the rows to start from, why, and the words that identify further rows."""
 
-    found: Found
-    exact: Found
+    found: RowIds
+    exact: RowIds
     related: Mapping[str, float]
     words: tuple[str, ...]
     notices: tuple[str, ...]
@@ -457,9 +461,9 @@ def preview(parts: Parts, asked: Asked) -> Preview:
     asked = asked.checked()
     _take_in_spool(parts)
     _await_understood(parts, asked)
-    with_room(parts.home, parts.gate.made)  # creates the key that signs the token
+    with_reserve(parts.home, parts.gate.made)  # creates the key that signs the token
 
-    def look(tx: Tx) -> tuple[_Glance, Reach, tuple[Row, ...]]:
+    def look(tx: Tx) -> tuple[_SearchResult, ForgetPlan, tuple[Row, ...]]:
         seen = _look(parts, tx, asked)
         reach, rows = _rows(parts, tx, seen)
         return seen, reach, rows
@@ -469,7 +473,7 @@ def preview(parts: Parts, asked: Asked) -> Preview:
         rows=rows,
         shared=reach.shared,
         rebuilt=rebuilt(reach),
-        backups=tuple(holding(parts, _sought(reach, seen))),
+        backups=tuple(affected_backups(parts, _sought(reach, seen))),
         notices=seen.notices,
         token=_token(parts, asked, rows),
     )
@@ -487,17 +491,17 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
     _take_in_spool(parts)
     _await_understood(parts, asked)
     seen = parts.readers.here(lambda tx: _look(parts, tx, asked))
-    if with_room(parts.home, lambda: _await_transcripts(parts, seen)):
+    if with_reserve(parts.home, lambda: _await_transcripts(parts, seen)):
         seen = parts.readers.here(lambda tx: _look(parts, tx, asked))
     id_ = new_id(parts.clock.now())
 
-    def write(tx: Tx) -> tuple[Reach, Receipt]:
-        if Forgetting(tx, parts.analyser).newest() != seen.newest and _has_more(parts, tx, seen):
+    def write(tx: Tx) -> tuple[ForgetPlan, Receipt]:
+        if ForgetRepository(tx, parts.analyser).newest() != seen.newest and _has_more(parts, tx, seen):
             raise Stale("More of it came while it was looked for.")
         reach, rows = _rows(parts, tx, seen)
         if not hmac.compare_digest(_token(parts, asked, rows).encode(), token.encode()):
             raise Stale("What is to be forgotten has changed since it was shown.")
-        if Forgetting(tx, parts.analyser).is_read(reach.worked):
+        if ForgetRepository(tx, parts.analyser).is_read(reach.worked):
             raise _read_meanwhile()
         key, stones = parts.gate.made()
         at = parts.clock.now()
@@ -507,15 +511,15 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
         queue_emptying(tx, id_, at)
         content = {"counts": counted(rows), "rebuilt": list(rebuilt(reach)), "not_promised": list(NOT_PROMISED)}
         receipt = Receipts(tx).put(Receipt(id=id_, at=at, actor=actor, content=content), key)
-        StoneFile(parts.home).append(buried)  # last: if the tombstones cannot be written, the transaction fails
+        TombstoneFile(parts.home).append(buried)  # last: if the tombstones cannot be written, the transaction fails
         return reach, receipt
 
-    with_room(parts.home, parts.gate.made)
-    reach, receipt = with_room(parts.home, lambda: parts.writer.run(write))
+    with_reserve(parts.home, parts.gate.made)
+    reach, receipt = with_reserve(parts.home, lambda: parts.writer.run(write))
     parts.work_waiting.set()
     done = time.monotonic() - began
     sought = _sought(reach, seen)
-    return with_room(parts.home, lambda: after_the_deed(parts, reach, receipt, sought, deed_seconds=done))
+    return with_reserve(parts.home, lambda: finish_forgetting(parts, reach, receipt, sought, deed_seconds=done))
 
 
 def forget_at_once(parts: Parts, asked: Asked, *, actor: str = "user") -> tuple[Preview, Receipt]:
@@ -551,9 +555,9 @@ def receipt_of(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
     return found.to_json() | {"signature_holds": signature_holds(found, parts.gate.secret)}
 
 
-def _look(parts: Parts, tx: Tx, asked: Asked) -> _Glance:
+def _look(parts: Parts, tx: Tx, asked: Asked) -> _SearchResult:
     """Find the rows to start from."""
-    forgetting = Forgetting(tx, parts.analyser)
+    forgetting = ForgetRepository(tx, parts.analyser)
     newest = forgetting.newest()
     if asked.id:
         tables = forgetting.known(asked.id)
@@ -563,9 +567,11 @@ def _look(parts: Parts, tx: Tx, asked: Asked) -> _Glance:
                 remedy="To forget a topic, give it as a text: `filrouge forget TEXT`.",
             )
         named = forgetting.parts_of({table: [asked.id] for table in tables})
-        words = tuple(text for text in forgetting.texts_of(asked.id) if _is_telling(text))
+        words = tuple(text for text in forgetting.texts_of(asked.id) if _identifies(text))
         exact = forgetting.exact(words)
-        return _Glance(found=_merged(named, exact), exact=exact, related={}, words=words, notices=(), newest=newest)
+        return _SearchResult(
+            found=_merged(named, exact), exact=exact, related={}, words=words, notices=(), newest=newest
+        )
     exact = forgetting.exact([asked.text])
     question = Question(text=asked.text, everywhere=True, limit=MOST_RELATED)
     rankings = (recall(parts, tx, question), search_turns(parts, tx, question))
@@ -575,7 +581,7 @@ def _look(parts: Parts, tx: Tx, asked: Asked) -> _Glance:
     turns = [hit.id for hit in near if hit in rankings[1].hits]
     notes = search_notes(parts, tx, asked.text, limit=MOST_RELATED).hits[: MOST_RELATED - len(near)]
     chunks = {hit.chunk: round(hit.relevance, 4) for hit in notes if hit.relevance >= LEAST_RELEVANCE}
-    return _Glance(
+    return _SearchResult(
         found=_merged(exact, {"memories": memories, "turns": turns, "vault_chunks": list(chunks)}),
         exact=exact,
         related={hit.id: round(hit.relevance, 4) for hit in near} | chunks,
@@ -585,8 +591,8 @@ def _look(parts: Parts, tx: Tx, asked: Asked) -> _Glance:
     )
 
 
-def _rows(parts: Parts, tx: Tx, seen: _Glance) -> tuple[Reach, tuple[Row, ...]]:
-    forgetting = Forgetting(tx, parts.analyser)
+def _rows(parts: Parts, tx: Tx, seen: _SearchResult) -> tuple[ForgetPlan, tuple[Row, ...]]:
+    forgetting = ForgetRepository(tx, parts.analyser)
     reach = forgetting.reach(seen.found)
     return reach, forgetting.rows(reach, seen.exact, seen.related)
 
@@ -594,18 +600,18 @@ def _rows(parts: Parts, tx: Tx, seen: _Glance) -> tuple[Reach, tuple[Row, ...]]:
 def _token(parts: Parts, asked: Asked, rows: tuple[Row, ...]) -> str:
     """Return an HMAC over the request and the present content of every listed row."""
     key, _ = parts.gate.made()
-    listed = sorted((row.table, row.id, row.deed, row.content) for row in rows if row.table not in _RESTLESS)
-    said = journal.canonical({"text": folded(asked.text), "id": asked.id, "rows": listed})
+    listed = sorted((row.table, row.id, row.deed, row.content) for row in rows if row.table not in _VOLATILE_TABLES)
+    said = journal.canonical({"text": normalised(asked.text), "id": asked.id, "rows": listed})
     return hmac.new(key, b"token\0" + said, hashlib.sha256).hexdigest()
 
 
-def _sought(reach: Reach, seen: _Glance) -> Sought:
-    return Sought(ids=(*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events), words=seen.words)
+def _sought(reach: ForgetPlan, seen: _SearchResult) -> Removal:
+    return Removal(ids=(*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events), words=seen.words)
 
 
-def _has_more(parts: Parts, tx: Tx, seen: _Glance) -> bool:
+def _has_more(parts: Parts, tx: Tx, seen: _SearchResult) -> bool:
     """Return True if rows contain the words that the previous search did not find."""
-    exact = Forgetting(tx, parts.analyser).exact(seen.words)
+    exact = ForgetRepository(tx, parts.analyser).exact(seen.words)
     return any(set(ids) - set(seen.exact.get(table, ())) for table, ids in exact.items())
 
 
@@ -621,21 +627,21 @@ def _await_understood(parts: Parts, asked: Asked) -> None:
     """Wait until queued events with this text are processed, so that the preview includes their rows."""
     deadline = monotonic() + _LONGEST_WAIT
     while asked.text and monotonic() < deadline:
-        if not parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).is_coming(asked.text)):
+        if not parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).is_coming(asked.text)):
             return
         parts.work_waiting.set()
         time.sleep(_LOOK_SECONDS)
 
 
-def _await_transcripts(parts: Parts, seen: _Glance) -> bool:
+def _await_transcripts(parts: Parts, seen: _SearchResult) -> bool:
     """Wait for queued transcript reads that may bring the text back; return True if there were any."""
     deadline = monotonic() + _LONGEST_WAIT
-    sessions = parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).reach(seen.found).worked)
+    sessions = parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).reach(seen.found).worked)
     waited = False
-    while parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).is_read(sessions)):
+    while parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).is_read(sessions)):
         if monotonic() > deadline:
             raise _read_meanwhile()
-        parts.writer.run(lambda tx: Forgetting(tx, parts.analyser).hasten(sessions, parts.clock.now()))
+        parts.writer.run(lambda tx: ForgetRepository(tx, parts.analyser).hasten(sessions, parts.clock.now()))
         parts.work_waiting.set()
         waited = True
         time.sleep(_LOOK_SECONDS)
@@ -646,12 +652,12 @@ def _read_meanwhile() -> Busy:
     return Busy("A transcript that may hold these words is about to be read.", remedy="Try again in a few seconds.")
 
 
-def _is_telling(text: str) -> bool:
-    plain = folded(text)
-    return len(plain) >= _TELLING and len(plain.split()) >= _TELLING_WORDS
+def _identifies(text: str) -> bool:
+    plain = normalised(text)
+    return len(plain) >= _MIN_CHARACTERS and len(plain.split()) >= _TELLING_WORDS
 
 
-def _merged(*founds: Found) -> dict[str, list[str]]:
+def _merged(*founds: RowIds) -> dict[str, list[str]]:
     merged: dict[str, dict[str, None]] = {}
     for found in founds:
         for table, ids in found.items():
@@ -662,13 +668,13 @@ def _merged(*founds: Found) -> dict[str, list[str]]:
 _ACTOR = "tombstones"
 
 
-def bring_up(parts: Parts) -> int:
+def forget_again_at_start(parts: Parts) -> int:
     """Forget again what the tombstones say the database should not contain.
 
     Returns:
         The number of memories and turns that were removed.
     """
-    file = StoneFile(parts.home)
+    file = TombstoneFile(parts.home)
     known, table = file.read(), parts.readers.here(lambda tx: Tombstones(tx).all())
     file.append([one for one in table if one.hash not in known])
     missing = known.keys() - {one.hash for one in table}
@@ -680,14 +686,14 @@ def bring_up(parts: Parts) -> int:
         return 0
     space_id = parts.meaning.space.id
     buried = {one: known[one] for one in missing}
-    reach = parts.writer.run(lambda tx: _taken_out(parts, tx, stones, buried, space_id))
+    reach = parts.writer.run(lambda tx: _apply_tombstones(parts, tx, stones, buried, space_id))
     if reach is None:
         return 0
-    leave_indexes(parts, reach.doomed)
+    remove_from_indexes(parts, reach.doomed)
     parts.writer.checkpoint()
     # A backup may have been made of this older database.
     ids = (*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events)
-    sweep(parts, Sought(ids=ids, words=(*reach.notes, *reach.passages)), at=parts.clock.now(), actor=_ACTOR)
+    sweep(parts, Removal(ids=ids, words=(*reach.notes, *reach.passages)), at=parts.clock.now(), actor=_ACTOR)
     return len(reach.doomed.memories) + len(reach.doomed.turns)
 
 
@@ -701,7 +707,7 @@ def replay(parts: StoreContext, present: Database | None, restored: Database) ->
     Returns:
         The number of rows removed with their text: memories, turns, vault notes and their parts.
     """
-    key, known = HomeKey(parts.home).read(), StoneFile(parts.home).read()
+    key, known = HomeKey(parts.home).read(), TombstoneFile(parts.home).read()
     if present is not None:
         with suppress(StoreError):  # an older schema or a damaged database; the file has the tombstones
             known = {one.hash: one for one in Tombstones(present.tx).all()} | known
@@ -711,16 +717,16 @@ def replay(parts: StoreContext, present: Database | None, restored: Database) ->
         # Rows of its own tombstones were already removed before it was copied.
         known = {hash_: known[hash_] for hash_ in known.keys() - {one.hash for one in Tombstones(tx).all()}}
         current = Spaces(tx).current()
-        reach = _taken_out(parts, tx, Stones(key), known, current.space.id if current else "")
+        reach = _apply_tombstones(parts, tx, TombstoneHasher(key), known, current.space.id if current else "")
     restored.checkpoint()
     if reach is None:
         return 0
     return len(reach.doomed.memories) + len(reach.doomed.turns) + len(reach.notes) + len(reach.chunks)
 
 
-def _taken_out(
-    parts: StoreContext, tx: Tx, stones: Stones, known: Mapping[bytes, Tombstone], space_id: str
-) -> Reach | None:
+def _apply_tombstones(
+    parts: StoreContext, tx: Tx, stones: TombstoneHasher, known: Mapping[bytes, Tombstone], space_id: str
+) -> ForgetPlan | None:
     """Forget the rows that match these tombstones and store the tombstones; return None if no row matches."""
     found: dict[str, list[str]] = {}
     for row in tx.all("tombstones.ids"):
@@ -738,7 +744,7 @@ def _taken_out(
     Tombstones(tx).add(known.values())
     if not found:
         return None
-    forgetting = Forgetting(tx, parts.analyser)
+    forgetting = ForgetRepository(tx, parts.analyser)
     reach = forgetting.reach({table: list(dict.fromkeys(ids)) for table, ids in found.items()})
     carry_out(parts, tx, reach, at=parts.clock.now(), actor=_ACTOR, space_id=space_id)
     return reach

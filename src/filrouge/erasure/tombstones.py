@@ -28,7 +28,7 @@ from filrouge.capture.repository import event_key
 from filrouge.core.clock import from_epoch, from_text, to_text
 from filrouge.core.paths import FORGET_KEY, FORGOTTEN, open_own
 from filrouge.core.protocols import Tx
-from filrouge.memories.models import folded
+from filrouge.memories.models import normalised
 
 Kind = Literal["row", "key", "text"]
 KEY, FILE = FORGET_KEY, FORGOTTEN
@@ -81,7 +81,7 @@ class HomeKey:
         return found
 
 
-class Stones:
+class TombstoneHasher:
     """Computes tombstone hashes under one key."""
 
     def __init__(self, key: bytes) -> None:
@@ -96,8 +96,8 @@ class Stones:
         return self._of("key", "\0".join((host, session, key)))
 
     def text(self, text: str) -> bytes:
-        """Return the hash of a text, ignoring case and white space as `folded` does."""
-        return self._of("text", folded(text))
+        """Return the hash of a text, ignoring case and white space as `normalised` does."""
+        return self._of("text", normalised(text))
 
     def _of(self, kind: Kind, content: str) -> bytes:
         return hmac.digest(self._key, f"{kind}\0{content}".encode("utf-8", "surrogatepass"), hashlib.sha256)
@@ -132,7 +132,7 @@ class Tombstones:
         return [Tombstone(hash=row["hash"], kind=row["kind"], at=from_text(row["at"])) for row in rows]
 
 
-class StoneFile:
+class TombstoneFile:
     """The file of tombstones beside the database: one line each with kind, hash and date."""
 
     def __init__(self, home: str) -> None:
@@ -187,14 +187,14 @@ def _append(file: int, content: bytes) -> None:
 _KINDS: Final[Mapping[str, Kind]] = {"row": "row", "key": "key", "text": "text"}
 
 
-class Gate:
+class TombstoneFilter:
     """Checks deliveries against the tombstones of one home. Thread-safe."""
 
     def __init__(self, home: str) -> None:
         self._key = HomeKey(home)
         self._making = Lock()
         key = self._key.read()
-        self._stones = Stones(key) if key else None
+        self._stones = TombstoneHasher(key) if key else None
 
     @property
     def secret(self) -> bytes | None:
@@ -202,15 +202,15 @@ class Gate:
         return self._key.read()
 
     @property
-    def stones(self) -> Stones | None:
+    def stones(self) -> TombstoneHasher | None:
         """The tombstone hasher of this home; None if nothing was ever forgotten."""
         return self._stones
 
-    def made(self) -> tuple[bytes, Stones]:
+    def made(self) -> tuple[bytes, TombstoneHasher]:
         """Return the key of the home and its hasher, creating the key if needed."""
         with self._making:  # concurrent calls would create two keys
             key = self._key.made()
-        self._stones = Stones(key)
+        self._stones = TombstoneHasher(key)
         return key, self._stones
 
     def passed(self, tx: Tx, event: Event) -> Event | None:
@@ -250,5 +250,5 @@ class Gate:
         alone = event._replace(data={"calls": [cast("Mapping[str, Any]", call)]})
         return any(self.refuses(tx, turn, from_epoch(event.at)) for turn in turns_of(alone, ""))
 
-    def _in_force(self, tx: Tx) -> Stones | None:
+    def _in_force(self, tx: Tx) -> TombstoneHasher | None:
         return self._stones if self._stones and Tombstones(tx).any() else None

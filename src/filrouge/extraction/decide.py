@@ -17,12 +17,12 @@ from typing import Final, Literal
 
 from filrouge.extraction.profile import (
     Profile,
-    another_value,
+    contradicts_choice,
     denial,
     gives_other_measures,
+    names_other_value,
     newer_value,
     newer_version_of,
-    picks_what_was_rejected,
     profile,
     same_words,
 )
@@ -178,7 +178,7 @@ def _replaced(
     named = [memory for memory in near if _names_its_old_value(statement, mine, memory)]
     if "old value" not in without and named and (one := _one_entity(mine, named)):
         return one, "it says which value no longer holds"
-    swapped = [memory for memory in near if picks_what_was_rejected(mine, profile(memory.text))]
+    swapped = [memory for memory in near if contradicts_choice(mine, profile(memory.text))]
     if swapped and "rejected choice" not in without:
         return swapped, "it chooses what was rejected"
     if "newer value" in without:
@@ -188,7 +188,7 @@ def _replaced(
         m
         for m in near
         if newer_value(mine, profile(m.text), corrects=statement.is_correction)
-        or (announced and another_value(mine, profile(m.text)))
+        or (announced and names_other_value(mine, profile(m.text)))
     ]
     if mine.entity:
         return newer, "a newer value of the same subject"

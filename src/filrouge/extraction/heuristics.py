@@ -16,7 +16,7 @@ from typing import Final
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
 from filrouge.extraction import kinds
-from filrouge.extraction.kinds import claimed
+from filrouge.extraction.kinds import claim_statements
 from filrouge.extraction.own_words import own_words
 from filrouge.extraction.profile import subject
 from filrouge.extraction.reading import (
@@ -116,7 +116,7 @@ def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
             statements.append(_statement(text, group))
         elif mined and not JOKE.search(group[0].sentence.plain):
             before = _sentence_before(readings, index - len(group))
-            statements.extend(claimed(group[0].sentence, before))
+            statements.extend(claim_statements(group[0].sentence, before))
     return unmasked(statements[:MOST_STATEMENTS], text)
 
 
@@ -324,6 +324,6 @@ def _under_heading(text: str, reading: _Read) -> str:
 _NOTHING = frozenset({"question", "smalltalk", "joke"})
 
 
-def tells(text: str) -> bool:
+def states_anything(text: str) -> bool:
     """Return whether any sentence of the prompt states something."""
     return any(silent_mood(one.plain) not in _NOTHING and not is_request(one.plain) for one in split(text))

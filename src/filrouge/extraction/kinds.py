@@ -1,6 +1,6 @@
 """Pattern finders per kind of statement: facts, decisions, rules, preferences, bugs, claims.
 
-Each `find_...` function reads one clause and returns a `Found` or None. `claims` reads a whole sentence.
+Each `find_...` function reads one clause and returns a `Found` or None. `find_claims` reads a whole sentence.
 
 Pure: no database, no file.
 """
@@ -59,7 +59,7 @@ _RECURRING: Final = re.compile(
     r"|\b(?:nightly|daily|weekly|monthly|hourly)\b|\b(?:tous|toutes) les (?:\w+ )?(?:jours|nuits|semaines|mois|heures|matins|soirs|\w+dis)\b"
 )
 #: "Remember that the fixtures are shared": the user asks to remember it, so no specific value is needed.
-_TOLD: Final = re.compile(
+_REMEMBER_REQUEST: Final = re.compile(
     r"\b(?:remember|note|keep in mind|bear in mind|be aware|don't forget|rappelle-toi|souviens-toi|retiens|note|sache|n'oublie pas|garde en tete|recuerda|ten en cuenta)\b[^.]*$"
 )
 
@@ -69,7 +69,7 @@ def find_facts(clause: Clause) -> Found | None:
     plain = clause.plain
     if _ME.search(plain) or _PRONOUN_SUBJECT.search(plain) or _PAST_TENSE.search(plain):
         return None
-    if _TOLD.search(clause.opening) and len(plain.split()) >= 3:
+    if _REMEMBER_REQUEST.search(clause.opening) and len(plain.split()) >= 3:
         return Found(kind="fact", confidence=0.85)
     anchors = [value for value in clause.values if value.kind not in _SHALLOW]
     if not anchors:
@@ -655,8 +655,8 @@ def find_bugs(clause: Clause) -> Found | None:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-STATED: Final = 0.7
-TAKEN_FOR_GRANTED: Final = 0.6
+STATED_CONFIDENCE: Final = 0.7
+PRESUPPOSED_CONFIDENCE: Final = 0.6
 _LONGEST: Final = 320
 _LIGHT_WORDS: Final = """
 just think got get reached reach completed complete finished finish now actually around close about currently started
@@ -736,15 +736,15 @@ class Claim:
     about: tuple[int, int] | None = None
 
 
-def claimed(sentence: Sentence, before: str) -> list[Statement]:
+def claim_statements(sentence: Sentence, before: str) -> list[Statement]:
     """Return the claims of a sentence as statements.
 
     The sentence before, `before`, gives the subject of a claim with few words of its own.
     """
-    return [_statement(sentence, claim, before) for claim in claims(sentence)]
+    return [_statement(sentence, claim, before) for claim in find_claims(sentence)]
 
 
-def claims(sentence: Sentence) -> list[Claim]:
+def find_claims(sentence: Sentence) -> list[Claim]:
     """Return the claims of one sentence of the user, in order, without overlaps."""
     personal = _FIRST_PERSON.search(sentence.plain) is not None
     found: list[Claim] = []
@@ -753,7 +753,7 @@ def claims(sentence: Sentence) -> list[Claim]:
         begin = _where_it_begins(sentence, part, before, found) if personal and _tells(sentence, part) else None
         if begin is not None:
             found = [one for one in found if one.end <= begin]
-            found.append(Claim(begin, part.end, _kind(sentence, part), STATED))
+            found.append(Claim(begin, part.end, _kind(sentence, part), STATED_CONFIDENCE))
         elif begin is None and not (personal and _tells(sentence, part)):
             taken = _taken_for_granted(sentence, part)
             found.extend(one for one in taken if personal or _POSSESSED.match(sentence.plain, one.start))
@@ -839,10 +839,10 @@ def _taken_for_granted(sentence: Sentence, part: Part) -> list[Claim]:
         if phrase is None or (found and phrase[0] < found[-1].end):
             continue
         fits = part.matter and part.matter[1] <= phrase[0] and phrase[1] - part.matter[0] <= _LONGEST
-        found.append(Claim(*phrase, "fact", TAKEN_FOR_GRANTED, part.matter if fits else None))
+        found.append(Claim(*phrase, "fact", PRESUPPOSED_CONFIDENCE, part.matter if fits else None))
     whole = None if found else complement(sentence.plain, part.start, part.end)
     if whole and measures(sentence.text[whole[0] : whole[1]]) and _GOAL.search(sentence.plain, *whole):
-        found.append(Claim(*whole, "intent", TAKEN_FOR_GRANTED))
+        found.append(Claim(*whole, "intent", PRESUPPOSED_CONFIDENCE))
     return found
 
 

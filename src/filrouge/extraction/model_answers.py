@@ -1,7 +1,7 @@
 """Extraction with a language model: questions, answer parsing, checks of evidence and decisions.
 
 The functions are generators. They yield what they need (a model answer, text similarities, nearby memories) and
-receive it through `send`, so they run without I/O and can be tested with plain lists. `understanding` is the entry
+receive it through `send`, so they run without I/O and can be tested with plain lists. `understand_turns` is the entry
 point and covers EXT-1 to EXT-6.
 
 Model output is not trusted. Each quote is checked against its source; a failing quote rejects only its own statement.
@@ -46,7 +46,7 @@ from filrouge.extraction.own_words import material, own_words
 from filrouge.extraction.summaries import clean_topics
 from filrouge.extraction.vocabulary import STOP, canonical, fold, tokens
 from filrouge.memories.models import (
-    LEAST_TO_KEEP,
+    MIN_CONFIDENCE_KEEP,
     Add,
     Conflict,
     Decision,
@@ -59,7 +59,7 @@ from filrouge.memories.models import (
     Statement,
     Update,
 )
-from filrouge.providers.models import Ask, Completion, Prompt
+from filrouge.providers.models import Completion, CompletionRequest, Prompt
 
 # Rendering turns for a prompt. Turn text is untrusted, so it goes between tags that it cannot close.
 
@@ -71,7 +71,7 @@ _RESULTS: Final = 3
 LONGEST_TRANSCRIPT: Final = 24_000
 
 
-def stretch(turns: Sequence[Turn]) -> int:
+def turns_per_prompt(turns: Sequence[Turn]) -> int:
     """Return how many of these turns, oldest first, fit into one prompt; at least one."""
     used, results = 0, 0
     for number, turn in enumerate(turns):
@@ -113,7 +113,7 @@ def quoted(tag: str, text: str) -> str:
 # more with the error. A second failure raises `Unreadable`, which keeps the answer's text for a person to inspect.
 
 T = TypeVar("T")
-Thought = Generator[Ask, Completion, T]
+RequestGenerator = Generator[CompletionRequest, Completion, T]
 """Yields questions, is sent their answers, returns what came of them."""
 
 #: Maximum characters of an answer that is parsed. No valid answer is longer.
@@ -125,7 +125,9 @@ _DEEPEST: Final = 20
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
-def asked(ask: Ask, repair: Prompt, read: Callable[[Mapping[str, Any]], T]) -> Thought[tuple[T, Completion]]:
+def ask_and_parse(
+    ask: CompletionRequest, repair: Prompt, read: Callable[[Mapping[str, Any]], T]
+) -> RequestGenerator[tuple[T, Completion]]:
     """Ask, parse the answer, and ask once more if parsing fails.
 
     Args:
@@ -219,10 +221,10 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
 
 # Checking the decisions of a model.
 #
-# Models invent ids, repeat themselves, decide on facts that nobody stated, and write words that nobody said. `admit`
-# returns the decisions that can be applied, in the order of the facts, the dropped ones with a reason (EXT-4), and the
-# facts left undecided. Reasons never repeat words of the conversation. Only the user changes a pinned memory: a model's
-# change to one becomes a Conflict.
+# Models invent ids, repeat themselves, decide on facts that nobody stated, and write words that nobody said.
+# `check_decisions` returns the decisions that can be applied, in the order of the facts, the dropped ones with a
+# reason (EXT-4), and the facts left undecided. Reasons never repeat words of the conversation. Only the user changes a
+# pinned memory: a model's change to one becomes a Conflict.
 
 #: Maximum characters of a memory's text and of a reason.
 _LONGEST_TEXT: Final = 2000
@@ -231,7 +233,7 @@ _ACTIONS: Final = ("add", "update", "delete", "noop", "conflict")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stated:
+class FactWithNeighbours:
     """One fact that was put to the model, with the memories shown for it."""
 
     statement: Statement
@@ -239,7 +241,7 @@ class Stated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class StatedIn:
     """The scope and time in which the facts were stated.
 
     Attributes:
@@ -266,7 +268,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Admitted:
+class CheckedDecisions:
     """The result of checking a list of decisions.
 
     Attributes:
@@ -283,7 +285,9 @@ class _Malformed(Exception):  # it never leaves this module
     """The reason why a decision is dropped."""
 
 
-def admit(raw: object, stated: Sequence[Stated], place: Place, supports: Callable[[Statement], bool]) -> Admitted:
+def check_decisions(
+    raw: object, stated: Sequence[FactWithNeighbours], place: StatedIn, supports: Callable[[Statement], bool]
+) -> CheckedDecisions:
     """Return which of these decisions can be applied.
 
     Args:
@@ -296,7 +300,7 @@ def admit(raw: object, stated: Sequence[Stated], place: Place, supports: Callabl
     listed = cast("list[object]", raw) if isinstance(raw, list) else None
     rejected: list[Rejected] = [] if listed is not None else [Rejected(place=0, fact=None, reason="it is no list")]
     decisions: dict[int, Decision] = {}
-    met = _Met(ended=set(), last={})
+    met = _TouchedMemories(ended=set(), last={})
     for number, one in enumerate(listed or ()):
         fact: int | None = None
         try:
@@ -312,11 +316,11 @@ def admit(raw: object, stated: Sequence[Stated], place: Place, supports: Callabl
             decisions[fact] = decision
     undecided = tuple(number for number in range(len(stated)) if number not in decisions)
     ordered = {number: decisions[number] for number in sorted(decisions)}
-    return Admitted(decisions=ordered, rejected=tuple(rejected), undecided=undecided)
+    return CheckedDecisions(decisions=ordered, rejected=tuple(rejected), undecided=undecided)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Met:
+class _TouchedMemories:
     """The memories that the decisions of one list have touched so far, to detect contradictions between them.
 
     Attributes:
@@ -356,7 +360,7 @@ def _named(decision: Decision) -> tuple[str, ...]:
 
 
 def _decision(
-    given: Mapping[object, object], one: Stated, place: Place, supports: Callable[[Statement], bool]
+    given: Mapping[object, object], one: FactWithNeighbours, place: StatedIn, supports: Callable[[Statement], bool]
 ) -> Decision:
     action, reason = _action(given), _reason(given)
     if action == "add":
@@ -410,7 +414,7 @@ def _reason(given: Mapping[object, object]) -> str:
     return plain[:_LONGEST_REASON].encode("utf-8", "replace").decode() or "the model gives no reason"
 
 
-def _target(given: Mapping[object, object], one: Stated, place: Place) -> Memory:
+def _target(given: Mapping[object, object], one: FactWithNeighbours, place: StatedIn) -> Memory:
     """Return the memory that a decision refers to: one shown for this fact, live, and in the same scope."""
     id_ = given.get("id")
     if not isinstance(id_, str) or not id_:
@@ -425,7 +429,7 @@ def _target(given: Mapping[object, object], one: Stated, place: Place) -> Memory
     return found
 
 
-def _is_near(memory: Memory, statement: Statement, place: Place) -> bool:
+def _is_near(memory: Memory, statement: Statement, place: StatedIn) -> bool:
     if memory.scope_name != statement.scope or memory.scope.user != place.scope.user:
         return False
     if memory.scope_name == "project" and memory.scope.project != place.scope.project:
@@ -546,7 +550,7 @@ _BOOT_FILE: Final = re.compile(
 _SHORTEST_COPY: Final = 24
 
 
-def proof(fact: str, span: str, before: str, similarity: float) -> Verdict:
+def check_evidence(fact: str, span: str, before: str, similarity: float) -> Verdict:
     """Return whether the cited words prove the fact.
 
     Args:
@@ -577,7 +581,7 @@ def boot_texts(turns: Sequence[Turn]) -> tuple[str, ...]:
     return tuple(turn.text for turn in turns if turn.role == "tool" and _BOOT_FILE.search(turn.text[:400]))
 
 
-def not_own(quote: str, turn: Turn, others: Sequence[str]) -> str:
+def refusal_reason(quote: str, turn: Turn, others: Sequence[str]) -> str:
     """Return why the quoted words are not the speaker's own, or an empty string.
 
     Args:
@@ -669,19 +673,19 @@ class Extraction:
     prompt_version: str
 
 
-def extraction(
+def ask_facts(
     turns: Sequence[Turn], prompts: Prompts, language: str, most_tokens: int, before: str = ""
-) -> Thought[Extraction]:
+) -> RequestGenerator[Extraction]:
     """Ask a model what these turns teach; `before` is the summary of the conversation so far."""
     prompt = prompts("extract", language)
-    ask = Ask(
+    ask = CompletionRequest(
         operation="extract",
         prompt=prompt,
         text=f"{quoted('before', before)}\n\n{rendered(turns)}" if before else rendered(turns),
         schema=schema_of(SessionShape),
         most_tokens=most_tokens,
     )
-    answer, by = yield from asked(ask, prompts("repair", language), _facts_listed)
+    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _facts_listed)
     stated, misshapen = read_items(StatedFact, answer, "facts")
     entities, _ = read_items(NamedEntity, answer, "entities")
     founded: list[Candidate] = []
@@ -715,7 +719,7 @@ def _facts_listed(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _found(fact: StatedFact, turns: Sequence[Turn]) -> Candidate | tuple[Candidate, str] | None:
     """Return the fact with its span, or with the reason why it has none; None if the fact is not worth keeping."""
-    if not fact.text or len(fact.text) > _LONGEST_FACT or fact.confidence < LEAST_TO_KEEP:
+    if not fact.text or len(fact.text) > _LONGEST_FACT or fact.confidence < MIN_CONFIDENCE_KEEP:
         return None
     cited = turns[fact.turn - 1] if 1 <= fact.turn <= len(turns) else None
     # Models miscount turns, so every turn is searched for the quote, the cited one first.
@@ -756,7 +760,7 @@ def _candidate(fact: StatedFact, turn: Turn, statement: Statement) -> Candidate:
 
 
 # Asking a model what to do with facts, given nearby memories (EXT-4): one question for all facts of a range of turns.
-# The answer is a list of raw decisions, which `admit` checks.
+# The answer is a list of raw decisions, which `check_decisions` checks.
 
 #: The number of nearest memories shown per fact, the length of their texts, and the digits of their similarity (EXT-4).
 NEAREST: Final = 5
@@ -765,21 +769,21 @@ _DIGITS: Final = 3
 _TOKENS_EACH: Final = 120
 
 
-def deciding(
+def ask_decisions(
     facts: Sequence[tuple[Statement, Sequence[Neighbour]]], prompts: Prompts, language: str
-) -> Thought[tuple[list[object], Completion | None]]:
+) -> RequestGenerator[tuple[list[object], Completion | None]]:
     """Return the model's raw decisions and its completion; without facts, an empty list and None."""
     if not facts:
         return [], None
     items = [_shown(number, *fact) for number, fact in enumerate(facts)]
-    ask = Ask(
+    ask = CompletionRequest(
         operation="decide",
         prompt=prompts("decide", language),
         text=quoted("facts", json.dumps(items, ensure_ascii=False, indent=1)),
         schema=schema_of(DecisionShape),
         most_tokens=200 + _TOKENS_EACH * len(facts),
     )
-    return (yield from asked(ask, prompts("repair", language), _listed))
+    return (yield from ask_and_parse(ask, prompts("repair", language), _listed))
 
 
 def _shown(number: int, statement: Statement, neighbours: Sequence[Neighbour]) -> dict[str, object]:
@@ -807,25 +811,25 @@ def _listed(answer: Mapping[str, Any]) -> list[object]:
     return cast("list[object]", decisions)
 
 
-# Asking a model whether quotes support facts, for the facts that `proof` leaves unsure (EXT-3).
+# Asking a model whether quotes support facts, for the facts that `check_evidence` leaves unsure (EXT-3).
 
 _AROUND: Final = 300
 _SUPPORTING_TOKENS_EACH: Final = 40
 
 
-def supporting(candidates: Sequence[Candidate], prompts: Prompts, language: str) -> Thought[tuple[bool, ...]]:
+def ask_support(candidates: Sequence[Candidate], prompts: Prompts, language: str) -> RequestGenerator[tuple[bool, ...]]:
     """Return for each fact whether the model calls it supported; a fact without a judgement is not."""
     if not candidates:
         return ()
     items = [{"fact": number, "text": one.statement.text, **_cited(one)} for number, one in enumerate(candidates)]
-    ask = Ask(
+    ask = CompletionRequest(
         operation="support",
         prompt=prompts("support", language),
         text=quoted("facts", json.dumps(items, ensure_ascii=False, indent=1)),
         schema=schema_of(SupportShape),
         most_tokens=100 + _SUPPORTING_TOKENS_EACH * len(candidates),
     )
-    answer, _ = yield from asked(ask, prompts("repair", language), _judged)
+    answer, _ = yield from ask_and_parse(ask, prompts("repair", language), _judged)
     judged, _ = read_items(StatedSupport, answer, "judgements")
     # Contradictory judgements of one fact count as not supported.
     refused = {one.fact for one in judged if not one.supported}
@@ -849,9 +853,9 @@ def _judged(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 # From turns to decisions (EXT-1 to EXT-6).
 #
-# The quotes of a fact must prove it; a model is asked about the unsure ones. The model then decides on the proven facts
-# if it is trusted with decisions, and each decision is checked by `admit`. Otherwise the decision stays None and the
-# rules decide when the statement is stored.
+# The quotes of a fact must prove it; a model is asked about the unsure ones. The model then decides on the proven
+# facts if it is trusted with decisions, and each decision is checked by `check_decisions`. Otherwise the decision
+# stays None and the rules decide when the statement is stored.
 
 UNPROVEN: Final = "its words do not say it"
 BY_RULES: Final = "decided by the rules: {}"
@@ -871,11 +875,11 @@ class Near:
     candidates: tuple[Candidate, ...]
 
 
-Need = Ask | Similar | Near
+Need = CompletionRequest | Similar | Near
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class FactOutcome:
     """A fact and its outcome.
 
     Attributes:
@@ -891,7 +895,7 @@ class Judged:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Understood:
+class UnderstoodTurns:
     """The result for a range of turns.
 
     Attributes:
@@ -899,11 +903,11 @@ class Understood:
     """
 
     extraction: Extraction
-    facts: tuple[Judged, ...]
+    facts: tuple[FactOutcome, ...]
     rejected: tuple[str, ...]
 
 
-def understanding(
+def understand_turns(
     turns: Sequence[Turn],
     prompts: Prompts,
     language: str,
@@ -913,7 +917,7 @@ def understanding(
     decides: bool | None = None,
     before: str = "",
     isolated: bool = False,
-) -> Generator[Need, Any, Understood]:
+) -> Generator[Need, Any, UnderstoodTurns]:
     """Extract facts from these turns, check their evidence and decide on them.
 
     Args:
@@ -929,27 +933,27 @@ def understanding(
     Raises:
         ModelUnavailable, Unreadable: the facts could not be extracted at all.
     """
-    found: Extraction = yield from extraction(turns, prompts, language, most_tokens, before)
+    found: Extraction = yield from ask_facts(turns, prompts, language, most_tokens, before)
     pasted = (piece for turn in turns if turn.role == "user" for piece in material(turn.text))
     foreign = (*given, prompts("extract", language).text, *pasted)
-    judged = [Judged(candidate=one, refusal=reason) for one, reason in found.unfounded]
+    judged = [FactOutcome(candidate=one, refusal=reason) for one, reason in found.unfounded]
     own: list[Candidate] = []
     for one in found.candidates:
-        refusal = not_own(one.quote, one.turn, foreign)
+        refusal = refusal_reason(one.quote, one.turn, foreign)
         if refusal:
-            judged.append(Judged(candidate=one, refusal=refusal))
+            judged.append(FactOutcome(candidate=one, refusal=refusal))
         else:
             own.append(one)
     proven, unproven = yield from _proven(turns, own, prompts, language)
-    judged += [Judged(candidate=one, refusal=UNPROVEN) for one in unproven]
+    judged += [FactOutcome(candidate=one, refusal=UNPROVEN) for one in unproven]
     if not proven:
-        return Understood(extraction=found, facts=tuple(judged), rejected=())
+        return UnderstoodTurns(extraction=found, facts=tuple(judged), rejected=())
     if not (found.by.decides if decides is None else decides):
         note = BY_RULES.format(f"{found.by.model} is not trusted with decisions")
-        judged += [Judged(candidate=one, note=note) for one in proven]
-        return Understood(extraction=found, facts=tuple(judged), rejected=())
+        judged += [FactOutcome(candidate=one, note=note) for one in proven]
+        return UnderstoodTurns(extraction=found, facts=tuple(judged), rejected=())
     decided, rejected = yield from _decided(proven, prompts, language, isolated=isolated)
-    return Understood(extraction=found, facts=(*judged, *decided), rejected=rejected)
+    return UnderstoodTurns(extraction=found, facts=(*judged, *decided), rejected=rejected)
 
 
 def _proven(
@@ -962,12 +966,12 @@ def _proven(
     pairs = tuple((one.statement.text, span) for one, span in zip(candidates, spans, strict=True))
     similarities = cast("tuple[float, ...]", (yield Similar(pairs=pairs)))
     verdicts: list[Verdict] = [
-        proof(one.statement.text, span, _before(one.turn, turns), close)
+        check_evidence(one.statement.text, span, _before(one.turn, turns), close)
         for one, span, close in zip(candidates, spans, similarities, strict=True)
     ]
     unsure = [one for one, verdict in zip(candidates, verdicts, strict=True) if verdict == "unsure"]
     try:
-        backed = yield from supporting(unsure, prompts, language)
+        backed = yield from ask_support(unsure, prompts, language)
     except (ModelUnavailable, Unreadable):
         backed = (False,) * len(unsure)  # unsupported facts wait for review
     held = {id(one) for one, yes in zip(unsure, backed, strict=True) if yes}
@@ -977,37 +981,37 @@ def _proven(
 
 def _decided(
     candidates: Sequence[Candidate], prompts: Prompts, language: str, *, isolated: bool
-) -> Generator[Need, Any, tuple[list[Judged], tuple[str, ...]]]:
+) -> Generator[Need, Any, tuple[list[FactOutcome], tuple[str, ...]]]:
     """Return the outcome of each candidate, and the reasons for which decisions of the model were dropped."""
     near = cast("tuple[Sequence[Neighbour], ...]", (yield Near(candidates=tuple(candidates))))
     facts = [(one.statement, shown) for one, shown in zip(candidates, near, strict=True)]
-    asking: Thought[tuple[list[object], Completion | None]] = deciding(facts, prompts, language)
+    asking: RequestGenerator[tuple[list[object], Completion | None]] = ask_decisions(facts, prompts, language)
     try:
         raw, _ = yield from asking
     except (ModelUnavailable, Unreadable) as error:
         cause = "no model answered" if isinstance(error, ModelUnavailable) else "its answer was unreadable"
         note = BY_RULES.format(cause)
-        return [Judged(candidate=one, note=note) for one in candidates], ()
+        return [FactOutcome(candidate=one, note=note) for one in candidates], ()
 
     def supports(reworded: Statement) -> bool:
         """Return whether the words that the fact cites also prove the rewritten text."""
         cited = [one for one in candidates if one.statement.span == reworded.span]
-        return any(proof(reworded.text, _span(one), one.statement.text, 1.0) == "proven" for one in cited)
+        return any(check_evidence(reworded.text, _span(one), one.statement.text, 1.0) == "proven" for one in cited)
 
     last = max((one.turn for one in candidates), key=lambda turn: turn.at)
-    stated = [Stated(statement=statement, shown=tuple(shown[:NEAREST])) for statement, shown in facts]
-    admitted = admit(raw, stated, Place(scope=last.scope, at=last.at, isolated=isolated), supports)
-    judged: list[Judged] = []
+    stated = [FactWithNeighbours(statement=statement, shown=tuple(shown[:NEAREST])) for statement, shown in facts]
+    admitted = check_decisions(raw, stated, StatedIn(scope=last.scope, at=last.at, isolated=isolated), supports)
+    judged: list[FactOutcome] = []
     for number, (one, shown) in enumerate(zip(candidates, near, strict=True)):
         decision = admitted.decisions.get(number)
         if decision is None:
-            judged.append(Judged(candidate=one, note=BY_RULES.format("the model said nothing of use")))
+            judged.append(FactOutcome(candidate=one, note=BY_RULES.format("the model said nothing of use")))
         else:
-            judged.append(Judged(candidate=one, decision=humble(decision, one.turn.trust, shown)))
+            judged.append(FactOutcome(candidate=one, decision=defer_to_higher_trust(decision, one.turn.trust, shown)))
     return judged, tuple(one.reason for one in admitted.rejected)
 
 
-def humble(decision: Decision, trust: int, shown: Sequence[Neighbour]) -> Decision:
+def defer_to_higher_trust(decision: Decision, trust: int, shown: Sequence[Neighbour]) -> Decision:
     """Return the decision, or a Conflict if it ends a memory with higher trust; a person resolves the conflict.
 
     Args:

@@ -654,7 +654,7 @@ def _asks(text: str) -> bool:
     )
 
 
-def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[int, int]]:
+def _spans_handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[int, int]]:
     """Yield the material that sentences hand over or report.
 
     Args:
@@ -681,7 +681,7 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
                     begin = None  # the request's paragraph is the user's own words, up to the block below
                     yield block.start, block.start if _FENCE.match(source, block.start) else len(text)
             if begin is not None:
-                yield (line.end if begin < 0 else start + begin), _back(spoken, number, len(text))
+                yield (line.end if begin < 0 else start + begin), _own_paragraph_start(spoken, number, len(text))
                 return
             reported = _reports(plain)
             if reported is None:
@@ -691,7 +691,7 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
                 continue
             yield start, line.end
             if plain.strip().endswith(":") and not nothing_below:
-                yield end, _back(spoken, number, len(text))
+                yield end, _own_paragraph_start(spoken, number, len(text))
                 return
             break
     yield from _handed_before(text, spoken)
@@ -717,7 +717,7 @@ def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) 
     colon = _colon(plain)
     if colon is not None and _hands_over(plain[:colon], inline=bool(plain[colon + 1 :].strip())):
         return colon + 1
-    points = _points(plain)
+    points = _points_to_text(plain)
     if points == "text" and not (closes_line and nothing_below):
         return len(plain)
     if not closes_line and _CHOICE.match(plain):
@@ -731,7 +731,7 @@ _CHOICE: Final = lazy_re.compile(
 )
 
 
-def _back(lines: list[_Line], number: int, end: int) -> int:
+def _own_paragraph_start(lines: list[_Line], number: int, end: int) -> int:
     """Return the start of the last paragraph if its opening marks it as the user's own, else the end of the text."""
     last = next((line for line in reversed(lines) if line.first), None)
     if last is not None and last in lines[number + 1 :] and _RETURNS.match(last.plain.strip()):
@@ -800,7 +800,7 @@ def _teaches(lead: str) -> bool:
     )
 
 
-def _points(plain: str) -> str:
+def _points_to_text(plain: str) -> str:
     """Return how a sentence without a colon points to a text: "text" for certain, "this" for possibly, "" for not."""
     if _KEEP.search(plain) and not _TEXT_VERB.search(plain):
         return ""
@@ -947,7 +947,7 @@ def _spans(text: str) -> tuple[tuple[int, int], ...]:
         for line in lines
     ]
     _take(taken, _sentences_around(rest, masked, quotations))
-    _take(taken, _handed_over(rest, masked, text))
+    _take(taken, _spans_handed_over(rest, masked, text))
     return tuple(match.span() for match in re.finditer(rb"\x01+", bytes(taken)))
 
 

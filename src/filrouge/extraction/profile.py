@@ -284,7 +284,7 @@ def newer_value(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     return bool(mine.entity) and _other_choice(mine, theirs, corrects=loosely)
 
 
-def another_value(mine: Profile, theirs: Profile) -> bool:
+def names_other_value(mine: Profile, theirs: Profile) -> bool:
     """Return whether each names one thing for exactly the same entity: "Actually no, RabbitMQ for the queue"."""
     if mine.entity != theirs.entity or not (mine.entity and mine.named and theirs.named) or mine.rejects:
         return False
@@ -296,7 +296,7 @@ def _choices(seen: Profile) -> frozenset[str]:
     return frozenset(value.text for value in seen.holds if value.kind in {"name", "host", "identifier"})
 
 
-def picks_what_was_rejected(mine: Profile, theirs: Profile) -> bool:
+def contradicts_choice(mine: Profile, theirs: Profile) -> bool:
     """Return whether `mine` and `theirs` contradict each other on a value of the same entity.
 
     Either each rejects what the other holds, or one of them does and both hold a tool of the same category.

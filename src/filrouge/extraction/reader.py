@@ -27,16 +27,16 @@ from filrouge.extraction.sentences import Unit, units, unmasked
 from filrouge.extraction.statement_model import (
     ALWAYS,
     STRONG,
-    Judged,
     Numbers,
+    Prediction,
     Regression,
-    chances,
+    buckets,
     confidence,
-    judge,
     load,
     log_odds,
     pattern_of,
-    places,
+    predict,
+    sigmoid,
 )
 from filrouge.extraction.vocabulary import content, fold
 from filrouge.memories.models import Kind, Span, Statement
@@ -132,7 +132,7 @@ def statements(given: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
     number = len(given.units)
     pair = None if vectors is None else (vectors[:number], vectors[number:])
     found = [pattern_of(unit, given.patterns) for unit in given.units]
-    judged, threshold = judge(given.units, found, pair)
+    judged, threshold = predict(given.units, found, pair)
     clauses = [read(unit.text, unit.start) for unit in given.units]
     paste = _is_a_paste(given)
     kept: list[Statement] = []
@@ -207,7 +207,7 @@ def _shared(unit: Unit, one: Statement) -> int:
     return unit.shared(one.span.start, one.span.end)
 
 
-def _statement(given: Prompt, at: int, clause: Clause, judged: Judged, threshold: float) -> Statement | None:
+def _statement(given: Prompt, at: int, clause: Clause, judged: Prediction, threshold: float) -> Statement | None:
     """Return the unit as a statement without its opening chatter, joined to the unit before if it refers back."""
     start, end = clause.start, given.units[at].end
     if at and (len(content(clause.text)) < _LEAST_WORDS or _POINTS_BACK.match(clause.plain)):
@@ -315,7 +315,7 @@ def agreed(message: str, prompt: str) -> tuple[Statement, ...]:
     given, found = weights(), proposals(message, prompt)
     if not found:
         return ()
-    likely = chances(odds_of(found, given))
+    likely = sigmoid(odds_of(found, given))
     best = int(likely[:, 0].argmax())
     if likely[best, 0] < given.threshold:
         return ()
@@ -389,4 +389,4 @@ def hashed(one: Proposal) -> list[int]:
     found = [f"s:{word}" for word in said] + [f"sb:{a} {b}" for a, b in itertools.pairwise(said[:12])]
     found += [f"p:{word}" for word in asked] + [f"pb:{a} {b}" for a, b in itertools.pairwise(asked[:8])]
     found += [f"p0:{' '.join(asked[:1])}", f"p1:{' '.join(asked[:2])}", f"s0:{' '.join(said[:2])}"]
-    return places(found)
+    return buckets(found)

@@ -26,7 +26,7 @@ from filrouge.extraction.vocabulary import content, fold
 # Fitted weights, written by `bench/fit_replacing.py`.
 
 #: The mean of each feature over all near pairs.
-CENTRE: Final = {
+FEATURE_MEANS: Final = {
     "similarity": 0.8445,
     "standard": -0.0000,
     "first": 0.0745,
@@ -103,7 +103,7 @@ WEIGHTS: Final = {
 
 
 #: Probability from which on the memory is replaced.
-SURE: Final = 0.5
+REPLACE_THRESHOLD: Final = 0.5
 #: Probability from which on the memory is in doubt (`memories.repository`); chosen by the effect on prompts
 #: (`bench/results/replacing.md`).
 UNSURE: Final = 0.1
@@ -120,7 +120,7 @@ _CHANGE: Final = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
+class ComparedText:
     """A statement or a memory in the form that is compared.
 
     Attributes:
@@ -135,7 +135,7 @@ class Said:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Beside:
+class Relation:
     """The position of a memory relative to the statement.
 
     Attributes:
@@ -153,7 +153,7 @@ class Beside:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class Candidate:
     """A memory to compare a statement with.
 
     Attributes:
@@ -162,13 +162,13 @@ class Known:
         same_turn, same_session: whether both were said in the same turn and session.
     """
 
-    said: Said
+    said: ComparedText
     similarity: float
     same_turn: bool
     same_session: bool
 
 
-def nearest(known: Sequence[Known]) -> list[tuple[int, Beside]]:
+def nearest(known: Sequence[Candidate]) -> list[tuple[int, Relation]]:
     """Return the indexes in `known` of the nearest memories, nearest first, with their positions."""
     places = sorted(range(len(known)), key=lambda at: -known[at].similarity)[:MOST]
     cosines = np.array([known[at].similarity for at in places])
@@ -176,7 +176,7 @@ def nearest(known: Sequence[Known]) -> list[tuple[int, Beside]]:
     return [
         (
             at,
-            Beside(
+            Relation(
                 similarity=known[at].similarity,
                 standard=float(standard[rank]),
                 rank=rank,
@@ -188,7 +188,7 @@ def nearest(known: Sequence[Known]) -> list[tuple[int, Beside]]:
     ]
 
 
-def likeliest(new: Said, known: Sequence[Known]) -> tuple[int, float]:
+def likeliest(new: ComparedText, known: Sequence[Candidate]) -> tuple[int, float]:
     """Return the index in `known` of the memory most likely replaced, and the probability; `known` is not empty."""
     near = nearest(known)
     rarity = rarities([known[at].said.text for at, _ in near])
@@ -197,10 +197,10 @@ def likeliest(new: Said, known: Sequence[Known]) -> tuple[int, float]:
     return best, chances[best]
 
 
-def chance(new: Said, old: Said, beside: Beside, rarity: Mapping[str, float]) -> float:
+def chance(new: ComparedText, old: ComparedText, beside: Relation, rarity: Mapping[str, float]) -> float:
     """Return the probability that `new` replaces `old`; `rarity` covers the words of the compared memories."""
     found = signs(new, old, beside, rarity)
-    odds = WEIGHTS["one"] + sum(WEIGHTS[name] * (value - CENTRE[name]) for name, value in found.items())
+    odds = WEIGHTS["one"] + sum(WEIGHTS[name] * (value - FEATURE_MEANS[name]) for name, value in found.items())
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
 
@@ -210,7 +210,7 @@ def rarities(texts: Sequence[str]) -> dict[str, float]:
     return {word: math.log(1 + len(texts) / number) for word, number in often.items()}
 
 
-def signs(new: Said, old: Said, beside: Beside, rarity: Mapping[str, float]) -> dict[str, float]:
+def signs(new: ComparedText, old: ComparedText, beside: Relation, rarity: Mapping[str, float]) -> dict[str, float]:
     """Return the features of a pair, by name."""
     mine, theirs = frozenset(content(new.text)), frozenset(content(old.text))
     shared = mine & theirs

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from filrouge.capture.models import Turn
 from filrouge.capture.repository import text_hash, turn_from_row
-from filrouge.core.clock import after, new_id, to_text
+from filrouge.core.clock import add_seconds, new_id, to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.extraction.models import Analysis, Entity, Point, Quote
 from filrouge.memories.models import Noop, Span, Statement, Update
@@ -124,7 +124,7 @@ class Analyses:
 
     def cached(self, session: Session, history_hash: str, at: datetime) -> Analysis | None:
         """Return the analysis of the same session with the same history from the last hour, or None."""
-        since = to_text(after(at, -FRESH_SECONDS))
+        since = to_text(add_seconds(at, -FRESH_SECONDS))
         row = self._tx.one("analyses.cached", session.parameters | {"history_hash": history_hash, "since": since})
         return analysis_from_text(row["analysis"]) if row else None
 
@@ -133,7 +133,7 @@ class Analyses:
         text = analysis_to_text(analysis)
         row = session.parameters | {"history_hash": history_hash, "analysis": text, "at": to_text(at)}
         self._tx.run("analyses.cache", row)
-        self._tx.run("analyses.expire", {"since": to_text(after(at, -FRESH_SECONDS))})
+        self._tx.run("analyses.expire", {"since": to_text(add_seconds(at, -FRESH_SECONDS))})
         if self.cache_size() > MOST_CACHED:
             self._tx.run("analyses.evict", {"keep": KEPT_CACHED})
 

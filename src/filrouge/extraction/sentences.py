@@ -30,9 +30,9 @@ from filrouge.memories.models import Statement
 #: Maximum characters of a sentence; longer text is a paste.
 LONGEST: Final = 700
 #: A prompt of up to twice this length is read in full; of a longer one, this many characters at each end.
-END: Final = 60_000
+MAX_END_CHARS: Final = 60_000
 #: Maximum number of sentences; of more, half are taken from each end.
-MOST: Final = 400
+MAX_SENTENCES: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ _ABBREVIATION: Final = re.compile(
 
 def split(text: str) -> list[Sentence]:
     """Return the sentences of `text` that the user may have written, in order; of a huge paste, those at both ends."""
-    if len(text) <= 2 * END:
+    if len(text) <= 2 * MAX_END_CHARS:
         found = _split(text)
     else:
-        shift = len(text) - END
-        found = [*_split(text[:END]), *(_moved(sentence, shift) for sentence in _split(text[shift:]))]
-    return found if len(found) <= MOST else found[: MOST // 2] + found[-MOST // 2 :]
+        shift = len(text) - MAX_END_CHARS
+        found = [*_split(text[:MAX_END_CHARS]), *(_moved(sentence, shift) for sentence in _split(text[shift:]))]
+    return found if len(found) <= MAX_SENTENCES else found[: MAX_SENTENCES // 2] + found[-MAX_SENTENCES // 2 :]
 
 
 def _moved(sentence: Sentence, shift: int) -> Sentence:

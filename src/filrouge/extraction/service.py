@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from filrouge.capture.events import Event
-from filrouge.capture.intake import Cut, cleaned, turns_of
+from filrouge.capture.intake import CutCounts, cleaned, turns_of
 from filrouge.capture.models import Turn
-from filrouge.capture.programs import Conversation, Message, telling_of
+from filrouge.capture.programs import Conversation, Message, message_events
 from filrouge.capture.repository import Events
 from filrouge.context.hook_files import write_briefs
 from filrouge.core.errors import BadConfig, ExtractionOff, ModelUnavailable, Unreadable
@@ -21,21 +21,21 @@ from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
 from filrouge.extraction.heuristics import statements_of, written_by_host
-from filrouge.extraction.model_answers import Judged, Understood, boot_texts, overview, stretch
-from filrouge.extraction.model_answers import understanding as understanding_of
+from filrouge.extraction.model_answers import FactOutcome, UnderstoodTurns, boot_texts, overview, turns_per_prompt
+from filrouge.extraction.model_answers import understand_turns as understanding_of
 from filrouge.extraction.repository import Readings, Session, Unread
 from filrouge.extraction.schedule import queue_reading
-from filrouge.extraction.sessions import gather, keep, prepare
-from filrouge.extraction.summaries import vote
+from filrouge.extraction.sessions import analyse_material, load_material, store_analysis
+from filrouge.extraction.summaries import detect_language
 from filrouge.extraction.understanding import (
-    Answering,
     Considered,
-    Fresh,
+    PendingVectors,
     Reading,
+    RequestRunner,
+    apply_reading,
     read,
     readings_of,
-    reflect,
-    settle,
+    update_index,
     vectors_at_once,
     worth_reading,
 )
@@ -44,7 +44,7 @@ from filrouge.memories.repository import Action, Origin
 from filrouge.runtime.jobs import Outcome, Payload
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
-from filrouge.search.vector_search import Meaning
+from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.placing import queue_placing
 
 # Background reading. A conversation is read in ranges of turns, each from where the last one ended. The rules have
@@ -64,9 +64,9 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
     session = Session(host=str(payload["host"]), id=str(payload["session"]))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     unread, given, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
-    if _nobody(parts, settings) or not unread.turns:
+    if _no_model(parts, settings) or not unread.turns:
         return Outcome(write=lambda _: None)
-    count = stretch(unread.turns)
+    count = turns_per_prompt(unread.turns)
     turns = sorted(unread.turns[:count], key=lambda turn: (turn.at, turn.id))
     left: list[Turn] = []
 
@@ -81,9 +81,9 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
     readable = [turn for turn in turns if turn.source != "summary" and not written_by_host(turn.text)]
     if not any(turn.role != "tool" and not turn.skipped for turn in readable):
         return outcome(end)
-    answering = Answering(parts, parts.meaning, settings)
-    language = vote(asked_in, settings.language if settings.language != "auto" else "en")
-    material = parts.readers.here(lambda tx: gather(parts, tx, session))
+    answering = RequestRunner(parts, parts.meaning, settings)
+    language = detect_language(asked_in, settings.language if settings.language != "auto" else "en")
+    material = parts.readers.here(lambda tx: load_material(parts, tx, session))
     try:
         found = answering.run(
             understanding_of(
@@ -105,19 +105,19 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
             end(tx)
 
         return outcome(give_up)
-    analysis = overview(prepare(parts, material), found.extraction)
+    analysis = overview(analyse_material(parts, material), found.extraction)
     readings = _readings(answering.meaning, found)
     done: list[tuple[Action, Vectors | None]] = []
 
     def write(tx: Tx) -> None:
-        fresh: understanding.Fresh = {}
-        done[:] = [one for reading in readings for one in understanding.settle(parts, tx, reading, fresh)]
+        fresh: understanding.PendingVectors = {}
+        done[:] = [one for reading in readings for one in understanding.apply_reading(parts, tx, reading, fresh)]
         _refuse(parts, tx, turns[-1], found)
         if analysis.summary:
-            keep(parts, tx, material, analysis)
+            store_analysis(parts, tx, material, analysis)
         end(tx)
 
-    return outcome(write, lambda: understanding.reflect(parts, answering.meaning, done))
+    return outcome(write, lambda: understanding.update_index(parts, answering.meaning, done))
 
 
 def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
@@ -132,7 +132,7 @@ def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, .
     return unread, given, last[::-1]
 
 
-def _nobody(parts: Parts, settings: Settings) -> bool:
+def _no_model(parts: Parts, settings: Settings) -> bool:
     """Return whether no model is to read.
 
     Raises:
@@ -144,11 +144,11 @@ def _nobody(parts: Parts, settings: Settings) -> bool:
         raise ModelUnavailable(error.message, remedy=error.remedy) from error
 
 
-def _readings(meaning: Meaning, found: Understood) -> list[Reading]:
-    """Return the extracted facts grouped by turn, in the order of the turns, ready for `settle`."""
+def _readings(meaning: VectorSearch, found: UnderstoodTurns) -> list[Reading]:
+    """Return the extracted facts grouped by turn, in the order of the turns, ready for `apply_reading`."""
     by = found.extraction.by
     vectors = vectors_at_once(meaning, [one.candidate.statement.text for one in found.facts])
-    grouped: dict[str, list[tuple[Judged, Considered]]] = {}
+    grouped: dict[str, list[tuple[FactOutcome, Considered]]] = {}
     for judged, own in zip(found.facts, vectors, strict=True):
         considered = Considered(
             statement=judged.candidate.statement,
@@ -167,7 +167,7 @@ def _readings(meaning: Meaning, found: Understood) -> list[Reading]:
     ]
 
 
-def _refuse(parts: Parts, tx: Tx, turn: Turn, found: Understood) -> None:
+def _refuse(parts: Parts, tx: Tx, turn: Turn, found: UnderstoodTurns) -> None:
     """Record in the journal which decisions of the model were rejected."""
     by = found.extraction.by
     origin = Origin(
@@ -201,12 +201,12 @@ def _set_aside(parts: Parts, tx: Tx, turns: Sequence[Turn], error: Unreadable) -
 
 #: Kinds that only the user's own words can state (RELIABILITY 6).
 _USERS_ALONE: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
-Spoken = str | Message
+TextOrMessage = str | Message
 """A message, or a text without a speaker."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Extracted:
+class ExtractionResult:
     """The decisions on all statements, in the order in which they were said, and their number."""
 
     actions: tuple[Action, ...]
@@ -233,7 +233,9 @@ class _Prepared:
     tokens: Mapping[str, str]
 
 
-def extract_now(parts: Parts, messages: str | Sequence[Spoken], *, source: str = "", context: str = "") -> Extracted:
+def extract_now(
+    parts: Parts, messages: str | Sequence[TextOrMessage], *, source: str = "", context: str = ""
+) -> ExtractionResult:
     """Store messages and extract their statements; messages that this source sent before are skipped.
 
     Args:
@@ -254,25 +256,25 @@ def extract_now(parts: Parts, messages: str | Sequence[Spoken], *, source: str =
         project=(project.strip(),) if project.strip() else (),
     )
     told = [one for part in ([messages] if isinstance(messages, str) else messages) for one in _spoken(part)]
-    telling = telling_of(parts, where, [one for one, _ in told])
+    telling = message_events(parts, where, [one for one, _ in told])
     prepared = [
         _prepared(parts, _noted(event, context), has_speaker=told[owner][1])
         for event, owner in zip(telling.events, telling.owners, strict=True)
     ]
-    fresh: Fresh = {}
+    fresh: PendingVectors = {}
     written = [(one, parts.writer.submit(lambda tx, one=one: _store(parts, tx, one, fresh))) for one in prepared]
     done = [(one, future.result()) for one, future in written]
     for one, outcome in done:
         for reading in one.readings:
-            reflect(parts, reading.meaning, outcome)
+            update_index(parts, reading.meaning, outcome)
     if any(outcome for _, outcome in done):
         write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     actions = tuple(action for _, outcome in done for action, _ in outcome)
-    return Extracted(actions=actions, extracted=len(actions))
+    return ExtractionResult(actions=actions, extracted=len(actions))
 
 
-def _spoken(part: Spoken) -> list[tuple[Message, bool]]:
+def _spoken(part: TextOrMessage) -> list[tuple[Message, bool]]:
     """Return the message of a part, and whether it has a speaker; a string is the program's own text."""
     if isinstance(part, Message):
         return [(part, True)]
@@ -284,7 +286,7 @@ def _noted(event: Event, context: str) -> Event:
 
 
 def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
-    cut = Cut()
+    cut = CutCounts()
     clean = cleaned(event, parts.redact, cut)
     parts.meters.cut(cut)
     turns = turns_of(clean, "")
@@ -307,7 +309,7 @@ def _observed(turn: Turn) -> tuple[Statement, ...]:
     )
 
 
-def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: Fresh) -> list[tuple[Action, Vectors | None]]:
+def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: PendingVectors) -> list[tuple[Action, Vectors | None]]:
     """Store an event with its turns and apply their statements, unless it is stored already or was forgotten."""
     now = parts.clock.now()
     passed = parts.gate.passed(tx, one.event)
@@ -327,6 +329,6 @@ def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: Fresh) -> list[tuple[Act
     queue_reading(parts, tx, list(added.values()))
     for reading in one.readings:
         if reading.turn.id in added:
-            done += settle(parts, tx, replace(reading, turn=added[reading.turn.id]), fresh)
+            done += apply_reading(parts, tx, replace(reading, turn=added[reading.turn.id]), fresh)
     Events(tx).settle(one.event.id, "done")
     return done

@@ -19,7 +19,7 @@ from typing import Any, Final
 from filrouge.capture.models import TRUST_AGENT, Turn
 from filrouge.capture.programs import History, keep_history, read_history
 from filrouge.capture.repository import Projects
-from filrouge.core.clock import after, monotonic
+from filrouge.core.clock import add_seconds, monotonic
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
@@ -31,8 +31,8 @@ from filrouge.maintenance.health import number_of
 from filrouge.memories.repository import Origin
 from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.runtime.signals import Every
-from filrouge.search.word_repository import Words
+from filrouge.runtime.signals import PeriodicTask
+from filrouge.search.word_repository import FullTextIndex
 from filrouge.threads.placing import queue_quiet_places
 from filrouge.threads.synthesis_service import queue_quiet
 
@@ -95,7 +95,7 @@ def analyze_session_for_concepts(
     cached = None if force else parts.readers.here(lambda tx: _cached(parts, tx, session, digest))
     parts.meters.cache(hit=cached is not None)
     if cached is not None:
-        return told(cached)
+        return analysis_fields(cached)
     if messages:
         kept, scope = keep_history(parts, session, messages, user_id)
         until = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[1]) if kept else 0
@@ -104,8 +104,8 @@ def analyze_session_for_concepts(
             history_hash=digest,
         )  # fmt: skip
     else:
-        material = parts.readers.here(lambda tx: gather(parts, tx, session, digest, force=force))
-    return told(_kept(parts, material))
+        material = parts.readers.here(lambda tx: load_material(parts, tx, session, digest, force=force))
+    return analysis_fields(_kept(parts, material))
 
 
 def analyze_history(parts: Parts, session_id: str, history: History) -> dict[str, Any]:
@@ -119,10 +119,10 @@ def analyze_history(parts: Parts, session_id: str, history: History) -> dict[str
     session = parts.readers.here(lambda tx: _session(parts, tx, session_id))
     messages = read_history(parts, session, history)
     cached = parts.readers.here(lambda tx: _cached(parts, tx, session, _hash(messages)))
-    return told(cached or read(parts, messages, NOTHING))
+    return analysis_fields(cached or analyse_turns(parts, messages, NOTHING))
 
 
-def gather(parts: Parts, tx: Tx, session: Session, digest: str = "", *, force: bool = False) -> Material:
+def load_material(parts: Parts, tx: Tx, session: Session, digest: str = "", *, force: bool = False) -> Material:
     """Return the new turns of a captured session with its former analysis; with `force`, all turns."""
     store = Analyses(tx, parts.analyser)
     before = None if force else store.of(session)
@@ -140,7 +140,7 @@ def gather(parts: Parts, tx: Tx, session: Session, digest: str = "", *, force: b
     )
 
 
-def read(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Analysis:
+def analyse_turns(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Analysis:
     """Analyse turns; failures are counted by provider.
 
     Raises:
@@ -157,15 +157,15 @@ def read(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Analysis:
     return found
 
 
-def prepare(parts: Parts, material: Material) -> Analysis:
+def analyse_material(parts: Parts, material: Material) -> Analysis:
     """Return the analysis of the session including its new turns; without new turns, the former analysis."""
     if not material.turns:
         return material.former
     turns = worth_reading(parts, material.turns) if material.stored else material.turns
-    return read(parts, turns, material.former)
+    return analyse_turns(parts, turns, material.former)
 
 
-def keep(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> int:
+def store_analysis(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> int:
     """Store an analysis in the caller's transaction; return how many memories it created.
 
     Raises:
@@ -186,7 +186,7 @@ def keep(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> int:
     return made
 
 
-def told(analysis: Analysis) -> dict[str, Any]:
+def analysis_fields(analysis: Analysis) -> dict[str, Any]:
     """Return the fields of an analysis that programs get."""
     return {
         "summary": analysis.summary,
@@ -196,10 +196,10 @@ def told(analysis: Analysis) -> dict[str, Any]:
 
 
 def _kept(parts: Parts, material: Material) -> Analysis:
-    analysis = prepare(parts, material)
+    analysis = analyse_material(parts, material)
     if not material.turns:
         return analysis
-    parts.writer.run(lambda tx: keep(parts, tx, material, analysis))
+    parts.writer.run(lambda tx: store_analysis(parts, tx, material, analysis))
     parts.work_waiting.set()
     return analysis
 
@@ -225,7 +225,7 @@ def _hash(turns: Sequence[Turn]) -> str:
 def _background(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, list[str]]:
     """Return a function for the rarity of words in all turns, and the names of projects."""
     words = sorted(asked_words(turns))
-    having = Words(tx, parts.analyser, "turn").frequencies(words)
+    having = FullTextIndex(tx, parts.analyser, "turn").frequencies(words)
     total = number_of(tx, "turns.count")
     weight = math.log1p(total) or 1.0
 
@@ -265,19 +265,19 @@ def digest(parts: Parts, payload: Payload) -> Outcome:
         return Outcome(write=lambda _: None)
 
     def write(tx: Tx) -> None:
-        keep(parts, tx, *found)
+        store_analysis(parts, tx, *found)
 
     return Outcome(write=write)
 
 
 def read_new(parts: Parts, session: Session) -> tuple[Material, Analysis] | None:
     """Return the new turns of a session and the resulting analysis; None if there is nothing new or nothing to read."""
-    material = parts.readers.here(lambda tx: gather(parts, tx, session))
+    material = parts.readers.here(lambda tx: load_material(parts, tx, session))
     spoken = sum(speaker_of(turn) is not None for turn in material.turns)
     if not material.turns or not parts.extracting():
         return None
     too_little = spoken < LEAST and material.former == NOTHING
-    return material, NOTHING if too_little else prepare(parts, material)
+    return material, NOTHING if too_little else analyse_material(parts, material)
 
 
 def queue_idle(parts: Parts) -> int:
@@ -286,7 +286,7 @@ def queue_idle(parts: Parts) -> int:
     Returns:
         The number of sessions queued for analysis.
     """
-    before = after(parts.clock.now(), -IDLE_SECONDS)
+    before = add_seconds(parts.clock.now(), -IDLE_SECONDS)
     queue_quiet(parts, before)
     queue_quiet_places(parts, before)
     sessions = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).idle(before, newest=_NEWEST, limit=_AT_ONCE))
@@ -296,6 +296,8 @@ def queue_idle(parts: Parts) -> int:
     return len(sessions)
 
 
-def idle_watch(parts: Parts) -> Every:
+def idle_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that looks for idle sessions once a minute."""
-    return Every(_LOOK_SECONDS, lambda: queue_idle(parts), name="idle", failed="idle sessions could not be looked for")
+    return PeriodicTask(
+        _LOOK_SECONDS, lambda: queue_idle(parts), name="idle", failed="idle sessions could not be looked for"
+    )

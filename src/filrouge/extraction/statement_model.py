@@ -3,7 +3,7 @@
 Logistic regressions, one per question, over plain features, hashed words and the vector of the unit. There are two sets
 of weights: with vectors of the bundled embedder, and with words alone, for users of another embedder or none.
 `bench/fit_statements.py` fits them on labelled talk, with thresholds chosen on other projects
-(`bench/results/statements.md`). `bench/fit_subject_words.py` fits the weights of `fitness`.
+(`bench/results/statements.md`). `bench/fit_subject_words.py` fits the weights of `subject_score`.
 
 Pure: no database, no file.
 """
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from filrouge.core import lazy_re as re
 from filrouge.extraction.sentences import Unit
 from filrouge.extraction.vocabulary import fold
-from filrouge.memories.models import LEAST_TO_INJECT, Statement
+from filrouge.memories.models import MIN_CONFIDENCE_INJECT, Statement
 
 # Regressions over dense features and hashed words, fitted by `bench/logistic.py`.
 
@@ -62,7 +62,7 @@ def arrays(file: str) -> dict[str, Numbers]:
         return {name: stored[name].astype(np.float32) for name in stored.files}
 
 
-def places(words: Iterable[str]) -> list[int]:
+def buckets(words: Iterable[str]) -> list[int]:
     """Return the sorted hash buckets of words. Words may hold lone surrogates, as messages do."""
     return sorted({zlib.crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS for word in words})
 
@@ -86,7 +86,7 @@ def log_odds(features: Numbers, hashed: Sequence[Sequence[int]], given: Regressi
     return found
 
 
-def chances(odds: Numbers) -> Numbers:
+def sigmoid(odds: Numbers) -> Numbers:
     """Return the probabilities for log odds."""
     return (1.0 / (1.0 + np.exp(-np.clip(odds, -30, 30)))).astype(np.float32)
 
@@ -94,7 +94,7 @@ def chances(odds: Numbers) -> Numbers:
 def confidence(chance: float, threshold: float) -> float:
     """Return the confidence of a statement taken at this probability: at the threshold, just enough to be injected."""
     surer = (max(chance, threshold) - threshold) / max(1e-9, 1.0 - threshold)
-    return round(LEAST_TO_INJECT + (1.0 - LEAST_TO_INJECT) * surer * 0.9, 2)
+    return round(MIN_CONFIDENCE_INJECT + (1.0 - MIN_CONFIDENCE_INJECT) * surer * 0.9, 2)
 
 
 # Features of a unit: plain signs, the pattern that matched, hashed words, and two vectors.
@@ -132,7 +132,7 @@ _CHANGE: Final = re.compile(
 )
 
 
-def signs(unit: Unit, pattern: Statement | None) -> list[float]:
+def text_features(unit: Unit, pattern: Statement | None) -> list[float]:
     """Return the plain features of a unit, and of the pattern statement found in it."""
     text, plain = unit.text, fold(unit.text)
     words, digits = len(plain.split()), len(_DIGIT.findall(text))
@@ -176,7 +176,7 @@ def dense(
     units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: tuple[Numbers, Numbers] | None
 ) -> Numbers:
     """Return a row per unit: its vector and its vector with context, if given, then the plain features."""
-    plain = np.array([signs(*pair) for pair in zip(units, patterns, strict=True)], np.float32)
+    plain = np.array([text_features(*pair) for pair in zip(units, patterns, strict=True)], np.float32)
     if vectors is None:
         return plain
     return np.concatenate([vectors[0] * _VECTOR_SCALE, vectors[1] * _VECTOR_SCALE, plain], axis=1)
@@ -188,7 +188,7 @@ def hashed(unit: Unit) -> list[int]:
     found = [f"w:{word}" for word in words] + [f"b:{a} {b}" for a, b in itertools.pairwise(words)]
     found += [f"s:{' '.join(words[:1])}", f"s:{' '.join(words[:2])}", f"e:{' '.join(words[-1:])}"]
     found += [f"pb:{word}" for word in _words(unit.before)[-1:]] + [f"pa:{' '.join(_words(unit.after)[:1])}"]
-    return places(found)
+    return buckets(found)
 
 
 def _words(text: str) -> list[str]:
@@ -217,7 +217,7 @@ _KNOWN: Final = 4096
 
 
 @lru_cache(maxsize=_KNOWN)
-def fitness(word: str) -> float:
+def subject_score(word: str) -> float:
     """Return how well a word serves as a subject, in standard deviations above the usual word of talk."""
     own = letters(word)
     return float(_weights()[own].sum() / np.sqrt(len(own)))
@@ -228,7 +228,7 @@ def letters(word: str) -> list[int]:
     plain = fold(word)
     whole = f"^{plain}$"
     runs = [f"{size}:{whole[at : at + size]}" for size in _RUNS for at in range(max(0, len(whole) - size + 1))]
-    return places([f"w:{plain}", *runs])
+    return buckets([f"w:{plain}", *runs])
 
 
 @cache
@@ -248,7 +248,7 @@ LABELS: Final = QUESTIONS[1:-1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class Prediction:
     """The model's output for a unit.
 
     Attributes:
@@ -280,19 +280,19 @@ def odds_of(
     return log_odds(dense(units, patterns, vectors), [hashed(unit) for unit in units], given)
 
 
-def judge(
+def predict(
     units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: tuple[Numbers, Numbers] | None
-) -> tuple[list[Judged], float]:
+) -> tuple[list[Prediction], float]:
     """Return the model's output for each unit, and the threshold."""
     given = weights("words alone" if vectors is None else "with vectors")
     if not units:
         return [], given.threshold
-    return [_judged(row) for row in chances(odds_of(units, patterns, vectors, given))], given.threshold
+    return [_judged(row) for row in sigmoid(odds_of(units, patterns, vectors, given))], given.threshold
 
 
-def _judged(row: Numbers) -> Judged:
+def _judged(row: Numbers) -> Prediction:
     kinds = row[1:-1]
     best = int(kinds.argmax())
-    return Judged(
+    return Prediction(
         states=float(row[0]), kind=LABELS[best], sure=float(kinds[best] / max(kinds.sum(), 1e-9)), user=float(row[-1])
     )

@@ -24,7 +24,7 @@ from filrouge.extraction.models import NOTHING, Analysis, Entity, EntityType, In
 from filrouge.extraction.own_words import own_words
 from filrouge.extraction.reading import old_values, read, values
 from filrouge.extraction.sentences import MASK, Sentence, blanked, split
-from filrouge.extraction.statement_model import fitness
+from filrouge.extraction.statement_model import subject_score
 from filrouge.extraction.vocabulary import (
     AMBIGUOUS,
     CATEGORY,
@@ -46,7 +46,7 @@ _NOTHING_SAID: Final = frozenset({"small talk", "punctuation only", "empty", "to
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpokenSentence:
     """One sentence with its speaker.
 
     Attributes:
@@ -76,9 +76,9 @@ def speaker_of(turn: Turn) -> Speaker | None:
     return "agent" if turn.role == "assistant" and turn.source == "reply" else None
 
 
-def said(turns: Sequence[Turn]) -> list[Said]:
+def sentences_with_speaker(turns: Sequence[Turn]) -> list[SpokenSentence]:
     """Return the sentences of these turns in order, without those that hold a redaction mask."""
-    found: list[Said] = []
+    found: list[SpokenSentence] = []
     for place, turn in enumerate(turns):
         speaker = speaker_of(turn)
         if speaker:
@@ -86,7 +86,7 @@ def said(turns: Sequence[Turn]) -> list[Said]:
             text = blanked(turn.text)
             sentences = split(own_words(text) if speaker == "user" else text)
             whole = [one for one in sentences if not any(one.start <= start < one.end for start in masks)]
-            found.extend(Said(turn, place, speaker, sentence) for sentence in whole)
+            found.extend(SpokenSentence(turn, place, speaker, sentence) for sentence in whole)
     return found
 
 
@@ -124,7 +124,7 @@ _FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTAL
 _WORD: Final = re.compile(r"[a-z]+")
 
 
-def vote(texts: Sequence[str], former: str = "en") -> Language:
+def detect_language(texts: Sequence[str], former: str = "en") -> Language:
     """Return the language of the last texts in `texts` (user turns, oldest first); a tie keeps `former`."""
     counts: Counter[Language] = Counter()
     for text in texts[-TURNS:]:
@@ -343,7 +343,7 @@ def entities(
     """
     found = _Found(former)
     known = {fold(name): name for name in projects if len(name) > 2}
-    for one in said(turns):
+    for one in sentences_with_speaker(turns):
         for name, type_ in _named(one.sentence, known):
             found.add(name, type_)
     for turn in turns:
@@ -449,7 +449,7 @@ MOST_CONCEPTS: Final = 5
 _CONCEPTS_LONGEST: Final = 3
 _LONGEST_WORD: Final = 40
 #: Weights by speaker. The user's words decide the subject; agents write a lot, and summaries repeat what was said.
-_SPEAKS: Final = {"user": 2.0, "agent": 1.0, "told": 1.0}
+_SPEAKER_WEIGHT: Final = {"user": 2.0, "agent": 1.0, "told": 1.0}
 _TOOL, _PLAIN = 1.3, 0.15
 #: Exponents that damp the weight of a phrase by its length. A phrase that occurs once is less certain than a repeated
 #: one; three words that occur together once are no phrase.
@@ -465,7 +465,7 @@ retenu passe deplace bascule corrige ajoute cree supprime embarquee aider corrig
 slow fast faster slower behind ahead lags disagree huge someone somebody appelle plutot rather instead prefiero usa
 funciona rompe decidido elegido attaque attaquer
 """
-_NO_SUBJECT: Final = frozenset(_NO_SUBJECT_WORDS.split())
+_NOT_SUBJECT_WORDS: Final = frozenset(_NO_SUBJECT_WORDS.split())
 #: From this fitness on, an imperative verb is also a noun: "export", "import".
 _NOUN_TOO: Final = 0.5
 #: Slope of the logistic function over fitness, and the fitness below which a word alone is no subject.
@@ -500,7 +500,7 @@ def concepts(
         former: the concepts of earlier turns, which compete with the new ones.
         nobodies: names of people and places, which are excluded.
     """
-    sentences = said(turns)
+    sentences = sentences_with_speaker(turns)
     words = _word_weights(sentences, rarity or _unknown)
     phrases = _phrases(sentences)
     for place, phrase in enumerate(former):
@@ -519,7 +519,7 @@ def concepts(
 
 def asked_words(turns: Sequence[Turn]) -> frozenset[str]:
     """Return the folded words whose rarity `concepts` would ask for."""
-    return frozenset(fold(word) for one in said(turns) for run in _runs(one) for word in run)
+    return frozenset(fold(word) for one in sentences_with_speaker(turns) for run in _runs(one) for word in run)
 
 
 def _unknown(word: str) -> float:
@@ -527,14 +527,14 @@ def _unknown(word: str) -> float:
     return 1.0
 
 
-def _word_weights(sentences: Sequence[Said], rarity: Rarity) -> dict[str, float]:
+def _word_weights(sentences: Sequence[SpokenSentence], rarity: Rarity) -> dict[str, float]:
     counts = Counter[str]()
     spelt = dict[str, str]()
     for one in sentences:
         plain = {fold(word) for run in _runs(one) for word in run}
         for word in plain:
             spelt.setdefault(canonical(word), word)
-        counts.update({canonical(word): _SPEAKS[one.speaker] for word in plain})
+        counts.update({canonical(word): _SPEAKER_WEIGHT[one.speaker] for word in plain})
     return {
         word: (1.0 + math.log1p(count)) * rarity(spelt[word]) * _kind(word, spelt[word])
         for word, count in counts.items()
@@ -546,10 +546,10 @@ def _kind(word: str, spelt: str) -> float:
         return _TOOL
     if word in GENERIC or _is_no_subject(spelt):
         return _PLAIN
-    return 1.0 / (1.0 + math.exp(-_STEEPNESS * fitness(spelt)))
+    return 1.0 / (1.0 + math.exp(-_STEEPNESS * subject_score(spelt)))
 
 
-def _phrases(sentences: Sequence[Said]) -> dict[tuple[str, ...], _Phrase]:
+def _phrases(sentences: Sequence[SpokenSentence]) -> dict[tuple[str, ...], _Phrase]:
     found: dict[tuple[str, ...], _Phrase] = {}
     for one in sentences:
         seen = set[tuple[str, ...]]()
@@ -562,12 +562,12 @@ def _phrases(sentences: Sequence[Said]) -> dict[tuple[str, ...], _Phrase]:
                         continue
                     seen.add(own)
                     phrase = found.setdefault(own, _Phrase(own, _is_weak(fold(surface[-1]))))
-                    phrase.weight += _SPEAKS[one.speaker]
+                    phrase.weight += _SPEAKER_WEIGHT[one.speaker]
                     phrase.forms[" ".join(surface).lower()] += 1
     return found
 
 
-def _runs(one: Said) -> Iterator[list[str]]:
+def _runs(one: SpokenSentence) -> Iterator[list[str]]:
     """Yield the runs of content words of a sentence, as they are spelt."""
     run: list[str] = []
     for raw in one.text.split():
@@ -609,7 +609,7 @@ def _is_content(plain: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def _is_no_subject(plain: str) -> bool:
-    return plain in _NO_SUBJECT or (fitness(plain) < _NOUN_TOO and reading.is_imperative(plain))
+    return plain in _NOT_SUBJECT_WORDS or (subject_score(plain) < _NOUN_TOO and reading.is_imperative(plain))
 
 
 def _may_stand(surface: Sequence[str]) -> bool:
@@ -617,7 +617,7 @@ def _may_stand(surface: Sequence[str]) -> bool:
     plain = [fold(word) for word in surface]
     if any(_is_weak(word) for word in (plain if len(plain) == 1 else plain[:-1])):
         return False
-    if plain[-1] in _NO_SUBJECT or all(word in GENERIC or word in AMBIGUOUS for word in plain):
+    if plain[-1] in _NOT_SUBJECT_WORDS or all(word in GENERIC or word in AMBIGUOUS for word in plain):
         return False
     if len(plain) == 1 and plain[0].endswith("ed") and len(plain[0]) > 4:
         return False
@@ -626,7 +626,7 @@ def _may_stand(surface: Sequence[str]) -> bool:
 
 def _is_weak(plain: str) -> bool:
     """Return whether a word is rarely a subject by itself: unfit words and imperative verbs, except tool names."""
-    return plain not in CATEGORY and (_is_no_subject(plain) or fitness(plain) < _WEAK)
+    return plain not in CATEGORY and (_is_no_subject(plain) or subject_score(plain) < _WEAK)
 
 
 def _score(phrase: _Phrase, words: Mapping[str, float]) -> float:
@@ -687,22 +687,22 @@ def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tu
         turns: the new turns of a session.
         former: the questions that were open before these turns.
     """
-    sentences = said(turns)
+    sentences = sentences_with_speaker(turns)
     found = [quote for quote in former if not _answered(quote.text, -1, sentences)]
     for place, one in enumerate(sentences):
         if one.speaker == "user" and _is_question(one) and not _answered(one.text, place, sentences):
             span = Span(start=one.sentence.start, end=one.sentence.end)
             found.append(Quote(text=one.text, turn_id=one.turn.id, span=span))
-    once = {_telling(quote.text) or frozenset({quote.text}): quote for quote in found}
+    once = {_distinctive_words(quote.text) or frozenset({quote.text}): quote for quote in found}
     return tuple(once.values())[-MOST_QUESTIONS:]
 
 
-def tells_something(one: Said) -> bool:
+def tells_something(one: SpokenSentence) -> bool:
     """Return whether this is a sentence of the agent that neither asks back nor says that it does not know."""
     return one.speaker == "agent" and not _ASKS.search(one.text) and not _UNKNOWING.search(one.sentence.plain)
 
 
-def _is_question(one: Said) -> bool:
+def _is_question(one: SpokenSentence) -> bool:
     """Return whether the sentence asks for an answer rather than for work."""
     plain = one.sentence.plain
     if len(plain.split()) < _SHORTEST_WORDS or _WORK.search(plain) or reading.is_imperative(plain):
@@ -712,16 +712,16 @@ def _is_question(one: Said) -> bool:
     )
 
 
-def _answered(question: str, place: int, sentences: Sequence[Said]) -> bool:
+def _answered(question: str, place: int, sentences: Sequence[SpokenSentence]) -> bool:
     """Return whether a reply after sentence number `place` answers the question; -1 = before all sentences."""
-    telling = _telling(question)
+    telling = _distinctive_words(question)
     for one in sentences[place + 1 :]:
         if tells_something(one) and (not telling or telling & frozenset(content(one.text))):
             return True
     return False
 
 
-def _telling(text: str) -> frozenset[str]:
+def _distinctive_words(text: str) -> frozenset[str]:
     return frozenset(word for word in content(text) if word not in PLAIN_WORDS)
 
 
@@ -762,7 +762,7 @@ _DONE: Final = re.compile(
 
 def points(turns: Sequence[Turn], *, former: Sequence[Point] = ()) -> tuple[Point, ...]:
     """Return the candidate sentences for a summary of these turns, most central first."""
-    sentences = said(turns)
+    sentences = sentences_with_speaker(turns)
     weights = _summaries_word_weights(sentences)
     found = dict[str, Point]()
     for point in [*former, *_asked(turns, weights), *_stated(turns, weights), *_reported(sentences, weights)]:
@@ -804,7 +804,7 @@ def _asked(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Poin
 def _request(turn: Turn) -> str:
     """Return the subject of the first sentence that asks, or of the prompt if it neither asks nor states anything."""
     stated = [statement.span for statement in extract(turn)]
-    for one in said([turn]):
+    for one in sentences_with_speaker([turn]):
         plain, start = one.sentence.plain, one.sentence.start
         if any(span.start < one.sentence.end and start < span.end for span in stated):
             continue
@@ -828,7 +828,7 @@ def _stated(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Poi
             yield Point(kind=kind, text=text, weight=_central(text, weights) * statement.confidence)
 
 
-def _reported(sentences: Sequence[Said], weights: Mapping[str, float]) -> Iterator[Point]:
+def _reported(sentences: Sequence[SpokenSentence], weights: Mapping[str, float]) -> Iterator[Point]:
     for one in sentences:
         if one.speaker == "user" or len(one.text.split()) < 4 or one.text.endswith((":", "?")):
             continue
@@ -838,7 +838,7 @@ def _reported(sentences: Sequence[Said], weights: Mapping[str, float]) -> Iterat
             yield Point(kind="done", text=_clipped(one.text), weight=_central(one.text, weights))
 
 
-def _summaries_word_weights(sentences: Sequence[Said]) -> dict[str, float]:
+def _summaries_word_weights(sentences: Sequence[SpokenSentence]) -> dict[str, float]:
     """Return each word's sentence count as a share of the highest count, without everyday words."""
     counts = Counter[str]()
     for one in sentences:
@@ -913,8 +913,8 @@ def analyse(
         rarity: returns the rarity of a folded word in other conversations.
         projects: the short names of known projects.
     """
-    sentences = said(turns)
-    language = vote([turn.text for turn in turns if speaker_of(turn) == "user"], former.language)
+    sentences = sentences_with_speaker(turns)
+    language = detect_language([turn.text for turn in turns if speaker_of(turn) == "user"], former.language)
     made = points(turns, former=former.points)
     quotes = _quotes(turns)
     summary = summary_of(made, language)
@@ -952,7 +952,7 @@ def _both(former: Sequence[Quote], fresh: Sequence[Quote]) -> tuple[Quote, ...]:
     return tuple(dict.fromkeys([*former, *fresh]))[-_MOST_QUOTES:]
 
 
-def _implicit(sentences: Sequence[Said], former: Sequence[str]) -> tuple[str, ...]:
+def _implicit(sentences: Sequence[SpokenSentence], former: Sequence[str]) -> tuple[str, ...]:
     """Return the tools that the user mentions, by category. People rarely say "our database is"; they just name it."""
     known = dict(one.split(": ", 1) for one in former if ": " in one)
     others = tuple(one for one in former if ": " not in one)
@@ -968,13 +968,13 @@ def _implicit(sentences: Sequence[Said], former: Sequence[str]) -> tuple[str, ..
     return (*others, *(f"{category}: {word}" for category, word in known.items()))[:_MOST_CONTEXT]
 
 
-def _is_unmistakable(word: str, one: Said) -> bool:
+def _is_unmistakable(word: str, one: SpokenSentence) -> bool:
     return word in CATEGORY and (
         word not in AMBIGUOUS or re.search(rf"\b{re.escape(word.title())}\b", one.text) is not None
     )
 
 
-def _intent(sentences: Sequence[Said]) -> Intent:
+def _intent(sentences: Sequence[SpokenSentence]) -> Intent:
     """Return the intent that matches the most user sentences; ties take the first of the table; none is "inform"."""
     own = [one.sentence.plain for one in sentences if one.speaker == "user"]
     counts = {intent: sum(pattern.search(plain) is not None for plain in own) for intent, pattern in _INTENTS}

@@ -1,7 +1,7 @@
 """Tool output: how informative it is, and a short extract of it (CAP-6, CAP-7).
 
-A task's answer comes wrapped in JSON, and most command output is progress and lists. `told` extracts the answer.
-`informed` scores it from 0 to 1 and cuts it to an extract that replaces it in fact extraction. The score starts from
+A task's answer comes wrapped in JSON, and most command output is progress and lists. `extract_answer` extracts the answer.
+`judge_by_rules` scores it from 0 to 1 and cuts it to an extract that replaces it in fact extraction. The score starts from
 the specification's rule: text over 100 characters that is not bare JSON is worth reading. Causes, conclusions,
 failures and prose raise it; progress bars, listings and repetitions lower it.
 
@@ -17,11 +17,11 @@ from typing import Any, Final, cast
 
 from filrouge.core import lazy_re as re
 from filrouge.core.protocols import Prompts
-from filrouge.extraction.model_answers import Thought, asked, quoted
+from filrouge.extraction.model_answers import RequestGenerator, ask_and_parse, quoted
 from filrouge.extraction.models import InformativeShape, read_item, schema_of
 from filrouge.extraction.sentences import MASK
 from filrouge.extraction.vocabulary import content, fold
-from filrouge.providers.models import Ask
+from filrouge.providers.models import CompletionRequest
 
 # Scoring by rules.
 
@@ -58,7 +58,7 @@ _SENTENCE: Final = re.compile(r"(?:^|[.!?:]\s+|\n\s*)[A-ZÀ-Ý][^.!?\n]{20,}[.!?
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Informed:
+class Judgement:
     """The judgement of a tool's output.
 
     Attributes:
@@ -77,7 +77,7 @@ class Informed:
         return self.score >= THRESHOLD
 
 
-def told(output: str) -> str:
+def extract_answer(output: str) -> str:
     """Return the answer inside a task's JSON output, or the text itself; empty if it is too short."""
     text = output.strip()
     if len(text) > _LONGEST_JSON:
@@ -103,11 +103,11 @@ def answer_of(value: object) -> str:
     return longest if len(longest) > SHORTEST else ""
 
 
-def informed(output: str) -> Informed:
+def judge_by_rules(output: str) -> Judgement:
     """Return the judgement of an output by rules."""
-    text = told(output[:LONGEST_INPUT] if not _is_json(output) else output)[:LONGEST_INPUT]
+    text = extract_answer(output[:LONGEST_INPUT] if not _is_json(output) else output)[:LONGEST_INPUT]
     score = informativeness(text)
-    return Informed(score=score, summary=gist(text) if score >= THRESHOLD else "")
+    return Judgement(score=score, summary=extract_lines(text) if score >= THRESHOLD else "")
 
 
 def informativeness(text: str) -> float:
@@ -132,7 +132,7 @@ def informativeness(text: str) -> float:
     return round(min(1.0, max(0.0, score)), 3)
 
 
-def gist(text: str) -> str:
+def extract_lines(text: str) -> str:
     """Return the most informative lines, in order, in at most `LONGEST_SUMMARY` characters, without redaction masks."""
     lines = [" ".join(MASK.sub(" ", line).split()) for line in text[:LONGEST_INPUT].splitlines()]
     lines = list(dict.fromkeys(line for line in lines if line))
@@ -195,18 +195,18 @@ def _strings(value: object, depth: int = 0) -> Iterator[str]:
 _TOKENS = 300
 
 
-def judging_output(text: str, prompts: Prompts, language: str) -> Thought[Informed]:
+def judging_output(text: str, prompts: Prompts, language: str) -> RequestGenerator[Judgement]:
     """Return a model's judgement of the output."""
-    ask = Ask(
+    ask = CompletionRequest(
         operation="inform",
         prompt=prompts("inform", language),
-        text=quoted("output", told(text)[:LONGEST_INPUT]),
+        text=quoted("output", extract_answer(text)[:LONGEST_INPUT]),
         schema=schema_of(InformativeShape),
         most_tokens=_TOKENS,
     )
-    answer, by = yield from asked(ask, prompts("repair", language), _scored)
+    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _scored)
     kept = answer.summary[:LONGEST_SUMMARY] if answer.score >= THRESHOLD else ""
-    return Informed(score=answer.score, summary=kept, made_by=f"{by.provider}:{by.model}")
+    return Judgement(score=answer.score, summary=kept, made_by=f"{by.provider}:{by.model}")
 
 
 def _scored(answer: Mapping[str, Any]) -> InformativeShape:

@@ -1,9 +1,9 @@
 """Storing what turns state: read them, decide on each statement, apply it in one transaction.
 
-`read` extracts and embeds statements outside the transaction. `settle` compares each statement, inside the caller's
-transaction, with the memories of that moment and applies the decision with its journal entry and its vector; so
-statements of one turn, or of two, see each other. `reflect` updates the in-memory index after the commit; that index
-can be rebuilt at any time. A statement that arrives late takes the place that it would have had in time.
+`read` extracts and embeds statements outside the transaction. `apply_reading` compares each statement, inside the
+caller's transaction, with the memories of that moment and applies the decision with its journal entry and its vector;
+so statements of one turn, or of two, see each other. `update_index` updates the in-memory index after the commit; that
+index can be rebuilt at any time. A statement that arrives late takes the place that it would have had in time.
 """
 
 from __future__ import annotations
@@ -25,16 +25,24 @@ from filrouge.core.settings import Settings
 from filrouge.extraction import reader, replacing
 from filrouge.extraction.decide import decide, retrieval_terms
 from filrouge.extraction.heuristics import extract
-from filrouge.extraction.model_answers import Candidate, Near, Need, Similar, humble, stated_by, supported
+from filrouge.extraction.model_answers import (
+    Candidate,
+    Near,
+    Need,
+    Similar,
+    defer_to_higher_trust,
+    stated_by,
+    supported,
+)
 from filrouge.extraction.reading import says_change
 from filrouge.extraction.repository import output_hash
 from filrouge.extraction.sentences import unmasked
 from filrouge.extraction.statement_model import EMBEDDER
-from filrouge.extraction.tool_output import Informed, informed, judging_output
+from filrouge.extraction.tool_output import Judgement, judge_by_rules, judging_output
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import (
-    EVERYTHING,
-    LEAST_TO_KEEP,
+    MIN_CONFIDENCE_KEEP,
+    NO_FILTERS,
     Add,
     Conflict,
     Decision,
@@ -47,30 +55,30 @@ from filrouge.memories.models import (
     Statement,
     Update,
 )
-from filrouge.memories.repository import Action, Doubts, Lives, Origin
+from filrouge.memories.repository import Action, Doubts, Origin, StateStore
 from filrouge.providers.embedders import windows
-from filrouge.providers.models import Ask, Completion
-from filrouge.providers.service import NO_MODEL
+from filrouge.providers.models import Completion, CompletionRequest
+from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.services import Parts
-from filrouge.search.nearest_memories import nearest_beliefs
-from filrouge.search.retrievers import arm
-from filrouge.search.spaces import keep_vectors
+from filrouge.search.nearest_memories import nearest_live_memories
+from filrouge.search.retrievers import retriever_for
+from filrouge.search.spaces import store_or_queue_vectors
 from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.vector_search import Meaning
-from filrouge.search.word_repository import Place
+from filrouge.search.vector_search import VectorSearch
+from filrouge.search.word_repository import SearchScope
 
 # Weighing tool output. The same command gives the same output again, and a model's judgement costs money. Judgements
 # are therefore cached by a digest of the text, and erased with the turns that they came from. Runs in the daemon only,
 # never in a hook.
 
-Judge = Callable[[str], Informed]
+Judge = Callable[[str], Judgement]
 #: Sources whose output is weighed; of others, only the first line is kept, which names the file or page.
 _WEIGHED: Final = frozenset({"task", "command"})
 _FIRST_LINE: Final = 200
 _MOST_KEPT: Final = 2000
 
 
-def worth_reading(parts: Parts, turns: Sequence[Turn], judge: Judge = informed) -> list[Turn]:
+def worth_reading(parts: Parts, turns: Sequence[Turn], judge: Judge = judge_by_rules) -> list[Turn]:
     """Return the turns with tool output cut to its summary; uninformative output is dropped."""
     weighed = _weigh(parts, [turn for turn in turns if turn.role == "tool" and turn.source in _WEIGHED], judge)
     found: list[Turn] = []
@@ -84,12 +92,12 @@ def worth_reading(parts: Parts, turns: Sequence[Turn], judge: Judge = informed) 
     return found
 
 
-def _weigh(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Informed]:
+def _weigh(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Judgement]:
     """Return the judgement of each of these turns, by turn id."""
     hashes = {turn.id: output_hash(turn.text) for turn in turns}
     rows = parts.readers.here(lambda tx: tx.all("informed.some", {"hashes": json.dumps(list(hashes.values()))}))
     known = {
-        row["content_hash"]: Informed(score=row["score"], summary=row["summary"], made_by=row["made_by"])
+        row["content_hash"]: Judgement(score=row["score"], summary=row["summary"], made_by=row["made_by"])
         for row in rows
     }
     fresh = {hashes[turn.id]: turn for turn in turns if hashes[turn.id] not in known}
@@ -116,7 +124,7 @@ def _weigh(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Infor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Later:
+class LaterStatement:
     """Something said after a statement: the memory, the time, and the statement as it was made then."""
 
     memory: Memory
@@ -126,7 +134,7 @@ class Later:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Overtaken:
+class Superseded:
     """A statement that a later one supersedes, repeats or contradicts.
 
     Attributes:
@@ -134,22 +142,22 @@ class Overtaken:
         decision: the decision on the later statement with the earlier one as its only neighbour.
     """
 
-    by: Later
+    by: LaterStatement
     decision: Update | Noop | Conflict
 
 
-def said_later(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> list[Later]:
+def later_statements(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> list[LaterStatement]:
     """Return the later statements of these memories and of those they replaced; earliest first."""
     heads = {one.memory.id: one.similarity for one in near if (one.memory.last_mention or turn.at) > turn.at}
     if not heads:
         return []
-    kin = Lives(tx).kin(heads)
+    kin = StateStore(tx).kin(heads)
     chain = [id_ for id_, one in kin.items() if one.life.state in ("live", "superseded")]
     known = parts.memories(tx).known(sorted(chain))
     cited = {one.turn_id for memory in known for one in memory.evidence}
     turns = {one.id: one for one in parts.turns(tx).get(sorted(cited))}
     found = [
-        Later(memory=memory, statement=stated, at=at, similarity=heads.get(memory.id, max(heads.values())))
+        LaterStatement(memory=memory, statement=stated, at=at, similarity=heads.get(memory.id, max(heads.values())))
         for memory in known
         for at, stated in _sayings(memory, turns)
         if at > turn.at
@@ -157,13 +165,13 @@ def said_later(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> l
     return sorted(found, key=lambda one: (one.at, one.memory.id))
 
 
-def overtaken(statement: Statement, turn: Turn, later: Sequence[Later]) -> Overtaken | None:
+def superseded_by(statement: Statement, turn: Turn, later: Sequence[LaterStatement]) -> Superseded | None:
     """Return the first later statement that would have superseded, repeated or contradicted this one, or None."""
     memory = _memory(statement, turn)
     for one in later:
         decision: Decision = decide(one.statement, [Neighbour(memory=memory, similarity=one.similarity)])
         if isinstance(decision, Update | Noop) or (isinstance(decision, Conflict) and one.memory.state == "live"):
-            return Overtaken(by=one, decision=decision)
+            return Superseded(by=one, decision=decision)
     return None
 
 
@@ -248,11 +256,11 @@ class Reading:
     """The statements of a turn, and the vector space that they were embedded in."""
 
     turn: Turn
-    meaning: Meaning
+    meaning: VectorSearch
     considered: tuple[Considered, ...]
 
 
-Fresh = dict[str, tuple[str, Vectors]]
+PendingVectors = dict[str, tuple[str, Vectors]]
 """Memories that the index in memory does not hold yet: of each its group and windows."""
 
 
@@ -267,7 +275,7 @@ def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     return readings_of(meaning, list(zip(turns, stated, strict=True)))
 
 
-def _understanding_stated(meaning: Meaning, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
+def _understanding_stated(meaning: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
     """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest."""
     found = [() if turn.skipped else stated_by(turn) for turn in turns]
     prompts = {at: reader.prompt(turn.text, found[at]) for at, turn in enumerate(turns) if reader.is_read(turn)}
@@ -304,10 +312,10 @@ def _by_rules(settings: Settings) -> bool:
     """Return whether the rules extract statements: not if extraction is off or only a model may do it."""
     if settings.extract_provider == "off":
         return False
-    return settings.analyzer_allow_offline or settings.extract_provider in NO_MODEL
+    return settings.analyzer_allow_offline or settings.extract_provider in PROVIDERS_WITHOUT_MODEL
 
 
-def readings_of(meaning: Meaning, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
+def readings_of(meaning: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
     """Return the statements of turns with their vectors; unsupported statements get a refusal."""
     vectors = iter(vectors_at_once(meaning, [one.text for _, statements in stated for one in statements]))
     return [
@@ -327,7 +335,7 @@ def readings_of(meaning: Meaning, stated: Sequence[tuple[Turn, tuple[Statement, 
     ]
 
 
-def vectors_at_once(meaning: Meaning, texts: Sequence[str]) -> list[Vectors | None]:
+def vectors_at_once(meaning: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
     """Return the vectors of each text, or None if the embedder is down or the text is so long that a job embeds it."""
     pieces = [own if len(own) <= _MOST_AT_ONCE else [] for own in map(windows, texts)]
     wanted = [piece for own in pieces for piece in own]
@@ -338,7 +346,9 @@ def vectors_at_once(meaning: Meaning, texts: Sequence[str]) -> list[Vectors | No
     return [made[end - len(own) : end] if own else None for own, end in zip(pieces, ends, strict=True)]
 
 
-def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -> list[tuple[Action, Vectors | None]]:
+def apply_reading(
+    parts: Parts, tx: Tx, reading: Reading, fresh: PendingVectors | None = None
+) -> list[tuple[Action, Vectors | None]]:
     """Decide on every statement and apply the decision, in the caller's transaction.
 
     Args:
@@ -350,7 +360,7 @@ def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -
     done: list[tuple[Action, Vectors | None]] = []
     fresh = {} if fresh is None else fresh
     for one in reading.considered:
-        if one.statement.confidence < LEAST_TO_KEEP or not unmasked([one.statement], reading.turn.text):
+        if one.statement.confidence < MIN_CONFIDENCE_KEEP or not unmasked([one.statement], reading.turn.text):
             continue
         if one.refusal:
             held = parts.memories(tx).quarantine(one.statement, _origin(reading.turn, one), one.refusal)
@@ -358,7 +368,7 @@ def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -
             continue
         action = _applied(parts, tx, reading, one, fresh)
         if action.name in ("add", "update"):
-            keep_vectors(tx, reading.meaning, "memory", action.memory_id, one.vectors, parts.clock.now())
+            store_or_queue_vectors(tx, reading.meaning, "memory", action.memory_id, one.vectors, parts.clock.now())
             if one.vectors is not None:
                 fresh[action.memory_id] = (_group(reading.turn, one.statement), one.vectors)
         done.append((action, one.vectors))
@@ -376,7 +386,7 @@ def _origin(turn: Turn, one: Considered) -> Origin:
     )
 
 
-def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fresh) -> Action:
+def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: PendingVectors) -> Action:
     """Decide on a statement, in the order in which things were said, and apply the decision.
 
     A model's decision was made with the neighbours of its time; it is applied if all of them are still live.
@@ -385,14 +395,14 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
     if one.decision is not None and _still_holds(parts, tx, one.decision):
         return store.apply(one.decision, origin)
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
-    later = said_later(parts, tx, near, turn)
+    later = later_statements(parts, tx, near, turn)
     decision = _decision(one, near, frozenset(said.memory.id for said in later))
     old, chance = _likeliest(tx, reading, one, near) if isinstance(decision, Add) and not later else (None, 0.0)
-    if old and chance >= replacing.SURE:
+    if old and chance >= replacing.REPLACE_THRESHOLD:
         decision = _newer_value(one.statement, old, chance)
     if turn.trust < TRUST_PROMPT:
-        decision = humble(decision, turn.trust, near)
-    late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
+        decision = defer_to_higher_trust(decision, turn.trust, near)
+    late = None if isinstance(decision, Delete) else superseded_by(one.statement, turn, later)
     if late is None:
         action = store.apply(decision, origin)
         if old and chance >= replacing.UNSURE and action.name == "add" and turn.trust >= TRUST_PROMPT:
@@ -426,15 +436,15 @@ def _likeliest(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbo
     if not memories:
         return None, 0.0
     known = [
-        replacing.Known(
-            said=replacing.Said(text=memory.text, kind=memory.kind),
+        replacing.Candidate(
+            said=replacing.ComparedText(text=memory.text, kind=memory.kind),
             similarity=float((stored[memory.id] @ one.vectors[0]).max()),
             same_turn=any(each.turn_id == turn.id for each in memory.evidence),
             same_session=memory.scope.session == turn.scope.session,
         )
         for memory in memories
     ]
-    new = replacing.Said(
+    new = replacing.ComparedText(
         text=statement.text,
         kind=statement.kind,
         corrects=statement.corrects,
@@ -463,7 +473,7 @@ def _still_holds(parts: Parts, tx: Tx, decision: Decision) -> bool:
     return all(id_ in known and known[id_].state == "live" for id_ in ids)
 
 
-def reflect(parts: Parts, meaning: Meaning, done: Sequence[tuple[Action, Vectors | None]]) -> None:
+def update_index(parts: Parts, meaning: VectorSearch, done: Sequence[tuple[Action, Vectors | None]]) -> None:
     """Update the in-memory index with what was committed."""
     for action, vectors in done:
         for closed in action.closed:
@@ -485,17 +495,17 @@ def neighbours(
     parts: Parts,
     tx: Tx,
     turn: Turn,
-    meaning: Meaning,
+    meaning: VectorSearch,
     statement: Statement,
     vectors: Vectors | None,
-    fresh: Fresh,
+    fresh: PendingVectors,
 ) -> list[Neighbour]:
     """Return the live memories of the same scope that are near by words or by meaning, nearest first."""
     similarity = _similarities(tx, turn, meaning, statement, vectors, fresh)
     store = parts.memories(tx)
     terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
-    place = Place(project=turn.scope.project, user=turn.scope.user, everywhere=False)
-    by_words = arm(parts, tx, "memory", place, EVERYTHING, terms).by_words(_NEIGHBOURS_BY_WORDS)
+    place = SearchScope(project=turn.scope.project, user=turn.scope.user, everywhere=False)
+    by_words = retriever_for(parts, tx, "memory", place, NO_FILTERS, terms).by_words(_NEIGHBOURS_BY_WORDS)
     known = store.some(list({**by_words, **similarity}))
     found = {id_: known[id_] for id_ in {**by_words, **similarity} if id_ in known}
     return [
@@ -508,12 +518,12 @@ def neighbours(
 
 
 def _similarities(
-    tx: Tx, turn: Turn, meaning: Meaning, statement: Statement, vectors: Vectors | None, fresh: Fresh
+    tx: Tx, turn: Turn, meaning: VectorSearch, statement: Statement, vectors: Vectors | None, fresh: PendingVectors
 ) -> dict[str, float]:
     if vectors is None:
         return {}
     space, group = meaning.space, _group(turn, statement)
-    cosines = nearest_beliefs(tx, meaning.memory_index, vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
+    cosines = nearest_live_memories(tx, meaning.memory_index, vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
     cosines |= {id_: float((other @ vectors[0]).max()) for id_, (place, other) in fresh.items() if place == group}
     return {id_: space.calibrated(cosine) for id_, cosine in cosines.items()}
 
@@ -529,11 +539,11 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
+class RequestRunner:
     """Runs a generator of requests: model answers, text similarities, memories near a statement."""
 
     parts: Parts
-    meaning: Meaning
+    meaning: VectorSearch
     settings: Settings
 
     def run(self, thought: Generator[Need, Any, T]) -> T:
@@ -554,17 +564,17 @@ class Answering:
     def judge(self, language: str) -> Judge:
         """Return the judge of tool output: the model in heavy and max mode, one question each; otherwise the rules."""
 
-        def by_model(text: str) -> Informed:
+        def by_model(text: str) -> Judgement:
             try:
                 return self.run(judging_output(text, self.parts.models.prompts, language))
             except (ModelUnavailable, Unreadable):
-                return informed(text)
+                return judge_by_rules(text)
 
-        return by_model if self.settings.mode in ("heavy", "max") else informed
+        return by_model if self.settings.mode in ("heavy", "max") else judge_by_rules
 
     def _answer(self, need: Need) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
         match need:
-            case Ask():
+            case CompletionRequest():
                 return self._asked(need)
             case Similar(pairs=pairs):
                 return self._similarities(pairs)
@@ -572,7 +582,7 @@ class Answering:
                 vectors = vectors_at_once(self.meaning, [one.statement.text for one in candidates])
                 return self.parts.readers.here(lambda tx: self._near(tx, candidates, vectors))
 
-    def _asked(self, ask: Ask) -> Completion:
+    def _asked(self, ask: CompletionRequest) -> Completion:
         meters, begun = self.parts.meters, monotonic()
         try:
             done = self.parts.models.ask(ask, self.settings)

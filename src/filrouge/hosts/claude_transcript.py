@@ -15,7 +15,7 @@ from filrouge.hosts.reading import as_list, as_object, block_text, text_field, u
 from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
 
 #: Values of `promptSource` for turns that the host started by itself.
-_UNTYPED = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
+_HOST_STARTED_SOURCES = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
 _SUMMARY_OPENS = "Summary:\n"
 _SUMMARY_CLOSES = "\nIf you need specific details from before compaction"
 
@@ -96,7 +96,7 @@ class _Reader:
                 place = key if len(results) == 1 else f"{key}:{call}"
                 yield self._record(place, "tool", source, text, at, call)
         said = block_text(content)
-        typed = raw.get("promptSource") not in _UNTYPED and not raw.get("isVisibleInTranscriptOnly")
+        typed = raw.get("promptSource") not in _HOST_STARTED_SOURCES and not raw.get("isVisibleInTranscriptOnly")
         if typed and not results and not written_by_host(said) and without_reminders(said).strip():
             yield self._record(key, "user", "prompt", without_reminders(said), at)
 

@@ -34,7 +34,7 @@ _INJECTED = ("# AGENTS.md instructions", "<INSTRUCTIONS>", "<summary>", "Another
 _OUTPUT_HEADS = ("Chunk ID:", "Exit code:", "Wall time", "Script completed", "Process exited")
 
 
-class _Told(NamedTuple):
+class _Candidate(NamedTuple):
     """A record and the generation it was read from; `tool` is the tool's name if it is a result."""
 
     generation: str
@@ -53,7 +53,7 @@ def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
             yield item.record
 
 
-def fullness(lines: Iterable[bytes]) -> float | None:
+def context_usage(lines: Iterable[bytes]) -> float | None:
     """Return the share of the context window in use after the last line that reports it; None if none does."""
     told = None
     for raw in objects(lines):
@@ -66,7 +66,7 @@ def fullness(lines: Iterable[bytes]) -> float | None:
     return told
 
 
-def _chosen(item: _Told, generation: str, calls_told_as_items: set[str]) -> bool:
+def _chosen(item: _Candidate, generation: str, calls_told_as_items: set[str]) -> bool:
     """Return True if the record counts.
 
     A tool result read as a response item counts unless a completed item holds it. Completed items hold all shell
@@ -96,7 +96,7 @@ class _Reader:
             return _ITEMS
         return _EVENTS if _EVENTS in seen else _RESPONSES
 
-    def read(self, raw: dict[str, Any]) -> Iterator[_Told]:
+    def read(self, raw: dict[str, Any]) -> Iterator[_Candidate]:
         payload = as_object(raw.get("payload"))
         self._ordinals = self._ordinals or raw.get("ordinal") is not None
         self._turn = _turn_of(payload) or self._turn
@@ -112,11 +112,11 @@ class _Reader:
             case "compacted":
                 text = _summary(text_field(payload, "message"))
                 if text:
-                    yield _Told("", self._record(raw, "assistant", "summary", text))
+                    yield _Candidate("", self._record(raw, "assistant", "summary", text))
             case _:
                 pass
 
-    def _event(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_Told]:
+    def _event(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_Candidate]:
         match payload.get("type"):
             case "item_completed":
                 yield from self._item(raw, as_object(payload.get("item")))
@@ -127,7 +127,7 @@ class _Reader:
             case _:
                 pass
 
-    def _item(self, raw: dict[str, Any], item: dict[str, Any]) -> Iterator[_Told]:
+    def _item(self, raw: dict[str, Any], item: dict[str, Any]) -> Iterator[_Candidate]:
         match item.get("type"):
             case "UserMessage":
                 yield from self._message(_ITEMS, raw, "user", block_text(item.get("content")))
@@ -145,10 +145,10 @@ class _Reader:
             case _:
                 pass
 
-    def _response(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_Told]:
+    def _response(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_Candidate]:
         match payload.get("type"):
             case "message":
-                role, text = payload.get("role"), _own_words(payload)
+                role, text = payload.get("role"), _user_text(payload)
                 if role == "user" or role == "assistant":
                     yield from self._message(_RESPONSES, raw, role, text)
             case "function_call" | "custom_tool_call" | "local_shell_call":
@@ -160,18 +160,18 @@ class _Reader:
             case _:
                 pass
 
-    def _message(self, generation: str, raw: dict[str, Any], role: Role, text: str) -> Iterator[_Told]:
+    def _message(self, generation: str, raw: dict[str, Any], role: Role, text: str) -> Iterator[_Candidate]:
         if role == "user" and (written_by_host(text) or text.lstrip().startswith(_INJECTED)):
             return
         words = without_reminders(text)
         if words.strip():
             source: SourceType = "prompt" if role == "user" else "reply"
-            yield _Told(generation, self._record(raw, role, source, words))
+            yield _Candidate(generation, self._record(raw, role, source, words))
 
-    def _result(self, generation: str, raw: dict[str, Any], call: str, text: str, tool: str) -> Iterator[_Told]:
+    def _result(self, generation: str, raw: dict[str, Any], call: str, text: str, tool: str) -> Iterator[_Candidate]:
         if text.strip() and not is_own_tool(tool):
             record = self._record(raw, "tool", source_of_tool(tool), text, call)
-            yield _Told(generation, record, tool)
+            yield _Candidate(generation, record, tool)
 
     def _record(
         self, raw: dict[str, Any], role: Role, source: SourceType, text: str, call: str = ""
@@ -187,7 +187,7 @@ def _turn_of(payload: dict[str, Any]) -> str:
     return text_field(payload, "turn_id") or text_field(marks, "turn_id")
 
 
-def _own_words(payload: dict[str, Any]) -> str:
+def _user_text(payload: dict[str, Any]) -> str:
     """Return the message's text; if the parts of a user message are labelled, only those that the user wrote."""
     content = payload.get("content")
     marks = as_object(payload.get("internal_chat_message_metadata_passthrough"))

@@ -26,7 +26,7 @@ from filrouge.hosts.reading import (
 )
 
 #: Values of UserPromptSubmit.source for prompts written by a person, or by a program on a person's behalf.
-TYPED = ("", "user", "sdk")
+HUMAN_SOURCES = ("", "user", "sdk")
 
 
 class Content(NamedTuple):
@@ -56,7 +56,7 @@ def parse(
         at: seconds since 1970.
         new_id: creates an event id.
     """
-    reader = _READERS.get(text_field(payload, "hook_event_name"))
+    reader = _PARSERS.get(text_field(payload, "hook_event_name"))
     content = reader(payload, text_field(payload, prompt_id)) if reader else None
     if content is None:
         return []
@@ -93,10 +93,10 @@ def _prompt(payload: dict[str, Any], prompt: str) -> Content | None:
     Prompts for a helper agent come from its parent agent, and some sources are timers. Both are skipped.
     """
     text, source = text_field(payload, "prompt"), text_field(payload, "source")
-    if not text.strip() or source not in TYPED or written_by_host(text) or text_field(payload, "agent_id"):
+    if not text.strip() or source not in HUMAN_SOURCES or written_by_host(text) or text_field(payload, "agent_id"):
         return None
     data = {"text": text, "source": source} if source else {"text": text}
-    return Content("prompt", _numbered("prompt", prompt), data)
+    return Content("prompt", _key("prompt", prompt), data)
 
 
 def _reply(payload: dict[str, Any], prompt: str) -> Content | None:
@@ -107,7 +107,7 @@ def _reply(payload: dict[str, Any], prompt: str) -> Content | None:
     text = text_field(payload, "last_assistant_message")
     if not text.strip():
         return None
-    key = _numbered("reply", prompt)
+    key = _key("reply", prompt)
     if key and field(payload, "stop_hook_active"):
         key = f"{key}:{short_hash(text)}"
     return Content("reply", key, {"text": text})
@@ -169,7 +169,7 @@ def _post_compact(payload: dict[str, Any], prompt: str) -> Content | None:
     text = unwrapped(text_field(payload, "compact_summary"), "summary")
     if not text:
         return None
-    key = f"{_numbered('summary', prompt)}:{short_hash(text)}" if prompt else ""
+    key = f"{_key('summary', prompt)}:{short_hash(text)}" if prompt else ""
     return Content("summary", key, {"text": text, "trigger": text_field(payload, "trigger")})
 
 
@@ -177,11 +177,11 @@ def _session_end(payload: dict[str, Any], _: str) -> Content:
     return Content("session_end", "", {"reason": text_field(payload, "reason")})
 
 
-def _numbered(prefix: str, number: str) -> str:
+def _key(prefix: str, number: str) -> str:
     return f"{prefix}:{number}" if number else ""
 
 
-_READERS: dict[str, Callable[[dict[str, Any], str], Content | None]] = {
+_PARSERS: dict[str, Callable[[dict[str, Any], str], Content | None]] = {
     "SessionStart": _session_start,
     "UserPromptSubmit": _prompt,
     "PostToolUse": _tool,

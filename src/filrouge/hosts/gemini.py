@@ -30,15 +30,15 @@ _NAMES: Final = {
     "AfterTool": "PostToolUse",
     "PreCompress": "PreCompact",
 }
-_FOREIGN: Final = frozenset({"BeforeTool", "BeforeModel", "AfterModel", "BeforeToolSelection"})
-_OF_THE_HOOKS: Final = re.compile(r"\s*<hook_context>[^<>]*</hook_context>\s*")
+_OTHER_EVENTS: Final = frozenset({"BeforeTool", "BeforeModel", "AfterModel", "BeforeToolSelection"})
+_HOOK_CONTEXT: Final = re.compile(r"\s*<hook_context>[^<>]*</hook_context>\s*")
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
     """Return True if only Gemini would send such a payload."""
     name = text_field(payload, "hook_event_name")
     path = text_field(payload, "transcript_path").replace("\\", "/")
-    return name in _NAMES or name in _FOREIGN or "/.gemini/" in path
+    return name in _NAMES or name in _OTHER_EVENTS or "/.gemini/" in path
 
 
 def around(environ: Mapping[str, str]) -> bool:
@@ -52,7 +52,7 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
     if name == "PreCompress" and text_field(payload, "trigger") == "auto":
         return []
     prompt = text_field(payload, "prompt")
-    of_the_hooks = _OF_THE_HOOKS.match(prompt)
+    of_the_hooks = _HOOK_CONTEXT.match(prompt)
     told = payload | {
         "prompt": prompt[of_the_hooks.end() :] if of_the_hooks else prompt,
         "hook_event_name": _NAMES.get(name, name),

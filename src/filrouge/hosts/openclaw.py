@@ -37,7 +37,7 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
     by = text_field(as_object(field(ctx, "input_provenance")), "kind")
     if text_field(ctx, "trigger") not in _BY_A_PERSON or by not in _FROM_OUTSIDE:
         return []
-    helper = _helper(text_field(ctx, "session_key") or text_field(event, "session_key"))
+    helper = _subagent_session(text_field(ctx, "session_key") or text_field(event, "session_key"))
     place = {
         "session_id": text_field(ctx, "session_id") or text_field(event, "session_id"),
         "cwd": text_field(ctx, "workspace_dir"),
@@ -71,7 +71,7 @@ def _prompt(event: dict[str, Any], ctx: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the user's original words; the field `prompt` also holds what OpenClaw added around them."""
     current = field(event, "current_user_message")
     text = current if isinstance(current, str) else text_field(event, "prompt")
-    return [_said(text, _run(event, ctx), [*_messages(event), {"role": "user", "content": text}])]
+    return [_prompt_event(text, _run(event, ctx), [*_messages(event), {"role": "user", "content": text}])]
 
 
 def _end(event: dict[str, Any], ctx: dict[str, Any]) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def _end(event: dict[str, Any], ctx: dict[str, Any]) -> list[dict[str, Any]]:
     turn, run = messages[opening + 1 :], _run(event, ctx)
     parts: list[dict[str, Any]] = []
     if opening >= 0 and field(ctx, "prompted") is not True:
-        parts.append(_said(block_text(messages[opening].get("content")), run, messages))
+        parts.append(_prompt_event(block_text(messages[opening].get("content")), run, messages))
     if calls := _calls(turn):
         parts.append({"hook_event_name": "PostToolBatch", "tool_calls": calls})
     said = [block_text(one.get("content")) for one in turn if one.get("role") == "assistant"]
@@ -96,11 +96,11 @@ def _compaction(_: dict[str, Any], __: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"hook_event_name": "PreCompact", "trigger": "auto"}]
 
 
-def _leave(event: dict[str, Any], _: dict[str, Any]) -> list[dict[str, Any]]:
+def _session_end(event: dict[str, Any], _: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"hook_event_name": "SessionEnd", "reason": text_field(event, "reason")}]
 
 
-def _said(text: str, run: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
+def _prompt_event(text: str, run: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a prompt event. Without a run id, its number is a hash of the text and how often the text occurred."""
     times = sum(one.get("role") == "user" and block_text(one.get("content")) == text for one in messages)
     return {"hook_event_name": "UserPromptSubmit", "prompt": text, "run": run or f"{short_hash(text)}:{times}"}
@@ -131,7 +131,7 @@ def _run(event: dict[str, Any], ctx: dict[str, Any]) -> str:
     return text_field(event, "run_id") or text_field(ctx, "run_id") or text_field(event, "current_user_message_id")
 
 
-def _helper(session: str) -> str:
+def _subagent_session(session: str) -> str:
     """Return the session of a helper agent, which has its own; empty for the agent that users talk to."""
     return session if ":subagent:" in session else ""
 
@@ -148,7 +148,7 @@ _READERS: dict[str, Callable[[dict[str, Any], dict[str, Any]], list[dict[str, An
     "before_prompt_build": _prompt,
     "agent_end": _end,
     "before_compaction": _compaction,
-    "session_end": _leave,
+    "session_end": _session_end,
 }
 
 

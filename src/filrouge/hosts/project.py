@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from filrouge.core.paths import stable_hash
-from filrouge.projects.folder_names import with_holder
+from filrouge.projects.folder_names import join_names
 
 OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144
@@ -58,14 +58,14 @@ def _names(cwd: str, environ: Mapping[str, str]) -> list[str]:
     override, place = _override(cwd)
     if not override:
         return own
-    return with_holder(f"name:{override}", _identity(find_repository(place), place), own)
+    return join_names(f"name:{override}", _identity(find_repository(place), place), own)
 
 
 def _identity(repository: Repository | None, directory: str) -> list[str]:
     """Return the names of a folder, without the name in its project file."""
     if repository is None:
         return [f"path:{os.path.realpath(directory)}"]
-    origin, birth = _origin(repository), _birth(repository)
+    origin, birth = _origin(repository), _creation_id(repository)
     found = [f"origin:{origin}"] if origin else []
     found += [birth] if birth else []
     return [*found, f"path:{os.path.realpath(repository.tree)}"]
@@ -140,8 +140,8 @@ def _linked(place: str, pointer: str) -> Repository | None:
         return Repository(common=gitdir, tree=place, own=gitdir) if _is_its_tree(gitdir, place) else None
     common = os.path.normpath(os.path.join(gitdir, shared))
     back = os.path.join(gitdir, _read(os.path.join(gitdir, "gitdir")).strip())
-    registered = _same(os.path.dirname(gitdir), os.path.join(common, "worktrees"))
-    if not registered or not _same(back, os.path.join(place, ".git")):
+    registered = _is_same_path(os.path.dirname(gitdir), os.path.join(common, "worktrees"))
+    if not registered or not _is_same_path(back, os.path.join(place, ".git")):
         return None
     tree = os.path.dirname(common) if os.path.basename(common) == ".git" else common
     return Repository(common=common, tree=tree, own=gitdir)
@@ -153,7 +153,7 @@ def _is_its_tree(gitdir: str, place: str) -> bool:
     Either its configuration names `place`, or it lies in the `modules` directory of the enclosing repository.
     """
     tree = _configured(gitdir, "[core]", "worktree")
-    if tree and _same(os.path.join(gitdir, tree), place):
+    if tree and _is_same_path(os.path.join(gitdir, tree), place):
         return True
     parent = os.path.dirname(place)
     above = find_repository(parent) if parent != place else None
@@ -161,7 +161,7 @@ def _is_its_tree(gitdir: str, place: str) -> bool:
     return bool(modules) and os.path.realpath(gitdir).startswith(modules)
 
 
-def _same(one: str, other: str) -> bool:
+def _is_same_path(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -182,7 +182,7 @@ def _configured(gitdir: str, wanted: str, key: str) -> str:
     return ""
 
 
-def _birth(repository: Repository) -> str:
+def _creation_id(repository: Repository) -> str:
     line = _read(os.path.join(repository.common, "logs", "HEAD")).partition("\n")[0]
     found = re.match(r"0{40,64} ([0-9a-f]{40,64}) [^\t]*\t(.*)", line)
     if found is None:
@@ -204,7 +204,7 @@ def _override(directory: str) -> tuple[str, str]:
     return "", ""
 
 
-def captures(cwd: str, environ: Mapping[str, str]) -> bool:
+def is_capture_enabled(cwd: str, environ: Mapping[str, str]) -> bool:
     """Return False if the environment, or else the nearest `.filrouge.toml`, says `auto_capture = false`."""
     given = environ.get("FILROUGE_AUTO_CAPTURE", "").strip().lower()
     if given or not os.path.isabs(cwd):

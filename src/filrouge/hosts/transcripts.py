@@ -34,12 +34,14 @@ READERS: Final[dict[str, Reader]] = {
 
 #: Only Codex reports the context window's size. Claude Code counts tokens without it, and announces a compaction by a
 #: hook.
-COUNTERS: Final[dict[str, Callable[[Iterable[bytes]], float | None]]] = {codex.NAME: codex_transcript.fullness}
+CONTEXT_USAGE_READERS: Final[dict[str, Callable[[Iterable[bytes]], float | None]]] = {
+    codex.NAME: codex_transcript.context_usage
+}
 
 
 def fullness(host: str, lines: Iterable[bytes]) -> float | None:
     """Return the share of the model's context window in use; None if the lines do not report it."""
-    counter = COUNTERS.get(host)
+    counter = CONTEXT_USAGE_READERS.get(host)
     return counter(lines) if counter else None
 
 
@@ -62,17 +64,17 @@ SUFFIX: Final = ".zst"
 _WINDOW_LOG: Final = 27
 
 
-def is_packed(path: str) -> bool:
+def is_compressed(path: str) -> bool:
     """Return True if a transcript is compressed."""
     return path.endswith(SUFFIX)
 
 
-def plain(path: str) -> str:
+def uncompressed_path(path: str) -> str:
     """Return the path that a transcript had before it was compressed."""
     return path.removesuffix(SUFFIX)
 
 
-class Unpacked(io.RawIOBase):
+class ZstdReader(io.RawIOBase):
     """The decompressed bytes of a file, from its beginning. Damaged data ends the stream and sets `trouble`.
 
     Raises:
@@ -129,7 +131,7 @@ _FIRST_LINE: Final = 1024 * 1024
 _THREAD: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
-class History(NamedTuple):
+class TranscriptFile(NamedTuple):
     """One transcript file."""
 
     path: str
@@ -147,7 +149,7 @@ def directory(agent: str, environ: Mapping[str, str]) -> str:
     return os.path.abspath(environ.get(variable) or os.path.join(os.path.expanduser("~"), usual))
 
 
-def histories(agent: str, root: str) -> list[History]:
+def find_transcripts(agent: str, root: str) -> list[TranscriptFile]:
     """Return the transcripts below `root`, the agent's directory or a copy of it, oldest first."""
     read = _claude if agent == claude_code.NAME else _codex
     places = ("projects",) if agent == claude_code.NAME else ("sessions", "archived_sessions")
@@ -156,7 +158,7 @@ def histories(agent: str, root: str) -> list[History]:
     return sorted(found, key=lambda one: (one.changed, one.path))
 
 
-def _claude(root: str) -> Iterator[History]:
+def _claude(root: str) -> Iterator[TranscriptFile]:
     for path in _below(root):
         above = os.path.basename(os.path.dirname(path))
         if path.endswith(".jsonl") and above != "subagents" and not os.path.basename(path).startswith("agent-"):
@@ -166,13 +168,13 @@ def _claude(root: str) -> Iterator[History]:
                 yield found
 
 
-def _codex(root: str) -> Iterator[History]:
+def _codex(root: str) -> Iterator[TranscriptFile]:
     for path in _below(root):
-        name = plain(os.path.basename(path))
+        name = uncompressed_path(os.path.basename(path))
         stem = name.removesuffix(".jsonl")
         if not name.endswith(".jsonl") or not stem.startswith("rollout-"):
             continue
-        if is_packed(path) and os.path.exists(plain(path)):  # Codex is compressing it
+        if is_compressed(path) and os.path.exists(uncompressed_path(path)):  # Codex is compressing it
             continue
         meta = _meta(path)
         if isinstance(meta.get("source"), dict):  # started by another session, not by a person
@@ -189,14 +191,14 @@ def _below(root: str) -> Iterator[str]:
         yield from (os.path.join(place, name) for name in sorted(names))
 
 
-def _history(path: str, session: str, cwd: str = "") -> History | None:
+def _history(path: str, session: str, cwd: str = "") -> TranscriptFile | None:
     try:
         facts = os.stat(path)
     except OSError:  # deleted in the meantime
         return None
     if not stat.S_ISREG(facts.st_mode):
         return None
-    return History(path, session, facts.st_size, facts.st_mtime, cwd)
+    return TranscriptFile(path, session, facts.st_size, facts.st_mtime, cwd)
 
 
 def _meta(path: str) -> dict[str, Any]:
@@ -204,7 +206,7 @@ def _meta(path: str) -> dict[str, Any]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return {}
-        with io.BufferedReader(Unpacked(path)) if is_packed(path) else open(path, "rb") as file:
+        with io.BufferedReader(ZstdReader(path)) if is_compressed(path) else open(path, "rb") as file:
             first = next(objects([file.readline(_FIRST_LINE)]), None) or dict[str, Any]()
     except OSError:
         return {}

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from filrouge.core.clock import from_text
 from filrouge.core.errors import Busy, CannotWrite, NotFound
-from filrouge.core.paths import BACKUPS, BRIEFS, DATABASE, WORDS, inside, make_private
+from filrouge.core.paths import BACKUPS, BRIEFS, DATABASE, WORD_INDEXES, inside, make_private
 
 # File helpers: free space, copies, fsync, and errors with a remedy.
 
@@ -34,7 +34,7 @@ LOGS: Final = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
-def writing(path: str) -> Generator[None]:
+def translate_oserror(path: str) -> Generator[None]:
     """Turn an `OSError` while writing a path into `CannotWrite`."""
     try:
         yield
@@ -68,7 +68,7 @@ def remove_database(path: str) -> None:
             os.unlink(path + suffix)
 
 
-def unfinished(directory: str, suffix: str = ".db") -> str:
+def temporary_path(directory: str, suffix: str = ".db") -> str:
     """Return an unused temporary path in a directory; a later cleanup removes it unless it is renamed."""
     return os.path.join(directory, f"{NEW}{secrets.token_hex(8)}{suffix}")
 
@@ -221,14 +221,14 @@ def find(home: str, what: str) -> str:
 
 
 @contextmanager
-def one_at_a_time(home: str) -> Generator[None]:
+def backup_lock(home: str) -> Generator[None]:
     """Hold the backup lock; first remove what an interrupted backup left behind.
 
     Raises:
         Busy: a backup is being made.
         CannotWrite: the directory cannot be made or written.
     """
-    with writing(folder(home)):
+    with translate_oserror(folder(home)):
         make_private(home)
         os.makedirs(folder(home), mode=0o700, exist_ok=True)
         os.chmod(folder(home), 0o700)
@@ -256,7 +256,7 @@ def free_name(home: str, at: datetime, kind: Kind) -> str:
 
 def publish(temporary: str, path: str, about: Manifest) -> None:
     """Rename a verified file to its path, after writing its manifest, so that a backup always has one."""
-    with writing(path):
+    with translate_oserror(path):
         describe(path, about)
         os.replace(temporary, path)
         sync_directory(os.path.dirname(path))
@@ -268,7 +268,7 @@ def describe(path: str, about: Manifest) -> None:
     Raises:
         CannotWrite: it cannot be written; the former manifest stays.
     """
-    with writing(path):
+    with translate_oserror(path):
         handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=NEW)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(about.to_json(), file)
@@ -286,10 +286,10 @@ def copy_out(home: str, name: str, to: str) -> None:
     """
     source, target = path_of(home, name), os.path.abspath(to)
     check_space(os.path.dirname(target), size_of(source))
-    temporary = unfinished(os.path.dirname(target))
+    temporary = temporary_path(os.path.dirname(target))
     about = manifest(home, name)
     try:
-        with writing(target):
+        with translate_oserror(target):
             written = private_copy(source, temporary)
             with open(temporary, "rb") as file:
                 if hashlib.file_digest(file, "sha256").digest() != written:
@@ -383,10 +383,10 @@ NEXT: Final = f"{DATABASE}.next"
 GO: Final = "go"
 
 
-def begun(home: str) -> str:
+def new_database_path(home: str) -> str:
     """Return a path for a new database while it is made; remove what an earlier attempt left behind."""
     clear(home)
-    return unfinished(home)
+    return temporary_path(home)
 
 
 def replace(home: str, database: str) -> None:
@@ -399,7 +399,7 @@ def replace(home: str, database: str) -> None:
     Raises:
         CannotWrite: nothing was changed, or the next start finishes the replacement.
     """
-    with writing(home):
+    with translate_oserror(home):
         os.replace(database, inside(home, NEXT))
         sync_directory(home)
     finish(home)
@@ -414,11 +414,11 @@ def finish(home: str) -> bool:
     waiting, place = inside(home, NEXT), inside(home, DATABASE)
     if not os.path.exists(waiting):
         return False
-    with writing(home):
+    with translate_oserror(home):
         for suffix in LOGS:
             with suppress(FileNotFoundError):
                 os.unlink(place + suffix)
-        for derived in (WORDS, BRIEFS):
+        for derived in (WORD_INDEXES, BRIEFS):
             with suppress(FileNotFoundError):
                 shutil.rmtree(inside(home, derived))
         sync_directory(home)

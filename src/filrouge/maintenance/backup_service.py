@@ -28,8 +28,8 @@ from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_files import Kind, Manifest
 from filrouge.runtime.feed_messages import BackupMade
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import Every
-from filrouge.runtime.soundness import faults, progress
+from filrouge.runtime.signals import PeriodicTask
+from filrouge.runtime.soundness import problems, progress
 from filrouge.runtime.sqlite import Database
 
 _ALL: Final = ("equal", "sound", "seals", "journal")
@@ -56,9 +56,9 @@ def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEA
     database = inside(home, DATABASE)
     if not os.path.exists(database):
         raise NotFound("There is no memory yet to back up.", remedy="It begins with the first hook or `remember`.")
-    with backup_files.one_at_a_time(home):
+    with backup_files.backup_lock(home):
         backup_files.check_space(backup_files.folder(home), backup_files.bytes_of(database), left=left)
-        temporary = backup_files.unfinished(backup_files.folder(home))
+        temporary = backup_files.temporary_path(backup_files.folder(home))
         try:
             held = copies.copy(database, temporary)
             about = Manifest(
@@ -97,7 +97,7 @@ def rewritten(path: str, new: str) -> Manifest | None:
     about, held = backup_files.read_manifest(path), copies.content(new)
     verified = (*_ALL[:1], *verify(new, None))
     if about is None:
-        with backup_files.writing(path):
+        with backup_files.translate_oserror(path):
             os.replace(new, path)
         return None
     about = replace(
@@ -127,7 +127,7 @@ def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str
         raise Corrupt(f"The memory database is damaged: {found[0]}.", remedy=remedy)
     database = Database(path, readonly=True)
     try:
-        wrong = faults(database.tx)
+        wrong = problems(database.tx)
     finally:
         database.close()
     if wrong:
@@ -135,7 +135,7 @@ def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str
     return (*held, *_ALL[1:])
 
 
-def in_a_process(home: str, kind: Kind, at: datetime, leaving: Flag) -> Manifest:
+def run_in_subprocess(home: str, kind: Kind, at: datetime, leaving: Flag) -> Manifest:
     """Run `back_up` in a separate process and wait for it.
 
     Args:
@@ -210,7 +210,7 @@ _HOUR: Final = 3600.0
 _AGAIN_SECONDS: Final = _HOUR
 
 
-def by_hand(parts: Parts) -> dict[str, Any]:
+def backup_now(parts: Parts) -> dict[str, Any]:
     """Make a backup now and return its manifest.
 
     Raises:
@@ -219,7 +219,7 @@ def by_hand(parts: Parts) -> dict[str, Any]:
     return _made(parts, "hand").to_json()
 
 
-def described(home: str) -> dict[str, Any]:
+def backup_report(home: str) -> dict[str, Any]:
     """Return every backup, newest first, the time of the newest good one, and the last failure, if any."""
     found, good = backup_files.listed(home), backup_files.newest(home)
     return {
@@ -229,9 +229,9 @@ def described(home: str) -> dict[str, Any]:
     }
 
 
-def in_brief(home: str) -> dict[str, Any]:
+def backup_summary(home: str) -> dict[str, Any]:
     """Return the same for a status, with the number of backups instead of the list."""
-    found = described(home)
+    found = backup_report(home)
     return found | {"backups": len(found["backups"])}
 
 
@@ -250,14 +250,16 @@ def back_up_if_due(parts: Parts) -> Manifest | None:
     return made
 
 
-def backup_watch(parts: Parts) -> Every:
+def backup_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that checks every five minutes whether a backup is due."""
-    return Every(_SCHEDULE_SECONDS, lambda: back_up_if_due(parts), name="backup", failed="the scheduled backup failed")
+    return PeriodicTask(
+        _SCHEDULE_SECONDS, lambda: back_up_if_due(parts), name="backup", failed="the scheduled backup failed"
+    )
 
 
 def _made(parts: Parts, kind: backup_files.Kind) -> Manifest:
     try:
-        made = in_a_process(parts.home, kind, parts.clock.now(), parts.leaving)
+        made = run_in_subprocess(parts.home, kind, parts.clock.now(), parts.leaving)
     except (Busy, NotFound):
         raise  # neither is a fault of the memory or of the backup directory
     except FilrougeError as error:

@@ -23,20 +23,20 @@ from filrouge.core.clock import Language
 from filrouge.extraction.decide import SAME, Rule, decide
 from filrouge.extraction.profile import profile, same_words, version
 from filrouge.extraction.vocabulary import content, fold
-from filrouge.maintenance.models import KINDS, Garden, GardenStep, StepKind
+from filrouge.maintenance.models import KINDS, ConsolidationRun, RunStep, StepKind
 from filrouge.memories.models import SUMS, Conflict, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.runtime.feed_messages import Topic
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 
-def may_be_one(one: Memory, other: Memory) -> bool:
+def is_mergeable(one: Memory, other: Memory) -> bool:
     """Return True if two memories are eligible to merge.
 
     Both are live, of one scope and kind. Rules, disabled memories and memories with a timeframe are not eligible; at
     most one of the two is pinned, and their keys do not differ.
     """
-    if one.id == other.id or not _of_one_place(one, other) or one.kind != other.kind or one.kind == "rule":
+    if one.id == other.id or not _same_scope(one, other) or one.kind != other.kind or one.kind == "rule":
         return False
     if (one.pinned and other.pinned) or one.disabled or other.disabled:
         return False
@@ -50,13 +50,13 @@ def is_same(one: Memory, other: Memory, similarity: float) -> bool:
     Args:
         similarity: calibrated similarity of their texts; 0.0 if unknown.
     """
-    if not may_be_one(one, other):
+    if not is_mergeable(one, other):
         return False
     if same_words(one.text, other.text):
         return one.value == other.value or None in (one.value, other.value)
     if similarity < SAME or not _same_values(one, other):
         return False
-    return _says_no_more(one, other, similarity) and _says_no_more(other, one, similarity)
+    return _adds_nothing(one, other, similarity) and _adds_nothing(other, one, similarity)
 
 
 def rank(memory: Memory) -> tuple[bool, bool, int, int, str]:
@@ -72,7 +72,7 @@ def kept_of(one: Memory, other: Memory) -> tuple[Memory, Memory]:
 
 def contradiction(one: Memory, other: Memory, similarity: float) -> tuple[Memory, Memory, str] | None:
     """Return the newer memory, the older one and why they contradict; None if no rule finds a contradiction."""
-    if not _of_one_place(one, other) or "rule" in (one.kind, other.kind) or one.kind in SUMS or other.kind in SUMS:
+    if not _same_scope(one, other) or "rule" in (one.kind, other.kind) or one.kind in SUMS or other.kind in SUMS:
         return None
     older, newer = sorted((one, other), key=lambda memory: (memory.valid_from, memory.id))
     if {cited.turn_id for cited in older.evidence} & {cited.turn_id for cited in newer.evidence}:
@@ -92,7 +92,7 @@ def concept_key(text: str) -> frozenset[str]:
 
 def is_same_concept(one: Memory, other: Memory) -> bool:
     """Return True for two concepts of one scope that differ only in spelling or wording."""
-    if one.id == other.id or not one.kind == other.kind == "concept" or not _of_one_place(one, other):
+    if one.id == other.id or not one.kind == other.kind == "concept" or not _same_scope(one, other):
         return False
     key = concept_key(one.text)
     return bool(key) and key == concept_key(other.text)
@@ -111,7 +111,7 @@ def stated(memory: Memory) -> Statement:
     )
 
 
-def _of_one_place(one: Memory, other: Memory) -> bool:
+def _same_scope(one: Memory, other: Memory) -> bool:
     live = one.state == other.state == "live" and "note" not in (one.kind, other.kind)  # notes are never merged
     same_project = one.scope.project == other.scope.project or one.scope_name == "user"
     return live and one.scope_name == other.scope_name and one.scope.user == other.scope.user and same_project
@@ -126,7 +126,7 @@ def _unsure(newer: Memory, older: Memory) -> frozenset[Rule]:
     return frozenset({"newer version"}) if apart else frozenset()
 
 
-def _says_no_more(mine: Memory, theirs: Memory, similarity: float) -> bool:
+def _adds_nothing(mine: Memory, theirs: Memory, similarity: float) -> bool:
     return isinstance(decide(stated(mine), [Neighbour(memory=theirs, similarity=similarity)]), Noop)
 
 
@@ -376,7 +376,7 @@ class MemoryProgress:
         return {"type": TYPE, "payload": payload}
 
 
-def messages(garden: Garden, done: Sequence[GardenStep]) -> list[MemoryProgress]:
+def messages(garden: ConsolidationRun, done: Sequence[RunStep]) -> list[MemoryProgress]:
     """Return the messages of a run, in order.
 
     They are computed from the done steps, so a late client, or one after a crash, gets the same messages.
@@ -391,14 +391,14 @@ def messages(garden: Garden, done: Sequence[GardenStep]) -> list[MemoryProgress]
     return [*found, completed(garden)] if garden.state == "completed" else found
 
 
-def message(garden: Garden, step: GardenStep, current: int) -> MemoryProgress:
+def message(garden: ConsolidationRun, step: RunStep, current: int) -> MemoryProgress:
     """Return the message of a step, the `current`th of its phase."""
     phase = PHASE_OF[step.kind]
     total = sum(garden.counts.get(kind, 0) for kind in kinds_of(phase))
     return MemoryProgress(garden_id=garden.id, session_id=step.session, current=current, total=total, phase=phase)
 
 
-def completed(garden: Garden) -> MemoryProgress:
+def completed(garden: ConsolidationRun) -> MemoryProgress:
     """Return the last message of a completed run."""
     return MemoryProgress(
         garden_id=garden.id,

@@ -14,7 +14,7 @@ import numpy as np
 from filrouge.core import installation
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import CannotWrite, Corrupt, WrongEngine
-from filrouge.runtime.soundness import row_hashes, whole
+from filrouge.runtime.soundness import row_hashes, total_hash
 from filrouge.runtime.sqlite import Connection, Database, check_engine, migrations, translated
 
 # Copying a live database.
@@ -31,7 +31,7 @@ class Content:
 
     Attributes:
         rows: number of rows per table.
-        hash: over all rows of all tables (`runtime.soundness.whole`).
+        hash: over all rows of all tables (`runtime.soundness.total_hash`).
         schema: number of the last migration; 0 if the file is no memory database.
     """
 
@@ -148,7 +148,7 @@ def merge_log(path: str) -> None:
 def _content(connection: Connection) -> Content:
     tables = row_hashes(connection)
     return Content(
-        rows={name: one.rows for name, one in tables.items()}, hash=whole(tables), schema=_schema(connection)
+        rows={name: one.rows for name, one in tables.items()}, hash=total_hash(tables), schema=_schema(connection)
     )
 
 

@@ -45,7 +45,7 @@ def vitality(memory: Memory, now: datetime) -> float:
     no lasting harm, and a rebuild gives the same values. Vitality is shown and used for ordering; nothing is deleted
     because it faded.
     """
-    if fades_not(memory):
+    if is_permanent(memory):
         return 1.0
     days = max(0.0, (now - met_last(memory)).total_seconds() / _SECONDS)
     return 0.5 ** (days / half_life(memory))
@@ -53,13 +53,13 @@ def vitality(memory: Memory, now: datetime) -> float:
 
 def half_life(memory: Memory) -> float:
     """Return the days in which a memory loses half of its vitality; infinite if it does not fade."""
-    if fades_not(memory):
+    if is_permanent(memory):
         return math.inf
     met = max(1, memory.mention_count) + max(0, memory.uses) / 2
     return HALF_LIVES[memory.kind] * (1.0 + math.log2(met))
 
 
-def fades_not(memory: Memory) -> bool:
+def is_permanent(memory: Memory) -> bool:
     """Return True for pinned memories and rules."""
     return memory.pinned or memory.kind == "rule"
 
@@ -111,6 +111,6 @@ def cutoffs(policy: Policy, now: datetime, pressure: int = 0) -> Cutoffs:
     return Cutoffs(tools=before(policy.tools), noise=before(policy.noise), logs=before(policy.logs))
 
 
-def pressed_further(policy: Policy, size: int, pressure: int) -> int | None:
+def next_pressure(policy: Policy, size: int, pressure: int) -> int | None:
     """Return the next pressure step if the home exceeds its cap; None if it does not, or at the last step."""
     return pressure + 1 if policy.cap and size > policy.cap and pressure + 1 < len(PRESSURES) else None

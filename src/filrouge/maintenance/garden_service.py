@@ -31,7 +31,7 @@ from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
 from filrouge.extraction.profile import profile
 from filrouge.extraction.repository import Analyses, Session
-from filrouge.extraction.sessions import keep, read_new
+from filrouge.extraction.sessions import read_new, store_analysis
 from filrouge.extraction.understanding import group_of
 from filrouge.maintenance.consolidation import (
     PHASE_OF,
@@ -43,28 +43,28 @@ from filrouge.maintenance.consolidation import (
     contradiction,
     estimate,
     in_order,
+    is_mergeable,
     is_same,
     is_same_concept,
     kinds_of,
     label,
-    may_be_one,
     message,
     messages,
     rank,
 )
-from filrouge.maintenance.models import KINDS, Garden, GardenStep, Occasion, StepKind
+from filrouge.maintenance.models import KINDS, ConsolidationRun, RunStep, StepKind, Trigger
 from filrouge.maintenance.retention import begin_retention, is_due
-from filrouge.memories.models import EVERYTHING, Memory
+from filrouge.memories.models import NO_FILTERS, Memory
 from filrouge.memories.repository import MemoryWriter, Origin, Reviews, life_of, memory_from_row
 from filrouge.runtime.jobs import Jobs, Outcome
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import Every
-from filrouge.search.nearest_memories import nearest_beliefs
-from filrouge.search.retrievers import arm
+from filrouge.runtime.signals import PeriodicTask
+from filrouge.search.nearest_memories import nearest_live_memories
+from filrouge.search.retrievers import retriever_for
 from filrouge.search.spaces import next_passes
 from filrouge.search.vector_repository import Owner, OwnerKind, StoredVectors
-from filrouge.search.word_repository import Place
+from filrouge.search.word_repository import SearchScope
 from filrouge.threads.topics import language_of
 from filrouge.threads.upkeep import late_vector
 
@@ -74,7 +74,7 @@ from filrouge.threads.upkeep import late_vector
 _TIMED, _KEPT = 5, 20
 
 
-class Gardens:
+class ConsolidationRuns:
     """The stored runs and their steps."""
 
     def __init__(self, tx: Tx) -> None:
@@ -83,9 +83,9 @@ class Gardens:
     def begin(
         self,
         garden_id: str,
-        occasion: Occasion,
+        occasion: Trigger,
         plan: Mapping[str, Any],
-        steps: Sequence[GardenStep],
+        steps: Sequence[RunStep],
         at: datetime,
     ) -> None:
         """Store a run with its steps.
@@ -112,7 +112,7 @@ class Gardens:
             ],
         )
 
-    def get(self, garden_id: str) -> Garden:
+    def get(self, garden_id: str) -> ConsolidationRun:
         """Return one run.
 
         Raises:
@@ -123,21 +123,21 @@ class Gardens:
             raise NotFound(f"There is no run {garden_id!r} of the garden.", remedy="See `filrouge garden --list`.")
         return _garden(row)
 
-    def newest(self, limit: int) -> list[Garden]:
+    def newest(self, limit: int) -> list[ConsolidationRun]:
         """Return the latest runs, newest first."""
         return [_garden(row) for row in self._tx.all("gardens.newest", {"limit": limit})]
 
-    def running(self) -> Garden | None:
+    def running(self) -> ConsolidationRun | None:
         """Return the active run, or None."""
         row = self._tx.one("gardens.running")
         return _garden(row) if row else None
 
-    def last_completed(self) -> Garden | None:
+    def last_completed(self) -> ConsolidationRun | None:
         """Return the latest run that completed, or None."""
         row = self._tx.one("gardens.last_completed")
         return _garden(row) if row else None
 
-    def next(self, garden_id: str) -> GardenStep | None:
+    def next(self, garden_id: str) -> RunStep | None:
         """Return the first step that is not done, or None."""
         row = self._tx.one("gardens.next_step", {"garden_id": garden_id})
         return _step(row) if row else None
@@ -152,7 +152,7 @@ class Gardens:
         if not self._tx.run("gardens.mark_step", row):
             raise Busy(f"Step {place} of the garden {garden_id} was done by another.")
 
-    def done(self, garden_id: str, *, behind: int = -1) -> list[GardenStep]:
+    def done(self, garden_id: str, *, behind: int = -1) -> list[RunStep]:
         """Return the done steps after the place `behind`, in order."""
         rows = self._tx.all("gardens.steps_done", {"garden_id": garden_id, "behind": behind})
         return [_step(row) for row in rows]
@@ -189,9 +189,9 @@ class Gardens:
         return {kind: median(found) for kind, found in spans.items()}
 
 
-def _garden(row: Mapping[str, Any]) -> Garden:
+def _garden(row: Mapping[str, Any]) -> ConsolidationRun:
     plan = json.loads(row["plan"])
-    return Garden(
+    return ConsolidationRun(
         id=row["id"],
         occasion=row["occasion"],
         state=row["state"],
@@ -204,8 +204,8 @@ def _garden(row: Mapping[str, Any]) -> Garden:
     )
 
 
-def _step(row: Mapping[str, Any]) -> GardenStep:
-    return GardenStep(place=row["place"], kind=row["phase"], subject=json.loads(row["subject"]))
+def _step(row: Mapping[str, Any]) -> RunStep:
+    return RunStep(place=row["place"], kind=row["phase"], subject=json.loads(row["subject"]))
 
 
 # Merging two memories that say the same.
@@ -306,12 +306,12 @@ MOST_SESSIONS, MOST_COMPARED = 2000, 1000
 #: Neighbours that each memory is compared with.
 _NEAREST: Final = 6
 #: Texts per batch of vectors, and texts per run; the reindex handles the rest.
-_OWNERS, _MOST_OWNERS = 16, 1600
+_VECTOR_BATCH, _MAX_TEXTS_PER_RUN = 16, 1600
 _LONGEST_TOLD: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
+class Comparison:
     """The result of comparing memories.
 
     Attributes:
@@ -352,14 +352,14 @@ def equal_concepts(parts: Parts, tx: Tx) -> list[Step]:
     return steps
 
 
-def compared(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> Compared:
+def compare_memories(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> Comparison:
     """Compare up to `most` memories after sequence number `after` with their nearest neighbours.
 
     Each memory is compared once, when it is new. Pairs that a user set apart, and memories that the user was asked
     about, are skipped. Nothing is compared while the vector index is being filled, because neighbours would be missing.
     """
     if not parts.meaning.ready.is_set():
-        return Compared(steps=(), until=after, left=0)
+        return Comparison(steps=(), until=after, left=0)
     rows = tx.all("memories.compared", {"after": after, "limit": most})
     mine = [str(row["id"]) for row in rows]
     near = _near(parts, tx, mine)
@@ -389,7 +389,7 @@ def compared(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> 
     steps = (*merged, *(_contradiction(*one) for one in reversed(asked.values())))
     until = max((int(row["seq"]) for row in rows), default=after)
     left = tx.one("memories.not_compared", {"after": until}) or {"n": 0}
-    return Compared(steps=steps, until=until, left=int(left["n"]))
+    return Comparison(steps=steps, until=until, left=int(left["n"]))
 
 
 def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
@@ -399,8 +399,8 @@ def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
     kinds: tuple[OwnerKind, ...] = ("memory", "turn")
     steps: list[Step] = []
     for kind in kinds:
-        ids = [one.id for one in StoredVectors(tx).missing(kind, parts.meaning.space.id, _MOST_OWNERS)]
-        batches = [ids[place : place + _OWNERS] for place in range(0, len(ids), _OWNERS)]
+        ids = [one.id for one in StoredVectors(tx).missing(kind, parts.meaning.space.id, _MAX_TEXTS_PER_RUN)]
+        batches = [ids[place : place + _VECTOR_BATCH] for place in range(0, len(ids), _VECTOR_BATCH)]
         steps += [Step(kind="vectors", subject={"owner": kind, "ids": batch}) for batch in batches]
     return steps
 
@@ -418,11 +418,11 @@ def _near(parts: Parts, tx: Tx, ids: Sequence[str]) -> dict[str, dict[str, float
         memory = memories[id_]
         if id_ in vectors:
             groups = frozenset({group_of(memory)})
-            cosines = nearest_beliefs(tx, meaning.memory_index, vectors[id_][0], _NEAREST + 1, groups)
+            cosines = nearest_live_memories(tx, meaning.memory_index, vectors[id_][0], _NEAREST + 1, groups)
             found[id_] = {other: meaning.space.calibrated(cosine) for other, cosine in cosines.items() if other != id_}
         else:
-            place = Place(project=memory.scope.project, user=memory.scope.user, everywhere=False)
-            words = arm(parts, tx, "memory", place, EVERYTHING, parts.analyser.terms(memory.text))
+            place = SearchScope(project=memory.scope.project, user=memory.scope.user, everywhere=False)
+            words = retriever_for(parts, tx, "memory", place, NO_FILTERS, parts.analyser.terms(memory.text))
             found[id_] = {other: 0.0 for other in words.by_words(_NEAREST + 1) if other != id_}
     return found
 
@@ -467,7 +467,7 @@ def _short(text: str) -> str:
 
 # Doing the steps. Decay is not a step; it is computed when needed (`maintenance.decay`).
 
-About = Mapping[str, Any]
+StepSubject = Mapping[str, Any]
 Counts = Mapping[str, int]
 """What a step came to, by name; those of a run are summed."""
 
@@ -486,19 +486,19 @@ class Effects:
 
 
 Finder = Callable[[Parts, Tx], Sequence[Step]]
-Doer = Callable[[Parts, About], Effects]
+Doer = Callable[[Parts, StepSubject], Effects]
 
 
-def read_session(parts: Parts, subject: About) -> Effects:
+def read_session(parts: Parts, subject: StepSubject) -> Effects:
     """Read what is new in a session: its summary, its concepts and when they were mentioned."""
     found = read_new(parts, Session(host=subject["host"], id=subject["session"]))
     if found is None:
         return Effects(write=lambda _: {})
     material, analysis = found
-    return Effects(write=lambda tx: {"sessions": 1, "new_items": keep(parts, tx, material, analysis)})
+    return Effects(write=lambda tx: {"sessions": 1, "new_items": store_analysis(parts, tx, material, analysis)})
 
 
-def read_preferences(parts: Parts, subject: About) -> Effects:
+def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
     """Extract from the user's turns that no memory cites yet, with the same rules as on capture."""
     session = Session(host=subject["host"], id=subject["session"])
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
@@ -510,45 +510,45 @@ def read_preferences(parts: Parts, subject: About) -> Effects:
 
     def write(tx: Tx) -> Counts:
         still = Turns(tx, parts.analyser).proving_nothing([one.turn.id for one in readings])
-        fresh: understanding.Fresh = {}
+        fresh: understanding.PendingVectors = {}
         for one in readings:
             if one.turn.id in still:
-                done.extend(understanding.settle(parts, tx, one, fresh))
+                done.extend(understanding.apply_reading(parts, tx, one, fresh))
         _queue_brief(parts, tx, bool(done))
         return {"new_items": sum(action.name in ("add", "update") for action, _ in done)}
 
     def afterwards() -> None:
         if readings:
-            understanding.reflect(parts, readings[0].meaning, done)
+            understanding.update_index(parts, readings[0].meaning, done)
 
     return Effects(write=write, afterwards=afterwards)
 
 
-def merge_concepts(parts: Parts, subject: About) -> Effects:
+def merge_concepts(parts: Parts, subject: StepSubject) -> Effects:
     """Merge a concept into an equal one."""
     return _merging(parts, subject, is_same_concept, "merged_concepts")
 
 
-def merge_memories(parts: Parts, subject: About) -> Effects:
+def merge_memories(parts: Parts, subject: StepSubject) -> Effects:
     """Merge a memory into one that says the same."""
-    return _merging(parts, subject, may_be_one, "merged_memories")
+    return _merging(parts, subject, is_mergeable, "merged_memories")
 
 
-def ask_about(parts: Parts, subject: About) -> Effects:
+def ask_about(parts: Parts, subject: StepSubject) -> Effects:
     """Put two contradicting memories up for review."""
 
     def write(tx: Tx) -> Counts:
         known = parts.memories(tx).some([subject["newer"]])
         if subject["newer"] not in known:
             return {}
-        origin = _gardeners(parts, known[subject["newer"]])
+        origin = _garden_origin(parts, known[subject["newer"]])
         asked = Reviews(tx, parts.analyser).contest(subject["newer"], subject["older"], origin, subject["reason"])
         return {"contradictions": int(asked)}
 
     return Effects(write=write)
 
 
-def make_vectors(parts: Parts, subject: About) -> Effects:
+def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
     """Make the vectors of some texts; a long text takes several passes of a few windows each.
 
     Raises:
@@ -575,7 +575,7 @@ def make_vectors(parts: Parts, subject: About) -> Effects:
     return Effects(write=write, afterwards=show)
 
 
-def _merging(parts: Parts, subject: About, may: Callable[[Memory, Memory], bool], counted: str) -> Effects:
+def _merging(parts: Parts, subject: StepSubject, may: Callable[[Memory, Memory], bool], counted: str) -> Effects:
     kept_id, gone_id = str(subject["kept"]), str(subject["gone"])
 
     def write(tx: Tx) -> Counts:
@@ -585,7 +585,7 @@ def _merging(parts: Parts, subject: About, may: Callable[[Memory, Memory], bool]
         kept, gone = known[kept_id], known[gone_id]
         if gone.pinned or rank(gone) < rank(kept):
             return {}  # the user changed one of them after the plan was made
-        merged = Merging(tx, parts.analyser).merge(kept_id, gone_id, _gardeners(parts, gone), "they say the same")
+        merged = Merging(tx, parts.analyser).merge(kept_id, gone_id, _garden_origin(parts, gone), "they say the same")
         _queue_brief(parts, tx, merged)
         return {counted: int(merged)}
 
@@ -598,7 +598,7 @@ def _leave_index(parts: Parts, memory_id: str) -> None:
         parts.meaning.memory_index.remove(memory_id)
 
 
-def _owners(parts: Parts, tx: Tx, subject: About, space_id: str) -> list[Owner]:
+def _owners(parts: Parts, tx: Tx, subject: StepSubject, space_id: str) -> list[Owner]:
     """Return the texts of a batch that still exist and lack vectors."""
     ids = [str(id_) for id_ in subject["ids"]]
     if subject["owner"] == "turn":
@@ -621,7 +621,7 @@ def _without_retractions(reading: understanding.Reading) -> understanding.Readin
     return replace(reading, considered=tuple(kept))
 
 
-def _gardeners(parts: Parts, memory: Memory) -> Origin:
+def _garden_origin(parts: Parts, memory: Memory) -> Origin:
     """Return the origin of the garden's own changes. It states nothing itself, so it gets the agent's trust level."""
     scope = Scope(user=memory.scope.user, project=memory.scope.project, channel="garden")
     return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by="garden", actor="garden")
@@ -633,24 +633,24 @@ def _queue_brief(parts: Parts, tx: Tx, wanted: bool) -> None:
         Jobs(tx).enqueue("brief", work, dedupe="brief:everywhere", at=parts.clock.now())
 
 
-def passing(parts: Parts, tx: Tx) -> Sequence[Step]:
+def retention_steps(parts: Parts, tx: Tx) -> Sequence[Step]:
     """Return one step if any row has passed its retention time."""
     return [Step(kind="retention", subject={})] if is_due(parts, tx) else []
 
 
-def let_pass(parts: Parts, _: About) -> Effects:
+def queue_retention(parts: Parts, _: StepSubject) -> Effects:
     """Queue the retention job, which runs after all other work."""
     return Effects(write=lambda tx: {"retentions": int(begin_retention(parts, tx))})
 
 
-FINDERS: Final[tuple[Finder, ...]] = (equal_concepts, without_vectors, passing)
+FINDERS: Final[tuple[Finder, ...]] = (equal_concepts, without_vectors, retention_steps)
 DOERS: Final[Mapping[StepKind, Doer]] = {
     "sessions": read_session,
     "concepts": merge_concepts,
     "preferences": read_preferences,
     "duplicates": merge_memories,
     "contradictions": ask_about,
-    "retention": let_pass,
+    "retention": queue_retention,
     "vectors": make_vectors,
 }
 
@@ -665,7 +665,7 @@ _LOST: Final = "Its job was lost, or set aside after too many tries."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Begun:
+class StartedRun:
     """A plan and the id of the run begun with it; None if there was nothing to do."""
 
     plan: GardenPlan
@@ -678,7 +678,7 @@ def plan(parts: Parts) -> GardenPlan:
     return parts.readers.here(lambda tx: _plan(parts, tx))
 
 
-def begin(parts: Parts, occasion: Occasion = "hand") -> Begun:
+def begin(parts: Parts, occasion: Trigger = "hand") -> StartedRun:
     """Plan a run and begin it; it continues in the background.
 
     Raises:
@@ -688,49 +688,51 @@ def begin(parts: Parts, occasion: Occasion = "hand") -> Begun:
 
     def write(tx: Tx) -> None:
         now = parts.clock.now()
-        end_lost(parts, tx)
-        steps = [GardenStep(place=n, kind=one.kind, subject=one.subject) for n, one in enumerate(found.steps)]
-        Gardens(tx).begin(garden_id, occasion, found.kept(), steps, now)
+        fail_orphaned_run(parts, tx)
+        steps = [RunStep(place=n, kind=one.kind, subject=one.subject) for n, one in enumerate(found.steps)]
+        ConsolidationRuns(tx).begin(garden_id, occasion, found.kept(), steps, now)
         Jobs(tx).enqueue(GARDEN, {"garden": garden_id}, dedupe=GARDEN, at=now)
 
     def note(tx: Tx) -> None:
         """Store an empty run, so that the next run continues after the memories compared for this one."""
-        if Gardens(tx).running() is None and found.memories_until > _compared_until(tx):
+        if ConsolidationRuns(tx).running() is None and found.memories_until > _compared_until(tx):
             now = parts.clock.now()
-            Gardens(tx).begin(garden_id, occasion, found.kept(), [], now)
-            Gardens(tx).end(garden_id, now)
+            ConsolidationRuns(tx).begin(garden_id, occasion, found.kept(), [], now)
+            ConsolidationRuns(tx).end(garden_id, now)
 
     if not found.steps:
         parts.writer.run(note)
-        return Begun(plan=found, garden_id=None)
+        return StartedRun(plan=found, garden_id=None)
     parts.writer.run(write)
     parts.work_waiting.set()
-    return Begun(plan=found, garden_id=garden_id)
+    return StartedRun(plan=found, garden_id=garden_id)
 
 
-def tend(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+def run_next_step(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     """Job: do the next step of a run, or end the run if no step is left.
 
     A failing step is counted and skipped. Progress is published after a step is committed.
     """
     garden_id = str(payload["garden"])
-    garden, step = parts.readers.here(lambda tx: (Gardens(tx).get(garden_id), Gardens(tx).next(garden_id)))
+    garden, step = parts.readers.here(
+        lambda tx: (ConsolidationRuns(tx).get(garden_id), ConsolidationRuns(tx).next(garden_id))
+    )
     if garden.state != "running":
         return Outcome(write=lambda _: None)
     return _ended(parts, garden) if step is None else _done(parts, garden, step)
 
 
-def end_lost(parts: Parts, tx: Tx) -> None:
+def fail_orphaned_run(parts: Parts, tx: Tx) -> None:
     """End a run whose job no longer exists, so that another can begin."""
-    garden = Gardens(tx).running()
-    if garden is not None and (error := _trouble(tx)):
-        Gardens(tx).end(garden.id, parts.clock.now(), error=error)
+    garden = ConsolidationRuns(tx).running()
+    if garden is not None and (error := _failure_reason(tx)):
+        ConsolidationRuns(tx).end(garden.id, parts.clock.now(), error=error)
 
 
-def described(tx: Tx, garden: Garden) -> dict[str, Any]:
+def described(tx: Tx, garden: ConsolidationRun) -> dict[str, Any]:
     """Return a run as JSON: its state, its steps done so far and its totals."""
-    gardens = Gardens(tx)
-    trouble = _trouble(tx) if garden.state == "running" else ""
+    gardens = ConsolidationRuns(tx)
+    trouble = _failure_reason(tx) if garden.state == "running" else ""
     if trouble:
         garden = gardens.get(garden.id)  # the run may have ended since it was read, which removes its job
     is_running, is_over = garden.state == "running", garden.state == "completed"
@@ -754,7 +756,7 @@ def progress(parts: Parts, tx: Tx, garden_id: str, after: int) -> dict[str, Any]
     Raises:
         NotFound: there is no run with this id.
     """
-    gardens = Gardens(tx)
+    gardens = ConsolidationRuns(tx)
     garden, language = gardens.get(garden_id), language_of(parts, tx)
     found = [one.to_json() for one in messages(garden, gardens.done(garden_id))]
     told = [one | {"label": label(one["payload"], language)} for one in found[after:]]
@@ -768,11 +770,11 @@ def language_shown(parts: Parts) -> Language:
 
 def _plan(parts: Parts, tx: Tx) -> GardenPlan:
     sessions, left = unread_sessions(parts, tx)
-    others = compared(parts, tx, _compared_until(tx))
+    others = compare_memories(parts, tx, _compared_until(tx))
     found = in_order([*sessions, *others.steps, *(step for finder in FINDERS for step in finder(parts, tx))])
     return GardenPlan(
         steps=found,
-        estimate=estimate(found, Gardens(tx).seconds()),
+        estimate=estimate(found, ConsolidationRuns(tx).seconds()),
         memories_until=others.until,
         left=left + others.left,
     )
@@ -780,11 +782,11 @@ def _plan(parts: Parts, tx: Tx) -> GardenPlan:
 
 def _compared_until(tx: Tx) -> int:
     """Return the sequence number of the last memory that a completed run compared."""
-    last = Gardens(tx).last_completed()
+    last = ConsolidationRuns(tx).last_completed()
     return last.memories_until if last else 0
 
 
-def _done(parts: Parts, garden: Garden, step: GardenStep) -> Outcome:
+def _done(parts: Parts, garden: ConsolidationRun, step: RunStep) -> Outcome:
     try:
         prepared = DOERS[step.kind](parts, step.subject)
     except CannotWrite:
@@ -797,7 +799,7 @@ def _done(parts: Parts, garden: Garden, step: GardenStep) -> Outcome:
     def write(tx: Tx) -> None:
         counts = prepared.write(tx)
         if counts is not None:
-            gardens = Gardens(tx)
+            gardens = ConsolidationRuns(tx)
             gardens.mark(garden.id, step.place, {name: n for name, n in counts.items() if n}, parts.clock.now())
             told[:] = [message(garden, step, gardens.done_of(garden.id, kinds_of(PHASE_OF[step.kind])))]
 
@@ -812,12 +814,12 @@ def _failed(_: Tx) -> Counts:
     return {"failed": 1}
 
 
-def _ended(parts: Parts, garden: Garden) -> Outcome:
+def _ended(parts: Parts, garden: ConsolidationRun) -> Outcome:
     told = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:
-        Gardens(tx).end(garden.id, parts.clock.now())
-        told[:] = [completed(Gardens(tx).get(garden.id))]
+        ConsolidationRuns(tx).end(garden.id, parts.clock.now())
+        told[:] = [completed(ConsolidationRuns(tx).get(garden.id))]
 
     return Outcome(write=write, afterwards=lambda: _publish(parts, told))
 
@@ -827,7 +829,7 @@ def _publish(parts: Parts, told: Sequence[MemoryProgress]) -> None:
         parts.bus.publish(one)
 
 
-def _trouble(tx: Tx) -> str:
+def _failure_reason(tx: Tx) -> str:
     """Return why the active run cannot continue; empty if it can."""
     known = Jobs(tx).known_as(GARDEN)
     if known is None:
@@ -841,10 +843,10 @@ _LOOK_SECONDS: Final = 60.0
 _LATE: Final = timedelta(hours=12)
 
 
-def garden_watch(parts: Parts) -> Every:
+def garden_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that checks once a minute whether a run is due."""
     failed = "it could not be looked whether the garden is to be tended"
-    return Every(_LOOK_SECONDS, Watch(parts).look, name="garden", failed=failed)
+    return PeriodicTask(_LOOK_SECONDS, Watch(parts).look, name="garden", failed=failed)
 
 
 class Watch:
@@ -873,27 +875,27 @@ class Watch:
         self._nothing_since = captured if begun.garden_id is None else None
         return begun.garden_id
 
-    def _occasion(self, parts: Parts, tx: Tx) -> tuple[Occasion | None, datetime | None]:
+    def _occasion(self, parts: Parts, tx: Tx) -> tuple[Trigger | None, datetime | None]:
         """Return the reason to begin a run now, if any, and when something was captured last."""
-        last = next(iter(Gardens(tx).newest(1)), None)
+        last = next(iter(ConsolidationRuns(tx).newest(1)), None)
         row = tx.one("events.last")
         captured = from_text(row["at"]) if row and row["at"] else None
         now, settings = parts.clock.now(), parts.settings(tx)
-        if Gardens(tx).running() is not None or captured is None or captured == self._nothing_since:
+        if ConsolidationRuns(tx).running() is not None or captured is None or captured == self._nothing_since:
             return None, captured
         if is_hour(settings, last, now):
             return "schedule", captured
         return ("idle" if is_idle(settings, last, captured, now) else None), captured
 
 
-def is_idle(settings: Settings, last: Garden | None, captured: datetime, now: datetime) -> bool:
+def is_idle(settings: Settings, last: ConsolidationRun | None, captured: datetime, now: datetime) -> bool:
     """Return True if nothing was captured for some time and the last run is long enough ago."""
     rested = last is None or now - last.started_at >= timedelta(hours=settings.garden_rest_hours)
     quiet = now - captured >= timedelta(minutes=settings.garden_idle_minutes)
     return settings.garden_idle_minutes > 0 and rested and quiet
 
 
-def is_hour(settings: Settings, last: Garden | None, now: datetime) -> bool:
+def is_hour(settings: Settings, last: ConsolidationRun | None, now: datetime) -> bool:
     """Return True from the configured hour on, until a run has begun since then or half a day has passed."""
     if settings.garden_hour < 0:
         return False

@@ -21,18 +21,18 @@ from filrouge.core.errors import NotFound
 from filrouge.core.paths import DATABASE, SPOOL, inside
 from filrouge.core.protocols import Tx
 from filrouge.extraction.repository import Analyses
-from filrouge.maintenance.backup_service import in_brief
+from filrouge.maintenance.backup_service import backup_summary
 from filrouge.maintenance.retention import last_run, policy_of
 from filrouge.maintenance.sizes import sizes
 from filrouge.memories.models import Memory
-from filrouge.projects.waiting_folders import waiting_folders
+from filrouge.projects.waiting_folders import folders_without_consent
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.disk import write_state
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.search.models import Hit, Ranking
-from filrouge.search.spaces import notice, wanted, wanted_name
+from filrouge.search.spaces import space_notice, wanted_embedder, wanted_name
 from filrouge.search.vector_repository import LEAST_COVERAGE, StoredVectors
 from filrouge.threads.repository import Bridges, Threads
 from filrouge.threads.upkeep import state_counts
@@ -76,7 +76,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "lost": losses.read(parts.home)._asdict(),
         "storage": stored_bytes(parts, tx),
         "writes": write_state(parts, probe=True),
-        "backups": in_brief(parts.home),
+        "backups": backup_summary(parts.home),
     }
     warnings = _warnings(found)
     return {"status": "warn" if warnings else "ok", **found, "warnings": warnings}
@@ -245,11 +245,13 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "spooled": spooled,
         "lost": losses.read(parts.home).events,
         "projects": Projects(tx).all(),
-        "waiting_folders": waiting_folders(tx),
+        "waiting_folders": folders_without_consent(tx),
         "last_activity": last["at"] if last else None,
-        "backups": in_brief(parts.home),
+        "backups": backup_summary(parts.home),
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
-        "embedding_notice": notice(parts.meaning, wanted(parts.embedders, wanted_name(tx, parts.home, parts.environ))),
+        "embedding_notice": space_notice(
+            parts.meaning, wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
+        ),
         "writes": write_state(parts),
         **of_threads(parts, tx),
         **parts.to_json(),

@@ -12,12 +12,12 @@ from typing import Any, Final, Literal, get_args
 StepKind = Literal["sessions", "concepts", "preferences", "duplicates", "contradictions", "retention", "vectors"]
 KINDS: Final[tuple[StepKind, ...]] = get_args(StepKind)
 """In the order in which they are done: what sessions come to first, so that the rest sees it; vectors last."""
-Occasion = Literal["hand", "idle", "schedule"]
+Trigger = Literal["hand", "idle", "schedule"]
 GardenState = Literal["running", "completed", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Garden:
+class ConsolidationRun:
     """One run.
 
     Attributes:
@@ -27,7 +27,7 @@ class Garden:
     """
 
     id: str
-    occasion: Occasion
+    occasion: Trigger
     state: GardenState
     counts: Mapping[StepKind, int]
     memories_until: int
@@ -43,7 +43,7 @@ class Garden:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GardenStep:
+class RunStep:
     """One step of a run: its position, its kind, and the ids that it works on."""
 
     place: int

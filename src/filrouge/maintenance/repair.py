@@ -35,10 +35,10 @@ from filrouge.maintenance.backup_files import GO, Manifest
 from filrouge.maintenance.copies import differing
 from filrouge.maintenance.restore import keep_files, keep_present
 from filrouge.runtime.journal import Journal, relinked
-from filrouge.runtime.soundness import broken_by_table, faults
+from filrouge.runtime.soundness import broken_by_table, problems
 from filrouge.runtime.sqlite import Connection, Database, migrations
 from filrouge.runtime.wiring import analyser
-from filrouge.search.word_repository import Owner, Words
+from filrouge.search.word_repository import FullTextIndex, Table
 
 # Reading rows from database pages without SQLite.
 
@@ -254,7 +254,7 @@ _OWN: Final = ("schema_migrations", "sqlite_sequence", "vault_notes", "vault_chu
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "TEXT": (str,), "INTEGER": (int,), "REAL": (int, float), "BLOB": (bytes,),
 }  # fmt: skip
-_STALE: Final[Mapping[Owner, str]] = {"turn": "turns.unanalysed", "memory": "memories.unanalysed"}
+_STALE: Final[Mapping[Table, str]] = {"turn": "turns.unanalysed", "memory": "memories.unanalysed"}
 _ANY: Final = (int, float, str, bytes)
 _ROWS_AT_ONCE: Final = 500
 
@@ -287,7 +287,7 @@ class Shape:
 
 
 @dataclass(kw_only=True, slots=True)
-class Saved:
+class TableResult:
     """The result for one table.
 
     Attributes:
@@ -322,7 +322,7 @@ class Salvage:
     content: bytes
     target: Connection
     at: str
-    saved: dict[str, Saved] = field(default_factory=dict[str, Saved])
+    saved: dict[str, TableResult] = field(default_factory=dict[str, TableResult])
 
     def run(self) -> None:
         """Copy everything that can be read, in one transaction."""
@@ -361,7 +361,7 @@ class Salvage:
 
     def _empty(self, shapes: Mapping[str, Shape]) -> None:
         for name in shapes:
-            self.saved[name] = Saved()
+            self.saved[name] = TableResult()
             self.target.execute(f'delete from "{name}"')  # noqa: S608
 
     def _take(self, shape: Shape, leaves: Iterable[Leaf], *, found: bool) -> None:
@@ -466,7 +466,7 @@ def fill_words(database: Database, analyser: Analyser) -> None:
     """Build the full text of a salvaged database, which starts empty."""
     for owner in ("turn", "memory"):
         with database.transaction() as tx:
-            words = Words(tx, analyser, owner)
+            words = FullTextIndex(tx, analyser, owner)
             tx.run(_STALE[owner])
             while rows := words.stale(_ROWS_AT_ONCE):
                 words.add(rows)
@@ -642,7 +642,7 @@ def newest(home: str) -> Manifest:
 @contextmanager
 def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
     """Yield a one-file copy of the damaged files, and whether it includes their log."""
-    new = backup_files.begun(home)
+    new = backup_files.new_database_path(home)
     try:
         backup_files.private_copy(path, new)
         log = True
@@ -676,7 +676,7 @@ def always(plan: dict[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class At:
+class FixedClock:
     """A clock fixed at one moment."""
 
     moment: datetime
@@ -700,7 +700,7 @@ def diagnose(home: str) -> list[str]:
         database = Database(path, readonly=True)
         try:
             wrong = wrong_vectors(database.tx)
-            return faults(database.tx) + ([f"{len(wrong)} vectors are none"] if wrong else [])
+            return problems(database.tx) + ([f"{len(wrong)} vectors are none"] if wrong else [])
         finally:
             database.close()
 
@@ -757,7 +757,7 @@ def repair(
     if not found and not vectors and not all_anew:
         return {"found": [], "tables": {}, "vectors": 0, "redacted": 0, "kept": None}
     backup_files.check_space(home, _REPAIRING_ROOM * backup_files.bytes_of(path))
-    clock, vectors = At(moment=at), vectors or _vectors_differ(home)
+    clock, vectors = FixedClock(moment=at), vectors or _vectors_differ(home)
     with _temporary(home, clear=True) as copy, _temporary(home) as new:
         content = _content_of(path, copy)
         salvage, again, redacted = _made_anew(content, new, clock, vectors=vectors)
@@ -829,7 +829,7 @@ def _without_vectors(database: Database, *, everything: bool) -> int:
 
 @contextmanager
 def _temporary(home: str, *, clear: bool = False) -> Generator[str]:
-    path = backup_files.begun(home) if clear else backup_files.unfinished(home)
+    path = backup_files.new_database_path(home) if clear else backup_files.temporary_path(home)
     try:
         yield path
     finally:
@@ -851,7 +851,7 @@ def main(words: list[str]) -> int:
     said: dict[str, Any]
     try:
         if "--undo" in ways:
-            said = undo(home, At(moment=from_text(at)), dry_run=dry_run, agreed=agreed)
+            said = undo(home, FixedClock(moment=from_text(at)), dry_run=dry_run, agreed=agreed)
         else:
             said = repair(
                 home,

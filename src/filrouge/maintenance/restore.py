@@ -65,7 +65,7 @@ def take_over(before: Tx, anew: Tx, at: datetime) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class MemoryCounts:
     """Counts of what a home remembers.
 
     Attributes:
@@ -84,7 +84,7 @@ class Held:
         return {"bytes": self.bytes, "memories": self.memories, "turns": self.turns, "since": self.since or None}
 
 
-def held(home: str) -> Held | None:
+def memory_counts(home: str) -> MemoryCounts | None:
     """Return counts of what the home remembers; None if it has no database yet."""
     path = inside(home, DATABASE)
     if not os.path.exists(path):
@@ -98,8 +98,8 @@ def held(home: str) -> Held | None:
         finally:
             database.close()
     except FilrougeError:
-        return Held(bytes=size)
-    return Held(
+        return MemoryCounts(bytes=size)
+    return MemoryCounts(
         bytes=size,
         memories=sum(row["n"] for row in known if row["state"] == "live"),
         turns=said["n"] if said else 0,
@@ -122,7 +122,7 @@ def reset(home: str, clock: Clock) -> str:
     """
     bring_up_to_date(home, clock)
     kept = back_up(home, "hand", clock.now(), left=0).name
-    new = backup_files.begun(home)
+    new = backup_files.new_database_path(home)
     try:
         _begin(new, backup_files.path_of(home, kept), clock)
         backup_files.replace(home, new)
@@ -200,15 +200,15 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Res
     """
     path = backup_files.find(home, what)
     if not dry_run:
-        with backup_files.writing(home):
+        with backup_files.translate_oserror(home):
             make_private(home)
         backup_files.finish(home)
     schema, about = copies.check_schema(path), backup_files.read_manifest(path)
     present = inside(home, DATABASE)
     backup_files.check_space(home, int(_ROOM * (backup_files.bytes_of(path) + backup_files.bytes_of(present))))
-    temporary = backup_files.unfinished(home) if dry_run else backup_files.begun(home)
+    temporary = backup_files.temporary_path(home) if dry_run else backup_files.new_database_path(home)
     try:
-        held, forgotten = _proven(
+        held, forgotten = _prepare_verified_copy(
             path,
             temporary,
             about,
@@ -226,7 +226,7 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Res
     return Restored(path=path, at=at, schema=schema, verified=held, rows=rows, forgotten=forgotten, kept=kept)
 
 
-def _proven(
+def _prepare_verified_copy(
     path: str, temporary: str, about: Manifest | None, context: StoreContext, present: str
 ) -> tuple[tuple[str, ...], int]:
     """Make and verify the copy to restore; return the passed checks and the number of rows forgotten again."""
@@ -292,15 +292,15 @@ def keep_files(home: str, clock: Clock, *, mark: str = "") -> str:
         CannotWrite: there is no room for it.
     """
     database = inside(home, DATABASE)
-    with backup_files.one_at_a_time(home):
+    with backup_files.backup_lock(home):
         backup_files.check_space(backup_files.folder(home), backup_files.bytes_of(database))
         at = clock.now()
         name = backup_files.free_name(home, at, "damaged")
         path = backup_files.path_of(home, name)
-        with backup_files.writing(path):
+        with backup_files.translate_oserror(path):
             if os.path.exists(f"{database}-wal"):
                 backup_files.private_copy(f"{database}-wal", f"{path}-wal")
-            temporary = backup_files.unfinished(backup_files.folder(home))
+            temporary = backup_files.temporary_path(backup_files.folder(home))
             backup_files.private_copy(database, temporary)
             about = Manifest(
                 name=name,

@@ -23,15 +23,15 @@ from filrouge.context.log import Recalls
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.settings import Settings
-from filrouge.maintenance.decay import Policy, cutoffs, pressed_further
+from filrouge.maintenance.decay import Policy, cutoffs, next_pressure
 from filrouge.maintenance.models import Cutoffs
 from filrouge.maintenance.sizes import sizes
-from filrouge.runtime.disk import BYTES, keep, release
+from filrouge.runtime.disk import BYTES, delete_reserve, ensure_reserve
 from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import Every
-from filrouge.search.word_repository import Words
+from filrouge.runtime.signals import PeriodicTask
+from filrouge.search.word_repository import FullTextIndex
 
 #: A position among the expired turns: (time, id) of the last one deleted.
 Place = tuple[str, str]
@@ -61,7 +61,7 @@ class Retaining:
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._analyser = analyser
-        self._words = Words(tx, analyser, "turn")
+        self._words = FullTextIndex(tx, analyser, "turn")
 
     def expired(self, before: Cutoffs, after: Place, limit: int) -> Expired:
         """Return up to `limit` expired turns after a position."""
@@ -113,7 +113,7 @@ def _moments(before: Cutoffs) -> dict[str, object]:
 _LOG = logging.getLogger(__name__)
 RETAIN: Final = "retain"
 #: Turns or log rows deleted per transaction, which takes some milliseconds.
-_AT_ONCE: Final = 32
+_BATCH: Final = 32
 #: Pages given back to the disk at once: one megabyte.
 _PAGES: Final = 256
 _EVERY: Final = timedelta(days=1)
@@ -130,14 +130,14 @@ def policy_of(settings: Settings) -> Policy:
     )
 
 
-def retention_watch(parts: Parts) -> Every:
+def retention_watch(parts: Parts) -> PeriodicTask:
     """Return a task that runs each minute: keep the disk reserve, and queue retention once a day."""
     failed = "retention could not be looked at"
-    return Every(_LOOK_SECONDS, lambda: _look(parts), name="retention", failed=failed)
+    return PeriodicTask(_LOOK_SECONDS, lambda: _look(parts), name="retention", failed=failed)
 
 
 def _look(parts: Parts) -> None:
-    keep(parts.home)
+    ensure_reserve(parts.home)
     losses.reserve(parts.home)
     queue_retention(parts)
 
@@ -174,12 +174,12 @@ def last_run(tx: Tx) -> dict[str, Any] | None:
 def retain(parts: Parts, payload: Payload) -> Outcome:
     """Job: delete the next expired turns, then old logs, then shrink the file, then write the journal entry."""
     if shutil.disk_usage(parts.home).free < BYTES:
-        release(parts.home)
+        delete_reserve(parts.home)
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     policy, pressure = policy_of(settings), int(payload["pressure"])
     before = cutoffs(policy, from_text(payload["began"]), pressure)
     place = (str(payload["place"][0]), str(payload["place"][1]))
-    expired = parts.readers.here(lambda tx: Retaining(tx, parts.analyser).expired(before, place, _AT_ONCE))
+    expired = parts.readers.here(lambda tx: Retaining(tx, parts.analyser).expired(before, place, _BATCH))
     taken = Counter[str](payload["taken"])
     if expired.rows:
         taken.update("tools" if row["role"] == "tool" else "noise" for row in expired.rows)
@@ -189,7 +189,7 @@ def retain(parts: Parts, payload: Payload) -> Outcome:
             afterwards=lambda: _leave_index(parts, expired),
             again=lambda: following,
         )
-    return _rest(parts, payload, policy, before, taken)
+    return _finish(parts, payload, policy, before, taken)
 
 
 def _leave_index(parts: Parts, expired: Expired) -> None:
@@ -197,17 +197,17 @@ def _leave_index(parts: Parts, expired: Expired) -> None:
         parts.meaning.turn_index.remove(id_)
 
 
-def _rest(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> Outcome:
+def _finish(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> Outcome:
     """Delete logs, then shrink the file, then start again with shorter times if the home exceeds its cap."""
     left, size = list[Payload](), sum(sizes(parts.home).values())
 
     def write(tx: Tx) -> None:
-        gone = Retaining(tx, parts.analyser).take_logs(before.logs, _AT_ONCE) if before.logs else 0
+        gone = Retaining(tx, parts.analyser).take_logs(before.logs, _BATCH) if before.logs else 0
         if gone:
             left.append({**payload, "taken": dict(taken + Counter(logs=gone))})
-        elif Recalls(tx).shrink(_AT_ONCE) or _shrunk(tx):
+        elif Recalls(tx).shrink(_BATCH) or _shrunk(tx):
             left.append(payload)
-        elif pressure := pressed_further(policy, size, int(payload["pressure"])):
+        elif pressure := next_pressure(policy, size, int(payload["pressure"])):
             left.append({**payload, "pressure": pressure, "place": FIRST})
         else:
             counts = dict(taken) | {"pressure": payload["pressure"]}

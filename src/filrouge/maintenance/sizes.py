@@ -6,16 +6,16 @@ import os
 from collections import Counter
 from typing import Final
 
-from filrouge.core.paths import BALLAST, BRIEFS, DATABASE, LOG, SPOOL, WORDS
+from filrouge.core.paths import BRIEFS, DATABASE, DISK_RESERVE, LOG, SPOOL, WORD_INDEXES
 
 _PARTS: Final = {
     DATABASE: "database",
-    WORDS: "words",
+    WORD_INDEXES: "words",
     SPOOL: "spool",
     BRIEFS: "briefs",
     "backups": "backups",
     LOG: "log",
-    BALLAST: "ballast",
+    DISK_RESERVE: "ballast",
 }
 
 

@@ -1,8 +1,8 @@
 """Manual changes to memories, and the updates that follow from them.
 
-Pin, bin, restore and supersede for the user, and `changing`, which runs any change and updates the derived data. When a
-memory becomes live again, its vectors are put back into the vector index, or queued if the current space never had
-them. The full-text index needs no update, because it holds memories in every state.
+Pin, bin, restore and supersede for the user, and `run_change`, which runs any change and updates the derived data.
+When a memory becomes live again, its vectors are put back into the vector index, or queued if the current space never
+had them. The full-text index needs no update, because it holds memories in every state.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.extraction.sentences import without_secret
-from filrouge.extraction.understanding import group_of, reflect, vectors_at_once
+from filrouge.extraction.understanding import group_of, update_index, vectors_at_once
 from filrouge.memories.models import Memory, Span, Statement
-from filrouge.memories.repository import Action, ByHand, Origin
+from filrouge.memories.repository import Action, Origin, UserChanges
 from filrouge.runtime.services import Parts
-from filrouge.search.spaces import keep_vectors, queue_vectors
+from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
 from filrouge.search.vector_repository import Spaces, StoredVectors
 
 T = TypeVar("T")
@@ -47,10 +47,10 @@ def pin(parts: Parts, memory_id: str, *, pinned: bool) -> Action:
     """
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        hand = ByHand(tx, parts.analyser)
-        return (hand.pin if pinned else hand.unpin)(memory_id, the_users(parts)), (), ()
+        hand = UserChanges(tx, parts.analyser)
+        return (hand.pin if pinned else hand.unpin)(memory_id, user_origin(parts)), (), ()
 
-    return changing(parts, write)
+    return run_change(parts, write)
 
 
 def bin_memory(parts: Parts, memory_id: str, *, source: str = "") -> Action:
@@ -64,9 +64,9 @@ def bin_memory(parts: Parts, memory_id: str, *, source: str = "") -> Action:
         BadInput: it is not live.
     """
     reason = f"by hand ({source})" if source else "by hand"
-    return changing(
+    return run_change(
         parts,
-        lambda tx: (parts.memories(tx).bin(memory_id, the_users(parts), reason), (), (memory_id,)),
+        lambda tx: (parts.memories(tx).bin(memory_id, user_origin(parts), reason), (), (memory_id,)),
     )
 
 
@@ -77,8 +77,8 @@ def restore(parts: Parts, memory_id: str) -> Action:
         NotFound: no memory has this id.
         BadInput: it is live, or waits for review; or another live memory is a version of it or holds its key.
     """
-    return changing(
-        parts, lambda tx: (ByHand(tx, parts.analyser).restore(memory_id, the_users(parts)), (memory_id,), ())
+    return run_change(
+        parts, lambda tx: (UserChanges(tx, parts.analyser).restore(memory_id, user_origin(parts)), (memory_id,), ())
     )
 
 
@@ -99,28 +99,28 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
         raise BadInput(f"The text has {len(said)} characters; a memory has at most {LONGEST}.")
     meaning = parts.meaning
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
-    statement = restated(old, said)
+    statement = with_text(old, said)
     without_secret(parts.redact(statement.text))
     [vectors] = vectors_at_once(meaning, [statement.text])
     reason = f"superseded by hand ({source})" if source else "superseded by hand"
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        origin = replace(the_users(parts), scope=old.scope)
+        origin = replace(user_origin(parts), scope=old.scope)
         action = parts.memories(tx).supersede(memory_id, statement, origin, reason)
-        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
         return action, (), action.closed
 
-    action = changing(parts, write)
-    reflect(parts, meaning, [(action, vectors)])
+    action = run_change(parts, write)
+    update_index(parts, meaning, [(action, vectors)])
     return Superseded(old_id=memory_id, new_id=action.memory_id, previous_text=old.text)
 
 
-def the_users(parts: Parts) -> Origin:
+def user_origin(parts: Parts) -> Origin:
     """Return the origin of a change that the user makes by hand now."""
     return Origin(scope=Scope(channel="api"), trust=TRUST_TYPED, at=parts.clock.now(), made_by="user", actor="user")
 
 
-def changing(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Collection[str]]]) -> T:
+def run_change(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Collection[str]]]) -> T:
     """Run a change and update indexes, briefs and queues.
 
     Args:
@@ -139,13 +139,13 @@ def changing(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Colle
     for id_ in ended:
         parts.meaning.memory_index.remove(id_)
     if begun:
-        parts.readers.here(lambda tx: _show(parts, tx, begun))
+        parts.readers.here(lambda tx: _index_live(parts, tx, begun))
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     return answer
 
 
-def _show(parts: Parts, tx: Tx, begun: Collection[str]) -> None:
+def _index_live(parts: Parts, tx: Tx, begun: Collection[str]) -> None:
     meaning, live = parts.meaning, parts.memories(tx).some(list(begun))
     for id_, vectors in StoredVectors(tx).some("memory", begun, meaning.space.id).items():
         number = StoredVectors(tx).number("memory", id_)
@@ -153,7 +153,7 @@ def _show(parts: Parts, tx: Tx, begun: Collection[str]) -> None:
             meaning.memory_index.put(id_, number, group_of(live[id_]), vectors)
 
 
-def restated(old: Memory, text: str) -> Statement:
+def with_text(old: Memory, text: str) -> Statement:
     """Return the statement of a memory with another text."""
     return Statement(
         kind=old.kind,

@@ -19,7 +19,7 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.maintenance.health import project_names
-from filrouge.memories.changes import changing
+from filrouge.memories.changes import run_change
 from filrouge.memories.models import ROOT, Memory, Span, Statement, checked_path, is_within
 from filrouge.memories.repository import Notes, Origin
 from filrouge.memories.statements import AGENT
@@ -109,7 +109,7 @@ def run(parts: Parts, command: Json, *, names: Collection[str] = ()) -> str:
         said = verb(folder, command)
         return said, (), tuple(folder.ended)
 
-    return changing(parts, write)
+    return run_change(parts, write)
 
 
 def content_of(memory: Memory) -> str:

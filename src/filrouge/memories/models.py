@@ -5,7 +5,7 @@
 - `Decision` (`Add`, `Update`, `Delete`, `Noop`, `Conflict`) says what happens to a statement; `Review` waits for the
   user.
 - `Filters` restricts queries; `UndoPlan` describes an undo before it is applied.
-- `sought` and `holds` find a text in any spelling; `checked_path` validates the path of a memory file.
+- `matcher` and `contains_any` find a text in any spelling; `checked_path` validates the path of a memory file.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ class Filters:
     @property
     def narrow(self) -> bool:
         """Return True if any condition is set."""
-        return self != EVERYTHING
+        return self != NO_FILTERS
 
 
 #: No conditions.
-EVERYTHING = Filters()
+NO_FILTERS = Filters()
 
 
 # Memories.
 
 Kind = Literal["fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule"]
-LEAST_TO_INJECT = 0.6
+MIN_CONFIDENCE_INJECT = 0.6
 """Confidence from which on a memory is put in front of an agent unasked (EXT-7)."""
-LEAST_TO_KEEP = 0.3
+MIN_CONFIDENCE_KEEP = 0.3
 """Confidence below which a statement is dropped; between the two it is kept and found, and never injected."""
 #: Kinds that summarise sessions. They repeat other memories and turns, so nothing automatic reads them.
 SUMS: tuple[Kind, ...] = ("episode", "concept")
@@ -368,7 +368,7 @@ _DEPTH = 2
 _NO_LETTER_BEFORE, _NO_LETTER_BEHIND = r"(?<![^\W_])", r"(?![^\W_])"
 
 
-def folded(text: str) -> str:
+def normalised(text: str) -> str:
     """Return the canonical form of a text: NFC, case-folded, white space collapsed."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
@@ -379,23 +379,23 @@ def unescaped(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def sought(words: tuple[str, ...]) -> Callable[[str], bool]:
+def matcher(words: tuple[str, ...]) -> Callable[[str], bool]:
     """Return a predicate: does a text contain one of these, as whole words? Empty entries never match.
 
     Case, composed and decomposed accents, and white space do not matter. A text inside another as JSON (a payload, a
     tool's output) is unescaped first. Only whole words match: `cat` does not match `concatenate`, but matches
     `cat_food`.
     """
-    plain = tuple(dict.fromkeys(one for text in words if (one := folded(text))))
+    plain = tuple(dict.fromkeys(one for text in words if (one := normalised(text))))
     whole = [re.compile(_edged(one)) for one in plain]
 
     def holds(text: str) -> bool:
-        forms = [folded(text)]
+        forms = [normalised(text)]
         for _ in range(_DEPTH):
             if "\\" not in text:
                 break
             text = unescaped(text)
-            forms.append(folded(text))
+            forms.append(normalised(text))
         return any(
             one in form and edged.search(form) for form in forms for one, edged in zip(plain, whole, strict=True)
         )
@@ -403,14 +403,14 @@ def sought(words: tuple[str, ...]) -> Callable[[str], bool]:
     return holds
 
 
-def holds(text: str, words: Sequence[str]) -> bool:
+def contains_any(text: str, words: Sequence[str]) -> bool:
     """Return True if a text contains one of these, as whole words."""
-    return sought(tuple(words))(text)
+    return matcher(tuple(words))(text)
 
 
-def telling_run(text: str) -> str:
+def longest_ascii_run(text: str) -> str:
     """Return the longest run of unaccented letters and digits in a text, which every spelling of it shares."""
-    return max(re.findall(r"[a-z0-9]+", folded(text)), key=len, default="")
+    return max(re.findall(r"[a-z0-9]+", normalised(text)), key=len, default="")
 
 
 def _edged(one: str) -> str:
@@ -438,7 +438,7 @@ _DEVICES: Final = frozenset({"con", "prn", "aux", "nul"} | {f"{port}{n}" for por
 #: Escapes that a careless reader would decode.
 _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}|%u[0-9A-Fa-f]{4}|&#")
 _FORBIDDEN: Final = frozenset('\\:*?"<>|')
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+_UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 #: Characters that look like a separator or a dot, in any normal form.
 _LOOK_ALIKE: Final = frozenset("∕⁄／⧸╱⟋＼⧵﹨∖․‥…。．｡﹒")
 
@@ -453,13 +453,13 @@ def checked_path(path: str) -> str:
         BadInput: it is not below `/memories`, or one of its names is unsafe.
     """
     if path != ROOT and not path.startswith(f"{ROOT}/"):
-        raise BadInput(f"Path must start with {ROOT}, got: {_shown(path)}", remedy="")
+        raise BadInput(f"Path must start with {ROOT}, got: {_printable(path)}", remedy="")
     if len(path) > LONGEST_PATH:
         raise BadInput(f"The path has {len(path)} characters; it may have {LONGEST_PATH}.", remedy="")
     plain = path.removesuffix("/")
     names = plain.split("/")[2:]
-    if len(names) > DEEPEST or not all(map(_stays, names)):
-        raise BadInput(f"Path {_shown(path)} would escape {ROOT} directory", remedy="")
+    if len(names) > DEEPEST or not all(map(_is_safe_name, names)):
+        raise BadInput(f"Path {_printable(path)} would escape {ROOT} directory", remedy="")
     return plain
 
 
@@ -468,13 +468,13 @@ def is_within(path: str, directory: str) -> bool:
     return path.startswith(f"{directory}/")
 
 
-def _stays(name: str) -> bool:
+def _is_safe_name(name: str) -> bool:
     """Return whether a name is a single safe file name on any file system."""
     if not name or len(name.encode("utf-8", "replace")) > LONGEST_NAME or name != name.strip() or name.endswith("."):
         return False
     if name.startswith(("~", "..")) or _FORBIDDEN & set(name) or _LOOK_ALIKE & set(name) or _ENCODED.search(name):
         return False
-    if any(unicodedata.category(sign) in _UNSEEN for sign in name):
+    if any(unicodedata.category(sign) in _UNPRINTABLE for sign in name):
         return False
     folded = unicodedata.normalize("NFKC", name)
     if _FORBIDDEN & set(folded) or "/" in folded or ".." in folded.split("/") or not folded.strip(". "):
@@ -482,5 +482,5 @@ def _stays(name: str) -> bool:
     return folded.partition(".")[0].strip().casefold() not in _DEVICES
 
 
-def _shown(path: str) -> str:
-    return "".join(sign if unicodedata.category(sign) not in _UNSEEN else "�" for sign in path[:LONGEST_NAME])
+def _printable(path: str) -> str:
+    return "".join(sign if unicodedata.category(sign) not in _UNPRINTABLE else "�" for sign in path[:LONGEST_NAME])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from filrouge.capture.programs import place_of
+from filrouge.capture.programs import resolve_project
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx, Vectors
@@ -19,17 +19,17 @@ from filrouge.extraction.understanding import vectors_at_once
 from filrouge.maintenance.decay import vitality
 from filrouge.maintenance.health import names_of, number_of, project_id
 from filrouge.memories.models import Filters, Memory
-from filrouge.memories.repository import Lives
-from filrouge.memories.undo_repository import undone
+from filrouge.memories.repository import StateStore
+from filrouge.memories.undo_repository import reverted
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.search.word_repository import Place, Share
+from filrouge.search.word_repository import FilteredRows, SearchScope
 
 # Novelty: whether a text says something that no live memory says (API-5).
 
 #: On the calibrated scale (MEM-7): 0 = unrelated, 1 = the same text.
 THRESHOLD: Final = 0.88
-_LOOKED_AT: Final = 20
+_TOP_K: Final = 20
 LONGEST: Final = 2000
 
 
@@ -62,11 +62,11 @@ def is_novel(
 def _compared(
     parts: Parts, tx: Tx, said: str, vectors: Vectors | None, threshold: float, names: Sequence[str], user: str
 ) -> Novelty:
-    project = place_of(tx, names)[1]
+    project = resolve_project(tx, names)[1]
     found = _near(parts, vectors, frozenset({project or "", f"user:{user}"}))
     words = frozenset(parts.analyser.tokens(said).split())
     store = parts.memories(tx)
-    for one in store.within(project=project, user=user)[:_SAME] if number_of(tx, "memories.size") else ():
+    for one in store.within(project=project, user=user)[:_MAX_COMPARED] if number_of(tx, "memories.size") else ():
         if one.scope.user == user and frozenset(parts.analyser.tokens(one.text).split()) == words:
             found[one.id] = 1.0
     known = store.some(list(found))
@@ -80,12 +80,12 @@ def _near(parts: Parts, vectors: Vectors | None, groups: frozenset[str]) -> dict
     if vectors is None:
         return {}
     meaning = parts.meaning
-    near = meaning.memory_index.nearest(vectors[0], _LOOKED_AT, groups)
+    near = meaning.memory_index.nearest(vectors[0], _TOP_K, groups)
     return {one.owner_id: meaning.space.calibrated(one.cosine) for one in near}
 
 
 #: Maximum number of memories (the newest) whose words are compared.
-_SAME: Final = 500
+_MAX_COMPARED: Final = 500
 
 
 def memory_json(memory: Memory, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
@@ -145,8 +145,8 @@ def listing(
     known, project = names_of(tx), project_id(tx, names)
     store = parts.memories(tx)
     if filters and filters.narrow:
-        place = Place(project=project, user=LOCAL_USER, everywhere=not names)
-        found = store.known(Share(tx, "memory", place, filters).newest_first)
+        place = SearchScope(project=project, user=LOCAL_USER, everywhere=not names)
+        found = store.known(FilteredRows(tx, "memory", place, filters).newest_first)
     else:
         found = store.within(project=project, user=LOCAL_USER, everywhere=not names, all_states=history)
     return [memory_json(memory, known, parts.clock.now()) for memory in found if (memory.kind == "rule") is rules]
@@ -168,7 +168,7 @@ def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
     Each decision has the entry number that `undo` takes.
     """
     memory, names = parts.memories(tx).get(memory_id), names_of(tx)
-    chain = sorted((one.memory for one in Lives(tx).kin([memory_id]).values()), key=lambda one: one.created_at)
+    chain = sorted((one.memory for one in StateStore(tx).kin([memory_id]).values()), key=lambda one: one.created_at)
     return {
         "id": memory.id,
         "text": memory.text,
@@ -184,7 +184,7 @@ def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
 def entries_about(tx: Tx, memory_id: str) -> list[dict[str, Any]]:
     """Return all journal entries about a memory, oldest first; reverted entries are marked."""
     entries = Journal(tx).of(memory_id)
-    gone = undone(entries)
+    gone = reverted(entries)
     return [
         {
             "entry": one.seq,

@@ -1,10 +1,10 @@
 """Memories in the database: rows, versions, evidence, reviews, manual changes, and journal entries.
 
 - `Memories` reads memories and applies decisions (`Add`, `Update`, `Delete`, `Noop`, `Conflict`).
-- `ByHand` holds the changes that only the user makes: pin, unpin, enable, disable, restore.
+- `UserChanges` holds the changes that only the user makes: pin, unpin, enable, disable, restore.
 - `Reviews` is the queue of statements that wait for the user.
 - `Doubts` records memories that a newer one may have replaced; `Notes` lists the memory files.
-- `MemoryWriter` and `Lives` are the parts that these share: inserting rows, changing states, writing the journal.
+- `MemoryWriter` and `StateStore` are the parts that these share: inserting rows, changing states, writing the journal.
 
 Nothing is overwritten. Each change writes the memory, its evidence and a journal entry in the caller's transaction.
 """
@@ -22,7 +22,7 @@ from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.scope import Scope
 from filrouge.memories.models import (
-    LEAST_TO_INJECT,
+    MIN_CONFIDENCE_INJECT,
     SUMS,
     Add,
     Conflict,
@@ -42,7 +42,7 @@ from filrouge.memories.models import (
 )
 from filrouge.runtime import journal
 from filrouge.runtime.journal import Entry, Journal
-from filrouge.search.word_repository import Words
+from filrouge.search.word_repository import FullTextIndex
 
 # Rows of the table `memories`, and the content that the seal (a keyed hash) covers.
 
@@ -139,14 +139,14 @@ def content_of(memory: Memory) -> dict[str, object]:
 
 # Lives: the mutable fields of a memory.
 
-Pairs = Mapping[str, Sequence[Any]]
-"""By the name of a field of `Life`: its value before and after."""
-Changed = Mapping[str, Pairs]
+FieldChanges = Mapping[str, Sequence[Any]]
+"""By the name of a field of `MemoryState`: its value before and after."""
+ChangesByMemory = Mapping[str, FieldChanges]
 """By the id of a memory: what of its life an entry of the journal changed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Life:
+class MemoryState:
     """The fields of a memory that decisions change. Times are in stored form (`clock.to_text`).
 
     The text of a memory never changes. Its life does: state, validity, links to the versions before and after it,
@@ -169,23 +169,23 @@ class Life:
     review: Outcome | None = None
 
     @property
-    def unborn(self) -> Life:
+    def unborn(self) -> MemoryState:
         """Return the life as it was before the decision that created the memory."""
         review: Outcome | None = "undone" if self.review else None
         return replace(self, state="binned", valid_to=self.valid_from, superseded_by=None, review=review)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lived:
+class MemoryWithState:
     """A memory with its life."""
 
     memory: Memory
-    life: Life
+    life: MemoryState
 
 
-def life_of(memory: Memory, review: Outcome | None = None) -> Life:
+def life_of(memory: Memory, review: Outcome | None = None) -> MemoryState:
     """Build the life from the fields of a memory."""
-    return Life(
+    return MemoryState(
         state=memory.state,
         valid_from=to_text(memory.valid_from),
         valid_to=to_text(memory.valid_to) if memory.valid_to else None,
@@ -197,9 +197,9 @@ def life_of(memory: Memory, review: Outcome | None = None) -> Life:
     )
 
 
-def difference(before: Mapping[str, Life], after: Mapping[str, Life]) -> Changed:
+def difference(before: Mapping[str, MemoryState], after: Mapping[str, MemoryState]) -> ChangesByMemory:
     """Return the fields that differ between two sets of lives of the same memories."""
-    found: dict[str, Pairs] = {}
+    found: dict[str, FieldChanges] = {}
     for id_, life in after.items():
         was, now = asdict(before[id_]), asdict(life)
         if pairs := {name: [was[name], now[name]] for name in now if was[name] != now[name]}:
@@ -207,7 +207,7 @@ def difference(before: Mapping[str, Life], after: Mapping[str, Life]) -> Changed
     return found
 
 
-def taken_back(life: Life, pairs: Pairs) -> Life | None:
+def revert(life: MemoryState, pairs: FieldChanges) -> MemoryState | None:
     """Revert these changes; return None if a field no longer has the value they set."""
     if any(getattr(life, name) != after for name, (_, after) in pairs.items()):
         return None
@@ -215,7 +215,7 @@ def taken_back(life: Life, pairs: Pairs) -> Life | None:
     return replace(life, **values)
 
 
-def changed_by(entry: Entry) -> Changed:
+def changes_of_entry(entry: Entry) -> ChangesByMemory:
     """Return what a journal entry changed; an entry that only created a memory made it live."""
     if entry.payload is None:
         return {}
@@ -223,18 +223,18 @@ def changed_by(entry: Entry) -> Changed:
     return {**({entry.subject_id: made} if entry.payload.get("made") else {}), **entry.payload.get("changed", {})}
 
 
-class Lives:
+class StateStore:
     """Reads and writes the lives of memories."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def kin(self, ids: Collection[str]) -> dict[str, Lived]:
+    def kin(self, ids: Collection[str]) -> dict[str, MemoryWithState]:
         """Return these memories and all versions linked to them; unknown ids are left out."""
         rows = self._tx.all("memories.kin", {"ids": json.dumps(list(ids))})
         return {row["id"]: _lived(row) for row in rows}
 
-    def write(self, lives: Mapping[str, Life], at: datetime) -> None:
+    def write(self, lives: Mapping[str, MemoryState], at: datetime) -> None:
         """Write lives. Memories that end are written first, so that a core fact's key is free for its new holder."""
         for id_, life in sorted(lives.items(), key=lambda one: one[1].state == "live"):
             row = asdict(life)
@@ -245,7 +245,7 @@ class Lives:
             if life.state in ("superseded", "binned"):  # an ended memory needs no review
                 self._tx.run("reviews.close", {"memory_id": id_, "at": to_text(at)})
 
-    def check(self, lives: Mapping[str, Life], *, kin: Mapping[str, Lived]) -> None:
+    def check(self, lives: Mapping[str, MemoryState], *, kin: Mapping[str, MemoryWithState]) -> None:
         """Reject lives that would leave two live versions of one memory, or two live holders of one core fact key.
 
         Args:
@@ -265,7 +265,9 @@ class Lives:
                     remedy=f"Bin {others[0]} first, or see `filrouge history {others[0]}` for what to undo.",
                 )
 
-    def _holders(self, memory: Memory, kin: Mapping[str, Lived], after: Mapping[str, Life]) -> list[str]:
+    def _holders(
+        self, memory: Memory, kin: Mapping[str, MemoryWithState], after: Mapping[str, MemoryState]
+    ) -> list[str]:
         """Return the ids of other live memories that hold the same key (for a concept, the same subject)."""
         if memory.kind == "concept":
             row = self._tx.one("memories.concept", place_of(memory) | {"subject": memory.subject})
@@ -295,7 +297,7 @@ def place_of(memory: Memory) -> dict[str, object]:
     }
 
 
-def _linked(id_: str, lives: Mapping[str, Life]) -> set[str]:
+def _linked(id_: str, lives: Mapping[str, MemoryState]) -> set[str]:
     """Return the ids of all memories in the same version chain."""
     links: dict[str, set[str]] = {one: set() for one in lives}
     for one, life in lives.items():
@@ -311,9 +313,9 @@ def _linked(id_: str, lives: Mapping[str, Life]) -> set[str]:
     return found
 
 
-def _lived(row: Mapping[str, Any]) -> Lived:
+def _lived(row: Mapping[str, Any]) -> MemoryWithState:
     memory = memory_from_row(dict(row))
-    return Lived(memory=memory, life=life_of(memory, row["outcome"]))
+    return MemoryWithState(memory=memory, life=life_of(memory, row["outcome"]))
 
 
 # Writing: the memory row with its search index entry and evidence, and the journal entry. This part decides nothing.
@@ -355,10 +357,10 @@ class MemoryWriter:
     """Inserts memories and writes their journal entries."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
-        self.lives = Lives(tx)
+        self.lives = StateStore(tx)
         self._tx = tx
         self._analyser = analyser
-        self._words = Words(tx, analyser, "memory")
+        self._words = FullTextIndex(tx, analyser, "memory")
         self._journal = Journal(tx)
 
     def insert(
@@ -413,8 +415,8 @@ class MemoryWriter:
         memory_id: str,
         payload: Mapping[str, object],
         *,
-        before: Mapping[str, Life] | None = None,
-        after: Mapping[str, Life] | None = None,
+        before: Mapping[str, MemoryState] | None = None,
+        after: Mapping[str, MemoryState] | None = None,
         touches: Iterable[str] = (),
     ) -> int:
         """Write a journal entry with the changed lives; return its number."""
@@ -429,7 +431,7 @@ class MemoryWriter:
         )
 
     def record_new(self, origin: Origin, action: str, memory: Memory, payload: Mapping[str, object]) -> int:
-        """Write a journal entry for a decision that only created a live memory (see `changed_by`)."""
+        """Write a journal entry for a decision that only created a live memory (see `changes_of_entry`)."""
         return self.record(origin, action, memory.id, {**payload, "made": True})
 
     def _with_free_key(self, memory: Memory) -> Memory:
@@ -509,7 +511,7 @@ class Reviews:
     ) -> str:
         """Queue a statement for review; return the id of its memory. The same statement is not queued twice."""
         said = _folded(statement.text)
-        for row in self._tx.all("reviews.waiting", _beside(statement, origin, against)):
+        for row in self._tx.all("reviews.waiting", _review_scope(statement, origin, against)):
             if _folded(row["text"]) == said:
                 self._writer.mention(row["id"], statement, origin, reason)
                 return str(row["id"])
@@ -552,7 +554,7 @@ class Reviews:
         )
         return True
 
-    def settle(self, memory_id: str, how: str, origin: Origin) -> tuple[Review, dict[str, Life]]:
+    def settle(self, memory_id: str, how: str, origin: Origin) -> tuple[Review, dict[str, MemoryState]]:
         """Settle a review as the user decided; return the updated review and the lives that changed.
 
         With `new`, the statement supersedes the live version of the memory it contradicts, even a pinned one, and
@@ -582,7 +584,7 @@ class Reviews:
         self._writer.record(origin, "settle", memory_id, payload, before=before, after=after, touches=kin)
         return self.get(memory_id), after
 
-    def _chain(self, ids: list[str]) -> dict[str, Lived]:
+    def _chain(self, ids: list[str]) -> dict[str, MemoryWithState]:
         return self._writer.lives.kin(ids) if ids else {}
 
     def _review(self, row: Mapping[str, Any]) -> Review:
@@ -606,8 +608,12 @@ class Reviews:
 
 
 def _settled(
-    how: Settlement, kin: Mapping[str, Lived], memory_id: str, chain: Mapping[str, Lived], origin: Origin
-) -> dict[str, Life]:
+    how: Settlement,
+    kin: Mapping[str, MemoryWithState],
+    memory_id: str,
+    chain: Mapping[str, MemoryWithState],
+    origin: Origin,
+) -> dict[str, MemoryState]:
     """Return the lives after a settlement.
 
     A statement that waited becomes valid at the moment of the settlement, not when it was said. One that was live
@@ -632,7 +638,7 @@ def _settled(
     }
 
 
-def _beside(statement: Statement, origin: Origin, against: Memory | None) -> dict[str, object]:
+def _review_scope(statement: Statement, origin: Origin, against: Memory | None) -> dict[str, object]:
     return {
         "against": against.id if against else None,
         "user_id": origin.scope.user,
@@ -649,7 +655,7 @@ def _folded(text: str) -> str:
 # `Memories.supersede` and `Memories.bin`.
 
 
-class ByHand:
+class UserChanges:
     """Changes that the user makes by hand."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
@@ -729,16 +735,16 @@ class ByHand:
         self,
         action: str,
         memory_id: str,
-        before: dict[str, Life],
-        after: dict[str, Life],
+        before: dict[str, MemoryState],
+        after: dict[str, MemoryState],
         origin: Origin,
-        touches: dict[str, Lived],
+        touches: dict[str, MemoryWithState],
     ) -> None:
         self._writer.lives.write(after, origin.at)
         payload = {"reason": "by hand", "turn": origin.turn_id}
         self._writer.record(origin, action, memory_id, payload, before=before, after=after, touches=touches)
 
-    def _kin(self, memory_id: str) -> dict[str, Lived]:
+    def _kin(self, memory_id: str) -> dict[str, MemoryWithState]:
         kin = self._writer.lives.kin([memory_id])
         if memory_id not in kin:
             raise NotFound(f"There is no memory {memory_id!r}.")
@@ -749,7 +755,7 @@ class ByHand:
 
 #: Maximum number of active rules per scope (RULE-1). Further rules are stored, but inactive until the user frees a
 #: place.
-MOST_RULES = 20
+MAX_RULES = 20
 
 
 class Memories:
@@ -797,7 +803,7 @@ class Memories:
         self._tx.run("memories.used", {"ids": json.dumps(list(ids)), "at": to_text(at)})
 
     def rules(
-        self, *, project: str | None, user: str, agent: str | None = None, limit: int = MOST_RULES
+        self, *, project: str | None, user: str, agent: str | None = None, limit: int = MAX_RULES
     ) -> list[Memory]:
         """Return the active rules of a project: up to `limit` of the user and as many of the project.
 
@@ -806,18 +812,18 @@ class Memories:
         Args:
             agent: only rules that this agent (its id, or its channel) learned; None = all.
         """
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
         rows = self._tx.all("memories.rules", place)
         return [memory_from_row(row) for row in rows]
 
     def rules_standing(self) -> frozenset[str]:
         """Return the ids of all active rules, in all scopes; rules beyond the limit of their scope are not included."""
-        rows = self._tx.all("memories.rules_standing", {"limit": MOST_RULES, "least": LEAST_TO_INJECT})
+        rows = self._tx.all("memories.rules_standing", {"limit": MAX_RULES, "least": MIN_CONFIDENCE_INJECT})
         return frozenset(row["id"] for row in rows)
 
     def core_facts(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
         """Return the core facts that hold here: the user's before the project's, newest first, without evidence."""
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
         rows = self._tx.all("memories.core_facts", place)
         return [memory_from_row(row) for row in rows]
 
@@ -826,13 +832,13 @@ class Memories:
 
         Preferences and constraints come first, then decisions, facts and plans together; each part newest first.
         """
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]
 
     def planned(self, *, project: str | None, user: str, agent: str | None, limit: int) -> list[Memory]:
         """Return plans that name a time, newest first, without evidence."""
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
         return [memory_from_row(row) for row in self._tx.all("memories.planned", place)]
 
     def bounding(
@@ -842,7 +848,7 @@ class Memories:
 
         At most `limit` of each. Constraints of the thread come before those of the project.
         """
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
         rows = self._tx.all("memories.bounding", place | {"thread_id": thread, "newest": 10 * limit})
         return [memory_from_row(row) for row in rows]
 
@@ -866,7 +872,7 @@ class Memories:
         old = list(self.some([row["id"]]).values()) if row else []
         if not old:
             return self._add(statement, origin, "set by hand")
-        return self._update(statement, old, _not_before(old[0], origin), "set by hand")
+        return self._update(statement, old, _clamped_origin(old[0], origin), "set by hand")
 
     def supersede(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> Action:
         """Replace one live memory by hand, even a pinned one; the new memory keeps `pinned` and `disabled`.
@@ -883,7 +889,7 @@ class Memories:
             raise BadInput(f"Memory {memory_id} is {memory.state}, not live.", remedy=remedy)
         if statement.text == memory.text:
             raise BadInput(f"Memory {memory_id} says that already.")
-        return self._update(statement, [memory], _not_before(memory, origin), reason, disabled=memory.disabled)
+        return self._update(statement, [memory], _clamped_origin(memory, origin), reason, disabled=memory.disabled)
 
     def apply(self, decision: Decision, origin: Origin) -> Action:
         """Apply a decision, in the caller's transaction.
@@ -1035,7 +1041,7 @@ def _place(statement: Statement, origin: Origin) -> dict[str, object]:
     return {"scope": statement.scope, "project_id": project, "user_id": origin.scope.user}
 
 
-def _not_before(memory: Memory, origin: Origin) -> Origin:
+def _clamped_origin(memory: Memory, origin: Origin) -> Origin:
     """Date a manual change no earlier than the memory's start of validity, so that it never counts as late."""
     return replace(origin, at=max(origin.at, memory.valid_from))
 
@@ -1044,7 +1050,7 @@ def _pinned(memories: Sequence[Memory]) -> Memory | None:
     return next((one for one in memories if one.pinned), None)
 
 
-def _ended(life: Life, state: State, origin: Origin) -> Life:
+def _ended(life: MemoryState, state: State, origin: Origin) -> MemoryState:
     return replace(life, state=state, valid_to=max(life.valid_from, to_text(origin.at)))
 
 

@@ -1,7 +1,7 @@
 """Operations on memories for the user and for agents: facts by key, rules, reviews, the bin, and undo.
 
-Agents can only bin memories by topic (`doomed`, `bin_doomed`), in two steps; all other changes are the user's. Nothing
-here erases data; `erasure.service` does that.
+Agents can only bin memories by topic (`preview_bin`, `confirm_bin`), in two steps; all other changes are the user's.
+Nothing here erases data; `erasure.service` does that.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED
 from filrouge.extraction.sentences import without_secret
-from filrouge.extraction.understanding import reflect, vectors_at_once
+from filrouge.extraction.understanding import update_index, vectors_at_once
 from filrouge.maintenance.health import names_of, project_id, project_names
-from filrouge.memories.changes import Superseded, bin_memory, changing, supersede, the_users
+from filrouge.memories.changes import Superseded, bin_memory, run_change, supersede, user_origin
 from filrouge.memories.models import Filters, Memory, Review, Span, Statement, UndoPlan
 from filrouge.memories.reports import listing, memory_json, quotes
-from filrouge.memories.repository import Action, ByHand, Origin, Reviews
+from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
 from filrouge.memories.statements import AGENT
 from filrouge.memories.undo_repository import Undo, Undoing
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
-from filrouge.search.spaces import keep_vectors
+from filrouge.search.spaces import store_or_queue_vectors
 
 # Facts by key.
 
@@ -51,7 +51,7 @@ def fact_of(parts: Parts, tx: Tx, key: str, names: Sequence[str]) -> Memory:
         BadInput: several facts have this key; the message lists their ids.
     """
     project = project_id(tx, names)
-    found = ByHand(tx, parts.analyser).with_key(key)
+    found = UserChanges(tx, parts.analyser).with_key(key)
     if names:
         here = [one for one in found if one.scope_name == "project" and one.scope.project == project]
         found = here or [one for one in found if one.scope_name == "user"]
@@ -98,7 +98,7 @@ _ALL_ITS_WORDS: Final = 0.999
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Doomed:
+class BinPreview:
     """The memories that a topic or an id refers to.
 
     Attributes:
@@ -112,11 +112,11 @@ class Doomed:
     token: str
 
 
-def doomed(parts: Parts, *, topic: str = "", memory_id: str = "", project: str | None = None) -> Doomed:
+def preview_bin(parts: Parts, *, topic: str = "", memory_id: str = "", project: str | None = None) -> BinPreview:
     """Return what would be binned; nothing is changed.
 
     This is the first of two steps. The preview lists the memories and returns a token for exactly these; with the
-    token, `bin_doomed` bins them. The user can restore them. Rules and pinned memories are not touched.
+    token, `confirm_bin` bins them. The user can restore them. Rules and pinned memories are not touched.
 
     Args:
         project: restricts a topic to this project and the user's own memories; None = everywhere. An id is found
@@ -126,19 +126,21 @@ def doomed(parts: Parts, *, topic: str = "", memory_id: str = "", project: str |
         BadInput: neither or both of topic and id are given, or the memory is not live.
         NotFound: no memory has this id.
     """
-    return parts.readers.here(lambda tx: _doomed(parts, tx, topic.strip(), memory_id.strip(), project))
+    return parts.readers.here(lambda tx: _preview(parts, tx, topic.strip(), memory_id.strip(), project))
 
 
-def bin_doomed(parts: Parts, token: str, *, topic: str = "", memory_id: str = "", project: str | None = None) -> Doomed:
+def confirm_bin(
+    parts: Parts, token: str, *, topic: str = "", memory_id: str = "", project: str | None = None
+) -> BinPreview:
     """Bin what a preview listed.
 
     Raises:
         Stale: the memories changed since the preview, or the daemon was restarted.
-        BadInput, NotFound: see `doomed`.
+        BadInput, NotFound: see `preview_bin`.
     """
 
-    def write(tx: Tx) -> tuple[Doomed, Collection[str], Collection[str]]:
-        found = _doomed(parts, tx, topic.strip(), memory_id.strip(), project)
+    def write(tx: Tx) -> tuple[BinPreview, Collection[str], Collection[str]]:
+        found = _preview(parts, tx, topic.strip(), memory_id.strip(), project)
         if not found.token or not hmac.compare_digest(found.token.encode(), token.encode()):
             raise Stale(
                 "What is to be forgotten has changed since it was shown.",
@@ -150,10 +152,10 @@ def bin_doomed(parts: Parts, token: str, *, topic: str = "", memory_id: str = ""
             parts.memories(tx).bin(one.id, origin, "forgotten by an agent")
         return found, (), tuple(one.id for one in found.goes)
 
-    return changing(parts, write)
+    return run_change(parts, write)
 
 
-def _doomed(parts: Parts, tx: Tx, topic: str, memory_id: str, project: str | None) -> Doomed:
+def _preview(parts: Parts, tx: Tx, topic: str, memory_id: str, project: str | None) -> BinPreview:
     if bool(topic) == bool(memory_id):
         raise BadInput("Say what to forget: a `topic`, or an `id`.", remedy="Give one of the two.")
     if memory_id:
@@ -164,7 +166,7 @@ def _doomed(parts: Parts, tx: Tx, topic: str, memory_id: str, project: str | Non
         found = _about(parts, tx, topic, project)
     kept = tuple(one for one in found if one.pinned or one.kind == "rule")
     goes = tuple(one for one in found if one not in kept)
-    return Doomed(goes=goes, kept=kept, token=_token(topic, memory_id, goes) if goes else "")
+    return BinPreview(goes=goes, kept=kept, token=_token(topic, memory_id, goes) if goes else "")
 
 
 def _about(parts: Parts, tx: Tx, topic: str, project: str | None) -> list[Memory]:
@@ -183,13 +185,13 @@ def _token(topic: str, memory_id: str, goes: Sequence[Memory]) -> str:
 # Reviews: statements that contradict a pinned or undecided memory, or lack evidence, and wait for the user.
 
 
-def waiting(parts: Parts, tx: Tx, *, settled: bool = False, limit: int = 200) -> list[dict[str, Any]]:
+def list_reviews(parts: Parts, tx: Tx, *, settled: bool = False, limit: int = 200) -> list[dict[str, Any]]:
     """Return the open reviews, newest first; with `settled`, the settled ones too."""
     found = Reviews(tx, parts.analyser).all(settled=settled, limit=limit)
     return [_described(parts, tx, one) for one in found]
 
 
-def one(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
+def get_review(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
     """Return one review.
 
     Raises:
@@ -210,12 +212,12 @@ def settle(parts: Parts, memory_id: str, how: str) -> dict[str, Any]:
     """
 
     def write(tx: Tx) -> tuple[None, Collection[str], Collection[str]]:
-        _, after = Reviews(tx, parts.analyser).settle(memory_id, how, the_users(parts))
+        _, after = Reviews(tx, parts.analyser).settle(memory_id, how, user_origin(parts))
         begun = [id_ for id_, life in after.items() if life.state == "live"]
         return None, begun, after.keys() - set(begun)
 
-    changing(parts, write)
-    return parts.readers.here(lambda tx: one(parts, tx, memory_id))
+    run_change(parts, write)
+    return parts.readers.here(lambda tx: get_review(parts, tx, memory_id))
 
 
 def _described(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
@@ -241,13 +243,13 @@ def _described(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
 LONGEST = 500
 
 
-def listed(
+def list_rules(
     parts: Parts, tx: Tx, names: Sequence[str], *, history: bool = False, filters: Filters | None = None
 ) -> list[dict[str, Any]]:
     """Return the rules, newest first, each with its source and status.
 
     The number of active rules per scope is limited; pinned rules come first, then the newest. Any further rule is kept
-    and listed as `waiting`, but not shown to models. Only the user's own words become a rule.
+    and listed as `list_reviews`, but not shown to models. Only the user's own words become a rule.
 
     Args:
         names: names of the project; empty = all projects.
@@ -277,7 +279,7 @@ def listed(
     ]
 
 
-def one_rule(parts: Parts, tx: Tx, rule_id: str) -> dict[str, Any]:
+def get_rule(parts: Parts, tx: Tx, rule_id: str) -> dict[str, Any]:
     """Return one rule in the form of the list.
 
     Raises:
@@ -286,10 +288,10 @@ def one_rule(parts: Parts, tx: Tx, rule_id: str) -> dict[str, Any]:
     """
     memory = _rule(parts, tx, rule_id)
     place = [memory.scope.project] if memory.scope.project else []
-    return next(one for one in listed(parts, tx, place, history=True) if one["id"] == rule_id)
+    return next(one for one in list_rules(parts, tx, place, history=True) if one["id"] == rule_id)
 
 
-def add(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> Action:
+def add_rule(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> Action:
     """Add a rule in the user's own words.
 
     Raises:
@@ -305,7 +307,7 @@ def add(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> A
     [vectors] = vectors_at_once(meaning, [said])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        origin = the_users(parts)
+        origin = user_origin(parts)
         project = Projects(tx).resolve(known_as, at=origin.at)
         origin = replace(origin, scope=Scope(project=project, channel="api"))
         for one in parts.memories(tx).within(project=project if scope == "project" else None, user=origin.scope.user):
@@ -313,11 +315,11 @@ def add(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> A
                 off = " It is switched off." if one.disabled else ""
                 raise BadInput(f"Rule {one.id} says that already.{off}", remedy=f"See `filrouge why {one.id}`.")
         action = parts.memories(tx).add(statement, origin, "added by hand")
-        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
         return action, (), ()
 
-    action = changing(parts, write)
-    reflect(parts, meaning, [(action, vectors)])
+    action = run_change(parts, write)
+    update_index(parts, meaning, [(action, vectors)])
     return action
 
 
@@ -339,9 +341,9 @@ def switch(parts: Parts, rule_id: str, *, enabled: bool) -> Action:
         NotFound: no memory has this id.
         BadInput: it is not a rule, or not live.
     """
-    return changing(
+    return run_change(
         parts,
-        lambda tx: (ByHand(tx, parts.analyser).switch(rule_id, the_users(parts), enabled=enabled), (), ()),
+        lambda tx: (UserChanges(tx, parts.analyser).switch(rule_id, user_origin(parts), enabled=enabled), (), ()),
     )
 
 
@@ -383,7 +385,7 @@ def _checked(parts: Parts, text: str) -> str:
 # Undo: revert a decision and the later decisions that depend on it (see `memories.undo_repository`).
 
 
-def plan(parts: Parts, *, entry: int | None = None, memory_id: str | None = None) -> UndoPlan:
+def plan_undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None) -> UndoPlan:
     """Return the plan for undoing a journal entry, or the last decision about a memory that is still in force.
 
     Raises:
@@ -405,11 +407,11 @@ def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None
 
     def write(tx: Tx) -> tuple[UndoPlan, Collection[str], Collection[str]]:
         made = _undo(parts, tx, entry, memory_id)
-        Undoing(tx, parts.analyser).carry_out(made, the_users(parts))
+        Undoing(tx, parts.analyser).carry_out(made, user_origin(parts))
         begun = [id_ for id_, life in made.after.items() if life.state == "live"]
         return made.plan, begun, made.after.keys() - set(begun)
 
-    return changing(parts, write)
+    return run_change(parts, write)
 
 
 def _undo(parts: Parts, tx: Tx, entry: int | None, memory_id: str | None) -> Undo:

@@ -2,7 +2,8 @@
 
 - `remember`, `remember_many` and `put_fact` store what the user says. The text is processed like captured text: a turn
   of the highest trust, statements with evidence, and a decision on each.
-- `say` and `correct` store what an agent says, with an agent's trust. Agents repeat what they read, so their statements
+- `add_for_agent` and `correct_for_agent` store what an agent says, with an agent's trust. Agents repeat what they
+read, so their statements
   could be a way to plant a memory. They become facts of the project, never rules or preferences of the user. They end
   nothing that the user said or pinned: a contradiction waits for the user's review. An agent may correct what an agent
   said.
@@ -25,17 +26,17 @@ from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.sentences import without_secret
-from filrouge.extraction.understanding import Reading, readings_of, reflect, settle, vectors_at_once
+from filrouge.extraction.understanding import Reading, apply_reading, readings_of, update_index, vectors_at_once
 from filrouge.maintenance.health import project_names
 from filrouge.memories.changes import LONGEST as LONGEST_MEMORY
-from filrouge.memories.changes import changing, restated
+from filrouge.memories.changes import run_change, with_text
 from filrouge.memories.models import Conflict, Memory, Span, Statement
 from filrouge.memories.repository import Action, Origin
 from filrouge.runtime.services import Parts
-from filrouge.search.spaces import keep_vectors, queue_vectors
+from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
 
 
-def said_now(clock: Clock, kind: EventKind, text: str, *, names: Sequence[str], host: str, key: str = "") -> Event:
+def manual_event(clock: Clock, kind: EventKind, text: str, *, names: Sequence[str], host: str, key: str = "") -> Event:
     """Build the event of a text, outside any session, dated now.
 
     Args:
@@ -66,7 +67,7 @@ AGENT: Final = "agent"
 TWICE: Final = "it was sent before"
 
 
-def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str = "") -> list[Action]:
+def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str = "") -> list[Action]:
     """Store a statement of an agent; return the resulting actions.
 
     Args:
@@ -82,7 +83,7 @@ def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str =
         raise BadInput(f"The text has {len(text)} characters; a memory has at most {LONGEST_MEMORY}.")
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
     key = f"once:{once}" if once else ""
-    event = cleaned(said_now(parts.clock, "reply", text, names=known_as, host=host, key=key), parts.redact)
+    event = cleaned(manual_event(parts.clock, "reply", text, names=known_as, host=host, key=key), parts.redact)
     turns = turns_of(event, "")
     if not turns:
         raise BadInput("There is nothing to remember: the text is empty.", remedy="Give one plain statement.")
@@ -91,13 +92,13 @@ def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str =
     statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
     reading = readings_of(parts.meaning, [(turn, (statement,))])[0]
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
-    reflect(parts, reading.meaning, done)
+    update_index(parts, reading.meaning, done)
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     return [action for action, _ in done]
 
 
-def correct(parts: Parts, memory_id: str, text: str) -> Action:
+def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
     """Replace the text of a memory on behalf of an agent; if it is the user's memory, a review is opened instead.
 
     Raises:
@@ -111,25 +112,25 @@ def correct(parts: Parts, memory_id: str, text: str) -> Action:
         raise BadInput(f"The text has {len(said)} characters; a memory has at most {LONGEST_MEMORY}.")
     meaning = parts.meaning
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
-    statement = restated(old, said)
+    statement = with_text(old, said)
     [vectors] = vectors_at_once(meaning, [statement.text])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
         store, origin = parts.memories(tx), _the_agents(parts, old.scope)
         now = store.get(memory_id)
-        if now.state == "live" and now.text != statement.text and is_the_users(now):
+        if now.state == "live" and now.text != statement.text and is_user_owned(now):
             waiting = Conflict(statement=statement, existing_id=memory_id, reason="an agent would correct it")
             return store.apply(waiting, origin), (), ()
         action = store.supersede(memory_id, statement, origin, "corrected by an agent")
-        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
         return action, (), action.closed
 
-    action = changing(parts, write)
-    reflect(parts, meaning, [(action, vectors)])
+    action = run_change(parts, write)
+    update_index(parts, meaning, [(action, vectors)])
     return action
 
 
-def is_the_users(memory: Memory) -> bool:
+def is_user_owned(memory: Memory) -> bool:
     """Return whether only the user may change a memory: the user said or pinned it, or it is a rule or preference."""
     return memory.trust > TRUST_AGENT or memory.pinned or memory.kind in ("rule", "preference")
 
@@ -146,7 +147,7 @@ def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[A
     if parts.turns(tx).add(turn):
         queue_vectors(tx, "turn", turn.id, parts.clock.now())
     Events(tx).settle(event.id, "done")
-    return settle(parts, tx, replace(reading, turn=turn))
+    return apply_reading(parts, tx, replace(reading, turn=turn))
 
 
 # Statements of the user. If nothing is recognised in a text, the whole text becomes one statement, because the user
@@ -174,13 +175,13 @@ def remember(
     if len(text) > LONGEST:
         raise BadInput(f"The text has {len(text)} characters; at most {LONGEST} can be remembered at once.")
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
-    said = said_now(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
+    said = manual_event(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
     event = cleaned(said, parts.redact)
     turn = turns_of(event, "")[0]
     without_secret(turn.text)
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _remember_store(parts, tx, event, reading))
-    reflect(parts, reading.meaning, done)
+    update_index(parts, reading.meaning, done)
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     return [action for action, _ in done]
@@ -227,11 +228,11 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
         project = Projects(tx).resolve(project_names(tx, names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
         action = parts.memories(tx).put_core_fact(statement, origin)
-        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, now)
+        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, now)
         return action
 
     action = parts.writer.run(write)
-    reflect(parts, meaning, [(action, vectors)])
+    update_index(parts, meaning, [(action, vectors)])
     parts.work_waiting.set()
     return action
 
@@ -262,4 +263,4 @@ def _remember_store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> lis
     if parts.turns(tx).add(turn):
         queue_vectors(tx, "turn", turn.id, parts.clock.now())
     Events(tx).settle(event.id, "done")
-    return settle(parts, tx, replace(reading, turn=turn))
+    return apply_reading(parts, tx, replace(reading, turn=turn))

@@ -21,19 +21,19 @@ from filrouge.core.protocols import Analyser, Tx
 from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.models import Effect, TakenBack, UndoPlan
 from filrouge.memories.repository import (
-    Changed,
-    Life,
-    Lived,
-    Lives,
+    ChangesByMemory,
+    MemoryState,
+    MemoryWithState,
     MemoryWriter,
     Origin,
-    changed_by,
+    StateStore,
+    changes_of_entry,
     difference,
-    taken_back,
+    revert,
 )
 from filrouge.runtime.journal import Entry, Journal
 
-_TURNED = frozenset({"pinned", "disabled"})
+_SWITCHES = frozenset({"pinned", "disabled"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,9 +46,9 @@ class Undo:
     """
 
     plan: UndoPlan
-    entries: tuple[tuple[Entry, Changed], ...]
-    before: Mapping[str, Life]
-    after: Mapping[str, Life]
+    entries: tuple[tuple[Entry, ChangesByMemory], ...]
+    before: Mapping[str, MemoryState]
+    after: Mapping[str, MemoryState]
 
 
 class Undoing:
@@ -57,7 +57,7 @@ class Undoing:
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._journal = Journal(tx)
-        self._lives = Lives(tx)
+        self._lives = StateStore(tx)
         self._writer = MemoryWriter(tx, analyser)
         self._merging = Merging(tx, analyser)
 
@@ -71,9 +71,9 @@ class Undoing:
         if memory_id not in self._lives.kin([memory_id]):
             raise NotFound(f"There is no memory {memory_id!r}.")
         entries = self._journal.of(memory_id)
-        gone = undone(entries)
+        gone = reverted(entries)
         for entry in reversed(entries):
-            if entry.seq not in gone and entry.undoes is None and memory_id in changed_by(entry):
+            if entry.seq not in gone and entry.undoes is None and memory_id in changes_of_entry(entry):
                 return entry.seq
         raise BadInput(f"No decision about {memory_id} is left to undo.", remedy=f"See `filrouge history {memory_id}`.")
 
@@ -89,14 +89,14 @@ class Undoing:
         _refuse_empty(asked)
         if asked.undoes is not None and asked.payload:
             asked = self._journal.entry(asked.payload["together"])
-        entries = standing_on(asked, self._later(asked))
+        entries = dependents(asked, self._later(asked))
         kin = self._lives.kin({id_ for entry in entries for id_ in entry.touches})
-        before: dict[str, Life] = {}
-        lives: dict[str, Life] = {}
-        steps: list[tuple[Entry, Changed]] = []
+        before: dict[str, MemoryState] = {}
+        lives: dict[str, MemoryState] = {}
+        steps: list[tuple[Entry, ChangesByMemory]] = []
         for entry in reversed(entries):
             _refuse_empty(entry)
-            earlier = {id_: lives.get(id_, self._found(kin, id_, entry)) for id_ in changed_by(entry)}
+            earlier = {id_: lives.get(id_, self._found(kin, id_, entry)) for id_ in changes_of_entry(entry)}
             put_back = {id_: _put_back(earlier[id_], id_, entry) for id_ in earlier}
             steps.append((entry, difference(earlier, put_back)))
             before = {**{id_: kin[id_].life for id_ in put_back}, **before}
@@ -154,13 +154,13 @@ class Undoing:
                 wanted |= entry.touches
         return [found[seq] for seq in sorted(found)]
 
-    def _found(self, kin: Mapping[str, Lived], memory_id: str, entry: Entry) -> Life:
+    def _found(self, kin: Mapping[str, MemoryWithState], memory_id: str, entry: Entry) -> MemoryState:
         if memory_id not in kin:
             raise _erased(f"Memory {memory_id}, which entry {entry.seq} speaks of,")
         return kin[memory_id].life
 
 
-def standing_on(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
+def dependents(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
     """Return the entry and, oldest first, the later entries that depend on it.
 
     Args:
@@ -170,14 +170,14 @@ def standing_on(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
         BadInput: the entry is reverted already.
     """
     later = list(later)
-    gone = undone(later)
+    gone = reverted(later)
     taking = next((one for one in later if one.undoes == asked.seq and one.seq not in gone), None)
     if taking:
         again = f"To do it again, undo entry {taking.seq}."
         raise BadInput(f"Entry {asked.seq} was taken back by entry {taking.seq}.", remedy=again)
-    found, (lives, turned) = [asked], _reach(asked)
+    found, (lives, turned) = [asked], _touched_state(asked)
     for one in later:
-        own_lives, own_turned = _reach(one)
+        own_lives, own_turned = _touched_state(one)
         is_together = asked.undoes is not None and _together(one) == asked.seq
         if one.seq not in gone and (is_together or one.touches & lives or own_turned & turned):
             found.append(one)
@@ -185,7 +185,7 @@ def standing_on(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
     return found
 
 
-def undone(entries: Sequence[Entry]) -> set[int]:
+def reverted(entries: Sequence[Entry]) -> set[int]:
     """Return the numbers of the reverted entries among these, and of the undos that reverted them."""
     known, gone = {entry.seq for entry in entries}, set[int]()
     for entry in reversed(entries):
@@ -199,17 +199,17 @@ def _together(entry: Entry) -> int | None:
     return entry.payload.get("together") if entry.payload else None
 
 
-def _reach(entry: Entry) -> tuple[frozenset[str], frozenset[str]]:
+def _touched_state(entry: Entry) -> tuple[frozenset[str], frozenset[str]]:
     """Return the memories whose life an entry changed, and the pins and switches it changed (alone or not)."""
-    changed = changed_by(entry)
-    turned = frozenset(id_ for id_, pairs in changed.items() if set(pairs) <= _TURNED)
+    changed = changes_of_entry(entry)
+    turned = frozenset(id_ for id_, pairs in changed.items() if set(pairs) <= _SWITCHES)
     return frozenset(changed) - turned, frozenset(
-        f"{name} {id_}" for id_, pairs in changed.items() for name in set(pairs) & _TURNED
+        f"{name} {id_}" for id_, pairs in changed.items() for name in set(pairs) & _SWITCHES
     )
 
 
-def _put_back(life: Life, memory_id: str, entry: Entry) -> Life:
-    found = taken_back(life, changed_by(entry)[memory_id])
+def _put_back(life: MemoryState, memory_id: str, entry: Entry) -> MemoryState:
+    found = revert(life, changes_of_entry(entry)[memory_id])
     if found is None:
         raise _erased(f"What entry {entry.seq} made of memory {memory_id} is no longer there, because something")
     return found
@@ -218,7 +218,7 @@ def _put_back(life: Life, memory_id: str, entry: Entry) -> Life:
 def _refuse_empty(entry: Entry) -> None:
     if entry.payload is None or entry.action == "erase":
         raise _erased(f"What entry {entry.seq} ({entry.action}) speaks of")
-    if not changed_by(entry) and not entry.payload.get("mentions"):
+    if not changes_of_entry(entry) and not entry.payload.get("mentions"):
         remedy = "It was only noted, or written before decisions said what they changed."
         raise BadInput(f"Entry {entry.seq} ({entry.action}) changed nothing that can be put back.", remedy=remedy)
 
@@ -238,7 +238,9 @@ def _taken_back(entry: Entry) -> TakenBack:
     )
 
 
-def _effects(entries: Sequence[Entry], kin: Mapping[str, Lived], lives: Mapping[str, Life]) -> tuple[Effect, ...]:
+def _effects(
+    entries: Sequence[Entry], kin: Mapping[str, MemoryWithState], lives: Mapping[str, MemoryState]
+) -> tuple[Effect, ...]:
     mentioned = {entry.subject_id for entry in entries if (entry.payload or {}).get("mentions")}
     return tuple(
         Effect(

@@ -1,9 +1,10 @@
 """Markdown formats: frontmatter, tags and chunks of notes, and the pages that Filrouge writes.
 
-There are two kinds of pages. A vault page (`lines`, `rewritten`) holds one memory per line, ending in a block id,
-`^frl-` and the memory's id. An export page (`pages`, `read`) also holds one memory per line, with all other fields as
-JSON in a comment that readers do not display. There is one export page for the user and one for each project. Lines are
-identified by the id in the comment, so they may be moved and headings may be renamed; `sum` detects edited words.
+There are two kinds of pages. A vault page (`lines`, `apply_changes`) holds one memory per line, ending in a block id,
+`^frl-` and the memory's id. An export page (`export_pages`, `parse_export_page`) also holds one memory per line, with
+all other fields as JSON in a comment that readers do not display. There is one export page for the user and one for
+each project. Lines are identified by the id in the comment, so they may be moved and headings may be renamed; `sum`
+detects edited words.
 
 Tags follow Obsidian's rules. Frontmatter values stay text, so no document can create other objects.
 """
@@ -35,7 +36,7 @@ _LINK: Final = re.compile(r"\[\[[^\[\]\n]*\]\]")
 _SEPARATORS: Final = re.compile(r"[,\s]+")
 
 
-def inline(text: str) -> tuple[str, ...]:
+def inline_tags(text: str) -> tuple[str, ...]:
     """Return the tags in a note's text, each once, in order."""
     paragraphs = _PARAGRAPH.split(unicodedata.normalize("NFC", without_fences(text)))
     plain = "".join(_without_code(one) for one in paragraphs)
@@ -44,14 +45,14 @@ def inline(text: str) -> tuple[str, ...]:
     return _valid(_TAG.findall(plain))
 
 
-def listed(values: Iterable[str]) -> tuple[str, ...]:
+def frontmatter_tags(values: Iterable[str]) -> tuple[str, ...]:
     """Return the tags of frontmatter values, separated by commas or spaces, with or without `#`."""
     parts = [part for value in values for part in _SEPARATORS.split(unicodedata.normalize("NFC", value))]
     bare = [part.removeprefix("#") for part in parts]
     return _valid(part for part in bare if _WHOLE.fullmatch(part))
 
 
-def carries(tags: Iterable[str], wanted: str) -> bool:
+def has_tag(tags: Iterable[str], wanted: str) -> bool:
     """Return True if one of the tags is the wanted one or a tag below it: `#a/b` counts as `a`."""
     plain = folded(wanted)
     return bool(plain) and any(tag == plain or tag.startswith(f"{plain}/") for tag in tags)
@@ -113,7 +114,7 @@ _LONGEST: Final = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Front:
+class ParsedNote:
     """The frontmatter of a note, and the text below it.
 
     Attributes:
@@ -129,22 +130,22 @@ class Front:
     trouble: str = ""
 
 
-def parted(content: str) -> Front:
+def split_frontmatter(content: str) -> ParsedNote:
     """Split a note into frontmatter and text; line breaks are `\\n`."""
     block = _BLOCK.match(content)
     if block is None:
-        return Front(tags=(), aliases=(), text=content)
+        return ParsedNote(tags=(), aliases=(), text=content)
     if len(block[1]) > _LONGEST:
-        return Front(tags=(), aliases=(), text=content, trouble="its frontmatter is too long")
+        return ParsedNote(tags=(), aliases=(), text=content, trouble="its frontmatter is too long")
     import yaml  # imported late: only frontmatter needs it, and it would delay the daemon's start
 
     try:
         read: Any = yaml.load(block[1], Loader=yaml.BaseLoader)  # noqa: S506 (texts, lists and mappings alone)
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError):
-        return Front(tags=(), aliases=(), text=content, trouble="its frontmatter is no YAML")
+        return ParsedNote(tags=(), aliases=(), text=content, trouble="its frontmatter is no YAML")
     named = _by_lower_name(read)
-    return Front(
-        tags=listed([*_texts(named.get("tags")), *_texts(named.get("tag"))]),
+    return ParsedNote(
+        tags=frontmatter_tags([*_texts(named.get("tags")), *_texts(named.get("tag"))]),
         aliases=tuple(dict.fromkeys([*_texts(named.get("aliases")), *_texts(named.get("alias"))])),
         text=content[block.end() :],
     )
@@ -167,10 +168,10 @@ def _texts(value: Any) -> list[str]:
 # note.
 
 #: Largest size of a part, and of neighbouring sections that share one, in characters.
-LONGEST: Final = 1000
-_TOGETHER: Final = 500
+MAX_CHUNK: Final = 1000
+_MAX_SHARED: Final = 500
 #: Number of characters of a note that are read; embedding a whole book would take minutes.
-MOST_CHARACTERS: Final = 200_000
+MAX_CHARACTERS: Final = 200_000
 #: Longest heading of a part; a title may be a whole sentence.
 _LONGEST_HEADING: Final = 200
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
@@ -183,7 +184,7 @@ def chunks(note: Note) -> list[Chunk]:
     parts: list[tuple[str, str]] = []
     for heading, text in _sections(note):
         for piece in _pieces(text):
-            if parts and len(parts[-1][1]) + len(piece) + 2 <= _TOGETHER:
+            if parts and len(parts[-1][1]) + len(piece) + 2 <= _MAX_SHARED:
                 parts[-1] = (parts[-1][0], f"{parts[-1][1]}\n\n{piece}")
             else:
                 parts.append((heading, piece))
@@ -192,7 +193,7 @@ def chunks(note: Note) -> list[Chunk]:
 
 def _sections(note: Note) -> Iterator[tuple[str, str]]:
     """Yield each section with the headings above it; lines of fenced code are not headings."""
-    text = note.text[:MOST_CHARACTERS]
+    text = note.text[:MAX_CHARACTERS]
     title = f"{note.title} ({', '.join(note.aliases)})" if note.aliases else note.title
     above, lines = dict[int, str](), list[str]()
     for line, seen in zip(text.split("\n"), without_fences(text).split("\n"), strict=True):
@@ -211,22 +212,22 @@ def _named(title: str, above: dict[int, str]) -> str:
 
 
 def _pieces(text: str, breaks: Sequence[re.Pattern[str]] = _BREAKS) -> list[str]:
-    """Split a text into pieces of at most `LONGEST` characters, each as full as the break points allow."""
+    """Split a text into pieces of at most `MAX_CHUNK` characters, each as full as the break points allow."""
     text = text.strip()
     if not text:
         return []
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_CHUNK:
         return [text]
     if not breaks:
-        return [text[at : at + LONGEST] for at in range(0, len(text), LONGEST)]
+        return [text[at : at + MAX_CHUNK] for at in range(0, len(text), MAX_CHUNK)]
     found, begin = list[str](), 0
     filled = 0  # the last break point in the current piece
     for place in [*((one.start(), one.end()) for one in breaks[0].finditer(text)), (len(text), len(text))]:
-        if place[0] - begin > LONGEST:
+        if place[0] - begin > MAX_CHUNK:
             if filled > begin:
                 found.append(text[begin:filled].strip())
                 begin = filled
-            if place[0] - begin > LONGEST:
+            if place[0] - begin > MAX_CHUNK:
                 found += _pieces(text[begin : place[0]], breaks[1:])
                 begin = place[1]
         filled = place[1]
@@ -277,12 +278,12 @@ def key_of(content: str) -> str:
     return found[1] if found else ""
 
 
-def begun(key: str, title: str) -> str:
+def new_page(key: str, title: str) -> str:
     """Return a new page without lines."""
     return f"---\nfilrouge-page: {key}\n---\n\n# {title}\n"
 
 
-def rewritten(content: str, changed: Mapping[int, Line | None], added: Sequence[tuple[str, Line]]) -> str:
+def apply_changes(content: str, changed: Mapping[int, Line | None], added: Sequence[tuple[str, Line]]) -> str:
     """Return a page with changed lines.
 
     Args:
@@ -299,20 +300,20 @@ def rewritten(content: str, changed: Mapping[int, Line | None], added: Sequence[
         if number not in changed:
             kept.append(line)
         elif (new := changed[number]) is not None:
-            kept.append(_with(line, new))
+            kept.append(_replace_words(line, new))
     for heading, line in added:
-        _add(kept, f"## {heading}", f"- {line.words} ^frl-{line.id.lower()}{end}", end)
+        _insert_line(kept, f"## {heading}", f"- {line.words} ^frl-{line.id.lower()}{end}", end)
     return "\n".join(kept)
 
 
-def _with(line: str, new: Line) -> str:
+def _replace_words(line: str, new: Line) -> str:
     """Return a line with other words and another id, keeping its beginning and its line end."""
     found = _OURS.fullmatch(line.removesuffix("\r"))
     assert found is not None
     return f"{found['head'] or '- '}{new.words} ^frl-{new.id.lower()}" + ("\r" if line.endswith("\r") else "")
 
 
-def _add(page: list[str], heading: str, line: str, end: str) -> None:
+def _insert_line(page: list[str], heading: str, line: str, end: str) -> None:
     """Insert a line after the last one of its section, or add the section at the end of the page."""
     at = next((n for n, one in enumerate(page) if one.rstrip() == heading), None)
     if at is None:
@@ -346,18 +347,18 @@ def note_of(path: str, content: bytes, *, changed: datetime, stamp: str, is_cut:
     whole = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
     if key_of(whole):  # a vault page holds memories, which must not be found twice
         whole = ""
-    front = parted(whole)
-    is_cut = is_cut or len(front.text) > MOST_CHARACTERS
+    front = split_frontmatter(whole)
+    is_cut = is_cut or len(front.text) > MAX_CHARACTERS
     return Note(
         path=path,
         title=path.rpartition("/")[2].removesuffix(SUFFIX),
         aliases=front.aliases,
-        tags=tuple(dict.fromkeys([*front.tags, *inline(front.text[:MOST_CHARACTERS])])),
+        tags=tuple(dict.fromkeys([*front.tags, *inline_tags(front.text[:MAX_CHARACTERS])])),
         text=front.text,
         changed=changed,
         stamp=stamp,
         hash=hashlib.sha256(content).hexdigest(),
-        trouble=front.trouble or (f"only its first {MOST_CHARACTERS} characters are searched" if is_cut else ""),
+        trouble=front.trouble or (f"only its first {MAX_CHARACTERS} characters are searched" if is_cut else ""),
     )
 
 
@@ -370,14 +371,16 @@ SECTIONS: Final[Mapping[str, str]] = {
 _FORMER: Final[Mapping[str, str]] = {"superseded": "Replaced", "binned": "In the bin"}
 _OPENING, _CLOSING = "<!--fr ", "-->"
 #: Default values of fields that a comment leaves out.
-_USUAL: Final[Mapping[str, Any]] = {
+_DEFAULTS: Final[Mapping[str, Any]] = {
     "scope": "project", "user_id": "local", "project_id": None, "agent": "", "channel": "unknown", "session_id": "",
     "subject": "", "key": None, "value": None, "sentiment": "neutral", "timeframe": "", "state": "live",
     "valid_to": None, "supersedes": None, "superseded_by": None, "previous_text": None, "pinned": False,
     "disabled": False, "mention_count": 1, "last_mention": None, "prompt_version": "", "evidence": [],
 }  # fmt: skip
-_EATEN: Final = re.compile(r"[\\`*_\[\]<>#~$&{}]|={2,}|%{2,}|^[-+]|(?<=^\d)[.)]|(?<=^\d\d)[.)]|(?<=^\d{3})[.)]")
-_WRITTEN: Final = re.compile(r"\\([!-/:-@\[-`{-~])|(<br>)|&#(\d{1,7});")
+_MARKDOWN_SPECIAL: Final = re.compile(
+    r"[\\`*_\[\]<>#~$&{}]|={2,}|%{2,}|^[-+]|(?<=^\d)[.)]|(?<=^\d\d)[.)]|(?<=^\d{3})[.)]"
+)
+_ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])|(<br>)|&#(\d{1,7});")
 _ODD_SPACE: Final = re.compile(r"^\s|\s$|(?<= ) ")
 _STRANGE_NAME: Final = re.compile(r"[^\w .-]+")
 _LONGEST_NAME: Final = 80
@@ -399,7 +402,9 @@ class Page:
     problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
 
-def pages(projects: Iterable[Mapping[str, Any]], memories: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def export_pages(
+    projects: Iterable[Mapping[str, Any]], memories: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of every export page."""
     own: dict[str | None, list[Mapping[str, Any]]] = {None: []}
     about = {str(one["id"]): one for one in projects}
@@ -412,7 +417,7 @@ def pages(projects: Iterable[Mapping[str, Any]], memories: Iterable[Mapping[str,
         yield name, "".join(_page(about[id_] if id_ else None, rows))
 
 
-def read(text: str) -> Page | None:
+def parse_export_page(text: str) -> Page | None:
     """Parse an export page; None for any other file."""
     lines = text.removeprefix("\ufeff").split("\n")
     head = _head(lines)
@@ -426,7 +431,7 @@ def read(text: str) -> Page | None:
 
 def escaped(text: str) -> str:
     """Escape a text so that Markdown shows it unchanged on one line."""
-    plain = _EATEN.sub(lambda found: "".join(f"\\{one}" for one in found[0]), text)
+    plain = _MARKDOWN_SPECIAL.sub(lambda found: "".join(f"\\{one}" for one in found[0]), text)
     spaced = _ODD_SPACE.sub(lambda found: found[0] if found[0] == "\n" else f"&#{ord(found[0])};", plain)
     return "".join(
         "<br>" if one == "\n" else f"&#{ord(one)};" if one == "\t" or is_control(one) else one for one in spaced
@@ -442,7 +447,7 @@ def unescaped(text: str) -> str:
             return sign or "\n"
         return chr(int(number)) if int(number) <= _LARGEST_CHARACTER else found[0]
 
-    return _WRITTEN.sub(said, text)
+    return _ESCAPE.sub(said, text)
 
 
 def _page(project: Mapping[str, Any] | None, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -462,9 +467,9 @@ def _page(project: Mapping[str, Any] | None, rows: Iterable[Mapping[str, Any]]) 
 
 def _written(row: Mapping[str, Any]) -> str:
     text = str(row["text"])
-    rest = {name: value for name, value in row.items() if name != "text" and value != _USUAL.get(name, ...)}
+    rest = {name: value for name, value in row.items() if name != "text" and value != _DEFAULTS.get(name, ...)}
     # Both occur only inside JSON strings, where escapes are allowed; unescaped they could end the comment early.
-    meta = json.dumps({**rest, "sum": _sum(text)}).replace("--", "-\\u002d").replace("<", "\\u003c")
+    meta = json.dumps({**rest, "sum": _checksum(text)}).replace("--", "-\\u002d").replace("<", "\\u003c")
     return f"- {escaped(text)} {_OPENING}{meta}{_CLOSING}\n"
 
 
@@ -479,10 +484,10 @@ def _read_line(page: Page, number: int, line: str) -> None:
         page.problems.append((number, "is damaged: its comment or the dash before its words is missing or broken"))
         return
     text = unescaped(words[2:].removesuffix(" "))
-    if row.pop("sum", None) != _sum(text):
+    if row.pop("sum", None) != _checksum(text):
         how = f"`filrouge supersede {row['id']}` replaces it"
         page.problems.append((number, f"was edited; a memory that is here already stays as it is: {how}"))
-    page.memories.append({**_USUAL, **row, "text": text})
+    page.memories.append({**_DEFAULTS, **row, "text": text})
 
 
 def _meta(behind: str) -> dict[str, Any] | None:
@@ -533,5 +538,5 @@ def free_name(stem: str, taken: Collection[str]) -> str:
     return name
 
 
-def _sum(text: str) -> str:
+def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]

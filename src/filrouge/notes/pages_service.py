@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from filrouge.core.clock import after
+from filrouge.core.clock import add_seconds
 from filrouge.core.errors import FilrougeError, NotFound, Stale, VaultUnavailable
 from filrouge.core.protocols import Tx, Vault
 from filrouge.core.settings import Settings
@@ -28,19 +28,19 @@ from filrouge.notes.models import Content
 from filrouge.notes.pages import (
     SECTIONS,
     Line,
-    begun,
+    apply_changes,
     escaped,
     free_name,
     key_of,
     lines,
+    new_page,
     plain_name,
-    rewritten,
     unescaped,
 )
-from filrouge.notes.repository import Head, Kept, Page, WrittenPages, WroteBack
+from filrouge.notes.repository import CurrentVersion, Page, WriteStatus, WrittenLine, WrittenPages
 from filrouge.notes.service import forgotten
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import Every
+from filrouge.runtime.signals import PeriodicTask
 
 # Planning: which lines stay, change, are removed or are added.
 
@@ -49,7 +49,7 @@ _GONE: Final = "edited, and its memory is gone: remove the line, or keep its wor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Due:
+class DesiredLine:
     """A memory that belongs on a page, with the text of its line and its heading."""
 
     id: str
@@ -61,7 +61,7 @@ class Due:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class FoundLine:
     """The line of a memory and where it was found; `hash` is that of its text."""
 
     path: str
@@ -70,7 +70,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class MemoryState:
     """The state of the memories whose lines were found.
 
     Attributes:
@@ -80,10 +80,10 @@ class Known:
         due: the memories that belong on pages.
     """
 
-    kept: Mapping[str, Kept]
+    kept: Mapping[str, WrittenLine]
     hashes: Mapping[str, str]
-    heads: Mapping[str, Head]
-    due: Mapping[str, Due]
+    heads: Mapping[str, CurrentVersion]
+    due: Mapping[str, DesiredLine]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -110,17 +110,17 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def place_of(path: str, line: Line) -> Place:
+def place_of(path: str, line: Line) -> FoundLine:
     """Return a line together with the hash of its text."""
-    return Place(path=path, line=line, hash=hash_of(unescaped(line.words)))
+    return FoundLine(path=path, line=line, hash=hash_of(unescaped(line.words)))
 
 
-def due_lines(tx: Tx) -> dict[str, Due]:
+def due_lines(tx: Tx) -> dict[str, DesiredLine]:
     """Return the memories that belong on pages, by id, oldest first.
 
     There is one page for the user, one for each project, and one for the sessions of each month.
     """
-    names, found = names_of(tx), dict[str, Due]()
+    names, found = names_of(tx), dict[str, DesiredLine]()
     for one in WrittenPages(tx).shown():
         project = names.get(one.project, one.project) if one.project else ""
         if one.kind == "episode":
@@ -129,7 +129,7 @@ def due_lines(tx: Tx) -> dict[str, Due]:
         else:
             page, title = (_key(one.project), f"Project {project}") if one.project else ("user", "User")
             heading = SECTIONS[one.kind]
-        found[one.id] = Due(
+        found[one.id] = DesiredLine(
             id=one.id,
             page=page,
             title=title,
@@ -145,7 +145,7 @@ def _key(project: str) -> str:
     return f"project-{hashlib.sha256(project.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
-def planned(places: Sequence[Place], known: Known, corrected: Collection[str] = ()) -> Plan:
+def plan_changes(places: Sequence[FoundLine], known: MemoryState, corrected: Collection[str] = ()) -> Plan:
     """Plan the changes to the lines that were found.
 
     Args:
@@ -186,7 +186,7 @@ def planned(places: Sequence[Place], known: Known, corrected: Collection[str] = 
 # Reading the pages.
 
 #: Seconds for which a page must be unchanged before Filrouge edits it.
-QUIET_SECONDS: Final = 10.0
+SETTLE_SECONDS: Final = 10.0
 
 
 @dataclass(kw_only=True, slots=True)
@@ -206,7 +206,7 @@ class Found:
 
     texts: dict[str, str] = field(default_factory=dict[str, str])
     paths: dict[str, str] = field(default_factory=dict[str, str])
-    places: list[Place] = field(default_factory=list[Place])
+    places: list[FoundLine] = field(default_factory=list[FoundLine])
     elsewhere: set[str] = field(default_factory=set[str])
     corrected: set[str] = field(default_factory=set[str])
     troubles: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
@@ -252,14 +252,14 @@ def read_pages(
 
 def _is_being_written(content: Content, own: str | None, now: datetime) -> bool:
     """Return True if somebody else wrote the file in the last seconds; dates in the future are ignored."""
-    is_fresh = after(now, -QUIET_SECONDS) < content.changed <= after(now, QUIET_SECONDS)
+    is_fresh = add_seconds(now, -SETTLE_SECONDS) < content.changed <= add_seconds(now, SETTLE_SECONDS)
     return is_fresh and own != content.text
 
 
 # Writing the pages, and applying edits to memories.
 
 #: If more lines than this vanish from a page at once, they are not treated as deleted by the user.
-MOST_DELETED: Final = 5
+MAX_DELETIONS: Final = 5
 _LOOK_SECONDS: Final = 1.0
 _MOST_TROUBLES: Final = 100
 _UNSAID: Final = "it holds what looks like a secret; the memory stays as it was"
@@ -269,12 +269,14 @@ _HEADLESS: Final = "its filrouge-page is gone from its head: what is missing bel
 _REMOVED: Final = "was removed: its memories stay, and are written again with `filrouge notes --anew`"
 
 
-def pages_watch(parts: Parts) -> Every:
+def pages_watch(parts: Parts) -> PeriodicTask:
     """Return the periodic task that writes the pages."""
-    return Every(_LOOK_SECONDS, WritingBack(parts).look, name="vault-pages", failed="the pages could not be written")
+    return PeriodicTask(
+        _LOOK_SECONDS, PageSync(parts).look, name="vault-pages", failed="the pages could not be written"
+    )
 
 
-class WritingBack:
+class PageSync:
     """Synchronises pages and memories in both directions. `look` runs periodically."""
 
     def __init__(self, parts: Parts) -> None:
@@ -288,7 +290,7 @@ class WritingBack:
         settings = parts.readers.here(lambda tx: parts.settings(tx))
         into = settings.notes_write_folder
         if not into or not settings.notes_folder:
-            parts.noted.written, self._seen = WroteBack(), None
+            parts.noted.written, self._seen = WriteStatus(), None
             self._own.clear()
             return
         if parts.noted.anew.is_set():
@@ -299,7 +301,7 @@ class WritingBack:
         try:
             stamps = vault.list(into).stamps
         except VaultUnavailable as error:
-            parts.noted.written = WroteBack(folder=into, problem=error.message)
+            parts.noted.written = WriteStatus(folder=into, problem=error.message)
             return
         newest = parts.readers.here(lambda tx: WrittenPages(tx).newest_change())
         state = (settings.notes_folder, into, newest, stamps)
@@ -323,10 +325,10 @@ class WritingBack:
         live = {id_: one for id_, one in memories.items() if one.state == "live"}
         kept = self._take_in(found, kept, live, hashes)
         heads, due = parts.readers.here(lambda tx: (WrittenPages(tx).heads(ids), due_lines(tx)))
-        known = Known(kept=kept, hashes=hashes, heads=heads, due=due)
-        plan = planned(found.places, known, found.corrected)
+        known = MemoryState(kept=kept, hashes=hashes, heads=heads, due=due)
+        plan = plan_changes(found.places, known, found.corrected)
         self._let_go(plan, known)
-        new = _new(plan, known, pages, found)
+        new = _missing_lines(plan, known, pages, found)
         for key in [key for key in new if key not in pages]:
             taken = {path.casefold() for path in (*stamps, *(one.path for one in pages.values()))}
             path = free_name(f"{settings.notes_write_folder}/{plain_name(new[key][0].title)}", taken)
@@ -334,19 +336,21 @@ class WritingBack:
         kept, is_done = self._write(vault, found, plan, known, pages, new)
         parts.writer.run_patient(lambda tx: WrittenPages(tx).keep(pages, kept))
         removed = [("", "", f"the page {key} {_REMOVED}") for key, one in pages.items() if not one.path]
-        parts.noted.written = WroteBack(
+        parts.noted.written = WriteStatus(
             folder=settings.notes_write_folder,
             pages=sum(1 for one in pages.values() if one.path),
             memories=sum(not one.is_left for one in kept.values()),
-            troubles=_told([*found.troubles, *plan.troubles, *removed, *_headless(found, pages), *_left(kept, pages)]),
+            troubles=_first_reasons(
+                [*found.troubles, *plan.troubles, *removed, *_headless(found, pages), *_mass_deletions(kept, pages)]
+            ),
         )
         return is_done and not found.is_waiting
 
     def _take_in(
-        self, found: Found, kept: Mapping[str, Kept], live: Mapping[str, Memory], hashes: Mapping[str, str]
-    ) -> dict[str, Kept]:
+        self, found: Found, kept: Mapping[str, WrittenLine], live: Mapping[str, Memory], hashes: Mapping[str, str]
+    ) -> dict[str, WrittenLine]:
         """Apply the user's edits and deletions of lines to the memories; return the lines that remain known."""
-        places = defaultdict[str, list[Place]](list)
+        places = defaultdict[str, list[FoundLine]](list)
         for one in found.places:
             places[one.line.id].append(one)
         for id_ in live.keys() & places.keys():
@@ -359,7 +363,7 @@ class WritingBack:
             return dict(kept)
         return self._binned(found, {id_: one for id_, one in kept.items() if id_ in places or id_ in live}, set(places))
 
-    def _binned(self, found: Found, kept: dict[str, Kept], there: Collection[str]) -> dict[str, Kept]:
+    def _binned(self, found: Found, kept: dict[str, WrittenLine], there: Collection[str]) -> dict[str, WrittenLine]:
         """Move memories to the bin whose lines the user removed; return the other lines."""
         gone, left = defaultdict[str, list[str]](list), dict(kept)
         for id_, one in kept.items():
@@ -367,7 +371,7 @@ class WritingBack:
             if id_ not in there and id_ not in found.elsewhere and not one.is_left and one.page in found.paths:
                 gone[one.page].append(id_)
         for page, all_of in gone.items():
-            if len(all_of) > MOST_DELETED:
+            if len(all_of) > MAX_DELETIONS:
                 left |= {id_: replace(left[id_], is_left=True) for id_ in all_of}
                 continue
             for id_ in all_of:
@@ -375,14 +379,14 @@ class WritingBack:
                 del left[id_]
         return left
 
-    def _correct(self, memory: Memory, place: Place) -> str:
+    def _correct(self, memory: Memory, place: FoundLine) -> str:
         """Change a memory to the text of its line; return why that is impossible, or an empty text."""
         parts, text = self._parts, unescaped(place.line.words).strip()
         if memory.key and memory.value is not None:
             text = text.removeprefix(f"{memory.key}:").strip()
         if parts.redact(text) != text:
             return _UNSAID
-        if parts.readers.here(lambda tx: forgotten(parts, tx, [text, by_hand.restated(memory, text).text])):
+        if parts.readers.here(lambda tx: forgotten(parts, tx, [text, by_hand.with_text(memory, text).text])):
             return _FORGOTTEN
         try:
             by_hand.supersede(parts, memory.id, text, source=f"edited in {place.path}")
@@ -390,7 +394,7 @@ class WritingBack:
             return error.message
         return ""
 
-    def _let_go(self, plan: Plan, known: Known) -> None:
+    def _let_go(self, plan: Plan, known: MemoryState) -> None:
         """Delete the records of lines that the plan removes, before they are removed.
 
         Otherwise the next run would take them for deletions by the user.
@@ -404,10 +408,10 @@ class WritingBack:
         vault: Vault,
         found: Found,
         plan: Plan,
-        known: Known,
+        known: MemoryState,
         pages: dict[str, Page],
-        new: Mapping[str, list[Due]],
-    ) -> tuple[dict[str, Kept], bool]:
+        new: Mapping[str, list[DesiredLine]],
+    ) -> tuple[dict[str, WrittenLine], bool]:
         """Write the changed pages; return the lines on the pages, and True if there was nothing to write."""
         kept, is_done = dict(known.kept), True
         keys = {one.path: key for key, one in pages.items() if one.path}
@@ -416,10 +420,10 @@ class WritingBack:
             added = new.get(key, [])
             if not added and path not in plan.changes:
                 continue
-            page = before if before is not None else begun(key, escaped(added[0].title))
+            page = before if before is not None else new_page(key, escaped(added[0].title))
             rows = [(one.heading, Line(id=one.id, words=one.words)) for one in added]
             is_done = False  # the pages change, so look again
-            text = rewritten(page, plan.changes.get(path, {}), rows)
+            text = apply_changes(page, plan.changes.get(path, {}), rows)
             try:
                 vault.write(path, text, before=before)
             except (Stale, VaultUnavailable) as error:
@@ -430,32 +434,34 @@ class WritingBack:
             self._own[path] = text
             here = [place.line.id for place in found.places if place.path == path]
             kept = {id_: one for id_, one in kept.items() if id_ not in here}
-            kept |= {one.id: Kept(page=key, hash=one.hash) for one in added}
-            kept |= _standing(plan.placed.get(path, []), key, known)
+            kept |= {one.id: WrittenLine(page=key, hash=one.hash) for one in added}
+            kept |= _recorded_lines(plan.placed.get(path, []), key, known)
         for path in found.texts.keys() - plan.changes.keys():
-            kept |= _standing(plan.placed.get(path, []), keys.get(path, ""), known)
+            kept |= _recorded_lines(plan.placed.get(path, []), keys.get(path, ""), known)
         return kept, is_done
 
 
-def _new(plan: Plan, known: Known, pages: Mapping[str, Page], found: Found) -> dict[str, list[Due]]:
+def _missing_lines(
+    plan: Plan, known: MemoryState, pages: Mapping[str, Page], found: Found
+) -> dict[str, list[DesiredLine]]:
     """Return the memories without a line, by the key of their page.
 
     Pages that were removed or are being written get none.
     """
     there = plan.blocked.union(known.kept, *plan.placed.values())
-    new = defaultdict[str, list[Due]](list)
+    new = defaultdict[str, list[DesiredLine]](list)
     for id_, one in known.due.items():
         if id_ not in there and (one.page not in pages or pages[one.page].path in found.texts):
             new[one.page].append(one)
     return dict(new)
 
 
-def _standing(ids: list[str], page: str, known: Known) -> dict[str, Kept]:
+def _recorded_lines(ids: list[str], page: str, known: MemoryState) -> dict[str, WrittenLine]:
     """Return the lines on a page now; a line that is left alone keeps its recorded state."""
-    found = dict[str, Kept]()
+    found = dict[str, WrittenLine]()
     for id_ in ids:
         if id_ in known.due:
-            found[id_] = Kept(page=page, hash=known.due[id_].hash)
+            found[id_] = WrittenLine(page=page, hash=known.due[id_].hash)
         elif id_ in known.kept:
             found[id_] = known.kept[id_]
     return found
@@ -468,7 +474,7 @@ def _path_now(key: str, path: str, found: Found, stamps: Mapping[str, str]) -> s
     return path if path in stamps or not found.is_whole else ""
 
 
-def _told(troubles: list[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+def _first_reasons(troubles: list[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
     """Return the first reason for each line, up to the limit."""
     told = dict[tuple[str, str], tuple[str, str, str]]()
     for path, id_, why in troubles:
@@ -484,7 +490,7 @@ def _headless(found: Found, pages: Mapping[str, Page]) -> list[tuple[str, str, s
     ]
 
 
-def _left(kept: Mapping[str, Kept], pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
+def _mass_deletions(kept: Mapping[str, WrittenLine], pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
     """Report lines that vanished together, page by page."""
     count = defaultdict[str, int](int)
     for one in kept.values():

@@ -1,10 +1,10 @@
 """Notes and written pages in the database, and the vault's vectors in memory.
 
 Note vectors share a large common component: language, form, folder names. In the bundled model's space a short French
-question is closer to most short French notes than to the English note that answers it. `Noted` therefore compares
-queries and notes after whitening (`threads.assignment.Ground`), with the mean of sample questions subtracted from the
-query. With a vault of 300 notes, this found twice as many. A few notes are not enough for whitening, and are compared
-as they are.
+question is closer to most short French notes than to the English note that answers it. `VaultIndex` therefore compares
+queries and notes after whitening (`threads.assignment.Whitening`), with the mean of sample questions subtracted from
+the query. With a vault of 300 notes, this found twice as many. A few notes are not enough for whitening, and are
+compared as they are.
 
 All rows of notes are derived from the user's files and can be rebuilt from them.
 """
@@ -28,12 +28,12 @@ from filrouge.core.clock import from_text, to_text
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.protocols import Analyser, Tx, Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
-from filrouge.memories.models import LEAST_TO_INJECT
+from filrouge.memories.models import MIN_CONFIDENCE_INJECT
 from filrouge.notes.models import Chunk, Note
 from filrouge.providers.calibration import bundled
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.search.vector_search import Meaning
-from filrouge.threads.assignment import Ground
+from filrouge.search.vector_search import VectorSearch
+from filrouge.threads.assignment import Whitening
 
 # Indexed notes: a row for each file, and its chunks with their words and vectors.
 
@@ -206,7 +206,7 @@ MOST_SESSIONS: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
+class WrittenLine:
     """The recorded state of a memory's line.
 
     Attributes:
@@ -229,7 +229,7 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
+class PageMemory:
     """A memory that belongs on a page; `project` is None for memories that apply everywhere."""
 
     id: str
@@ -240,7 +240,7 @@ class Shown:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Head:
+class CurrentVersion:
     """The current version of a memory, or its last one."""
 
     id: str
@@ -257,14 +257,15 @@ class WrittenPages:
         """Return every page by its key."""
         return {row["key"]: Page(place=row["place"], path=row["path"]) for row in self._tx.all("pages.all")}
 
-    def lines(self) -> dict[str, Kept]:
+    def lines(self) -> dict[str, WrittenLine]:
         """Return every line by its memory id."""
         rows = self._tx.all("pages.lines")
         return {
-            row["memory_id"]: Kept(page=row["page"], hash=row["hash"], is_left=bool(row["is_left"])) for row in rows
+            row["memory_id"]: WrittenLine(page=row["page"], hash=row["hash"], is_left=bool(row["is_left"]))
+            for row in rows
         }
 
-    def keep(self, pages: Mapping[str, Page], lines: Mapping[str, Kept]) -> None:
+    def keep(self, pages: Mapping[str, Page], lines: Mapping[str, WrittenLine]) -> None:
         """Store the locations of pages and the state of lines; unlisted lines are deleted, unlisted pages stay."""
         known = self.lines()
         rows = [{"key": key, "place": one.place, "path": one.path} for key, one in pages.items()]
@@ -290,17 +291,17 @@ class WrittenPages:
         self._tx.run("pages.clear")
         self._tx.run("pages.clear_lines")
 
-    def shown(self) -> list[Shown]:
+    def shown(self) -> list[PageMemory]:
         """Return the memories that belong on pages, oldest first: facts and session summaries.
 
         Facts need enough confidence, and must come from the user or an agent. Those known only from a tool's output or
         an import are left out.
         """
-        asked = {"user_id": LOCAL_USER, "least": LEAST_TO_INJECT, "trust": TRUST_AGENT, "limit": MOST_FACTS}
+        asked = {"user_id": LOCAL_USER, "least": MIN_CONFIDENCE_INJECT, "trust": TRUST_AGENT, "limit": MOST_FACTS}
         facts = self._tx.all("pages.facts", asked)
         sessions = self._tx.all("pages.sessions", asked | {"limit": MOST_SESSIONS})
         return [
-            Shown(
+            PageMemory(
                 id=row["id"],
                 project=row["project_id"] if row["scope"] == "project" else None,
                 kind=row["kind"],
@@ -310,10 +311,10 @@ class WrittenPages:
             for row in (*facts, *sessions)
         ]
 
-    def heads(self, ids: list[str]) -> dict[str, Head]:
+    def heads(self, ids: list[str]) -> dict[str, CurrentVersion]:
         """Return the current version of each memory; ids that are not in the database are left out."""
         rows = self._tx.all("pages.heads", {"ids": json.dumps(ids)})
-        return {row["id"]: Head(id=row["head"], is_live=row["state"] == "live") for row in rows}
+        return {row["id"]: CurrentVersion(id=row["head"], is_live=row["state"] == "live") for row in rows}
 
     def newest_change(self) -> int:
         """Return the journal's latest number, which grows with every change of memories."""
@@ -322,13 +323,13 @@ class WrittenPages:
 
 
 #: Recompute the whitening when the number of vectors has changed by this factor.
-_GROWN: Final = 1.1
+_REFIT_RATIO: Final = 1.1
 #: Chunks per note that enter the whitening, and that a query may find.
-_OF_ONE_NOTE: Final = 3
+_CHUNKS_PER_NOTE: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Looked:
+class ScanStatus:
     """The result of the last look at the vault.
 
     Attributes:
@@ -352,7 +353,7 @@ class Looked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WroteBack:
+class WriteStatus:
     """The state of the pages that are written into the vault.
 
     Attributes:
@@ -379,7 +380,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _QuestionMean:
     """The mean vector of the bundled sample questions in one space."""
 
     space_id: str
@@ -401,22 +402,22 @@ class _Held:
 
     of: tuple[int, str]
     windows: Windows
-    ground: Ground | None
+    ground: Whitening | None
     above: Vectors | None
     sized: int
     is_whole: bool
 
 
-class Noted:
+class VaultIndex:
     """The vault's vectors and state in memory. Thread-safe. Set `anew` to have removed pages written again."""
 
     def __init__(self) -> None:
-        self.looked = Looked()
-        self.written = WroteBack()
+        self.looked = ScanStatus()
+        self.written = WriteStatus()
         self.anew = Flag()
         self._revision = 0
         self._held: _Held | None = None
-        self._asking: _Asking | None = None
+        self._asking: _QuestionMean | None = None
         self._lock = Lock()
 
     def changed(self) -> None:
@@ -430,7 +431,7 @@ class Noted:
             self._revision += 1
             self._held = None
 
-    def learn(self, meaning: Meaning) -> None:
+    def learn(self, meaning: VectorSearch) -> None:
         """Compute the mean of the sample questions in this space, if it is not known; takes about a second."""
         space = meaning.space
         if not space.is_measured or (self._asking and self._asking.space_id == space.id):
@@ -440,7 +441,7 @@ class Noted:
             mean = np.mean([meaning.embedder.query(one) for one in questions], axis=0)
         except EmbedderUnavailable:
             return  # the next run tries again
-        self._asking = _Asking(space.id, mean)
+        self._asking = _QuestionMean(space.id, mean)
 
     def nearest(self, tx: Tx, space: EmbeddingSpace, vector: Vector, limit: int) -> dict[int, Near]:
         """Return the chunks nearest to a query by their best window, best first, with a few per note at most."""
@@ -455,7 +456,7 @@ class Noted:
             if len(found) == limit:
                 break
             seq, note = int(held.windows.seqs[row]), int(held.windows.notes[row])
-            if seq not in found and taken[note] < _OF_ONE_NOTE:
+            if seq not in found and taken[note] < _CHUNKS_PER_NOTE:
                 found[seq] = Near(float(cosines[row]), float(near[row]))
                 taken[note] += 1
         return found
@@ -482,7 +483,7 @@ class Noted:
         if held is None or held.of != wanted or (is_whole and not held.is_whole):
             windows = StoredVault(tx).windows(space.id, space.dimension)
             # A long note must not weigh more than others in the whitening.
-            vectors = windows.vectors[windows.parts < _OF_ONE_NOTE]
+            vectors = windows.vectors[windows.parts < _CHUNKS_PER_NOTE]
             ground, sized = _ground(None if is_whole else held, space, vectors)
             above = ground.off(windows.vectors) if ground else None
             held = _Held(wanted, windows, ground, above, sized, is_whole)
@@ -492,7 +493,7 @@ class Noted:
         return held
 
 
-def _ground(before: _Held | None, space: EmbeddingSpace, vectors: Vectors) -> tuple[Ground | None, int]:
+def _ground(before: _Held | None, space: EmbeddingSpace, vectors: Vectors) -> tuple[Whitening | None, int]:
     """Return the whitening of these vectors and how many vectors it was computed from.
 
     If their number has hardly changed, the earlier whitening is reused.
@@ -501,6 +502,6 @@ def _ground(before: _Held | None, space: EmbeddingSpace, vectors: Vectors) -> tu
         return None, 0
     if before and before.ground and before.of[1] == space.id:
         fewer, more = sorted((before.sized, len(vectors)))
-        if more <= _GROWN * fewer:
+        if more <= _REFIT_RATIO * fewer:
             return before.ground, before.sized
-    return Ground.of(vectors), len(vectors)
+    return Whitening.of(vectors), len(vectors)

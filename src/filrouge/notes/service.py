@@ -22,14 +22,14 @@ from filrouge.erasure.tombstones import Tombstones
 from filrouge.memories.models import Filters
 from filrouge.notes.models import CHANNEL, Chunk, Listing, Note, NoteHit, NotesFound
 from filrouge.notes.pages import chunks, folded
-from filrouge.notes.repository import Looked, Seen, StoredChunk, StoredVault
+from filrouge.notes.repository import ScanStatus, Seen, StoredChunk, StoredVault
 from filrouge.providers.embedders import windows
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import Every
+from filrouge.runtime.signals import PeriodicTask
 from filrouge.search.analyser import any_of
 from filrouge.search.fusion import ALONE_MEANING, ALONE_WORDS, OKAPI, Collection, bm25
 from filrouge.search.memory_search import LONGEST_QUERY, POOL, Mode
-from filrouge.search.relevance import Questioned, alone, judged, shares
+from filrouge.search.relevance import WeightedQuestion, judged, shares, standalone_features
 
 MOST_TAGGED: Final = 5
 """Notes that a tag may bring."""
@@ -45,12 +45,12 @@ _CUT: Final = 1
 _TROUBLES_SHOWN: Final = 50
 
 
-def vault_watches(parts: Parts) -> tuple[Every, Every]:
+def vault_watches(parts: Parts) -> tuple[PeriodicTask, PeriodicTask]:
     """Return the periodic tasks that index the vault and embed its chunks."""
     watch = Watch(parts)
     return (
-        Every(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be looked at"),
-        Every(_REST_SECONDS, watch.embed, name="vault-vectors", failed="the notes could not be embedded"),
+        PeriodicTask(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be looked at"),
+        PeriodicTask(_REST_SECONDS, watch.embed, name="vault-vectors", failed="the notes could not be embedded"),
     )
 
 
@@ -83,19 +83,19 @@ class Watch:
         known = parts.readers.here(lambda tx: StoredVault(tx).known())
         if not folder:
             self._drop(list(known))
-            parts.noted.looked = Looked()
+            parts.noted.looked = ScanStatus()
             return
         vault = parts.open_vault(folder)
         try:
             listing = vault.list()
         except VaultUnavailable as error:
-            parts.noted.looked = Looked(folder=folder, at=parts.clock.now(), problem=error.message)
+            parts.noted.looked = ScanStatus(folder=folder, at=parts.clock.now(), problem=error.message)
             return
         self._drop([path for path in known if path not in listing.stamps])
         looked = self._take_in(vault, listing, known, until)
         parts.noted.looked = replace(looked, folder=folder)
 
-    def _take_in(self, vault: Vault, listing: Listing, known: dict[str, Seen], until: float) -> Looked:
+    def _take_in(self, vault: Vault, listing: Listing, known: dict[str, Seen], until: float) -> ScanStatus:
         """Read and index changed notes until the time is over."""
         troubles = dict(listing.troubles)
         due = [path for path, stamp in listing.stamps.items() if self._is_due(known.get(path), stamp)]
@@ -114,7 +114,7 @@ class Watch:
                     unreadable.append(path)
             self._write(read)
             self._drop([path for path in unreadable if path in known])
-        return Looked(at=self._parts.clock.now(), troubles=troubles, waiting=len(due))
+        return ScanStatus(at=self._parts.clock.now(), troubles=troubles, waiting=len(due))
 
     def _is_due(self, seen: Seen | None, stamp: str) -> bool:
         return seen is None or seen.stamp != self._version + stamp
@@ -180,7 +180,7 @@ class Watch:
         )  # load here, so that no query has to wait
 
 
-def described(parts: Parts, tx: Tx) -> dict[str, Any]:
+def vault_status(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Describe the state of the vault: what is indexed, what goes into prompts, and what could not be read."""
     settings, looked, store = parts.settings(tx), parts.noted.looked, StoredVault(tx)
     counts = store.counts()
@@ -197,7 +197,9 @@ def described(parts: Parts, tx: Tx) -> dict[str, Any]:
         "waiting": looked.waiting,
         "tag": settings.notes_tag,
         "tagged": store.tagged(folded(settings.notes_tag), MOST_TAGGED),
-        "fixed": [{"path": path, "found": path in known} for known in [store.known()] for path in fixed(settings)],
+        "fixed": [
+            {"path": path, "found": path in known} for known in [store.known()] for path in pinned_notes(settings)
+        ],
         "troubles": [{"path": path, "trouble": troubles[path]} for path in sorted(troubles)[:_TROUBLES_SHOWN]],
         "written": {
             "folder": settings.notes_write_folder,
@@ -216,7 +218,7 @@ def _unwritten(settings: Settings) -> str:
     return "no vault is named: notes_folder" if settings.notes_write_folder and not settings.notes_folder else ""
 
 
-def fixed(settings: Settings) -> list[str]:
+def pinned_notes(settings: Settings) -> list[str]:
     """Return the paths of the notes that are always added to prompts, each once; `.md` is optional in the setting."""
     named = [path.strip().strip("/") for path in settings.notes_paths]
     return list(dict.fromkeys(path if path.endswith(".md") else f"{path}.md" for path in named if path))
@@ -237,7 +239,7 @@ def forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
 
 _ALPHA: Final[Mapping[Mode, float]] = {"text": 0.0, "semantic": 1.0, "hybrid": 0.5}
 #: Least relevance at which a note is merged into other results.
-LEAST_BESIDE: Final = 0.5
+MIN_MERGE_RELEVANCE: Final = 0.5
 
 
 def search_notes(parts: Parts, tx: Tx, text: str, *, mode: Mode = "hybrid", limit: int = 10) -> NotesFound:
@@ -278,11 +280,11 @@ class _Search:
         chunk. So a few common words that a hundred notes contain do not outweigh the topic of the query.
         """
         alpha = alpha if self._vector is not None else 0.0
-        questioned = Questioned(self._terms, self._frequencies, self._rows)
+        questioned = WeightedQuestion(self._terms, self._frequencies, self._rows)
         matched = {id_: questioned.matched(frozenset(tokens)) for id_, tokens in self._tokens.items()}
         words = {id_: questioned.covered(found) if alpha < 1 else 0.0 for id_, found in matched.items()}
-        lexical = _of_best(self._lexical()) if alpha < 1 else {}
-        meaning = _of_best({str(seq): one.above for seq, one in self._near.items() if str(seq) in self._chunks})
+        lexical = _normalised(self._lexical()) if alpha < 1 else {}
+        meaning = _normalised({str(seq): one.above for seq, one in self._near.items() if str(seq) in self._chunks})
         scores = {id_: (1 - alpha) * words[id_] + alpha * meaning.get(id_, 0.0) for id_ in self._chunks}
         ordered = sorted(
             (id_ for id_, score in scores.items() if score > 0),
@@ -292,7 +294,7 @@ class _Search:
         near = {str(seq): space.calibrated_to_question(one.cosine) for seq, one in self._near.items()}
         parts = shares([ALONE_WORDS * lexical.get(id_, 0.0) + ALONE_MEANING * meaning.get(id_, 0.0) for id_ in ordered])
         signs = [
-            alone(questioned, matched[id_], similarity=near.get(id_), share=part)
+            standalone_features(questioned, matched[id_], similarity=near.get(id_), share=part)
             for id_, part in zip(ordered, parts, strict=True)
         ]
         by_meaning = self._vector is not None and space.is_measured
@@ -335,7 +337,7 @@ def hit_json(hit: NoteHit) -> dict[str, Any]:
     }
 
 
-def beside(
+def merge_notes(
     parts: Parts,
     tx: Tx,
     text: str,
@@ -344,7 +346,7 @@ def beside(
     mode: Mode,
     limit: int,
     filters: Filters,
-    least: float = LEAST_BESIDE,
+    least: float = MIN_MERGE_RELEVANCE,
 ) -> tuple[list[dict[str, Any]], NotesFound]:
     """Merge relevant notes into results: each is inserted before the first result with a lower relevance.
 
@@ -353,7 +355,7 @@ def beside(
     if filters.narrow:
         return list(found), NotesFound()
     notes = search_notes(parts, tx, text, mode=mode, limit=limit)
-    bearing = [hit for hit in notes.hits if hit.relevance >= max(least, LEAST_BESIDE)]
+    bearing = [hit for hit in notes.hits if hit.relevance >= max(least, MIN_MERGE_RELEVANCE)]
     merged = list(found)
     for hit in bearing:
         place = next((n for n, one in enumerate(merged) if one["relevance"] < hit.relevance), len(merged))
@@ -361,7 +363,7 @@ def beside(
     return merged[:limit], notes if bearing else NotesFound()
 
 
-def _of_best(scores: Mapping[str, float]) -> dict[str, float]:
+def _normalised(scores: Mapping[str, float]) -> dict[str, float]:
     """Scale scores to shares of the best; scores below zero become zero."""
     best = max(scores.values(), default=0.0)
     return {id_: max(0.0, score) / best for id_, score in scores.items()} if best > 0 else {}

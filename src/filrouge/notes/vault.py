@@ -30,12 +30,12 @@ from filrouge.core.network import is_loopback
 from filrouge.core.paths import VAULT_CERTIFICATE, VAULT_KEY, inside, make_private, open_own
 from filrouge.core.protocols import Vault
 from filrouge.notes.models import Content, Listing, Note
-from filrouge.notes.pages import MOST_CHARACTERS, SUFFIX, note_of
+from filrouge.notes.pages import MAX_CHARACTERS, SUFFIX, note_of
 
 MOST_NOTES: Final = 20_000
 """Notes of one vault; whoever names his whole disk has that many."""
 #: A UTF-8 character has at most four bytes.
-_MOST_BYTES: Final = 4 * MOST_CHARACTERS
+_MOST_BYTES: Final = 4 * MAX_CHARACTERS
 #: Limit for implausible file dates (year 2100), so that they do not prevent other notes from being read.
 _LAST_MOMENT: Final = 4_102_444_800.0
 _OUTSIDE: Final = "it is a link that leads out of the vault"
@@ -261,7 +261,7 @@ def host_and_port(address: str) -> tuple[str, int, bool]:
     return parts.hostname, port, is_safe
 
 
-def fetched(address: str) -> str:
+def fetch_certificate(address: str) -> str:
     """Fetch the certificate of that address as PEM, without verifying it.
 
     Raises:
@@ -300,7 +300,7 @@ def fingerprint(pem: str) -> str:
     return ":".join(digest[place : place + 2] for place in range(0, len(digest), 2))
 
 
-def keep(home: str, name: str, text: str) -> None:
+def store_secret(home: str, name: str, text: str) -> None:
     """Store the certificate or the key in the home, readable only by its user."""
     make_private(home)
     descriptor = open_own(inside(home, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -308,7 +308,7 @@ def keep(home: str, name: str, text: str) -> None:
         file.write(text)
 
 
-def kept(home: str, name: str) -> str:
+def load_secret(home: str, name: str) -> str:
     """Return the stored certificate or key; empty if there is none."""
     try:
         with open(open_own(inside(home, name), os.O_RDONLY), encoding="utf-8") as file:
@@ -385,7 +385,7 @@ class RestVault:
         """
         text, changed = self._read(path)
         raw = text.encode("utf-8", "replace")
-        return note_of(path, raw[: 4 * MOST_CHARACTERS], changed=_moment(changed), stamp=_stamp_of_header(changed))
+        return note_of(path, raw[: 4 * MAX_CHARACTERS], changed=_moment(changed), stamp=_stamp_of_header(changed))
 
     def content(self, path: str) -> Content:
         """Read the text of a whole file; raises as `read` does."""
@@ -403,7 +403,7 @@ class RestVault:
             VaultUnavailable: it cannot be written, or Obsidian does not answer.
         """
         status, content = self._asked("GET", _place(path), _NOTE)
-        if (_said(path, content)[0] if status == _OK else None) != before:
+        if (_parse_note(path, content)[0] if status == _OK else None) != before:
             raise Stale(f"{path!r} was written meanwhile.")
         status, _ = self._asked("PUT", _place(path), "*/*", text.encode("utf-8"), kind="text/markdown")
         if status not in (_OK, 201, 204):
@@ -417,7 +417,7 @@ class RestVault:
             raise NotFound(error.message, remedy=error.remedy) from error
         if status != _OK:
             raise NotFound(f"There is no note {path!r}.", remedy="See `filrouge notes`.")
-        return _said(path, content)
+        return _parse_note(path, content)
 
     def _look(self) -> None:
         try:
@@ -448,7 +448,7 @@ class RestVault:
             VaultUnavailable: there is no answer, the certificate is not trusted, or the key is rejected.
         """
         connection = self._connection()
-        headers = {"Accept": accept, "Authorization": f"Bearer {kept(self._home, KEY)}"}
+        headers = {"Accept": accept, "Authorization": f"Bearer {load_secret(self._home, KEY)}"}
         headers |= {"Content-Type": kind} if body is not None else {}
         try:
             connection.request(method, place, body, headers)
@@ -473,7 +473,7 @@ class RestVault:
         host, port, is_safe = host_and_port(self.address)
         if not is_safe:
             return http.client.HTTPConnection(host, port, timeout=self._seconds)
-        pem = kept(self._home, CERTIFICATE)
+        pem = load_secret(self._home, CERTIFICATE)
         if not pem:
             raise VaultUnavailable(
                 f"You trust no certificate of {self.address} yet; nothing was sent.",
@@ -502,7 +502,7 @@ def _place(path: str) -> str:
     return "/vault/" + "/".join(quote(name, safe="") for name in path.split("/"))
 
 
-def _said(path: str, content: bytes) -> tuple[str, float]:
+def _parse_note(path: str, content: bytes) -> tuple[str, float]:
     """Return the text of a note and when it was written, in milliseconds."""
     try:
         found = json.loads(content)

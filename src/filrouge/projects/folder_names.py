@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-CHOSEN = "name:"
-UNDER = "under:"
+NAME_PREFIX = "name:"
+HOLDER_PREFIX = "under:"
 
 
 class FolderNames(NamedTuple):
@@ -28,18 +28,18 @@ class FolderNames(NamedTuple):
     """The names of the folder itself, strongest first."""
 
 
-def split(names: Sequence[str]) -> FolderNames:
+def split_names(names: Sequence[str]) -> FolderNames:
     """Split a list of names, strongest first, as `hosts.project.names` returns it."""
-    own = tuple(name for name in names[1:] if not name.startswith(UNDER))
-    if not names or not names[0].startswith(CHOSEN) or not own:
+    own = tuple(name for name in names[1:] if not name.startswith(HOLDER_PREFIX))
+    if not names or not names[0].startswith(NAME_PREFIX) or not own:
         return FolderNames("", (), tuple(names))
-    holder = tuple(name.removeprefix(UNDER) for name in names if name.startswith(UNDER))
+    holder = tuple(name.removeprefix(HOLDER_PREFIX) for name in names if name.startswith(HOLDER_PREFIX))
     return FolderNames(names[0], holder or own, own)
 
 
 def brief_keys(names: Sequence[str]) -> list[str]:
     """Return the keys under which the brief of a folder's project may be stored, best first."""
-    folder = split(names)
+    folder = split_names(names)
     strong = [name for name in folder.holder if not name.startswith("path:")]
     return [*(brief_key(folder.chosen, name) for name in strong or folder.holder), *folder.own]
 
@@ -49,7 +49,7 @@ def brief_key(chosen: str, holder: str) -> str:
     return f"{chosen}\n{holder}"
 
 
-def with_holder(chosen: str, holder: Iterable[str], own: Sequence[str]) -> list[str]:
+def join_names(chosen: str, holder: Iterable[str], own: Sequence[str]) -> list[str]:
     """Return the list of names for a folder whose project was chosen by a file in the folder `holder`."""
     held = list(holder)
-    return [chosen, *([] if held == list(own) else [UNDER + name for name in held]), *own]
+    return [chosen, *([] if held == list(own) else [HOLDER_PREFIX + name for name in held]), *own]

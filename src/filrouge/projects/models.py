@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 #: Shown before and after a merge: only a backup can undo it.
-NO_WAY_BACK = "This cannot be undone: afterwards nobody knows which was whose. A backup is the way back."
+IRREVERSIBLE_WARNING = "This cannot be undone: afterwards nobody knows which was whose. A backup is the way back."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +45,7 @@ class ProjectMerge:
             yield f"  known from then on as {self.into_name}: {name}"
         if self.replaced:
             yield f"  said in both, so that the newer or pinned one stands: {', '.join(self.replaced)} end"
-        yield NO_WAY_BACK
+        yield IRREVERSIBLE_WARNING
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""

@@ -21,7 +21,7 @@ from filrouge.runtime import journal
 from filrouge.runtime.journal import Journal
 
 #: The queries that move rows which refer to a project. A row left behind would block the project's deletion.
-_TAKING = (
+_MOVE_QUERIES = (
     "projects.take_names",
     "projects.take_events",
     "projects.take_turns",
@@ -73,7 +73,7 @@ class ProjectRows:
         """
         pairs = self._tx.all("projects.doubled", {"source": source, "into": into})
         found = Memories(self._tx, self._analyser).some([id_ for pair in pairs for id_ in (pair["one"], pair["other"])])
-        both = [sorted((found[pair["one"]], found[pair["other"]]), key=_weight) for pair in pairs]
+        both = [sorted((found[pair["one"]], found[pair["other"]]), key=_priority) for pair in pairs]
         return [(stands, ends) for ends, stands in both]
 
     def rows_of(self, project: str) -> Moved:
@@ -91,7 +91,7 @@ class ProjectRows:
         ended = [self._end(stands, ends, origin) for stands, ends in self.doubled(source, into)]
         self._tx.many("projects.place", self._sealed(source, into))
         ways = {"source": source, "into": into}
-        for query in _TAKING:
+        for query in _MOVE_QUERIES:
             self._tx.run(query, ways)
         self._tx.run("projects.drop_days", {"project_id": source})
         self._tx.run("projects.alias", {"alias": source, "project_id": into})
@@ -135,5 +135,5 @@ class ProjectRows:
         )
 
 
-def _weight(memory: Memory) -> tuple[bool, str, str]:
+def _priority(memory: Memory) -> tuple[bool, str, str]:
     return memory.pinned, to_text(memory.valid_from), memory.id

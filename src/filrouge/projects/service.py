@@ -18,8 +18,8 @@ from filrouge.context.hook_files import write_briefs, write_hook_settings
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx, VectorIndex, Vectors
 from filrouge.maintenance.health import project_id
-from filrouge.memories.changes import changing, the_users
-from filrouge.projects.folder_names import CHOSEN, split
+from filrouge.memories.changes import run_change, user_origin
+from filrouge.projects.folder_names import NAME_PREFIX, split_names
 from filrouge.projects.models import ProjectJoin, ProjectMerge
 from filrouge.projects.repository import Moved, ProjectRows
 from filrouge.runtime.services import Parts
@@ -39,7 +39,7 @@ def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
     return parts.readers.here(lambda tx: _plan_join(parts, tx, names))
 
 
-def join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
+def join_project(parts: Parts, names: Sequence[str]) -> ProjectJoin:
     """Record the user's consent that the folder belongs to the project that its file names; return the result.
 
     Raises:
@@ -59,7 +59,7 @@ def join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
 
 
 def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
-    folder, projects = split(names), Projects(tx)
+    folder, projects = split_names(names), Projects(tx)
     if not folder.chosen:
         raise BadInput(
             "No .filrouge.toml names a project for this folder.",
@@ -69,7 +69,7 @@ def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
     row = next((row for row in ProjectRows(tx, parts.analyser).told() if row["id"] == owner), None)
     return ProjectJoin(
         folder=folder.holder[-1].removeprefix("path:"),
-        name=folder.chosen.removeprefix(CHOSEN),
+        name=folder.chosen.removeprefix(NAME_PREFIX),
         project=owner,
         project_name=row["name"] if row else "",
         memories=row["memories"] if row else 0,
@@ -85,14 +85,14 @@ _LONGEST: Final = 4096
 _AT_ONCE: Final = 500
 
 
-def listed(parts: Parts, tx: Tx) -> list[dict[str, Any]]:
+def list_projects(parts: Parts, tx: Tx) -> list[dict[str, Any]]:
     """Return every project with its names and sizes, the most recently used first."""
     return ProjectRows(tx, parts.analyser).told()
 
 
-def one(parts: Parts, tx: Tx, wanted: str) -> dict[str, Any]:
+def get_project(parts: Parts, tx: Tx, wanted: str) -> dict[str, Any]:
     """Return the same for one project, by its id."""
-    return next(row for row in listed(parts, tx) if row["id"] == wanted)
+    return next(row for row in list_projects(parts, tx) if row["id"] == wanted)
 
 
 def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
@@ -105,12 +105,14 @@ def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dic
     for name in names:
         kind, _, rest = name.partition(":")
         if kind not in KINDS or not rest.strip() or len(name) > _LONGEST:
-            raise BadInput(f"This is no name of a project: {name[:100]!r}.", remedy=f"One begins with {_told(KINDS)}.")
+            raise BadInput(
+                f"This is no name of a project: {name[:100]!r}.", remedy=f"One begins with {_joined(KINDS)}."
+            )
     if not names:
         raise BadInput("There is no name to add.", remedy="Give an address, a directory or a name.")
 
     def write(tx: Tx) -> dict[str, Any]:
-        id_, rows = _known(tx, project), ProjectRows(tx, parts.analyser)
+        id_, rows = _resolve_project(tx, project), ProjectRows(tx, parts.analyser)
         owners = rows.owners(names)
         other = next((owner for owner in owners.values() if owner != id_), None)
         if other is not None:
@@ -120,15 +122,15 @@ def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dic
             )
         fresh = [name for name in dict.fromkeys(names) if name not in owners]
         if fresh:
-            rows.add_names(id_, fresh, the_users(parts))
-        return one(parts, tx, id_)
+            rows.add_names(id_, fresh, user_origin(parts))
+        return get_project(parts, tx, id_)
 
     told = parts.writer.run(write)
     write_hook_settings(parts)
     return told
 
 
-def plan(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
+def plan_merge(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
     """Plan the merge of one project into another.
 
     Raises:
@@ -138,30 +140,30 @@ def plan(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMer
     return parts.readers.here(lambda tx: _plan(parts, tx, source, into))
 
 
-def merge(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
+def merge_projects(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
     """Merge one project into another and return what was done. It cannot be undone.
 
     Raises:
-        NotFound, BadInput: as `plan`.
+        NotFound, BadInput: as `plan_merge`.
     """
 
     def write(tx: Tx) -> tuple[tuple[ProjectMerge, Moved], Collection[str], Collection[str]]:
         made = _plan(parts, tx, source, into)
-        moved = ProjectRows(tx, parts.analyser).merge(made.source, made.into, the_users(parts))
+        moved = ProjectRows(tx, parts.analyser).merge(made.source, made.into, user_origin(parts))
         return (made, moved), (), moved.replaced
 
-    made, moved = changing(parts, write)
-    _follow(parts, moved, made.into)
+    made, moved = run_change(parts, write)
+    _update_indexes(parts, moved, made.into)
     write_hook_settings(parts)
     return made
 
 
 def _plan(parts: Parts, tx: Tx, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
-    here, there = _known(tx, source), _known(tx, into)
+    here, there = _resolve_project(tx, source), _resolve_project(tx, into)
     if here == there:
         raise BadInput(f"Both are the project {here} already.", remedy="See `filrouge project list`.")
-    rows = {row["id"]: row for row in listed(parts, tx)}
-    _refuse_hidden(parts, tx, rows[here], rows[there])
+    rows = {row["id"]: row for row in list_projects(parts, tx)}
+    _check_capture_settings(parts, tx, rows[here], rows[there])
     store = ProjectRows(tx, parts.analyser)
     moving = store.rows_of(here)
     return ProjectMerge(
@@ -183,7 +185,7 @@ def _count(tx: Tx, query: str, project: str) -> int:
     return int(row["n"]) if row else 0
 
 
-def _refuse_hidden(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None:
+def _check_capture_settings(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None:
     """Refuse a merge if capture is switched off for only one project; the merged one would follow either setting."""
     disabled = set(parts.settings(tx).disabled_projects)
     off = [bool(disabled & {row["id"], row["name"], *row["aliases"]}) for row in rows]
@@ -195,24 +197,24 @@ def _refuse_hidden(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None:
         )
 
 
-def _known(tx: Tx, names: Sequence[str]) -> str:
+def _resolve_project(tx: Tx, names: Sequence[str]) -> str:
     """Return the id of the project with these names, if it exists and is not ambiguous."""
     told = {row["id"]: row["name"] for row in tx.all("projects.all")}
     if len(names) == 1 and names[0] not in told:
         called = [id_ for id_, name in told.items() if name == names[0]]
         if len(called) > 1:
-            raise BadInput(f"{len(called)} projects are called {names[0]!r}.", remedy=f"Say which: {_told(called)}.")
+            raise BadInput(f"{len(called)} projects are called {names[0]!r}.", remedy=f"Say which: {_joined(called)}.")
     found = project_id(tx, names)
     if found is None or found not in told:
         raise NotFound(f"There is no project {' '.join(names[:1])!r}.", remedy="See `filrouge project list`.")
     return found
 
 
-def _told(names: Sequence[str]) -> str:
+def _joined(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def _follow(parts: Parts, moved: Moved, into: str) -> None:
+def _update_indexes(parts: Parts, moved: Moved, into: str) -> None:
     """Update derived data that depends on a row's project: the vectors in memory and the word indexes."""
     meaning = parts.meaning
     kinds: tuple[tuple[OwnerKind, Sequence[str], VectorIndex], ...] = (
@@ -222,13 +224,13 @@ def _follow(parts: Parts, moved: Moved, into: str) -> None:
     for owner, ids, index in kinds:
         for begin in range(0, len(ids), _AT_ONCE):
             some = ids[begin : begin + _AT_ONCE]
-            for id_, number, vectors in parts.readers.here(partial(_indexed, parts, owner, some)):
+            for id_, number, vectors in parts.readers.here(partial(_indexed_vectors, parts, owner, some)):
                 index.put(id_, number, into, vectors)
         parts.words.forget(owner, ids)
     parts.grounds.forget()
 
 
-def _indexed(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx) -> list[tuple[str, int, Vectors]]:
+def _indexed_vectors(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx) -> list[tuple[str, int, Vectors]]:
     """Return the vectors and row numbers of those of these rows that belong into an index."""
     store = StoredVectors(tx)
     known = parts.memories(tx).some(ids) if owner == "memory" else {}

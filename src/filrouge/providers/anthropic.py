@@ -10,12 +10,12 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from filrouge.providers import http_client
-from filrouge.providers.language_models import BySize, ModelOptions, Who
-from filrouge.providers.pydantic_models import Listing, Rung, SdkModel
+from filrouge.providers.language_models import DefaultModels, ModelIdentity, ModelOptions
+from filrouge.providers.pydantic_models import AnswerMode, ModelListEndpoint, SdkModel
 
 _HOME: Final = "https://api.anthropic.com"
 _KEY: Final = "ANTHROPIC_API_KEY"
-SIZES: Final = BySize(small="claude-haiku-5-5", medium="claude-sonnet-5-5", large="claude-opus-5-5")
+SIZES: Final = DefaultModels(small="claude-haiku-5-5", medium="claude-sonnet-5-5", large="claude-opus-5-5")
 
 
 def model(options: ModelOptions) -> SdkModel:
@@ -26,7 +26,7 @@ def model(options: ModelOptions) -> SdkModel:
     """
     address = options.address(_HOME).removesuffix("/v1")
     key = options.key(_KEY, who="Anthropic", address=address, needed=not options.url.strip())
-    who = Who(
+    who = ModelIdentity(
         provider=options.provider,
         model=options.model_of(SIZES),
         label="Anthropic" if address == _HOME else "The Anthropic-compatible server",
@@ -38,9 +38,9 @@ def model(options: ModelOptions) -> SdkModel:
     modes = ("native", "prompted") if asked.profile.get("supports_json_schema_output") else ("prompted",)
     return SdkModel(
         who,
-        [Rung(model=asked, mode=mode) for mode in modes],
+        [AnswerMode(model=asked, mode=mode) for mode in modes],
         http,
-        Listing(address=f"{address}/v1/models?limit=1", headers=_spoken(sdk.default_headers)),
+        ModelListEndpoint(address=f"{address}/v1/models?limit=1", headers=_spoken(sdk.default_headers)),
         {"thinking": False},
     )
 

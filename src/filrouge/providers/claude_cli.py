@@ -14,10 +14,10 @@ from filrouge.core.errors import ModelUnavailable
 from filrouge.providers import command_line
 from filrouge.providers.command_line import CommandLine
 from filrouge.providers.http_client import problem
-from filrouge.providers.language_models import BySize, ModelOptions, Who, usage_of
-from filrouge.providers.models import Ask, Completion, Usage
+from filrouge.providers.language_models import DefaultModels, ModelIdentity, ModelOptions, usage_of
+from filrouge.providers.models import Completion, CompletionRequest, Usage
 
-SIZES: Final = BySize(small="haiku", medium="sonnet", large="opus")
+SIZES: Final = DefaultModels(small="haiku", medium="sonnet", large="opus")
 _SETTING: Final = "claude_cli_path"
 _NO_HOOKS: Final = (
     "--safe-mode", "--setting-sources", "", "--settings", '{"disableAllHooks":true}',
@@ -31,20 +31,20 @@ def model(options: ModelOptions) -> ClaudeCli:
     Raises:
         BadConfig: the command line is not found.
     """
-    who = Who(
+    who = ModelIdentity(
         provider=options.provider,
         model=options.model_of(SIZES),
         label="Claude Code",
         decides=options.decides is not False,
     )
-    path = command_line.program(options, "claude", _SETTING)
-    return ClaudeCli(who, path, command_line.environment(options.environ, path))
+    path = command_line.program_path(options, "claude", _SETTING)
+    return ClaudeCli(who, path, command_line.child_environment(options.environ, path))
 
 
 class ClaudeCli(CommandLine):
     """Implements `LanguageModel` over `claude -p`, with one process per answer."""
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
@@ -96,7 +96,7 @@ def _text(result: Mapping[str, Any]) -> str:
     return said if isinstance(said, str) else ""
 
 
-def _usage(ask: Ask, result: Mapping[str, Any], text: str) -> Usage:
+def _usage(ask: CompletionRequest, result: Mapping[str, Any], text: str) -> Usage:
     found: Any = result.get("usage")
     counts = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     read = [counts.get(name) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]

@@ -14,11 +14,11 @@ from typing import Any, Final, cast
 
 from filrouge.providers import command_line
 from filrouge.providers.command_line import CommandLine
-from filrouge.providers.language_models import MOST_REPLY, BySize, ModelOptions, Who, usage_of
-from filrouge.providers.models import Ask, Completion
-from filrouge.providers.pydantic_models import strict
+from filrouge.providers.language_models import MAX_REPLY_BYTES, DefaultModels, ModelIdentity, ModelOptions, usage_of
+from filrouge.providers.models import Completion, CompletionRequest
+from filrouge.providers.pydantic_models import strict_schema
 
-SIZES: Final = BySize(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
+SIZES: Final = DefaultModels(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
 _SETTING: Final = "codex_cli_path"
 _NO_HOOKS: Final = (
     "--ephemeral", "--skip-git-repo-check", "-s", "read-only",
@@ -40,20 +40,20 @@ def model(options: ModelOptions) -> CodexCli:
     Raises:
         BadConfig: the command line is not found.
     """
-    who = Who(
+    who = ModelIdentity(
         provider=options.provider,
         model=options.model_of(SIZES),
         label="Codex",
         decides=options.decides is not False,
     )
-    path = command_line.program(options, "codex", _SETTING)
-    return CodexCli(who, path, command_line.environment(options.environ, path))
+    path = command_line.program_path(options, "codex", _SETTING)
+    return CodexCli(who, path, command_line.child_environment(options.environ, path))
 
 
 class CodexCli(CommandLine):
     """Implements `LanguageModel` over `codex exec`, with one process per answer."""
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
@@ -62,7 +62,7 @@ class CodexCli(CommandLine):
         with tempfile.TemporaryDirectory(prefix="filrouge-") as directory:
             schema, answer = os.path.join(directory, "schema.json"), os.path.join(directory, "answer.txt")
             with open(schema, "w", encoding="utf-8") as file:
-                json.dump(strict(ask.schema), file)
+                json.dump(strict_schema(ask.schema), file)
             files = ("--output-schema", schema, "-o", answer, "--json")
             done = await self._run(
                 ["exec", "-m", self.model, *_NO_HOOKS, *_NO_TOOLS, *_THINK_LITTLE, *files, "-"],
@@ -71,7 +71,7 @@ class CodexCli(CommandLine):
             text = _read(answer)
         read, wrote = _counts(done.printed)
         usage = usage_of(ask, text or "", input_tokens=read, output_tokens=wrote, dollars=None)
-        if not done.whole or (text is not None and len(text) > MOST_REPLY):
+        if not done.whole or (text is not None and len(text) > MAX_REPLY_BYTES):
             raise self._who.failure("too_long", "printed more than any answer needs", usage=usage)
         if done.code or text is None:
             raise self._who.failure("other", f"ended with {done.code} and no answer; is it logged in?", usage=usage)
@@ -82,7 +82,7 @@ def _read(path: str) -> str | None:
     """Return the last message, read up to the size limit; None if there is none."""
     try:
         with open(path, "rb") as file:
-            return file.read(MOST_REPLY + 1).decode("utf-8", "replace")
+            return file.read(MAX_REPLY_BYTES + 1).decode("utf-8", "replace")
     except OSError:
         return None
 

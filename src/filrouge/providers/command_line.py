@@ -23,7 +23,7 @@ from typing import Final
 
 from filrouge.capture.events import INTERNAL
 from filrouge.core.errors import BadConfig
-from filrouge.providers.language_models import MOST_REPLY, ModelOptions, Who
+from filrouge.providers.language_models import MAX_REPLY_BYTES, ModelIdentity, ModelOptions
 
 _KEYS: Final = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY", "VOYAGE_API_KEY"})
 #: Disable update checks and statistics, which do not help an answer.
@@ -35,7 +35,7 @@ _DRAIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Done:
+class ProcessResult:
     """The result of a process: its exit code and its output; `whole` is False if the output exceeded the limit."""
 
     code: int
@@ -43,7 +43,7 @@ class Done:
     whole: bool
 
 
-def program(options: ModelOptions, name: str, setting: str) -> str:
+def program_path(options: ModelOptions, name: str, setting: str) -> str:
     """Return the absolute path of a command line.
 
     Raises:
@@ -62,7 +62,7 @@ def program(options: ModelOptions, name: str, setting: str) -> str:
     return os.path.abspath(found)
 
 
-def environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
+def child_environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
     """Return the environment of a child. Its PATH starts with the program's directory, where npm installs `node`."""
     places = os.pathsep.join([os.path.dirname(path), environ.get("PATH", os.defpath)])
     return {name: value for name, value in environ.items() if name not in _KEYS} | {
@@ -72,7 +72,9 @@ def environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
     }
 
 
-async def run(command: Sequence[str], *, text: str, directory: str, environ: Mapping[str, str], who: Who) -> Done:
+async def run_process(
+    command: Sequence[str], *, text: str, directory: str, environ: Mapping[str, str], who: ModelIdentity
+) -> ProcessResult:
     """Run the process to its end; cancelling this kills the whole group.
 
     Raises:
@@ -91,11 +93,11 @@ async def run(command: Sequence[str], *, text: str, directory: str, environ: Map
     except OSError as error:
         failed = who.failure("configuration", f"cannot be started: {error.strerror or type(error).__name__}")
     else:
-        return await _followed(process, text)
+        return await _wait_and_kill(process, text)
     raise failed
 
 
-async def _followed(process: asyncio.subprocess.Process, text: str) -> Done:
+async def _wait_and_kill(process: asyncio.subprocess.Process, text: str) -> ProcessResult:
     assert process.stdin is not None
     assert process.stdout is not None
     reading = asyncio.create_task(_read(process.stdout, lambda: _kill(process)))
@@ -112,7 +114,7 @@ async def _followed(process: asyncio.subprocess.Process, text: str) -> Done:
         await asyncio.wait([reading, writing])
         await process.wait()
     printed = b"" if reading.cancelled() else reading.result()
-    return Done(code=process.returncode or 0, printed=printed, whole=len(printed) <= MOST_REPLY)
+    return ProcessResult(code=process.returncode or 0, printed=printed, whole=len(printed) <= MAX_REPLY_BYTES)
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -133,7 +135,7 @@ async def _read(pipe: asyncio.StreamReader, enough: Callable[[], None]) -> bytes
     """Read to the end, discarding bytes beyond the limit; at the limit `enough` is called to stop the process."""
     found = bytearray()
     while chunk := await pipe.read(_CHUNK):
-        if len(found) <= MOST_REPLY:
+        if len(found) <= MAX_REPLY_BYTES:
             found += chunk
         else:
             enough()
@@ -143,7 +145,7 @@ async def _read(pipe: asyncio.StreamReader, enough: Callable[[], None]) -> bytes
 class CommandLine:
     """The part of `LanguageModel` that all command lines share; a subclass implements `complete`."""
 
-    def __init__(self, who: Who, path: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, who: ModelIdentity, path: str, environ: Mapping[str, str]) -> None:
         self._who = who
         self._path = path
         self._environ = environ
@@ -174,7 +176,9 @@ class CommandLine:
     async def close(self) -> None:
         """Do nothing: no process outlives its answer."""
 
-    async def _run(self, arguments: Sequence[str], text: str) -> Done:
+    async def _run(self, arguments: Sequence[str], text: str) -> ProcessResult:
         """Run the program once, in a new empty directory."""
         with tempfile.TemporaryDirectory(prefix="filrouge-") as empty:
-            return await run([self._path, *arguments], text=text, directory=empty, environ=self._environ, who=self._who)
+            return await run_process(
+                [self._path, *arguments], text=text, directory=empty, environ=self._environ, who=self._who
+            )

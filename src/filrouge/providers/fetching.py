@@ -18,7 +18,7 @@ import httpx
 
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.network import is_loopback
-from filrouge.providers.e5_network import ensure
+from filrouge.providers.e5_network import ensure_model
 from filrouge.providers.published_e5 import PublishedModel
 
 # Download of one file with a known size and SHA-256, which decide whether it is accepted.
@@ -30,7 +30,7 @@ from filrouge.providers.published_e5 import PublishedModel
 # has obtained the user's consent.
 
 #: Called with the number of bytes of this file received so far.
-Arrived = Callable[[int], None]
+BytesReceived = Callable[[int], None]
 
 
 _TRIES: Final = 5
@@ -54,36 +54,36 @@ class WantedFile:
     sha256: str
 
 
-class _BrokeOff(Exception):
+class _ConnectionLost(Exception):
     """The connection ended early; received bytes are kept."""
 
 
-def download(wanted: WantedFile, path: str, arrived: Arrived) -> None:
+def download(wanted: WantedFile, path: str, arrived: BytesReceived) -> None:
     """Make sure that the complete file is at `path`. The caller holds a lock, so only one process downloads.
 
     Raises:
         EmbedderUnavailable: no network, no such file, or unexpected content; the message says which.
         OSError: it cannot be written.
     """
-    if _is(wanted, path):
+    if _matches(wanted, path):
         arrived(wanted.size)
         return
     part = f"{path}.part"
-    _room(wanted, part)
+    _check_disk_space(wanted, part)
     with httpx.Client(timeout=_TIMEOUT, trust_env=not is_loopback(wanted.address)) as client:
         for left in reversed(range(_TRIES)):
             before = _size(part)
             try:
-                _go_on(client, wanted, part, arrived)
+                _resume(client, wanted, part, arrived)
                 break
-            except _BrokeOff as error:
+            except _ConnectionLost as error:
                 # Retry only if this attempt received some bytes.
                 if not left or _size(part) <= before:
                     raise EmbedderUnavailable(
                         f"{wanted.address} broke off after {_size(part)} of {wanted.size} bytes: {error}.",
                         remedy="Check the network and run the command again: what has arrived is kept.",
                     ) from error.__cause__
-    if not _is(wanted, part):
+    if not _matches(wanted, part):
         _remove(part)
         raise EmbedderUnavailable(
             f"What {wanted.address} sent is not the file that was expected (its SHA-256 differs); it was removed.",
@@ -95,7 +95,7 @@ def download(wanted: WantedFile, path: str, arrived: Arrived) -> None:
     _remove(part)
 
 
-def _go_on(client: httpx.Client, wanted: WantedFile, part: str, arrived: Arrived) -> None:
+def _resume(client: httpx.Client, wanted: WantedFile, part: str, arrived: BytesReceived) -> None:
     """Send one request: append what is missing, or start again."""
     have = _size(part)
     tag = _tag(part)
@@ -109,7 +109,7 @@ def _go_on(client: httpx.Client, wanted: WantedFile, part: str, arrived: Arrived
         with _following(client, wanted.address, headers) as response:
             if response.status_code == 416:  # the server's file is shorter than the part
                 _remove(part)
-                raise _BrokeOff("the server has another file now")
+                raise _ConnectionLost("the server has another file now")
             goes_on = response.status_code == 206 and _begins_at(response) == have
             if not goes_on and response.status_code != 200:
                 raise _answered(response.status_code, wanted.address)
@@ -119,10 +119,10 @@ def _go_on(client: httpx.Client, wanted: WantedFile, part: str, arrived: Arrived
                 _keep_tag(part, response.headers.get("ETag", ""))
             _append(response, wanted, part, have, arrived)
     except httpx.TransportError as error:
-        raise _BrokeOff(str(error) or type(error).__name__) from error
+        raise _ConnectionLost(str(error) or type(error).__name__) from error
 
 
-def _append(response: httpx.Response, wanted: WantedFile, part: str, have: int, arrived: Arrived) -> None:
+def _append(response: httpx.Response, wanted: WantedFile, part: str, have: int, arrived: BytesReceived) -> None:
     with open(part, "ab" if have else "wb") as file:
         arrived(have)
         for chunk in response.iter_raw():  # no fixed chunk size: it would lose the last chunk of a broken connection
@@ -137,7 +137,7 @@ def _append(response: httpx.Response, wanted: WantedFile, part: str, have: int, 
             file.flush()
             arrived(have)
     if have < wanted.size:
-        raise _BrokeOff("the reply was too short")
+        raise _ConnectionLost("the reply was too short")
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def _begins_at(response: httpx.Response) -> int:
     return int(first) if unit == "bytes" and first.isdecimal() else -1
 
 
-def _room(wanted: WantedFile, part: str) -> None:
+def _check_disk_space(wanted: WantedFile, part: str) -> None:
     needed = wanted.size - min(wanted.size, _size(part))
     free = shutil.disk_usage(os.path.dirname(part)).free
     if free < needed:
@@ -179,7 +179,7 @@ def _room(wanted: WantedFile, part: str) -> None:
         )
 
 
-def _is(wanted: WantedFile, path: str) -> bool:
+def _matches(wanted: WantedFile, path: str) -> bool:
     if _size(path) != wanted.size:
         return False
     with open(path, "rb") as file:
@@ -239,7 +239,7 @@ def fetch(model: PublishedModel, path: str, progress: Progress, *, consent: bool
             download(wanted, here, lambda have, file=file: progress(file.name, have, file.size))
             _second_name(here, os.path.join(directory, file.name))
 
-    ensure(path, write)
+    ensure_model(path, write)
     shutil.rmtree(arriving, ignore_errors=True)
 
 

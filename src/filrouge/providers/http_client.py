@@ -17,7 +17,7 @@ import httpx2
 
 from filrouge.core.errors import ModelUnavailable
 from filrouge.core.network import is_loopback
-from filrouge.providers.language_models import MOST_REPLY, Who
+from filrouge.providers.language_models import MAX_REPLY_BYTES, ModelIdentity
 
 for _chatty in ("httpx2", "httpcore2"):  # addresses and headers must not be logged at any level
     logging.getLogger(_chatty).setLevel(logging.WARNING)
@@ -35,7 +35,7 @@ class _Bounded(httpx2.AsyncByteStream):
         read = 0
         async for chunk in self._stream:
             read += len(chunk)
-            if read > MOST_REPLY:
+            if read > MAX_REPLY_BYTES:
                 raise TooMuch("the reply is too long")
             yield chunk
 
@@ -74,7 +74,7 @@ def client(address: str, without: Collection[str] = ()) -> httpx2.AsyncClient:
     )
 
 
-def problem(who: Who, status: int, retry_after: str = "") -> ModelUnavailable:
+def problem(who: ModelIdentity, status: int, retry_after: str = "") -> ModelUnavailable:
     """Return the error for a status other than 200."""
     pause = asked_pause(retry_after)
     if status == 429:
@@ -101,7 +101,7 @@ def asked_pause(header: str) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-async def get(http: httpx2.AsyncClient, address: str, who: Who, headers: Mapping[str, str]) -> Any:
+async def get(http: httpx2.AsyncClient, address: str, who: ModelIdentity, headers: Mapping[str, str]) -> Any:
     """Return the JSON at an address.
 
     Raises:
@@ -110,7 +110,7 @@ async def get(http: httpx2.AsyncClient, address: str, who: Who, headers: Mapping
     return await _send(http, http.build_request("GET", address, headers=headers), who)
 
 
-async def post(http: httpx2.AsyncClient, address: str, who: Who, body: Mapping[str, Any]) -> Any:
+async def post(http: httpx2.AsyncClient, address: str, who: ModelIdentity, body: Mapping[str, Any]) -> Any:
     """Send JSON and return the JSON of the reply.
 
     Raises:
@@ -119,7 +119,7 @@ async def post(http: httpx2.AsyncClient, address: str, who: Who, body: Mapping[s
     return await _send(http, http.build_request("POST", address, json=body), who)
 
 
-async def _send(http: httpx2.AsyncClient, request: httpx2.Request, who: Who) -> Any:
+async def _send(http: httpx2.AsyncClient, request: httpx2.Request, who: ModelIdentity) -> Any:
     try:
         response = await http.send(request)
         if response.status_code == 200:

@@ -18,7 +18,7 @@ from filrouge.core.clock import monotonic
 from filrouge.core.errors import BadConfig, ModelUnavailable
 from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
 from filrouge.core.protocols import LanguageModel
-from filrouge.providers.models import Ask, Completion, Failure, Usage
+from filrouge.providers.models import Completion, CompletionRequest, Failure, Usage
 
 # Options of a language model: provider, model, address, time limit. The environment is passed as a value, and only the
 # chosen provider reads its key there, so a key that happens to be set never causes costs.
@@ -32,7 +32,7 @@ _SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BySize:
+class DefaultModels:
     """A provider's default model names by size. Providers change their models, so these are only names."""
 
     small: str
@@ -69,7 +69,7 @@ class ModelOptions:
         """The time limit in effect, in seconds."""
         return self.seconds or SECONDS.get(self.provider, _SECONDS)
 
-    def model_of(self, sizes: BySize) -> str:
+    def model_of(self, sizes: DefaultModels) -> str:
         """Return the provider's name of the model."""
         named = self.model.strip()
         match named.lower() or SIZE_OF[self.mode]:
@@ -117,15 +117,15 @@ class ModelOptions:
 # an exception is printed with it. An answer must be text, not empty, and at most a megabyte.
 
 #: Maximum characters of an answer; the longest useful one has a hundredth of that.
-MOST_TEXT: Final = 1_000_000
+MAX_ANSWER_CHARACTERS: Final = 1_000_000
 #: Maximum bytes of a reply: the longest answer in JSON, with room for its escapes.
-MOST_REPLY: Final = 2_000_000
+MAX_REPLY_BYTES: Final = 2_000_000
 _CHARACTERS_A_TOKEN: Final = 4
 _MOST_TOKENS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Who:
+class ModelIdentity:
     """One model, with its name for display (`label`) and for the usage records."""
 
     provider: str
@@ -155,8 +155,8 @@ class Who:
         Raises:
             ModelUnavailable: it is empty or too long; the error includes the cost.
         """
-        if len(text) > MOST_TEXT:
-            raise self.failure("too_long", f"answered with more than {MOST_TEXT} characters", usage=usage)
+        if len(text) > MAX_ANSWER_CHARACTERS:
+            raise self.failure("too_long", f"answered with more than {MAX_ANSWER_CHARACTERS} characters", usage=usage)
         if not text.strip():
             raise self.failure("empty", "answered with nothing", usage=usage)
         spent = {(self.provider, self.model): usage}
@@ -164,7 +164,7 @@ class Who:
 
 
 def usage_of(
-    ask: Ask, answer: str, *, input_tokens: int | None, output_tokens: int | None, dollars: float | None
+    ask: CompletionRequest, answer: str, *, input_tokens: int | None, output_tokens: int | None, dollars: float | None
 ) -> Usage:
     """Return the cost of one call; missing token counts are estimated if there is an answer."""
     read, wrote = _count(input_tokens), _count(output_tokens)
@@ -225,7 +225,7 @@ Spending = dict[tuple[str, str], Usage]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class CascadeEntry:
     """A model and its time limit for an answer, in seconds."""
 
     model: LanguageModel
@@ -236,7 +236,7 @@ class Cascade:
     """Implements `LanguageModel` over several others. Safe for concurrent requests on one event loop."""
 
     def __init__(
-        self, steps: Sequence[Step], *, rest_seconds: float = REST_SECONDS, now: Callable[[], float] = monotonic
+        self, steps: Sequence[CascadeEntry], *, rest_seconds: float = REST_SECONDS, now: Callable[[], float] = monotonic
     ) -> None:
         if not steps:
             raise ValueError("a cascade needs a model")
@@ -261,7 +261,7 @@ class Cascade:
         """All models of the cascade, in order."""
         return tuple(step.model for step, _ in self._steps)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the first answer.
 
         Raises:
@@ -309,7 +309,7 @@ class Cascade:
             await step.model.close()
 
 
-async def _attempt(step: Step, ask: Ask, left: float) -> Completion | ModelUnavailable:
+async def _attempt(step: CascadeEntry, ask: CompletionRequest, left: float) -> Completion | ModelUnavailable:
     """Return one model's answer or failure, within its time limit and the time left for the request."""
     model, seconds = step.model, min(step.seconds, left)
     try:
@@ -395,7 +395,7 @@ def cascade(options: Sequence[ModelOptions], rest_seconds: float = REST_SECONDS)
         BadConfig: one of them cannot be created; the message gives the reason.
     """
     known = [replace(one, provider=one.provider.strip().lower().replace("-", "_")) for one in options]
-    return Cascade([Step(model=_built(one), seconds=one.limit) for one in known], rest_seconds=rest_seconds)
+    return Cascade([CascadeEntry(model=_built(one), seconds=one.limit) for one in known], rest_seconds=rest_seconds)
 
 
 def providers() -> list[str]:

@@ -118,9 +118,9 @@ class Nearest:
     cosine: float
 
 
-# Requests to a language model, and its answers. Code that needs a model yields an `Ask` and is sent a `Completion`; the
-# transport (HTTP or a child process) is not its concern. The answer is the text exactly as the model returned it. The
-# caller parses it, because each model breaks JSON differently; unreadable answers are kept.
+# Requests to a language model, and its answers. Code that needs a model yields an `CompletionRequest` and is sent a
+# `Completion`; the transport (HTTP or a child process) is not its concern. The answer is the text exactly as the model
+# returned it. The caller parses it, because each model breaks JSON differently; unreadable answers are kept.
 
 Operation = Literal["extract", "decide", "support", "inform", "thread", "title", "synthesise"]
 """What a model is asked for: read turns, decide on facts, judge evidence, weigh a tool's output, say whether a turn
@@ -142,7 +142,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ask:
+class CompletionRequest:
     """One request to a model.
 
     Attributes:

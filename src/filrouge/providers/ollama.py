@@ -11,12 +11,12 @@ from typing import Any, Final, cast
 
 from filrouge.core.errors import ModelUnavailable
 from filrouge.providers import http_client
-from filrouge.providers.language_models import BySize, ModelOptions, Who, usage_of
-from filrouge.providers.models import Ask, Completion
+from filrouge.providers.language_models import DefaultModels, ModelIdentity, ModelOptions, usage_of
+from filrouge.providers.models import Completion, CompletionRequest
 
 _HOME: Final = "http://localhost:11434"
 _URL: Final = "OLLAMA_URL"
-SIZES: Final = BySize(small="gemma3:4b", medium="gemma3:12b", large="gemma3:27b")
+SIZES: Final = DefaultModels(small="gemma3:4b", medium="gemma3:12b", large="gemma3:27b")
 _LEAST_CONTEXT: Final = 4096
 #: Characters per token in the worst case of ordinary text. A lower value only costs memory; a higher one truncates the
 #: text.
@@ -31,7 +31,7 @@ def model(options: ModelOptions) -> OllamaModel:
     Raises:
         BadConfig: no usable address.
     """
-    who = Who(
+    who = ModelIdentity(
         provider=options.provider,
         model=options.model_of(SIZES),
         label="Ollama",
@@ -43,7 +43,7 @@ def model(options: ModelOptions) -> OllamaModel:
 class OllamaModel:
     """Implements `LanguageModel` over Ollama's /api/chat, on one event loop."""
 
-    def __init__(self, who: Who, address: str) -> None:
+    def __init__(self, who: ModelIdentity, address: str) -> None:
         self._who = who
         self._address = address
         self._http = http_client.client(address)
@@ -61,7 +61,7 @@ class OllamaModel:
         """The model's name in Ollama."""
         return self._who.model
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
@@ -102,7 +102,7 @@ class OllamaModel:
         return self._who.failure("configuration", f"is not there; fetch it with `ollama pull {self._who.model}`")
 
 
-def context_of(ask: Ask) -> int:
+def context_of(ask: CompletionRequest) -> int:
     """Return the context size, in tokens, that fits the whole question and its answer: a power of two."""
     tokens = int((len(ask.prompt.text) + len(ask.text)) / _CHARACTERS_A_TOKEN) + ask.most_tokens + _TEMPLATE_TOKENS
     return max(_LEAST_CONTEXT, 1 << (tokens - 1).bit_length())

@@ -16,14 +16,14 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from filrouge.providers import http_client
-from filrouge.providers.language_models import BySize, ModelOptions, Who
-from filrouge.providers.pydantic_models import Listing, Rung, SdkModel
+from filrouge.providers.language_models import DefaultModels, ModelIdentity, ModelOptions
+from filrouge.providers.pydantic_models import AnswerMode, ModelListEndpoint, SdkModel
 
 _HOME: Final = "https://api.openai.com/v1"
 _KEY: Final = "OPENAI_API_KEY"
 #: Headers that the SDK takes from the environment besides the key; they are meant for OpenAI only.
 _OF_OPENAI: Final = ("OpenAI-Organization", "OpenAI-Project")
-SIZES: Final = BySize(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
+SIZES: Final = DefaultModels(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
 
 
 def model(options: ModelOptions) -> SdkModel:
@@ -35,7 +35,7 @@ def model(options: ModelOptions) -> SdkModel:
     at_home = not options.url.strip()
     address = _base(options.address(_HOME))
     key = options.key(_KEY, who="OpenAI", address=address, needed=at_home)
-    who = Who(
+    who = ModelIdentity(
         provider=options.provider,
         model=options.model_of(SIZES),
         label="OpenAI" if at_home else f"The OpenAI-compatible server {urlsplit(address).netloc}",
@@ -58,9 +58,13 @@ def model(options: ModelOptions) -> SdkModel:
     settings: ModelSettings = {"thinking": False} if reasons else {"temperature": 0.0}
     return SdkModel(
         who,
-        [Rung(model=asked, mode="native"), Rung(model=asked, mode="prompted"), Rung(model=without, mode="prompted")],
+        [
+            AnswerMode(model=asked, mode="native"),
+            AnswerMode(model=asked, mode="prompted"),
+            AnswerMode(model=without, mode="prompted"),
+        ],
         http,
-        Listing(address=f"{address}/models", headers={"Authorization": f"Bearer {key}"} if key else {}),
+        ModelListEndpoint(address=f"{address}/models", headers={"Authorization": f"Bearer {key}"} if key else {}),
         settings,
     )
 

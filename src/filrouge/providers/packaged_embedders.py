@@ -16,7 +16,7 @@ import numpy as np
 from filrouge.core import installation
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.providers.embedders import EmbedderOptions, sendable, unit_vectors
+from filrouge.providers.embedders import EmbedderOptions, unit_vectors, without_invalid_characters
 from filrouge.providers.models import EmbeddingSpace
 
 _PROBE = "ready?"
@@ -69,14 +69,16 @@ class BackendEmbedder:
     def query(self, text: str) -> Vector:
         """Return the vector of a question."""
         backend = self._loaded()
-        return self._run(lambda: [backend.query(sendable(text))], 1)[0]
+        return self._run(lambda: [backend.query(without_invalid_characters(text))], 1)[0]
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of passages."""
         if not texts:
             return np.empty((0, self._known_dimension()), dtype=np.float32)
         backend = self._loaded()
-        return self._run(lambda: list(backend.passages([sendable(text) for text in texts])), len(texts))
+        return self._run(
+            lambda: list(backend.passages([without_invalid_characters(text) for text in texts])), len(texts)
+        )
 
     def check(self) -> None:
         """Load the model and embed one short text.

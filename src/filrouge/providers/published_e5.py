@@ -19,9 +19,9 @@ import numpy as np
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.network import checked_address
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.providers.e5 import QuestionsFirst, embed_parts, parts, session, units
+from filrouge.providers.e5 import QuestionPriority, embed_batches, normalise, onnx_session, split_tokens
 from filrouge.providers.e5_network import Marks, Tokenizer, models_directory, state_of
-from filrouge.providers.embedders import sendable
+from filrouge.providers.embedders import without_invalid_characters
 from filrouge.providers.models import EmbeddingSpace
 
 MIRROR: Final = "FILROUGE_MODEL_MIRROR"
@@ -138,7 +138,7 @@ class FetchedE5:
         self._path = fetched_path(self._published, directory)
         self._loading = Lock()
         self._model: _Loaded | None = None
-        self._queue = QuestionsFirst()
+        self._queue = QuestionPriority()
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -179,12 +179,12 @@ class _Loaded:
     """The loaded network and its tokenizer."""
 
     def __init__(self, directory: str) -> None:
-        self._session = session(os.path.join(directory, NETWORK), _REMEDY)
+        self._session = onnx_session(os.path.join(directory, NETWORK), _REMEDY)
         self._tokenizer = unigram(os.path.join(directory, TOKENIZER))
 
     def embed(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
-        found = [parts(self._tokenizer, normalised(text), _MOST_TOKENS) for text in texts]
-        return embed_parts(found, dimension=_DIMENSION, most_tokens=_BATCH_TOKENS, run=self._run, before=before)
+        found = [split_tokens(self._tokenizer, normalised(text), _MOST_TOKENS) for text in texts]
+        return embed_batches(found, dimension=_DIMENSION, most_tokens=_BATCH_TOKENS, run=self._run, before=before)
 
     def _run(self, batch: list[list[int]]) -> Vectors:
         """Return unit vectors of the parts of one batch: the mean of the hidden states over tokens without padding."""
@@ -196,12 +196,12 @@ class _Loaded:
             real[: len(part)] = 1
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         states: Vectors = self._session.run(["last_hidden_state"], inputs)[0]
-        return units(np.matmul(mask[:, None, :].astype(np.float32), states)[:, 0])
+        return normalise(np.matmul(mask[:, None, :].astype(np.float32), states)[:, 0])
 
 
 def normalised(text: str) -> str:
     """Return a text as the tokenizer expects it: NFKC-normalised, with single spaces."""
-    return " ".join(unicodedata.normalize("NFKC", sendable(text).translate(_NO_TEXT)).split())
+    return " ".join(unicodedata.normalize("NFKC", without_invalid_characters(text).translate(_NO_TEXT)).split())
 
 
 def unigram(path: str) -> Tokenizer:

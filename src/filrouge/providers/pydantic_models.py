@@ -22,15 +22,15 @@ from pydantic_ai.settings import ModelSettings
 
 from filrouge.core.errors import ModelUnavailable
 from filrouge.providers.http_client import TooMuch, get, problem
-from filrouge.providers.language_models import Who, usage_of
-from filrouge.providers.models import Ask, Completion, Operation
+from filrouge.providers.language_models import ModelIdentity, usage_of
+from filrouge.providers.models import Completion, CompletionRequest, Operation
 
 # JSON schemas for OpenAI's strict mode: every property is required, others are forbidden, and there are no defaults.
 # Optional properties may be null instead. Without strict mode the schema is only a request; with it, the model cannot
 # generate other answers.
 
 
-def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the strict form of a schema; a strict schema does not change."""
     kept = {key: value for key, value in schema.items() if key != "default"}
     if isinstance(kept.get("type"), list):  # Anthropic's SDK supports one type at a time
@@ -49,7 +49,7 @@ def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inner(value: Any) -> Any:
     if isinstance(value, dict):
-        return strict(cast("dict[str, Any]", value))
+        return strict_schema(cast("dict[str, Any]", value))
     return [_inner(part) for part in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
@@ -65,7 +65,7 @@ _IN_WORDS: Final = "Answer with one JSON object that fits this JSON schema, and 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rung:
+class AnswerMode:
     """One way to ask for JSON: `native` with the schema, or `prompted`, with what the model's profile supports."""
 
     model: Model
@@ -73,7 +73,7 @@ class Rung:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
+class ModelListEndpoint:
     """The endpoint that lists a provider's models, which uses no tokens."""
 
     address: str
@@ -84,7 +84,12 @@ class SdkModel:
     """Implements `LanguageModel` over pydantic-ai's models, on one event loop."""
 
     def __init__(
-        self, who: Who, ladder: Sequence[Rung], http: httpx2.AsyncClient, listing: Listing, settings: ModelSettings
+        self,
+        who: ModelIdentity,
+        ladder: Sequence[AnswerMode],
+        http: httpx2.AsyncClient,
+        listing: ModelListEndpoint,
+        settings: ModelSettings,
     ) -> None:
         self._who = who
         self._ladder = ladder
@@ -106,7 +111,7 @@ class SdkModel:
         """The model's name at the provider."""
         return self._who.model
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
@@ -133,7 +138,7 @@ class SdkModel:
         """Close the connections."""
         await self._http.aclose()
 
-    async def _once(self, ask: Ask, rung: Rung) -> ModelResponse | ModelUnavailable:
+    async def _once(self, ask: CompletionRequest, rung: AnswerMode) -> ModelResponse | ModelUnavailable:
         told = ask.prompt.text
         if rung.mode == "prompted":  # one text, because not every chat template supports two system messages
             told = f"{told}\n\n{_IN_WORDS}\n{json.dumps(ask.schema)}"
@@ -145,7 +150,7 @@ class SdkModel:
                 model_request_parameters=ModelRequestParameters(
                     output_mode=rung.mode,
                     output_object=OutputObjectDefinition(
-                        json_schema=strict(ask.schema), name=ask.operation, strict=True
+                        json_schema=strict_schema(ask.schema), name=ask.operation, strict=True
                     ),
                     prompted_output_template=False,
                     allow_text_output=True,
@@ -154,7 +159,7 @@ class SdkModel:
         except Exception as error:  # libraries raise many types on a hostile reply: TypeError, recursion…
             return self._translated(error)
 
-    def _completion(self, ask: Ask, response: ModelResponse) -> Completion:
+    def _completion(self, ask: CompletionRequest, response: ModelResponse) -> Completion:
         text = response.text or ""
         counted = not response.usage.unmeasured_requests
         usage = usage_of(

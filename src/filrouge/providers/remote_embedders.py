@@ -1,7 +1,7 @@
 """Embedders behind an HTTP service: Ollama, OpenAI and compatible servers, Voyage.
 
 The differences between services are data (`Service`). Requests, batches, retries, limits, checks and cost accounting
-are the same for all (`Wire`, `RemoteEmbedder`).
+are the same for all (`JsonClient`, `RemoteEmbedder`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from filrouge.core.clock import monotonic
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.providers.embedders import WINDOW_TOKENS, EmbedderOptions, sendable, unit_vectors, windows
+from filrouge.providers.embedders import (
+    WINDOW_TOKENS,
+    EmbedderOptions,
+    unit_vectors,
+    windows,
+    without_invalid_characters,
+)
 from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 
 # One JSON request to a server that may be slow, unavailable or hostile.
@@ -46,7 +52,7 @@ _SHORTEST: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Patience:
+class TimeLimits:
     """The time limit of one request, and of all its attempts together."""
 
     each_seconds: float
@@ -55,7 +61,7 @@ class Patience:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Peer:
+class ServiceAddress:
     """The server to send requests to.
 
     Attributes:
@@ -84,16 +90,16 @@ class _Outage(Exception):
         self.after = after
 
 
-class Wire:
+class JsonClient:
     """Sends JSON to one peer and reads JSON back. Safe for several threads; connections are kept open."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: ServiceAddress) -> None:
         self.peer = peer
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: httpx.AsyncClient | None = None
 
-    def post(self, body: Mapping[str, Any], *, texts: Sequence[str], most_bytes: int, patience: Patience) -> Any:
+    def post(self, body: Mapping[str, Any], *, texts: Sequence[str], most_bytes: int, patience: TimeLimits) -> Any:
         """Return the JSON of the reply.
 
         Args:
@@ -132,7 +138,9 @@ class Wire:
             future.cancel()
             raise
 
-    async def _within(self, body: Mapping[str, Any], texts: Sequence[str], most_bytes: int, patience: Patience) -> Any:
+    async def _within(
+        self, body: Mapping[str, Any], texts: Sequence[str], most_bytes: int, patience: TimeLimits
+    ) -> Any:
         attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(_Outage),
             wait=_pause,
@@ -283,7 +291,7 @@ class RawAnswer:
     tokens: int | None
 
 
-def of_openai(reply: Any) -> RawAnswer:
+def parse_openai(reply: Any) -> RawAnswer:
     """Parse `{"data": [{"index", "embedding"}], "usage": {"prompt_tokens" or "total_tokens"}}`.
 
     Raises:
@@ -302,7 +310,7 @@ def of_openai(reply: Any) -> RawAnswer:
     )
 
 
-def of_ollama(reply: Any) -> RawAnswer:
+def parse_ollama(reply: Any) -> RawAnswer:
     """Parse `{"embeddings": [[…]], "prompt_eval_count"}`.
 
     Raises:
@@ -322,7 +330,7 @@ def _count(given: Any) -> int | None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fits:
+class RequestLimits:
     """The limits of one request.
 
     Attributes:
@@ -377,10 +385,10 @@ class Service:
     """
 
     provider: str
-    peer: Peer
+    peer: ServiceAddress
     model: str
     dimension: int | None
-    fits: Fits
+    fits: RequestLimits
     prefixes: Prefixes = NO_PREFIXES
     input_type: str = ""
     dollars: float | None
@@ -418,10 +426,12 @@ class RemoteEmbedder:
     def __init__(self, service: Service, options: EmbedderOptions, *, now: Callable[[], float] = monotonic) -> None:
         self._service = service
         self._who = str(service.peer)
-        self._wire = Wire(service.peer)
+        self._wire = JsonClient(service.peer)
         self._breaker = CircuitBreaker(options.rest_seconds, now, failures=_FAILURES)
-        self._question = Patience(each_seconds=options.query_seconds, all_seconds=options.query_seconds, tries=3)
-        self._many = Patience(each_seconds=options.passages_seconds, all_seconds=3 * options.passages_seconds, tries=5)
+        self._question = TimeLimits(each_seconds=options.query_seconds, all_seconds=options.query_seconds, tries=3)
+        self._many = TimeLimits(
+            each_seconds=options.passages_seconds, all_seconds=3 * options.passages_seconds, tries=5
+        )
         self._spent = options.spent
         self._dimension = service.dimension
         self._learning = Lock()
@@ -471,7 +481,7 @@ class RemoteEmbedder:
         Raises:
             EmbedderUnavailable: the request failed.
         """
-        patience = Patience(each_seconds=_CHECK_SECONDS, all_seconds=_CHECK_SECONDS, tries=2)
+        patience = TimeLimits(each_seconds=_CHECK_SECONDS, all_seconds=_CHECK_SECONDS, tries=2)
         found = self._ask([_PROBE], patience=patience, question=False)
         with self._learning:
             self._dimension = self._dimension or found.shape[1]
@@ -502,7 +512,7 @@ class RemoteEmbedder:
         owners: list[int] = []
         parts: list[str] = []
         for owner, text in enumerate(texts):
-            for part in windows(sendable(text), self._service.fits.window):
+            for part in windows(without_invalid_characters(text), self._service.fits.window):
                 owners.append(owner)
                 parts.append(part or ".")
         found = np.zeros((len(texts), dimension), dtype=np.float32)
@@ -529,7 +539,7 @@ class RemoteEmbedder:
         if start < len(sizes):
             yield start, len(sizes)
 
-    def _ask(self, texts: Sequence[str], *, patience: Patience, question: bool) -> Vectors:
+    def _ask(self, texts: Sequence[str], *, patience: TimeLimits, question: bool) -> Vectors:
         """Send one checked and counted request; a failure counts for the breaker unless the texts were refused."""
         most_bytes = _ENVELOPE_BYTES + len(texts) * (self._dimension or _LONGEST_VECTOR) * _BYTES_A_NUMBER
         try:
@@ -586,7 +596,7 @@ _OLLAMA_DIMENSIONS: Final[Mapping[str, int]] = {
     "bge-m3": 1024,
     "embeddinggemma": 768,
 }
-_OLLAMA_FITS: Final = Fits(texts=32, tokens=16_000, window=WINDOW_TOKENS)
+_OLLAMA_FITS: Final = RequestLimits(texts=32, tokens=16_000, window=WINDOW_TOKENS)
 
 
 def ollama_embedder(options: EmbedderOptions) -> RemoteEmbedder:
@@ -611,14 +621,14 @@ def ollama_embedder(options: EmbedderOptions) -> RemoteEmbedder:
 
     service = Service(
         provider="ollama",
-        peer=Peer(name="Ollama", address=f"{address.removesuffix('/api/embed')}/api/embed"),
+        peer=ServiceAddress(name="Ollama", address=f"{address.removesuffix('/api/embed')}/api/embed"),
         model=name,
         dimension=options.dimensions or own,
         fits=_OLLAMA_FITS,
         prefixes=prefixes_of(name),
         dollars=0.0,
         body=body,
-        read=of_ollama,
+        read=parse_ollama,
     )
     return RemoteEmbedder(service, options)
 
@@ -637,9 +647,9 @@ _OPENAI_DIMENSIONS: Final[Mapping[str, int]] = {
 #: Dollars per million tokens, as published by OpenAI in 2026.
 _OPENAI_DOLLARS: Final[Mapping[str, float]] = {"text-embedding-3-small": 0.02, "text-embedding-3-large": 0.13}
 #: OpenAI: 8,191 tokens per text, 300,000 per request. A window of 4,000 estimated tokens is well below.
-_OPENAI_FITS: Final = Fits(texts=256, tokens=300_000, window=4_000)
+_OPENAI_FITS: Final = RequestLimits(texts=256, tokens=300_000, window=4_000)
 #: A self-hosted server: models with 512 tokens are common there, and memory may be limited.
-_FITS_ELSEWHERE: Final = Fits(texts=64, tokens=32_000, window=WINDOW_TOKENS)
+_FITS_ELSEWHERE: Final = RequestLimits(texts=64, tokens=32_000, window=WINDOW_TOKENS)
 
 
 def openai_embedder(options: EmbedderOptions) -> RemoteEmbedder:
@@ -656,15 +666,15 @@ def openai_embedder(options: EmbedderOptions) -> RemoteEmbedder:
                 f"OpenAI needs a key, and {_OPENAI_KEY} is not set.",
                 remedy=f"Set {_OPENAI_KEY} in the daemon's environment, or `embedding_url` to a server of your own.",
             )
-        peer = Peer(name="OpenAI", address=f"{_OPENAI_HOME}/embeddings", key=key)
+        peer = ServiceAddress(name="OpenAI", address=f"{_OPENAI_HOME}/embeddings", key=key)
         return RemoteEmbedder(_service(peer, model, options, at_home=True), options)
     address = _embeddings(checked_address(options.url, setting="embedding_url"))
     secret = is_loopback(address) or address.startswith("https:")
-    peer = Peer(name="The embedding server", address=address, key=key if secret else "")
+    peer = ServiceAddress(name="The embedding server", address=address, key=key if secret else "")
     return RemoteEmbedder(_service(peer, model, options, at_home=False), options)
 
 
-def _service(peer: Peer, model: str, options: EmbedderOptions, *, at_home: bool) -> Service:
+def _service(peer: ServiceAddress, model: str, options: EmbedderOptions, *, at_home: bool) -> Service:
     own = _OPENAI_DIMENSIONS.get(model)
 
     def body(texts: Sequence[str], _question: bool) -> Mapping[str, Any]:
@@ -682,7 +692,7 @@ def _service(peer: Peer, model: str, options: EmbedderOptions, *, at_home: bool)
         prefixes=NO_PREFIXES if at_home else prefixes_of(model),
         dollars=_OPENAI_DOLLARS.get(model) if at_home else None,
         body=body,
-        read=of_openai,
+        read=parse_openai,
     )
 
 
@@ -747,13 +757,13 @@ def voyage_embedder(options: EmbedderOptions) -> RemoteEmbedder:
 
     service = Service(
         provider="voyage",
-        peer=Peer(name="Voyage", address=f"{address}/embeddings", key=key),
+        peer=ServiceAddress(name="Voyage", address=f"{address}/embeddings", key=key),
         model=model,
         dimension=options.dimensions or own,
-        fits=Fits(texts=256, tokens=_MORE_TOKENS.get(model, _TOKENS), window=_LONGEST),
+        fits=RequestLimits(texts=256, tokens=_MORE_TOKENS.get(model, _TOKENS), window=_LONGEST),
         input_type="input-type",
         dollars=None if given else _VOYAGE_DOLLARS.get(model),
         body=body,
-        read=of_openai,
+        read=parse_openai,
     )
     return RemoteEmbedder(service, options)

@@ -27,14 +27,14 @@ from filrouge.core.errors import BadConfig, ModelUnavailable, OverBudget
 from filrouge.core.protocols import LanguageModel, Prompts
 from filrouge.core.settings import Settings
 from filrouge.providers.language_models import ModelOptions, cascade, dollars
-from filrouge.providers.models import OPERATIONS, Ask, Completion, Operation, Usage
+from filrouge.providers.models import OPERATIONS, Completion, CompletionRequest, Operation, Usage
 from filrouge.providers.usage_repository import LlmUsage
-from filrouge.runtime.executors import ReaderPool, WriterLane
+from filrouge.runtime.executors import ReaderPool, Writer
 
 T = TypeVar("T")
 
 #: Values of `extract_provider` without a model: rules extract statements, or extraction is off.
-NO_MODEL: Final = frozenset({"", "heuristic", "off"})
+PROVIDERS_WITHOUT_MODEL: Final = frozenset({"", "heuristic", "off"})
 _CHARACTERS_PER_TOKEN: Final = 3  # a conservative value: French prose and code have less than four
 _CHECK_SECONDS: Final = 8.0
 _HEALTH_SECONDS: Final = 30.0
@@ -42,7 +42,7 @@ _STOPPING: Final = "Filrouge is stopping."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Panel:
+class ConfiguredModels:
     """The configured models.
 
     Attributes:
@@ -62,7 +62,7 @@ class Panel:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pace:
+class ModelTimings:
     """The timing of model calls, in seconds.
 
     Attributes:
@@ -81,7 +81,7 @@ class Pace:
     related: float = 5.0
 
 
-BuildPanel = Callable[[Settings, Mapping[str, str], Pace], Panel]
+BuildPanel = Callable[[Settings, Mapping[str, str], ModelTimings], ConfiguredModels]
 
 
 class Models:
@@ -92,11 +92,11 @@ class Models:
         build: BuildPanel,
         prompts: Prompts,
         *,
-        writer: WriterLane,
+        writer: Writer,
         readers: ReaderPool,
         clock: Clock,
         environ: Mapping[str, str],
-        pace: Pace,
+        pace: ModelTimings,
     ) -> None:
         self.prompts = prompts
         self.pace = pace
@@ -104,7 +104,7 @@ class Models:
         self._build = build
         self._writer, self._readers, self._clock, self._environ = writer, readers, clock, environ
         self._lock = Lock()
-        self._panel: Panel | None = None
+        self._panel: ConfiguredModels | None = None
         self._built_for: tuple[object, ...] = ()
         self._refused: BadConfig | None = None
         self._starting = Lock()
@@ -115,13 +115,13 @@ class Models:
         self._health: tuple[float, str] = (0.0, "")
         self._closed = False
 
-    def panel(self, settings: Settings) -> Panel | None:
+    def panel(self, settings: Settings) -> ConfiguredModels | None:
         """Return the models for these settings; None if no model is set.
 
         Raises:
             BadConfig: the settings name a provider that cannot be built; the message gives the reason.
         """
-        if settings.extract_provider in NO_MODEL:
+        if settings.extract_provider in PROVIDERS_WITHOUT_MODEL:
             return None
         wanted = _key(settings)
         with self._lock:
@@ -139,7 +139,7 @@ class Models:
                 raise self._refused
             return self._panel
 
-    def ask(self, ask: Ask, settings: Settings) -> Completion:
+    def ask(self, ask: CompletionRequest, settings: Settings) -> Completion:
         """Send a request to the model for its operation, and record its cost.
 
         Raises:
@@ -216,7 +216,7 @@ class Models:
         return future
 
     @contextmanager
-    def _set_aside(self, ask: Ask, panel: Panel, settings: Settings) -> Generator[None]:
+    def _set_aside(self, ask: CompletionRequest, panel: ConfiguredModels, settings: Settings) -> Generator[None]:
         """Reserve the maximum cost of a question until its actual cost is recorded."""
         said = len(ask.prompt.text) + len(ask.text) + len(json.dumps(ask.schema))
         asked = math.ceil(said / _CHARACTERS_PER_TOKEN) * panel.tries
@@ -249,7 +249,7 @@ class Models:
             self._writer.run(lambda tx: LlmUsage(tx).add(operation, spent, self._clock.now()))
 
 
-async def _close(panel: Panel) -> None:
+async def _close(panel: ConfiguredModels) -> None:
     for model in {id(one): one for one in (panel.model, *panel.others.values())}.values():
         await model.close()
 
@@ -269,17 +269,19 @@ def _key(settings: Settings) -> tuple[object, ...]:
 # Building a panel: one cascade for all operations, and separate cascades for single ones.
 
 #: The rules are always the last resort, so this name is ignored in a cascade.
-_RULES: Final = "heuristic"
+_RULES_PROVIDER: Final = "heuristic"
 
 
-def panel(settings: Settings, environ: Mapping[str, str], pace: Pace) -> Panel:
+def panel(settings: Settings, environ: Mapping[str, str], pace: ModelTimings) -> ConfiguredModels:
     """Build the models that the settings name.
 
     Raises:
         BadConfig: a name, key, path or address is invalid; the message gives the problem.
     """
     first = _options(settings, environ, settings.extract_provider, settings.llm_model, url=settings.llm_url)
-    behind = [_named(settings, environ, one, "llm_cascade") for one in settings.llm_cascade if one.strip() != _RULES]
+    behind = [
+        _named(settings, environ, one, "llm_cascade") for one in settings.llm_cascade if one.strip() != _RULES_PROVIDER
+    ]
     others: dict[Operation, Sequence[ModelOptions]] = {}
     for one in settings.llm_operations:
         operation, _, name = one.partition("=")
@@ -292,11 +294,11 @@ def panel(settings: Settings, environ: Mapping[str, str], pace: Pace) -> Panel:
         own = cascade(options, pace.breaker)
         single[operation] = own
         chains.append(own.models)
-    return Panel(
+    return ConfiguredModels(
         model=usual,
         others=single,
         tries=max(map(len, chains)),
-        price=partial(_dearest, [model for chain in chains for model in chain]),
+        price=partial(_maximum_price, [model for chain in chains for model in chain]),
     )
 
 
@@ -335,7 +337,7 @@ def _operation(name: str) -> Operation:
     )
 
 
-def _dearest(models: Sequence[LanguageModel], input_tokens: int, output_tokens: int) -> float | None:
+def _maximum_price(models: Sequence[LanguageModel], input_tokens: int, output_tokens: int) -> float | None:
     """Return the price with the most expensive of these models; None if one has no known price."""
     prices = [dollars(one.provider, one.model, input_tokens, output_tokens) for one in models]
     known = [price for price in prices if price is not None]

@@ -8,7 +8,7 @@ from typing import Any
 from filrouge.core.errors import BadConfig
 from filrouge.core.protocols import Tx
 from filrouge.extraction.repository import Readings
-from filrouge.providers.service import NO_MODEL
+from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.jobs import MODELS, Jobs
 from filrouge.runtime.services import Parts
@@ -54,7 +54,7 @@ def _told(parts: Parts, tx: Tx) -> dict[str, Any]:
             "unpriced_entries": spent.unpriced,
         },
         "usage": LlmUsage(tx).by_model(now - timedelta(days=_DAYS)),
-        "behind": Readings(tx).behind() if settings.extract_provider not in NO_MODEL else 0,
+        "behind": Readings(tx).behind() if settings.extract_provider not in PROVIDERS_WITHOUT_MODEL else 0,
         "waiting": Jobs(tx).waiting(MODELS),
         "unreadable_answers": Readings(tx).unreadable_count(),
     }

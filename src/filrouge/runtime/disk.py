@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from filrouge.core.errors import CannotWrite, FilrougeError
-from filrouge.core.paths import BALLAST, inside, open_own
+from filrouge.core.paths import DISK_RESERVE, inside, open_own
 from filrouge.runtime.services import Parts
 
 # The reserve file.
@@ -30,9 +30,9 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 T = TypeVar("T")
 
 
-def keep(home: str) -> bool:
+def ensure_reserve(home: str) -> bool:
     """Write the reserve file if it is missing and there is enough space; whether it exists afterwards."""
-    path = inside(home, BALLAST)
+    path = inside(home, DISK_RESERVE)
     with suppress(FileNotFoundError):
         if os.path.getsize(path) == BYTES:
             return True
@@ -45,21 +45,21 @@ def keep(home: str) -> bool:
                 os.posix_fallocate(file.fileno(), 0, BYTES)
             file.write(bytes(BYTES))
         return True
-    release(home)
+    delete_reserve(home)
     return False
 
 
-def release(home: str) -> bool:
+def delete_reserve(home: str) -> bool:
     """Delete the reserve file; False if there was none."""
     try:
-        os.unlink(inside(home, BALLAST))
+        os.unlink(inside(home, DISK_RESERVE))
     except FileNotFoundError:
         return False
     _LOG.warning("the disk is full: the ballast went overboard")
     return True
 
 
-def with_room(home: str, act: Callable[[], T]) -> T:
+def with_reserve(home: str, act: Callable[[], T]) -> T:
     """Run `act`, which frees space; if the disk is full, delete the reserve file and run it again.
 
     Args:
@@ -69,14 +69,14 @@ def with_room(home: str, act: Callable[[], T]) -> T:
         CannotWrite: there is still no space.
     """
     try:
-        return _told(act)
+        return _as_cannot_write(act)
     except CannotWrite:
-        if not release(home):
+        if not delete_reserve(home):
             raise
-        return _told(act)
+        return _as_cannot_write(act)
 
 
-def _told(act: Callable[[], T]) -> T:
+def _as_cannot_write(act: Callable[[], T]) -> T:
     try:
         return act()
     except OSError as error:
@@ -97,7 +97,7 @@ def write_state(parts: Parts, *, probe: bool = False) -> dict[str, Any]:
         probe: also write a small file, to detect a full disk before the next event does.
     """
     failed = parts.writer.failure
-    if (probe or failed is not None) and (cause := _refused(parts.home)):
+    if (probe or failed is not None) and (cause := _write_problem(parts.home)):
         return {"works": False, "cause": cause, "next": CannotWrite.default_remedy}
     if failed is None:
         return {"works": True, "cause": "", "next": ""}
@@ -109,7 +109,7 @@ def write_state(parts: Parts, *, probe: bool = False) -> dict[str, Any]:
     }
 
 
-def _refused(home: str) -> str:
+def _write_problem(home: str) -> str:
     """Why a file in the home cannot be written; empty if it can."""
     path = inside(home, f".probe-{os.getpid()}-daemon")
     try:

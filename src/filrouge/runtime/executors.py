@@ -23,15 +23,15 @@ _LOG = logging.getLogger(__name__)
 MOST_PER_COMMIT = 64
 READERS = 4
 #: More threads would only compete for the interpreter lock.
-RECALLS: Final = 2
+LONG_READERS: Final = 2
 #: After this many commits that overtook the patient queue, one batch of patient writes runs.
-_PASSED: Final = 8
+_MAX_OVERTAKEN: Final = 8
 
 T = TypeVar("T")
 _Write = tuple[Callable[[Tx], Any], "Future[Any]"]
 
 
-class WriterLane:
+class Writer:
     """The only thread that writes. It calls `committed` after each commit; that callback must return quickly."""
 
     def __init__(self, open_database: Callable[[], Database], committed: Callable[[], None] = lambda: None) -> None:
@@ -139,7 +139,7 @@ class WriterLane:
         """
         with self._changed:
             has_patient = bool(self._patient) and isinstance(self._patient[0], tuple)
-            self._is_patient = has_patient and (not self._waiting or self._passed >= _PASSED)
+            self._is_patient = has_patient and (not self._waiting or self._passed >= _MAX_OVERTAKEN)
             self._passed = self._passed + 1 if has_patient and not self._is_patient else 0
             line: deque[Any] = self._patient if self._is_patient else self._waiting
             number = 1 if self._is_patient else min(MOST_PER_COMMIT, len(line))
@@ -209,7 +209,7 @@ class ReaderPool:
         self._threads = local()
         self._opened: list[Database] = []
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="filrouge-reader")
-        self._recalls = ThreadPoolExecutor(RECALLS, thread_name_prefix="filrouge-recall")
+        self._recalls = ThreadPoolExecutor(LONG_READERS, thread_name_prefix="filrouge-recall")
 
     def submit(self, read: Callable[[Tx], T]) -> Future[T]:
         """Run `read` on the pool."""

@@ -25,11 +25,11 @@ from filrouge.runtime.feed_messages import (
     EventSettled,
     Forgotten,
     JobDead,
+    LiveMessage,
     MemoryDecided,
     SettingChanged,
     ThreadChanged,
     ThreadPlaced,
-    Told,
     Topic,
 )
 from filrouge.runtime.journal import record
@@ -49,7 +49,7 @@ _OF_THREADS: Final = "thread_"
 
 
 @dataclass(kw_only=True)
-class UpTo:
+class Marks:
     """The position in the store up to which changes have been published."""
 
     entry: int = 0
@@ -67,11 +67,11 @@ class FeedRows:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def now(self) -> UpTo:
+    def now(self) -> Marks:
         """Marks for the current state. Events that are still unsettled are followed from here."""
         row = self._newest()
         waiting = self._tx.all("feed.open", {"limit": _MOST_OPEN})
-        return UpTo(
+        return Marks(
             entry=row["entry"],
             event=row["event"],
             decision=row["decision"],
@@ -81,7 +81,7 @@ class FeedRows:
             dead_jobs=frozenset(one["id"] for one in self._tx.all("feed.dead")),
         )
 
-    def behind(self, marks: UpTo) -> tuple[list[Told], bool]:
+    def behind(self, marks: Marks) -> tuple[list[LiveMessage], bool]:
         """Messages for all changes after the marks, which are advanced, and whether there may be more."""
         newest = self._newest()
         # Rows may have been deleted, and a restored database is older. The next row with such a number counts as new.
@@ -103,7 +103,7 @@ class FeedRows:
         assert row is not None
         return row
 
-    def _captured(self, marks: UpTo) -> list[Told]:
+    def _captured(self, marks: Marks) -> list[LiveMessage]:
         found = self._tx.all("feed.events", {"after": marks.event, "limit": _AT_ONCE})
         for row in found:
             marks.event = row.pop("seq")
@@ -112,7 +112,7 @@ class FeedRows:
             del marks.open_events[next(iter(marks.open_events))]
         return [EventCaptured(**row) for row in found]
 
-    def _settled(self, marks: UpTo) -> list[Told]:
+    def _settled(self, marks: Marks) -> list[LiveMessage]:
         if not marks.open_events:
             return []
         found = self._tx.all("feed.settled", {"ids": json.dumps(list(marks.open_events))})
@@ -120,31 +120,31 @@ class FeedRows:
             del marks.open_events[row["id"]]
         return [EventSettled(**row) for row in found]
 
-    def _placed(self, marks: UpTo) -> list[Told]:
+    def _placed(self, marks: Marks) -> list[LiveMessage]:
         found = self._tx.all("feed.decisions", {"after": marks.decision, "limit": _AT_ONCE})
         for row in found:
             marks.decision = row.pop("seq")
         return [ThreadPlaced(**row) for row in found]
 
-    def _decided(self, marks: UpTo) -> list[Told]:
-        found = list[Told]()
+    def _decided(self, marks: Marks) -> list[LiveMessage]:
+        found = list[LiveMessage]()
         for row in self._tx.all("feed.entries", {"after": marks.entry, "limit": _AT_ONCE}):
             marks.entry = row["seq"]
             if row["action"] not in _NOT_TOLD:
                 found.append(_entry(row, tuple(sorted({*json.loads(row["touches"])} - {row["subject_id"]}))))
         return found
 
-    def _dead(self, marks: UpTo) -> list[Told]:
+    def _dead(self, marks: Marks) -> list[LiveMessage]:
         found = self._tx.all("feed.dead")
         known, marks.dead_jobs = marks.dead_jobs, frozenset(row["id"] for row in found)
         return _new(found, known)
 
 
-def _new(dead: list[dict[str, Any]], known: Collection[str]) -> list[Told]:
+def _new(dead: list[dict[str, Any]], known: Collection[str]) -> list[LiveMessage]:
     return [JobDead(**row) for row in dead if row["id"] not in known]
 
 
-def _entry(row: dict[str, Any], others: tuple[str, ...]) -> Told:
+def _entry(row: dict[str, Any], others: tuple[str, ...]) -> LiveMessage:
     action, subject = str(row["action"]), str(row["subject_id"])
     if action.startswith(_OF_THREADS):
         name = action.removeprefix(_OF_THREADS)
@@ -177,7 +177,7 @@ class Lost:
     count: int
 
 
-Message = MemoryProgress | Told
+Message = MemoryProgress | LiveMessage
 """What is published: a closed union of frozen values."""
 
 
@@ -284,7 +284,7 @@ class Feed:
     def __init__(self, bus: Bus, read: Read) -> None:
         self._bus, self._read = bus, read
         self._listeners = 0
-        self._marks = UpTo()
+        self._marks = Marks()
         self._changing = Lock()
         self._wake, self._stopping = Flag(), Flag()
         self._thread = Thread(target=self._work, name="filrouge-feed", daemon=True)

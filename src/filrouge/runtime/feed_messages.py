@@ -17,7 +17,7 @@ TOPICS: Final[tuple[Topic, ...]] = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Told:
+class _Message:
     """Base of all messages. Times are UTC texts, as everywhere in the API."""
 
     type: ClassVar[str]
@@ -29,7 +29,7 @@ class _Told:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EventCaptured(_Told):
+class EventCaptured(_Message):
     """An event was stored and waits to be processed."""
 
     type = "ws:event_captured"
@@ -44,7 +44,7 @@ class EventCaptured(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EventSettled(_Told):
+class EventSettled(_Message):
     """An event was processed (`done`), skipped (`skipped`, with the reason), given up (`dead`) or forgotten."""
 
     type = "ws:event_settled"
@@ -56,7 +56,7 @@ class EventSettled(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryDecided(_Told):
+class MemoryDecided(_Message):
     """The journal has a new entry about a memory: added, updated, restated, superseded, binned, pinned ...
 
     Attributes:
@@ -79,7 +79,7 @@ class MemoryDecided(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadPlaced(_Told):
+class ThreadPlaced(_Message):
     """A prompt was placed in a thread: a continued, reopened, forked or new one."""
 
     type = "ws:thread_placed"
@@ -94,7 +94,7 @@ class ThreadPlaced(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadChanged(_Told):
+class ThreadChanged(_Message):
     """A user renamed, archived, merged or split a thread, among others; `others` are the other threads involved."""
 
     type = "ws:thread_changed"
@@ -108,7 +108,7 @@ class ThreadChanged(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RecallInjected(_Told):
+class RecallInjected(_Message):
     """A recall for a prompt or a session start finished; `memories` is 0 if nothing matched."""
 
     type = "ws:recall_injected"
@@ -126,7 +126,7 @@ class RecallInjected(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JobDead(_Told):
+class JobDead(_Message):
     """A job was set aside after too many attempts."""
 
     type = "ws:job_dead"
@@ -138,7 +138,7 @@ class JobDead(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Forgotten(_Told):
+class Forgotten(_Message):
     """Something was forgotten. Carries the receipt id only."""
 
     type = "ws:forgotten"
@@ -149,7 +149,7 @@ class Forgotten(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SettingChanged(_Told):
+class SettingChanged(_Message):
     """A setting was changed. The value is not included because it may be secret; clients fetch it."""
 
     type = "ws:setting_changed"
@@ -160,7 +160,7 @@ class SettingChanged(_Told):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BackupMade(_Told):
+class BackupMade(_Message):
     """A backup was made and verified."""
 
     type = "ws:backup_made"
@@ -171,7 +171,7 @@ class BackupMade(_Told):
     at: str
 
 
-Told = (
+LiveMessage = (
     EventCaptured
     | EventSettled
     | MemoryDecided

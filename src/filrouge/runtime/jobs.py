@@ -20,7 +20,7 @@ from threading import Thread
 from typing import Any
 
 from filrouge.capture.repository import Events
-from filrouge.core.clock import after, from_text, monotonic, new_id, next_day, to_text
+from filrouge.core.clock import add_seconds, from_text, monotonic, new_id, next_day, to_text
 from filrouge.core.errors import (
     Busy,
     CannotWrite,
@@ -42,21 +42,21 @@ from filrouge.runtime.services import Parts
 # finishes when its turn comes, and a long one that made progress has its counters reset.
 
 LEASE_SECONDS = 120.0
-MOST_ATTEMPTS = 8
-MOST_DEATHS = 8
+MAX_ATTEMPTS = 8
+MAX_DEATHS = 8
 #: Understanding comes before embedding, so that a prompt need not wait until a whole history is embedded.
-_FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
+_UNDERSTANDING = frozenset({"read_turns", "analyse", "reconcile", "brief"})
 #: Summaries, links and catching up on the past come last, because nobody waits for them. A prompt is placed in a thread
 #: after all embedding jobs, so that its vector exists.
-_LAST = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", "thread_earlier", "retain", "garden"})
+_BACKGROUND = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", "thread_earlier", "retain", "garden"})
 #: Jobs that call a model have their own workers, so that no other job waits for a model.
-_SLOW = frozenset({"extract", "recount", "reconsider", "entitle"})
+_MODEL_CALLS = frozenset({"extract", "recount", "reconsider", "entitle"})
 #: Imported history waits for everything else.
-_PAST = frozenset({"backfill"})
+_IMPORTED = frozenset({"backfill"})
 #: The error of a job that was leased at too many process deaths.
-DEADLY = f"The process ended {MOST_DEATHS} times while this was being done."
+DEADLY = f"The process ended {MAX_DEATHS} times while this was being done."
 #: How many due jobs are searched for others of the first job's kind.
-_AHEAD = 256
+_LOOKAHEAD = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +64,7 @@ class Lane:
     """A group of jobs served by the same workers.
 
     Attributes:
-        places: the priority classes in this lane, see `_place`.
+        places: the priority classes in this lane, see `_priority`.
         lease_seconds: how long a worker may hold a job.
     """
 
@@ -113,11 +113,11 @@ class Jobs:
                 {
                     "id": new_id(at),
                     "kind": kind,
-                    "place": _place(kind),
+                    "place": _priority(kind),
                     "dedupe_key": dedupe,
                     "payload": json.dumps(dict(payload)),
                     "created_at": to_text(at),
-                    "run_at": to_text(after(at, delay)),
+                    "run_at": to_text(add_seconds(at, delay)),
                 },
             )
         )
@@ -131,13 +131,13 @@ class Jobs:
             most: how many jobs of a kind may be leased together; one for kinds not listed.
         """
         self._tx.run("jobs.expire", {"now": to_text(at)})
-        due = self._tx.all("jobs.due", _within(lane) | {"now": to_text(at), "limit": _AHEAD})
+        due = self._tx.all("jobs.due", _within(lane) | {"now": to_text(at), "limit": _LOOKAHEAD})
         if not due:
             return []
         kind = due[0]["kind"]
         fresh = [row["seq"] for row in due if row["kind"] == kind and not row["tried"]]
         seqs = [due[0]["seq"]] if due[0]["tried"] else fresh[: (most or {}).get(kind, 1)]
-        until = to_text(after(at, lane.lease_seconds))
+        until = to_text(add_seconds(at, lane.lease_seconds))
         leased = {"worker": worker, "now": to_text(at), "lease_until": until, "seqs": json.dumps(seqs)}
         rows = self._tx.all("jobs.lease", leased)
         return [
@@ -181,7 +181,7 @@ class Jobs:
 
     def fail(self, job: Job, error: str, at: datetime) -> bool:
         """Retry later with back-off (2, 4, 8 … seconds), or set the job aside; True if it is dead now."""
-        dead = job.attempts >= MOST_ATTEMPTS
+        dead = job.attempts >= MAX_ATTEMPTS
         held = self._tx.run(
             "jobs.fail",
             {
@@ -189,7 +189,7 @@ class Jobs:
                 "worker": job.worker,
                 "state": "dead" if dead else "queued",
                 "error": error[:2000],
-                "run_at": to_text(after(at, float(2**job.attempts))),
+                "run_at": to_text(add_seconds(at, float(2**job.attempts))),
             },
         )
         return dead and bool(held)
@@ -215,7 +215,7 @@ class Jobs:
         buried: list[Mapping[str, Any]] = []
         for row in self._tx.all("jobs.orphans", {"crew": crew}):
             deaths, leased = int(row["deaths"]) + 1, from_text(row["leased_at"]) if row["leased_at"] else at
-            dead = deaths >= MOST_DEATHS
+            dead = deaths >= MAX_DEATHS
             self._tx.run(
                 "jobs.reclaim",
                 {
@@ -223,7 +223,7 @@ class Jobs:
                     "state": "dead" if dead else "queued",
                     "error": DEADLY if dead else None,
                     "deaths": deaths,
-                    "run_at": to_text(after(min(leased, at), 2.0 ** (deaths - 1))) if deaths > 1 else "",
+                    "run_at": to_text(add_seconds(min(leased, at), 2.0 ** (deaths - 1))) if deaths > 1 else "",
                 },
             )
             if dead:
@@ -273,9 +273,9 @@ class Jobs:
         return self._tx.all("jobs.dead")
 
 
-def _place(kind: str) -> int:
+def _priority(kind: str) -> int:
     """The priority class of a job kind: 0 first, 1 default, 2 last, 3 model calls, 4 imported history."""
-    places = {2: _LAST, 3: _SLOW, 4: _PAST, 0: _FIRST}
+    places = {2: _BACKGROUND, 3: _MODEL_CALLS, 4: _IMPORTED, 0: _UNDERSTANDING}
     return next((place for place, kinds in places.items() if kind in kinds), 1)
 
 
@@ -336,12 +336,12 @@ class Handler:
     most: int = 1
 
 
-def alone(prepare: Callable[[Parts, Payload], Outcome]) -> Handler:
+def single(prepare: Callable[[Parts, Payload], Outcome]) -> Handler:
     """A handler for jobs that run one at a time."""
     return Handler(prepare=lambda parts, payloads: [prepare(parts, payloads[0])])
 
 
-def new_crew(parts: Parts) -> str:
+def new_worker_group(parts: Parts) -> str:
     """A name shared by the workers of one process.
 
     The pid alone could repeat after a crash in a container, and the dead process's leases would look like ours.
@@ -358,7 +358,7 @@ class Worker:
         self._parts = parts
         self._handlers = handlers
         self._lane = lane
-        self._crew = crew or new_crew(parts)
+        self._crew = crew or new_worker_group(parts)
         self._name = f"{self._crew}/{lane.places[0]}.{number}"
         self._stopping = Flag()
         self._wake = parts.work_waiting.listener()
@@ -392,7 +392,7 @@ class Worker:
     def _put_in_order(self, tx: Tx) -> None:
         """Reclaim the leases of dead workers and release this worker's own leases after an error."""
         for payload in Jobs(tx).reclaim(self._crew, self._parts.clock.now()):
-            _bury(tx, payload, DEADLY)
+            _mark_event_dead(tx, payload, DEADLY)
         Jobs(tx).release(self._name)
 
     def _is_due(self) -> bool:
@@ -463,13 +463,13 @@ class Worker:
         for job in jobs:
             _LOG.warning("job %s %s failed (attempt %d)", job.kind, job.id, job.attempts, exc_info=error)
         now = self._parts.clock.now()
-        self._parts.writer.run_patient(lambda tx: [_set_back(tx, job, told, now) for job in jobs])
+        self._parts.writer.run_patient(lambda tx: [_fail_job(tx, job, told, now) for job in jobs])
 
     def _put_off(self, jobs: Sequence[Job], error: ModelUnavailable) -> None:
         """Requeue jobs that need a model, then pause the lane, so that not every job makes a failing call."""
         models, now = self._parts.models, self._parts.clock.now()
         over = isinstance(error, OverBudget)
-        until = next_day(now) if over else after(now, models.pace.rest)
+        until = next_day(now) if over else add_seconds(now, models.pace.rest)
         self._parts.writer.run_patient(lambda tx: [Jobs(tx).postpone(job, error.message, until) for job in jobs])
         if not over:
             models.changed.clear()
@@ -491,7 +491,7 @@ class Worker:
 def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:
     outcome.write(tx)
     rest = outcome.again()
-    if not (Jobs(tx).finish(job) if rest is None else Jobs(tx).again(job, rest, after(now, outcome.delay))):
+    if not (Jobs(tx).finish(job) if rest is None else Jobs(tx).again(job, rest, add_seconds(now, outcome.delay))):
         raise Busy(f"The lease of job {job.id} ran out; its work is undone and left to whoever has it.")
 
 
@@ -502,12 +502,12 @@ def _follow_up(job: Job, outcome: Outcome) -> None:
         _LOG.exception("what follows job %s %s failed", job.kind, job.id)
 
 
-def _set_back(tx: Tx, job: Job, error: str, now: datetime) -> None:
+def _fail_job(tx: Tx, job: Job, error: str, now: datetime) -> None:
     if Jobs(tx).fail(job, error, now):
-        _bury(tx, job.payload, error)
+        _mark_event_dead(tx, job.payload, error)
 
 
-def _bury(tx: Tx, payload: Payload, error: str) -> None:
+def _mark_event_dead(tx: Tx, payload: Payload, error: str) -> None:
     """Mark the event that a dead job was about as dead, with the error."""
     event = payload.get("event")
     if isinstance(event, str):

@@ -21,7 +21,7 @@ from typing import Any, Final
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.errors import NotFound
 from filrouge.core.protocols import Tx
-from filrouge.runtime.feed_messages import EventCaptured, EventSettled, Told
+from filrouge.runtime.feed_messages import EventCaptured, EventSettled, LiveMessage
 
 # The decision log: messages of the live feed, one line each at info level.
 #
@@ -37,7 +37,7 @@ def log_decisions() -> bool:
     return _LOG.isEnabledFor(logging.INFO)
 
 
-def record(told: Told) -> None:
+def record(told: LiveMessage) -> None:
     """Log one message, if it is a decision. Captured and normally processed events decide nothing and are skipped."""
     if not log_decisions() or isinstance(told, EventCaptured):
         return

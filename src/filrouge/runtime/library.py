@@ -15,7 +15,7 @@ from typing import Any
 from filrouge.capture.programs import History
 from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.paths import home as default_home
-from filrouge.daemon.process import PROGRAM, only_one
+from filrouge.daemon.process import PROGRAM, home_lock
 from filrouge.erasure import service
 from filrouge.extraction import sessions
 from filrouge.memories.models import Memory
@@ -224,7 +224,7 @@ def owned(home: str | None = None, *, environ: Mapping[str, str] | None = None) 
     place = home or default_home(environ)
     with ExitStack() as held:
         try:
-            held.enter_context(only_one(place, owner=PROGRAM))
+            held.enter_context(home_lock(place, owner=PROGRAM))
         except Busy as error:
             raise Busy(
                 f"The home {place} has an owner already: a daemon, or another program.",

@@ -1,6 +1,6 @@
 """Metrics: the counters, gauges and histograms of a running Filrouge, exported to Prometheus.
 
-`Meters` has its own registry, so that several instances in one process do not add up and metrics of the host program
+`Metrics` has its own registry, so that several instances in one process do not add up and metrics of the host program
 do not appear. Metric names are a public contract (`docs/reference/metrics.md`), checked by a test. Values that the
 database knows better, such as the queue, are read from it on each scrape.
 
@@ -18,7 +18,7 @@ from typing import Final, Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from filrouge.capture.intake import Cut
+from filrouge.capture.intake import CutCounts
 from filrouge.core.clock import monotonic
 from filrouge.providers.models import Operation, Usage
 from filrouge.search.models import Ranking, RecallItem
@@ -28,7 +28,7 @@ ANALYSIS_BUCKETS = (0.5, 1, 2, 4, 6, 10, 15, 20, 30)
 _RECALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _RESULT_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100)
 #: Maximum number of values of an external label, maximum length of a value, and the name for all others.
-MOST_VALUES: Final = 64
+MAX_LABEL_VALUES: Final = 64
 _LONGEST_VALUE: Final = 100
 OTHER: Final = "other"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -56,7 +56,7 @@ _WHY_NOT: Mapping[str, Filtered] = {
 }
 
 
-class Meters:
+class Metrics:
     """The metrics of one instance. Thread-safe."""
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ class Meters:
         yield
         self._hook.labels(event=self._let_in("event", event)).observe(monotonic() - begun)
 
-    def cut(self, cut: Cut) -> None:
+    def cut(self, cut: CutCounts) -> None:
         """Count what was cut from events at intake."""
         self._cut_events.inc(cut.events)
         self._cut_characters.inc(cut.characters)
@@ -250,7 +250,7 @@ class Meters:
         value = value[:_LONGEST_VALUE]
         with self._letting_in:
             known = self._known.setdefault(label, set())
-            if value not in known and len(known) >= MOST_VALUES:
+            if value not in known and len(known) >= MAX_LABEL_VALUES:
                 return OTHER
             known.add(value)
         return value

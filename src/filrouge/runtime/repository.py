@@ -34,7 +34,7 @@ _MOST: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answered:
+class StoredAnswer:
     """The stored state of a request.
 
     Attributes:
@@ -49,16 +49,16 @@ class Answered:
     body: bytes | None
 
 
-class AnsweredRequests:
+class IdempotentRequests:
     """The table `answered` of one database."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def get(self, key: bytes, now: datetime) -> Answered | None:
+    def get(self, key: bytes, now: datetime) -> StoredAnswer | None:
         """The stored state for a key, or None."""
         row = self._tx.one("answered.get", {"key": key, "since": to_text(now - KEPT)})
-        return Answered(**row) if row else None
+        return StoredAnswer(**row) if row else None
 
     def begin(self, key: bytes, request: bytes, now: datetime) -> None:
         """Record that the request is running; delete rows that are too old or too many."""
@@ -85,7 +85,7 @@ def by_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def pairs(sessions: Collection[Session]) -> list[list[str]]:
+def session_pairs(sessions: Collection[Session]) -> list[list[str]]:
     """Host and id of each session."""
     return [[one.host, one.id] for one in sessions]
 
@@ -95,7 +95,7 @@ def as_json(**lists: Collection[object]) -> dict[str, object]:
     return {name: json.dumps(list(values)) for name, values in lists.items()}
 
 
-def once(ids: Sequence[str]) -> tuple[str, ...]:
+def unique(ids: Sequence[str]) -> tuple[str, ...]:
     """The ids without duplicates, in order."""
     return tuple(dict.fromkeys(ids))
 
@@ -109,7 +109,7 @@ _LENGTH: Final = 26
 _MOST_SHOWN: Final = 5
 
 
-def whole_id(tx: Tx, given: str, kinds: Sequence[Kind]) -> str:
+def resolve_id(tx: Tx, given: str, kinds: Sequence[Kind]) -> str:
     """The id that begins with `given`. Returns `given` itself if it is already whole or nothing matches.
 
     Raises:

@@ -20,18 +20,18 @@ from filrouge.core.clock import Clock
 from filrouge.core.errors import BadConfig
 from filrouge.core.protocols import Analyser, Redactor, Tx, Vault
 from filrouge.core.settings import Effective, Settings, resolve
-from filrouge.erasure.tombstones import Gate
+from filrouge.erasure.tombstones import TombstoneFilter
 from filrouge.extraction.summaries import Analyst, analyse
 from filrouge.memories.repository import Memories
-from filrouge.notes.repository import Noted
+from filrouge.notes.repository import VaultIndex
 from filrouge.providers.service import Models
-from filrouge.runtime.executors import ReaderPool, WriterLane
+from filrouge.runtime.executors import ReaderPool, Writer
 from filrouge.runtime.feed import Bus, Feed
-from filrouge.runtime.metrics import Meters
+from filrouge.runtime.metrics import Metrics
 from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.runtime.signals import Bell, Rest
+from filrouge.runtime.signals import IdleTracker, Notifier
 from filrouge.search.relevance import Bridging
-from filrouge.search.vector_search import Embedders, Meaning, NewIndex
+from filrouge.search.vector_search import Embedders, NewIndex, VectorSearch
 from filrouge.search.word_feed import LargeWords
 from filrouge.threads.whitening import Grounds
 
@@ -93,30 +93,30 @@ class Parts(StoreContext):
 
     bridging: Bridging
     redact: Redactor
-    writer: WriterLane
+    writer: Writer
     readers: ReaderPool
-    meaning: Meaning
+    meaning: VectorSearch
     embedders: Embedders
     new_index: NewIndex
     words: LargeWords
     models: Models
-    gate: Gate
+    gate: TombstoneFilter
     open_vault: Callable[[str], Vault]
     bus: Bus
     feed: Feed
-    meters: Meters = field(default_factory=Meters)
-    noted: Noted = field(default_factory=Noted)
+    meters: Metrics = field(default_factory=Metrics)
+    noted: VaultIndex = field(default_factory=VaultIndex)
     grounds: Grounds = field(default_factory=Grounds)
     analyst: Analyst = analyse
     regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])
     captured: float = 0.0
-    work_waiting: Bell = field(default_factory=Bell)
+    work_waiting: Notifier = field(default_factory=Notifier)
     resumed: Flag = field(default_factory=Flag)
-    resting: Rest = field(default_factory=Rest)
+    resting: IdleTracker = field(default_factory=IdleTracker)
     leaving: Flag = field(default_factory=Flag)
     _changing: Lock = field(default_factory=Lock)
 
-    def change_meaning(self, change: Callable[[Meaning], Meaning]) -> None:
+    def change_meaning(self, change: Callable[[VectorSearch], VectorSearch]) -> None:
         """Replace `meaning`; concurrent changes are applied one after the other."""
         with self._changing:
             self.meaning = change(self.meaning)

@@ -1,6 +1,7 @@
 """Signals between the threads of one process, and periodic tasks.
 
-`Bell` wakes the workers, `Rest` is set while all of them are idle, and `Every` runs a function at an interval.
+`Notifier` wakes the workers, `IdleTracker` is set while all of them are idle, and `PeriodicTask` runs a function at an
+interval.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from threading import Event as Flag
 from filrouge.core.errors import FilrougeError
 
 
-class Bell:
+class Notifier:
     """Wakes all listeners, each once for any number of calls to `set`."""
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class Bell:
                 flag.set()
 
 
-class Rest:
+class IdleTracker:
     """Set while no worker is busy, once any worker has been idle."""
 
     def __init__(self) -> None:
@@ -69,7 +70,7 @@ class Rest:
 _LOG = logging.getLogger(__name__)
 
 
-class Every:
+class PeriodicTask:
     """Calls a function periodically on its own thread, until stopped; the first call comes after one interval.
 
     A failure is logged, and the function is called again after the next interval.

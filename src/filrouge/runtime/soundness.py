@@ -2,7 +2,7 @@
 
 The first functions open a file by path for the doctor, which may meet a file that is damaged, of another version, or
 in use by another program. They write nothing. `row_hashes` hashes all rows: databases with equal rows have equal
-hashes, whatever their page layout. `faults` checks every seal of turns, memories and events, and the journal.
+hashes, whatever their page layout. `problems` checks every seal of turns, memories and events, and the journal.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def journal_mode(path: str) -> str:
         return str(connection.execute("pragma journal_mode").fetchone()[0])
 
 
-def complaints(path: str, *, quick: bool) -> list[str]:
+def check_problems(path: str, *, quick: bool) -> list[str]:
     """Problems found by SQLite's integrity check. `quick` skips the comparison of indexes with their tables."""
     with _opened(path) as connection:
         found = [str(row[0]) for row in connection.execute(f"pragma {'quick' if quick else 'integrity'}_check")]
         return [] if found == ["ok"] else found
 
 
-def may_be_written(path: str, *, milliseconds: int) -> bool:
+def can_write(path: str, *, milliseconds: int) -> bool:
     """Whether a write transaction can begin within that time. Nothing is written."""
     try:
         with _opened(path, apsw.SQLITE_OPEN_READWRITE) as connection:
@@ -99,7 +99,7 @@ def row_hashes(connection: Connection) -> dict[str, TableHash]:
     return {name: _hash_of(connection, query) for name, query in _tables(connection)}
 
 
-def whole(tables: Mapping[str, TableHash]) -> str:
+def total_hash(tables: Mapping[str, TableHash]) -> str:
     """One hash over all tables."""
     listed = {name: [one.rows, one.hash] for name, one in tables.items()}
     return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
@@ -164,7 +164,7 @@ def broken_by_table(tx: Tx) -> dict[str, list[str]]:
     }
 
 
-def faults(tx: Tx) -> list[str]:
+def problems(tx: Tx) -> list[str]:
     """Problems with the seals and the journal, one line each; empty if there are none."""
     broken = broken_seals(tx)
     found = [f"{len(broken)} rows are not what was stored"] if broken else []

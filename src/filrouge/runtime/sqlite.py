@@ -23,7 +23,7 @@ import apsw
 from filrouge.core import installation
 from filrouge.core.clock import Clock, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, StoreError, WrongEngine
-from filrouge.memories.models import holds
+from filrouge.memories.models import contains_any
 
 # Named queries and migrations, read from files.
 
@@ -158,7 +158,7 @@ def _listed(words: str) -> tuple[str, ...]:
 
 def _says(words: str, *texts: object) -> bool:
     """SQL function `says(words, text, …)`: whether any text contains any of the words (a JSON list)."""
-    return any(isinstance(text, str) and text and holds(text, _listed(words)) for text in texts)
+    return any(isinstance(text, str) and text and contains_any(text, _listed(words)) for text in texts)
 
 
 def _create_private(path: str) -> None:

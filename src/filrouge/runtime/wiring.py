@@ -18,17 +18,17 @@ from filrouge.capture.events import Event
 from filrouge.capture.intake import turns_of
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.capture.repository import Events
-from filrouge.capture.service import BACKFILL, backfill, drain_spool, follow, reconcile, spool_watch
+from filrouge.capture.service import BACKFILL, backfill, drain_spool, queue_turn_jobs, reconcile, spool_watch
 from filrouge.context.hook_files import write_all_briefs, write_briefs, write_hook_settings
 from filrouge.core.clock import Clock, SystemClock
 from filrouge.core.errors import BadConfig, FilrougeError, NotFound
-from filrouge.core.paths import DATABASE, SPOOL, WORDS, inside, make_private
+from filrouge.core.paths import DATABASE, SPOOL, WORD_INDEXES, inside, make_private
 from filrouge.core.protocols import Analyser, Embedder, Tx, VectorIndex, Vectors
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings, resolve
-from filrouge.daemon.process import give_back
-from filrouge.erasure.service import EMPTY_LOG, bring_up, empty_log
-from filrouge.erasure.tombstones import Gate
+from filrouge.daemon.process import trim_memory
+from filrouge.erasure.service import EMPTY_LOG, empty_log, forget_again_at_start
+from filrouge.erasure.tombstones import TombstoneFilter
 from filrouge.extraction import understanding
 from filrouge.extraction.repository import Session
 from filrouge.extraction.schedule import EXTRACT, queue_last_reading
@@ -36,24 +36,24 @@ from filrouge.extraction.service import extract
 from filrouge.extraction.sessions import AFTER_TRANSCRIPT_SECONDS, digest, idle_watch, queue_digest
 from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up, backup_watch
-from filrouge.maintenance.garden_service import GARDEN, garden_watch, tend
+from filrouge.maintenance.garden_service import GARDEN, garden_watch, run_next_step
 from filrouge.maintenance.retention import RETAIN, retain, retention_watch
 from filrouge.notes.pages_service import pages_watch
 from filrouge.notes.service import vault_watches
 from filrouge.notes.vault import Vaults
-from filrouge.providers.embedders import EmbedderOptions, Remembering, embedder, plain_names
+from filrouge.providers.embedders import CachingEmbedder, EmbedderOptions, create_embedder, unconfigured_embedder_names
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.providers.prompt_files import prompt
-from filrouge.providers.service import BuildPanel, Models, Pace
+from filrouge.providers.service import BuildPanel, Models, ModelTimings
 from filrouge.providers.service import panel as panel_of
 from filrouge.runtime import disk
-from filrouge.runtime.executors import ReaderPool, WriterLane
+from filrouge.runtime.executors import ReaderPool, Writer
 from filrouge.runtime.feed import Bus, Feed
-from filrouge.runtime.jobs import MODELS, Handler, Jobs, Outcome, Payload, Worker, alone, new_crew
+from filrouge.runtime.jobs import MODELS, Handler, Jobs, Outcome, Payload, Worker, new_worker_group, single
 from filrouge.runtime.journal import log_decisions
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.runtime.signals import Every
+from filrouge.runtime.signals import PeriodicTask
 from filrouge.runtime.sqlite import Database, migrations
 from filrouge.search.analyser import TextAnalyser
 from filrouge.search.nearest_memories import make_need_vectors, queue_need_vectors, resume_need_vectors
@@ -63,20 +63,20 @@ from filrouge.search.spaces import (
     CLEAR,
     REINDEX,
     Pass,
-    adopt,
     calibrate,
     clear,
-    embed_more,
+    initial_vector_search,
     next_passes,
     queue_calibration,
     queue_stale_words,
+    reindex_batch,
     resume,
     retokenise,
     wanted_name,
 )
 from filrouge.search.vector_index import AdaptiveIndex
-from filrouge.search.vector_repository import NEEDS, Owner, OwnerKind, StoredVectors
-from filrouge.search.vector_search import Embedders, Meaning
+from filrouge.search.vector_repository import NEED_VECTORS_JOB, Owner, OwnerKind, StoredVectors
+from filrouge.search.vector_search import Embedders, VectorSearch
 from filrouge.search.word_feed import LargeWords, WordFeed
 from filrouge.search.word_files import WordFiles, is_possible
 from filrouge.threads.bridge_service import BRIDGE, tie
@@ -85,13 +85,13 @@ from filrouge.threads.placing import (
     REGROUP,
     THREAD,
     TOGETHER,
-    entitle,
     place,
     place_earlier,
     queue_earlier,
     queue_regrouping,
     reconsider,
     regrouping,
+    request_name,
 )
 from filrouge.threads.synthesis_service import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
 from filrouge.threads.upkeep import ENTITLE, RECONSIDER, VECTORS, late_vector, make_vectors
@@ -130,7 +130,7 @@ def bring_up_to_date(home: str, clock: Clock) -> None:
     except FilrougeError:
         if kept is not None and copies.schema_of(path) != before:
             _LOG.exception("the schema could not be brought up to date; the memory is put back")
-            _put_back(home, backup_files.path_of(home, kept.name))
+            _restore(home, backup_files.path_of(home, kept.name))
         raise
     if applied:
         _LOG.info("schema brought up to date: %s", ", ".join(applied))
@@ -138,8 +138,8 @@ def bring_up_to_date(home: str, clock: Clock) -> None:
         backup_files.rotate(home, keep=1 << 30, weeks=1 << 30)
 
 
-def _put_back(home: str, path: str) -> None:
-    temporary = backup_files.begun(home)
+def _restore(home: str, path: str) -> None:
+    temporary = backup_files.new_database_path(home)
     copies.copy(path, temporary)
     backup_files.replace(home, temporary)
 
@@ -195,7 +195,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
 
     def write(tx: Tx) -> None:
         added = [turn for turn in turns if parts.turns(tx).add(turn, tokens.get(turn.id))]
-        analysed = follow(parts, tx, added)
+        analysed = queue_turn_jobs(parts, tx, added)
         queue_last_reading(parts, tx, event)
         follow_event(parts, tx, event, transcript_seconds=AFTER_TRANSCRIPT_SECONDS)
         if event.kind in ("pre_compact", "session_end"):
@@ -220,19 +220,22 @@ def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     for payload in payloads:
         if payload["turn"] not in known:
             raise NotFound(f"Turn {payload['turn']} is gone.")
-    fresh: understanding.Fresh = {}
+    fresh: understanding.PendingVectors = {}
     stated, agreed = understanding.read(parts, turns), understanding.read_agreements(parts, turns)
     return [_analysed(parts, *pair, fresh) for pair in zip(stated, agreed, strict=True)]
 
 
 def _analysed(
-    parts: Parts, stated: understanding.Reading, agreed: understanding.Reading | None, fresh: understanding.Fresh
+    parts: Parts,
+    stated: understanding.Reading,
+    agreed: understanding.Reading | None,
+    fresh: understanding.PendingVectors,
 ) -> Outcome:
     turn, done = stated.turn, list[Any]()
     readings = [stated] if agreed is None else [agreed, stated]
 
     def write(tx: Tx) -> None:
-        done[:] = [one for reading in readings for one in understanding.settle(parts, tx, reading, fresh)]
+        done[:] = [one for reading in readings for one in understanding.apply_reading(parts, tx, reading, fresh)]
         if done:
             everywhere = any(one.statement.scope == "user" for one in stated.considered)
             place: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
@@ -241,7 +244,7 @@ def _analysed(
         if turn.event_id:
             Events(tx).settle(turn.event_id, "done")
 
-    return Outcome(write=write, afterwards=lambda: understanding.reflect(parts, stated.meaning, done))
+    return Outcome(write=write, afterwards=lambda: understanding.update_index(parts, stated.meaning, done))
 
 
 def brief(parts: Parts, payload: Payload) -> Outcome:
@@ -279,7 +282,7 @@ def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners
     return [_indexed(parts, meaning, payloads[place], made.get(ids[place])) for place in range(stop)]
 
 
-def _indexed(parts: Parts, meaning: Meaning, payload: Payload, done: Pass | None) -> Outcome:
+def _indexed(parts: Parts, meaning: VectorSearch, payload: Payload, done: Pass | None) -> Outcome:
     if done is None:
         return Outcome(write=lambda _: None)
 
@@ -299,38 +302,38 @@ def _indexed(parts: Parts, meaning: Meaning, payload: Payload, done: Pass | None
 
 HANDLERS: Mapping[str, Handler] = {
     "read_turns": Handler(prepare=read_turns, most=_TOGETHER),
-    "reconcile": alone(reconcile),
+    "reconcile": single(reconcile),
     "analyse": Handler(prepare=analyse, most=_TOGETHER),
-    "brief": alone(brief),
-    EXTRACT: alone(extract),
-    "digest": alone(digest),
-    BRIDGE: alone(tie),
-    REGROUP: alone(regrouping),
-    SYNTHESISE: alone(synthesise),
-    RECOUNT: alone(recount),
-    RECONSIDER: alone(reconsider),
-    ENTITLE: alone(entitle),
+    "brief": single(brief),
+    EXTRACT: single(extract),
+    "digest": single(digest),
+    BRIDGE: single(tie),
+    REGROUP: single(regrouping),
+    SYNTHESISE: single(synthesise),
+    RECOUNT: single(recount),
+    RECONSIDER: single(reconsider),
+    ENTITLE: single(request_name),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     THREAD: Handler(prepare=place, most=TOGETHER),
-    EARLIER: alone(place_earlier),
-    VECTORS: alone(make_vectors),
-    GARDEN: alone(tend),
-    "retokenise": alone(retokenise),
-    REINDEX: alone(embed_more),
-    CLEAR: alone(clear),
-    CALIBRATE: alone(calibrate),
-    RETAIN: alone(retain),
-    NEEDS: alone(make_need_vectors),
-    EMPTY_LOG: alone(empty_log),
-    BACKFILL: alone(backfill),
+    EARLIER: single(place_earlier),
+    VECTORS: single(make_vectors),
+    GARDEN: single(run_next_step),
+    "retokenise": single(retokenise),
+    REINDEX: single(reindex_batch),
+    CLEAR: single(clear),
+    CALIBRATE: single(calibrate),
+    RETAIN: single(retain),
+    NEED_VECTORS_JOB: single(make_need_vectors),
+    EMPTY_LOG: single(empty_log),
+    BACKFILL: single(backfill),
 }
 
 
 Makers = Mapping[str, Callable[[], Embedder]]
 
 #: Workers for jobs that call models, so conversations read in parallel.
-_AT_MODELS = 2
+_MODEL_WORKERS = 2
 #: Seconds between two calls that return free memory to the operating system.
 _TRIM_SECONDS = 20.0
 
@@ -341,7 +344,7 @@ class Running:
 
     parts: Parts
     workers: tuple[Worker, ...]
-    watches: tuple[Every, ...]
+    watches: tuple[PeriodicTask, ...]
     words: WordFeed
     warming: Thread
 
@@ -374,7 +377,7 @@ def start(
     clock: Clock | None = None,
     makers: Makers | None = None,
     panel: BuildPanel | None = None,
-    pace: Pace | None = None,
+    pace: ModelTimings | None = None,
     warm_up: bool = True,
 ) -> Running:
     """Open the store in `home` and start working.
@@ -390,14 +393,14 @@ def start(
     """
     seen = dict(os.environ if environ is None else environ)
     parts = build(home, environ=seen, clock=clock or SystemClock(), makers=makers, panel=panel, pace=pace)
-    crew = new_crew(parts)
-    slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
+    crew = new_worker_group(parts)
+    slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_MODEL_WORKERS))
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
-    bring_up(parts)
+    forget_again_at_start(parts)
     write_hook_settings(parts)
     watches = (
         spool_watch(parts),
-        Every(_TRIM_SECONDS, give_back, name="allocator", failed="free memory was not given back"),
+        PeriodicTask(_TRIM_SECONDS, trim_memory, name="allocator", failed="free memory was not given back"),
         idle_watch(parts),
         retention_watch(parts),
         garden_watch(parts),
@@ -423,7 +426,7 @@ def build(
     clock: Clock,
     makers: Makers | None = None,
     panel: BuildPanel | None = None,
-    pace: Pace | None = None,
+    pace: ModelTimings | None = None,
 ) -> Parts:
     """Open the store and build the services without starting any of them."""
     make_private(home)
@@ -444,14 +447,14 @@ def build(
         defaults = Settings().model_dump(mode="json")
         with database.transaction() as tx:
             StoredSettings(tx).seed(defaults, clock.now())
-            meaning = adopt(tx, embedders, wanted_name(tx, home, environ), new_index)
+            meaning = initial_vector_search(tx, embedders, wanted_name(tx, home, environ), new_index)
     finally:
         database.close()
     reading = analyser()
     bus = Bus()
     feed = Feed(bus, readers.here)
-    writer = WriterLane(lambda: Database(path), feed.committed)
-    word_files = WordFiles(inside(home, WORDS), reading.version) if is_possible() else None
+    writer = Writer(lambda: Database(path), feed.committed)
+    word_files = WordFiles(inside(home, WORD_INDEXES), reading.version) if is_possible() else None
     return Parts(
         home=home,
         clock=clock,
@@ -471,10 +474,10 @@ def build(
             readers=readers,
             clock=clock,
             environ=environ,
-            pace=pace or Pace(),
+            pace=pace or ModelTimings(),
         ),
         environ=environ,
-        gate=Gate(home),
+        gate=TombstoneFilter(home),
         open_vault=Vaults(home),
         bus=bus,
         feed=feed,
@@ -491,10 +494,10 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(lambda tx: parts.meaning.fill(tx, parts.leaving))
 
 
-def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], words: WordFeed) -> None:
+def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[PeriodicTask], words: WordFeed) -> None:
     """Do what the first request need not wait for: load the indexes, queue the backlog, start the workers."""
     words.start()
-    disk.keep(parts.home)
+    disk.ensure_reserve(parts.home)
     losses.reserve(parts.home)
     for step in (
         load_indexes,
@@ -533,9 +536,9 @@ def stored_settings(path: str) -> dict[str, Any]:
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:
     def make(name: str) -> Embedder:
         settings = resolve(stored_settings(inside(home, DATABASE)), home=home, environ=environ).settings
-        return Remembering(embedder_of(name, settings, environ))
+        return CachingEmbedder(embedder_of(name, settings, environ))
 
-    return Embedders(make, plain_names)
+    return Embedders(make, unconfigured_embedder_names)
 
 
 def embedder_of(name: str, settings: Settings, environ: Mapping[str, str]) -> Embedder:
@@ -546,7 +549,7 @@ def embedder_of(name: str, settings: Settings, environ: Mapping[str, str]) -> Em
         EmbedderUnavailable: a package it needs is not installed.
     """
     options = EmbedderOptions(url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=environ)
-    return embedder(name, options)
+    return create_embedder(name, options)
 
 
 def _given(makers: Makers) -> Embedders:

@@ -8,8 +8,8 @@ Usage:
 
 By default a `Memory` talks to the daemon of the user's home and starts it if it is not running. With a URL it talks to
 a remote daemon. Embedded, it opens the home in this process. The methods and their results are the same in all three
-cases: each method is one request to the same HTTP routes. They are grouped in `Asking` (queries), `Looking` (lists,
-settings, status) and `Telling` (changes).
+cases: each method is one request to the same HTTP routes. They are grouped in `Queries` (queries), `Lists` (lists,
+settings, status) and `Changes` (changes).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from filrouge.core.errors import BadInput, DaemonUnavailable
 from filrouge.core.paths import home as default_home
 from filrouge.core.scope import ScopeName
 from filrouge.daemon.client import API_KEY, URL
-from filrouge.daemon.reply import error_of
+from filrouge.daemon.reply import parse_error
 from filrouge.hosts.reading import whole_text
 from filrouge.memories.models import Kind
 from filrouge.sdk.transports import Elsewhere, OwnDaemon, Way
@@ -84,7 +84,7 @@ class Narrow(TypedDict, total=False):
     """The git branch that was checked out when it was said."""
 
 
-class Door:
+class Client:
     """Base of the method groups: sends requests through the open transport."""
 
     _way: Way | None = None
@@ -101,16 +101,16 @@ class Door:
     ) -> Any:
         if self._way is None:
             raise BadInput("This memory is not open.", remedy="Use it inside `async with filrouge.Memory(…)`.")
-        written = queried(query or {})
+        written = query_string(query or {})
         target = f"{path}?{written}" if written else path
         sent = None if body is None else _whole(dict(body))
         reply = await self._way.send(method, target, sent, self._timeout if timeout is None else timeout)
         if reply.status >= 400:
-            raise error_of(reply.body)
+            raise parse_error(reply.body)
         return reply.value
 
 
-def at(path: str, id_: str) -> str:
+def path_with_id(path: str, id_: str) -> str:
     """Return the path with the id filled in.
 
     Raises:
@@ -121,21 +121,21 @@ def at(path: str, id_: str) -> str:
     return path.format(quote(id_, safe="", errors="replace"))
 
 
-def named(project: str | None) -> list[str]:
+def project_list(project: str | None) -> list[str]:
     """Return a project as request bodies take it."""
     return [project] if project else []
 
 
-def narrowed(filters: Narrow) -> dict[str, Any]:
+def filter_params(filters: Narrow) -> dict[str, Any]:
     """Return filters as query strings and bodies take them."""
     given: dict[str, Any] = dict(filters)
     for name in ("kind", "project"):
         if isinstance(given.get(name), str):
-            given[name] = named(given[name])
-    return {name: spelled(name, value) for name, value in given.items() if value is not None}
+            given[name] = project_list(given[name])
+    return {name: iso_time(name, value) for name, value in given.items() if value is not None}
 
 
-def spelled(name: str, value: Any) -> Any:
+def iso_time(name: str, value: Any) -> Any:
     """Return a date or datetime in ISO 8601; any other value unchanged.
 
     Raises:
@@ -146,7 +146,7 @@ def spelled(name: str, value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def queried(query: Mapping[str, Any]) -> str:
+def query_string(query: Mapping[str, Any]) -> str:
     """Return a query string without the None values; a lone surrogate, which UTF-8 cannot encode, becomes `?`."""
     plain = {
         name: str(value).lower() if isinstance(value, bool) else value
@@ -178,7 +178,7 @@ Mode = Literal["text", "semantic", "hybrid"]
 _LONGEST = 2000
 
 
-class Asking(Door):
+class Queries(Client):
     """Methods that query and change nothing."""
 
     async def search(
@@ -204,7 +204,13 @@ class Asking(Door):
             BadInput: a filter or argument is invalid; the message names it and the valid values.
             NotFound: no project has this name.
         """
-        asked = {"q": query[:_LONGEST], "mode": mode, "limit": limit, "collection": collection, **narrowed(filters)}
+        asked = {
+            "q": query[:_LONGEST],
+            "mode": mode,
+            "limit": limit,
+            "collection": collection,
+            **filter_params(filters),
+        }
         return read_all(Found, await self._ask("GET", "/api/memory/search", query=asked, timeout=timeout))
 
     async def recall(
@@ -228,7 +234,13 @@ class Asking(Door):
             BadInput: a filter or argument is invalid; the message names it and the valid values.
             NotFound: no project has this name.
         """
-        asked = {"query": query, "k": limit, "hybrid": mode == "hybrid", "threshold": threshold, **narrowed(filters)}
+        asked = {
+            "query": query,
+            "k": limit,
+            "hybrid": mode == "hybrid",
+            "threshold": threshold,
+            **filter_params(filters),
+        }
         return read(Recalled, await self._ask("POST", "/search", asked, timeout=timeout))
 
     async def context(
@@ -257,7 +269,7 @@ class Asking(Door):
             "session_id": session_id,
             "user_id": user_id,
             "agent_id": agent_id,
-            "project": named(project),
+            "project": project_list(project),
         }
         return read(Context, await self._ask("POST", "/memory/context", body, timeout=timeout))
 
@@ -299,7 +311,7 @@ class Asking(Door):
         Raises:
             BadInput: the text is empty or too long.
         """
-        body = {"text": text, "threshold": threshold, "project": named(project), "user_id": user_id}
+        body = {"text": text, "threshold": threshold, "project": project_list(project), "user_id": user_id}
         answer = await self._ask("POST", "/memory/novel", body, timeout=timeout)
         return bool(answer["novel"])
 
@@ -307,7 +319,7 @@ class Asking(Door):
 # Lists, settings and status.
 
 
-class Looking(Door):
+class Lists(Client):
     """Methods that list memories, threads and topics, and methods for settings and status."""
 
     async def facts(
@@ -323,7 +335,7 @@ class Looking(Door):
             BadInput: a filter or argument is invalid; the message names it and the valid values.
             NotFound: no project has this name.
         """
-        asked = {"history": history, **narrowed(filters)}
+        asked = {"history": history, **filter_params(filters)}
         return read_all(Remembered, await self._ask("GET", "/api/memory/facts", query=asked, timeout=timeout))
 
     async def rules(
@@ -338,7 +350,7 @@ class Looking(Door):
             BadInput: a filter or argument is invalid; the message names it and the valid values.
             NotFound: no project has this name.
         """
-        asked = {"history": history, **narrowed(filters)}
+        asked = {"history": history, **filter_params(filters)}
         return read_all(Rule, await self._ask("GET", "/api/memory/rules", query=asked, timeout=timeout))
 
     async def history(self, memory_id: str, *, timeout: float | None = None) -> History:
@@ -347,7 +359,9 @@ class Looking(Door):
         Raises:
             NotFound: no memory has this id.
         """
-        return read(History, await self._ask("GET", at("/api/memory/memories/{}/history", memory_id), timeout=timeout))
+        return read(
+            History, await self._ask("GET", path_with_id("/api/memory/memories/{}/history", memory_id), timeout=timeout)
+        )
 
     async def threads(
         self,
@@ -369,8 +383,8 @@ class Looking(Door):
         Raises:
             NotFound: no project has this name.
         """
-        then = spelled("as_of", as_of)
-        asked = {"status": status, "limit": limit, "project": named(project), "agent": agent, "as_of": then}
+        then = iso_time("as_of", as_of)
+        asked = {"status": status, "limit": limit, "project": project_list(project), "agent": agent, "as_of": then}
         return read_all(Thread, await self._ask("GET", "/api/memory/threads", query=asked, timeout=timeout))
 
     async def thread(self, thread_id: str, *, timeout: float | None = None) -> Thread:
@@ -382,7 +396,7 @@ class Looking(Door):
         Raises:
             NotFound: no thread has this id.
         """
-        return read(Thread, await self._ask("GET", at("/api/memory/threads/{}", thread_id), timeout=timeout))
+        return read(Thread, await self._ask("GET", path_with_id("/api/memory/threads/{}", thread_id), timeout=timeout))
 
     async def topics(
         self,
@@ -454,7 +468,7 @@ class Looking(Door):
 _FORGETTING_SECONDS = 300.0
 
 
-class Telling(Door):
+class Changes(Client):
     """Methods that change what is remembered."""
 
     async def remember(
@@ -480,7 +494,7 @@ class Telling(Door):
             BadInput: the text is empty or too long.
             NotFound: no project has this name.
         """
-        body = {"text": text, "project": named(project), "scope": scope, "channel": channel}
+        body = {"text": text, "project": project_list(project), "scope": scope, "channel": channel}
         answer = await self._ask("POST", "/api/memory/memories", body, timeout=timeout)
         return read_all(Action, answer["actions"])
 
@@ -503,8 +517,8 @@ class Telling(Door):
 
         Args:
             messages: oldest first, each with `role` (user, assistant or tool) and `content`; optionally `tool_results`,
-                `file_path`, an `id` of the program's own, and `at`, the time as ISO 8601 or as a `datetime` with a time
-                zone.
+                `file_path`, an `id` of the program's own, and `path_with_id`, the time as ISO 8601 or as a `datetime`
+                with a time zone.
             channel: the channel where the messages were said; `recent` separates channels, `recall` does not.
             session_id: the session.
             user_id: the user they belong to; None = this memory's user.
@@ -522,7 +536,7 @@ class Telling(Door):
             "user_id": user_id,
             "agent_id": agent_id,
             "project": project,
-            "messages": [{name: spelled(name, value) for name, value in one.items()} for one in messages],
+            "messages": [{name: iso_time(name, value) for name, value in one.items()} for one in messages],
         }
         body = {name: value for name, value in body.items() if value is not None}
         try:
@@ -601,7 +615,7 @@ class Telling(Door):
         Raises:
             NotFound: no memory has this id.
         """
-        path = at("/api/memory/memories/{}", memory_id)
+        path = path_with_id("/api/memory/memories/{}", memory_id)
         return read(Action, await self._ask("PATCH", path, {"pinned": pinned}, timeout=timeout))
 
     async def bin(self, memory_id: str, *, timeout: float | None = None) -> Action:
@@ -610,7 +624,9 @@ class Telling(Door):
         Raises:
             NotFound: no memory has this id.
         """
-        return read(Action, await self._ask("POST", at("/api/memory/memories/{}/bin", memory_id), timeout=timeout))
+        return read(
+            Action, await self._ask("POST", path_with_id("/api/memory/memories/{}/bin", memory_id), timeout=timeout)
+        )
 
     async def restore(self, memory_id: str, *, timeout: float | None = None) -> Action:
         """Restore a memory that was binned or superseded.
@@ -618,7 +634,9 @@ class Telling(Door):
         Raises:
             NotFound: no memory has this id.
         """
-        return read(Action, await self._ask("POST", at("/api/memory/memories/{}/restore", memory_id), timeout=timeout))
+        return read(
+            Action, await self._ask("POST", path_with_id("/api/memory/memories/{}/restore", memory_id), timeout=timeout)
+        )
 
     async def undo(
         self,
@@ -654,7 +672,7 @@ class Telling(Door):
         Raises:
             BadInput: the key or the value is empty or too long.
         """
-        body = {"key": key, "value": value, "project": named(project), "scope": scope}
+        body = {"key": key, "value": value, "project": project_list(project), "scope": scope}
         await self._ask("POST", "/api/memory/facts", body, timeout=timeout)
 
     async def change_fact(
@@ -668,7 +686,9 @@ class Telling(Door):
         Raises:
             NotFound: no fact has this key.
         """
-        await self._ask("PATCH", _fact(key), {"value": value}, query={"project": named(project)}, timeout=timeout)
+        await self._ask(
+            "PATCH", _fact(key), {"value": value}, query={"project": project_list(project)}, timeout=timeout
+        )
 
     async def remove_fact(self, key: str, *, project: str | None = None, timeout: float | None = None) -> None:
         """Move a fact to the bin; `undo` brings it back.
@@ -679,7 +699,7 @@ class Telling(Door):
         Raises:
             NotFound: no fact has this key.
         """
-        await self._ask("DELETE", _fact(key), query={"project": named(project)}, timeout=timeout)
+        await self._ask("DELETE", _fact(key), query={"project": project_list(project)}, timeout=timeout)
 
     async def add_rule(
         self,
@@ -695,7 +715,7 @@ class Telling(Door):
             BadInput: the text is empty.
             NotFound: no project has this name.
         """
-        body = {"text": text, "project": named(project), "scope": scope}
+        body = {"text": text, "project": project_list(project), "scope": scope}
         return read(Rule, await self._ask("POST", "/api/memory/rules", body, timeout=timeout))
 
     async def change_rule(
@@ -708,7 +728,9 @@ class Telling(Door):
             BadInput: neither text nor enabled is given.
         """
         body = {"text": text, "enabled": enabled}
-        return read(Rule, await self._ask("PATCH", at("/api/memory/rules/{}", rule_id), body, timeout=timeout))
+        return read(
+            Rule, await self._ask("PATCH", path_with_id("/api/memory/rules/{}", rule_id), body, timeout=timeout)
+        )
 
     async def remove_rule(self, rule_id: str, *, timeout: float | None = None) -> Action:
         """Move a rule to the bin.
@@ -716,7 +738,7 @@ class Telling(Door):
         Raises:
             NotFound: no rule has this id.
         """
-        return read(Action, await self._ask("DELETE", at("/api/memory/rules/{}", rule_id), timeout=timeout))
+        return read(Action, await self._ask("DELETE", path_with_id("/api/memory/rules/{}", rule_id), timeout=timeout))
 
 
 def _fact(key: str) -> str:
@@ -726,7 +748,7 @@ def _fact(key: str) -> str:
     return f"/api/memory/facts/{quote(key, errors='replace')}"
 
 
-class Memory(Telling, Asking, Looking):
+class Memory(Changes, Queries, Lists):
     """A memory, open inside its `async with` block.
 
     Many tasks can use it at once. A memory belongs to the event loop that opened it; programs without an event loop

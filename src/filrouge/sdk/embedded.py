@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from filrouge.core.errors import Busy, DaemonUnavailable
 from filrouge.core.paths import socket_path
-from filrouge.daemon.reply import VERSION_HEADER, Reply, reply_of
+from filrouge.daemon.reply import VERSION_HEADER, Reply, parse_reply
 from filrouge.runtime.library import owned
 from filrouge.server.api import create_app
 
@@ -113,7 +113,7 @@ async def _called(app: FastAPI, home: str, method: str, target: str, body: Mappi
         if not over.is_set():
             raise
         _LOG.exception("%s %s stumbled", method, path)  # the response is already complete, with its problem document
-    return reply_of(status, headers.get(VERSION_HEADER, ""), bytes(answer))
+    return parse_reply(status, headers.get(VERSION_HEADER, ""), bytes(answer))
 
 
 def _scope(home: str, method: str, path: str, query: str, content: bytes) -> dict[str, Any]:

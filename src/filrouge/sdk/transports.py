@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client, waking
-from filrouge.daemon.remote import safe, shown
+from filrouge.daemon.remote import checked_url, without_credentials
 from filrouge.daemon.reply import Reply, is_newer
 
 
@@ -63,11 +63,11 @@ class OwnDaemon:
 
     async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
         """Send a request; if no daemon answers, start one and send it again."""
-        request = client.written(method, target, body)
+        request = client.encode_request(method, target, body)
         try:
             reply = await self._exchanged(request, timeout)
         except TimeoutError:
-            raise waking.hanging(self._directory, timeout) from None
+            raise waking.not_responding_error(self._directory, timeout) from None
         except (OSError, ValueError, DaemonUnavailable):
             if not self._start:
                 raise DaemonUnavailable from None
@@ -77,7 +77,7 @@ class OwnDaemon:
             except (OSError, ValueError) as error:
                 raise DaemonUnavailable from error
         if self._start and is_newer(__version__, reply.version):
-            await asyncio.to_thread(waking.renew, self._directory, reply)
+            await asyncio.to_thread(waking.upgrade_daemon, self._directory, reply)
         return reply
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class OwnDaemon:
         """Start the daemon; after a cancellation the thread checks once more and ends."""
         given_up = Flag()
         try:
-            await asyncio.to_thread(waking.wake, self._directory, given_up=given_up.is_set)
+            await asyncio.to_thread(waking.ensure_running, self._directory, given_up=given_up.is_set)
         finally:
             given_up.set()
 
@@ -103,8 +103,8 @@ class Elsewhere:
     home = None
 
     def __init__(self, url: str, key: str, *, connections: int) -> None:
-        self._place = safe(url)
-        self._url = shown(url)
+        self._place = checked_url(url)
+        self._url = without_credentials(url)
         self._key = f"Authorization: Bearer {key}\r\n" if key else ""
         if key and not (key.isascii() and key.isprintable()):
             raise DaemonUnavailable("The API key holds characters that no key has.", remedy="Give `api_key` as it was.")
@@ -118,14 +118,14 @@ class Elsewhere:
         """Send a request to that address only."""
         path = self._place.path.rstrip("/") + target
         netloc = self._place.netloc.rpartition("@")[2]
-        request = client.written(method, path, body, host=netloc, headers=self._key)
+        request = client.encode_request(method, path, body, host=netloc, headers=self._key)
         port = self._place.port or (443 if self._tls else 80)
         try:
             async with asyncio.timeout(timeout), self._slots:
                 streams = await asyncio.open_connection(self._place.hostname, port, ssl=self._tls)
                 return await _exchange(*streams, request)
         except (OSError, ValueError) as error:
-            raise waking.out_of_reach(self._url) from error
+            raise waking.unreachable_error(self._url) from error
 
     async def close(self) -> None:
         """Do nothing: no connection outlives its request."""
@@ -139,9 +139,9 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
         need = -1
         while (need < 0 or len(raw) < need) and (piece := await reader.read(65536)):
             raw += piece
-            need = client.whole_length(raw) if need < 0 or len(raw) > client.LARGEST_ANSWER else need
+            need = client.answer_length(raw) if need < 0 or len(raw) > client.MAX_ANSWER_BYTES else need
         if len(raw) < need:
             raise ValueError("the answer breaks off")
-        return client.parsed(bytes(raw))
+        return client.parse_answer(bytes(raw))
     finally:
         writer.close()

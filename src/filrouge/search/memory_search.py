@@ -13,16 +13,16 @@ from typing import Literal
 
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.memories.models import EVERYTHING, Filters, Memory
+from filrouge.memories.models import NO_FILTERS, Filters, Memory
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import Terms
 from filrouge.search.fusion import RecipeName
 from filrouge.search.models import Ranking
 from filrouge.search.nearest_memories import need_vectors
-from filrouge.search.relevance import ALPHA, Candidate, Questioned, rank
-from filrouge.search.retrievers import Arm, arm
-from filrouge.search.word_repository import Owner, Place
+from filrouge.search.relevance import ALPHA, Candidate, WeightedQuestion, rank
+from filrouge.search.retrievers import Retriever, retriever_for
+from filrouge.search.word_repository import SearchScope, Table
 
 POOL = 50
 LONGEST_QUERY = 2000
@@ -50,7 +50,7 @@ class Question:
     private: bool = False
     mode: Mode = "hybrid"
     limit: int = 10
-    filters: Filters = EVERYTHING
+    filters: Filters = NO_FILTERS
     recipe: RecipeName = "balanced"
     by_need: bool = False
 
@@ -81,7 +81,7 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
         and (narrow or one.state == "live")
         and (not question.private or one.scope.user == question.user)
     }
-    questioned = Questioned(words.meant, searched.frequencies, len(searched))
+    questioned = WeightedQuestion(words.meant, searched.frequencies, len(searched))
     vectors = need_vectors(tx, meaning, items.keys()) if need else {}
     needed = {id_: float(vector @ need.vector) - need.nothing for id_, vector in vectors.items()} if need else {}
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, needed)
@@ -91,10 +91,10 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
     )
 
 
-def arm_of(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: Terms) -> Arm:
+def arm_of(parts: Parts, tx: Tx, owner: Table, question: Question, terms: Terms) -> Retriever:
     """Return the retriever for a question with these terms."""
-    place = Place(project=question.project, user=question.user, everywhere=question.everywhere)
-    return arm(parts, tx, owner, place, question.filters, terms)
+    place = SearchScope(project=question.project, user=question.user, everywhere=question.everywhere)
+    return retriever_for(parts, tx, owner, place, question.filters, terms)
 
 
 def _candidates(

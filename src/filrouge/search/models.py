@@ -176,7 +176,7 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
+class IndexPosition:
     """How far an index has followed its store: the last row, and the last change to an older row."""
 
     row: int
@@ -184,7 +184,7 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
+class WordCounts:
     """Counts over a set of rows: rows, their tokens in total, and for each queried token the rows that contain it."""
 
     rows: int

@@ -12,21 +12,21 @@ from datetime import datetime
 from typing import Any, Final
 
 from filrouge.core.errors import EmbedderUnavailable
-from filrouge.core.protocols import Seeking, Tx, Vector, VectorIndex
+from filrouge.core.protocols import PromptEmbedder, Tx, Vector, VectorIndex
 from filrouge.runtime.jobs import Jobs, Outcome
 from filrouge.runtime.services import Parts
-from filrouge.search.vector_repository import NEEDS, InSetting, Lacking, NeedVectors
-from filrouge.search.vector_search import Meaning
+from filrouge.search.vector_repository import NEED_VECTORS_JOB, MissingNeedVector, NeedVectors, StatementInContext
+from filrouge.search.vector_search import VectorSearch
 
 _AT_ONCE: Final = 32
 #: How many missing need vectors of new memories a prompt computes itself, at about 8 ms each.
 _FOR_A_PROMPT: Final = 6
 
 
-def queue_need_vectors(tx: Tx, meaning: Meaning, at: datetime) -> None:
+def queue_need_vectors(tx: Tx, meaning: VectorSearch, at: datetime) -> None:
     """Queue the job that computes missing need vectors, if the embedder has a model for what prompts need."""
     if _revision(meaning):
-        Jobs(tx).enqueue(NEEDS, {"after": 0}, dedupe=NEEDS, at=at)
+        Jobs(tx).enqueue(NEED_VECTORS_JOB, {"after": 0}, dedupe=NEED_VECTORS_JOB, at=at)
 
 
 def resume_need_vectors(parts: Parts) -> None:
@@ -42,7 +42,7 @@ def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     meaning, after = parts.meaning, int(payload["after"])
     revision = _revision(meaning)
 
-    def look(tx: Tx) -> tuple[list[Lacking], list[InSetting]]:
+    def look(tx: Tx) -> tuple[list[MissingNeedVector], list[StatementInContext]]:
         lacking = NeedVectors(tx).missing(revision, _AT_ONCE, after=after) if revision else []
         return lacking, NeedVectors(tx).settings([one.id for one in lacking])
 
@@ -56,7 +56,7 @@ def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     )
 
 
-def need_vectors(tx: Tx, meaning: Meaning, ids: Collection[str]) -> dict[str, Vector]:
+def need_vectors(tx: Tx, meaning: VectorSearch, ids: Collection[str]) -> dict[str, Vector]:
     """Return the need vectors of these memories; if only a few are missing, compute those immediately."""
     revision = _revision(meaning)
     found = NeedVectors(tx).some(ids, revision)
@@ -66,13 +66,13 @@ def need_vectors(tx: Tx, meaning: Meaning, ids: Collection[str]) -> dict[str, Ve
     return found
 
 
-def _revision(meaning: Meaning) -> str:
-    return meaning.embedder.revision if isinstance(meaning.embedder, Seeking) else ""
+def _revision(meaning: VectorSearch) -> str:
+    return meaning.embedder.revision if isinstance(meaning.embedder, PromptEmbedder) else ""
 
 
-def _made(meaning: Meaning, given: Sequence[InSetting]) -> list[tuple[InSetting, Vector]]:
+def _made(meaning: VectorSearch, given: Sequence[StatementInContext]) -> list[tuple[StatementInContext, Vector]]:
     """Return the need vectors of memories; an empty list if the embedder is unavailable."""
-    if not isinstance(meaning.embedder, Seeking) or not given:
+    if not isinstance(meaning.embedder, PromptEmbedder) or not given:
         return []
     try:
         vectors = meaning.embedder.sought([(one.before, one.text) for one in given])
@@ -88,7 +88,7 @@ def _made(meaning: Meaning, given: Sequence[InSetting]) -> list[tuple[InSetting,
 _WIDER: Final = 4
 
 
-def nearest_beliefs(
+def nearest_live_memories(
     tx: Tx, index: VectorIndex, vector: Vector, limit: int, groups: frozenset[str] | None
 ) -> dict[str, float]:
     """Return the nearest memories in these groups with their cosines, best first, by id; None = all groups."""

@@ -107,7 +107,7 @@ _MANY_WORDS: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Signs:
+class RelevanceFeatures:
     """The features of one result.
 
     Attributes:
@@ -152,12 +152,12 @@ class Signs:
         }
 
 
-def chances(signs: Sequence[Signs], weights: LogOdds) -> list[float]:
+def chances(signs: Sequence[RelevanceFeatures], weights: LogOdds) -> list[float]:
     """Return for each result the probability that it contains what was asked."""
     return [logistic(one.named(), weights) for one in signs]
 
 
-def known(signs: Sequence[Signs], found: Sequence[float], words_found: float, weights: LogOdds) -> float:
+def known(signs: Sequence[RelevanceFeatures], found: Sequence[float], words_found: float, weights: LogOdds) -> float:
     """Return the probability that anything about the question is known; 0 if nothing was found.
 
     Args:
@@ -167,7 +167,7 @@ def known(signs: Sequence[Signs], found: Sequence[float], words_found: float, we
     return logistic(summary(signs, found, words_found), weights) if signs else 0.0
 
 
-def summary(signs: Sequence[Signs], found: Sequence[float], words_found: float) -> dict[str, float]:
+def summary(signs: Sequence[RelevanceFeatures], found: Sequence[float], words_found: float) -> dict[str, float]:
     """Return the features that `known` uses."""
     best = sorted(range(len(signs)), key=lambda place: -found[place])[:FIRST]
     any_of_them = 1.0 - math.prod(1.0 - found[place] for place in best)
@@ -189,7 +189,7 @@ def rarity(frequency: int, size: int) -> float:
     return math.log(1 + (max(size, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def telling(word: str, frequency: int, size: int) -> bool:
+def is_topic_word(word: str, frequency: int, size: int) -> bool:
     """Return True for a word that identifies the topic: it occurs in few items and is not an everyday word."""
     few = frequency <= max(5, size * 0.05)
     return few and len(word) >= 2 and word not in PLAIN_WORDS and not (word.isdigit() and len(word) < 3)
@@ -231,7 +231,7 @@ JUDGED: Final = 10
 _SMALLEST: Final = 20
 
 
-class Questioned:
+class WeightedQuestion:
     """The words of a question, weighted by their rarity in the searched collection.
 
     Args:
@@ -260,13 +260,15 @@ class Questioned:
 
     def is_telling(self, words: Iterable[str]) -> bool:
         """Return True if one of the words identifies the topic."""
-        return any(telling(word, self._often[word], self._size) for word in words)
+        return any(is_topic_word(word, self._often[word], self._size) for word in words)
 
 
-def alone(questioned: Questioned, matched: Sequence[str], *, similarity: float | None, share: float) -> Signs:
+def standalone_features(
+    questioned: WeightedQuestion, matched: Sequence[str], *, similarity: float | None, share: float
+) -> RelevanceFeatures:
     """Return the features of a text without neighbours, such as a memory or a passage."""
     near = similarity or 0.0
-    return Signs(
+    return RelevanceFeatures(
         similarity=near,
         around=near,
         wide=near,
@@ -278,7 +280,11 @@ def alone(questioned: Questioned, matched: Sequence[str], *, similarity: float |
 
 
 def judged(
-    questioned: Questioned, signs: Sequence[Signs], matched: Sequence[Sequence[str]], *, by_meaning: bool
+    questioned: WeightedQuestion,
+    signs: Sequence[RelevanceFeatures],
+    matched: Sequence[Sequence[str]],
+    *,
+    by_meaning: bool,
 ) -> tuple[list[float], float]:
     """Return the relevance of each result, and the probability that anything is known, from the first results.
 
@@ -295,7 +301,7 @@ def judged(
 #
 # This is a different question from whether two texts have the same topic (relevance, above). A memory is compared with
 # the other memories that were found. The features are: how far its cosine with the need vector of the prompt
-# (`core.protocols.Seeking`) exceeds theirs, the coverage, and the similarity. The model is logistic;
+# (`core.protocols.PromptEmbedder`) exceeds theirs, the coverage, and the similarity. The model is logistic;
 # `bench/fit_needed.py` fitted the weights on labelled conversations that the embedder was not trained on.
 #
 # Whether the prompt needs anything depends on whether anything about it is known, and on how much nearer the best
@@ -305,23 +311,23 @@ def judged(
 #: Cosines lie close together; dividing by this spreads them in the softmax.
 TEMPERATURE: Final = 0.03
 #: Minimum probability; less probable memories are not injected before a prompt.
-LEAST: Final = 0.145
+MIN_PROBABILITY: Final = 0.145
 #: Log-odds weights for "this memory is needed".
 WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
-#: Thresholds for `Found.needed` of the best memory. Below `FAR` a prompt needs nothing. From `NEAR` on it probably
-#: needs something, even if relevance says that nothing is known.
-FAR, NEAR = -0.11, -0.02
-#: The minimum probability that a prompt needs something, from `NEAR` on.
-CLEAR: Final = 0.9
+#: Thresholds for `NeedFeatures.needed` of the best memory. Below `NO_NEED_BELOW` a prompt needs nothing. From
+#: `NEED_FROM` on it probably needs something, even if relevance says that nothing is known.
+NO_NEED_BELOW, NEED_FROM = -0.11, -0.02
+#: The minimum probability that a prompt needs something, from `NEED_FROM` on.
+NEED_PROBABILITY: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class NeedFeatures:
     """The need features of one memory.
 
     Attributes:
         needed: how much nearer it is to what the prompt needs than "nothing" is, as a difference of two cosines.
-        covered, similarity: as in `Signs`.
+        covered, similarity: as in `RelevanceFeatures`.
     """
 
     needed: float
@@ -329,12 +335,12 @@ class Found:
     similarity: float
 
 
-def needed_chances(found: Sequence[Found], weights: LogOdds = WEIGHTS) -> list[float]:
+def needed_chances(found: Sequence[NeedFeatures], weights: LogOdds = WEIGHTS) -> list[float]:
     """Return for each of the memories found together the probability that the prompt needs it."""
     return [logistic(row, weights) for row in needed_signs(found)]
 
 
-def needed_signs(found: Sequence[Found]) -> list[Mapping[str, float]]:
+def needed_signs(found: Sequence[NeedFeatures]) -> list[Mapping[str, float]]:
     """Return the features that `needed_chances` uses."""
     parts = shares([one.needed / TEMPERATURE for one in found])
     return [
@@ -347,12 +353,12 @@ def anything_needed(nearest: float, known: float) -> float:
     """Return the probability that the prompt needs any of the memories found.
 
     Args:
-        nearest: the highest `Found.needed`.
+        nearest: the highest `NeedFeatures.needed`.
         known: the probability that anything about the prompt is known.
     """
-    if nearest < FAR:
+    if nearest < NO_NEED_BELOW:
         return 0.0
-    return max(known, CLEAR) if nearest >= NEAR else known
+    return max(known, NEED_PROBABILITY) if nearest >= NEED_FROM else known
 
 
 # Ranking of memories: candidates of both retrievers in, one explained ranking out.
@@ -388,7 +394,7 @@ class Candidate:
 
 def rank(
     query: str,
-    questioned: Questioned,
+    questioned: WeightedQuestion,
     candidates: Sequence[Candidate],
     *,
     alpha: float = ALPHA,
@@ -417,14 +423,14 @@ def rank(
         ]
     )
     signs = [
-        alone(questioned, matched[c.item.id], similarity=c.similarity, share=part)
+        standalone_features(questioned, matched[c.item.id], similarity=c.similarity, share=part)
         for c, part in zip(ordered, parts, strict=True)
     ]
     found, known = judged(
         questioned, signs, [matched[c.item.id] for c in first], by_meaning=by_meaning and bool(vector)
     )
     standing = [
-        Found(needed=c.needed, covered=covered[c.item.id], similarity=c.similarity or 0.0)
+        NeedFeatures(needed=c.needed, covered=covered[c.item.id], similarity=c.similarity or 0.0)
         for c in ordered
         if c.needed is not None
     ]

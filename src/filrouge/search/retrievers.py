@@ -1,11 +1,11 @@
 """Retrievers of candidates by words and by vectors, filters, and the hybrid query of the API.
 
 A retriever returns the candidates of one question from one table, and how rare the question's words are there. There
-are three, chosen by `arm`, and ranking does not depend on which one is used:
+are three, chosen by `retriever_for`, and ranking does not depend on which one is used:
 
-- a small table without a filter: the full-text index in the database (`_Plain`),
-- a small filtered table, or a filter that the word index does not support: the passing rows are counted (`Narrowed`),
-- a large table, filtered or not: the word index (`Indexed`).
+- a small table without a filter: the full-text index in the database (`_FtsRetriever`), - a small filtered table, or a
+filter that the word index does not support: the passing rows are counted (`FilteredRetriever`), - a large table,
+filtered or not: the word index (`IndexRetriever`).
 
 The hybrid query mixes words and vectors as the caller specifies, within a filter given as a mapping of names to values.
 """
@@ -23,9 +23,9 @@ from typing import Any, Final, Literal, Protocol, cast, get_args
 import numpy as np
 
 from filrouge.capture.models import Role, Turn
-from filrouge.core.clock import moment
+from filrouge.core.clock import parse_datetime
 from filrouge.core.errors import BadInput, EmbedderUnavailable
-from filrouge.core.protocols import Analyser, Tx, Vector, Vectors, WordView
+from filrouge.core.protocols import Analyser, Tx, Vector, Vectors, WordSnapshot
 from filrouge.core.scope import LOCAL_USER
 from filrouge.maintenance.health import number_of, project_id
 from filrouge.memories.models import SUMS, TURN, Filters, Kind, Memory
@@ -45,32 +45,32 @@ from filrouge.search.fusion import (
     diverse,
     fused,
 )
-from filrouge.search.models import Counted, Hit, Ranking, Selection
-from filrouge.search.nearest_memories import nearest_beliefs
-from filrouge.search.relevance import Questioned, alone, judged, shares
+from filrouge.search.models import Hit, Ranking, Selection, WordCounts
+from filrouge.search.nearest_memories import nearest_live_memories
+from filrouge.search.relevance import WeightedQuestion, judged, shares, standalone_features
 from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.vector_search import Meaning
-from filrouge.search.word_repository import Owner, Place, Share, WordRows, Words, passes, selection
+from filrouge.search.vector_search import VectorSearch
+from filrouge.search.word_repository import FilteredRows, FullTextIndex, SearchScope, Table, WordRows, passes, selection
 
 # Filtered retrieval: both searches run over the rows that pass the filter, and are cut only afterwards.
 
 
-class Narrowed:
+class FilteredRetriever:
     """Retriever for a filtered question without a word index: reads the rows that pass the filter."""
 
     def __init__(
         self,
         tx: Tx,
-        owner: Owner,
-        place: Place,
+        owner: Table,
+        place: SearchScope,
         filters: Filters,
         terms: Sequence[Sequence[str]],
         match: str,
         analyser: Analyser,
     ) -> None:
         self._tx = tx
-        self._owner: Owner = owner
-        self._share = Share(tx, owner, place, filters)
+        self._owner: Table = owner
+        self._share = FilteredRows(tx, owner, place, filters)
         forms = [form for forms in terms for form in forms]
         self._terms = terms
         if set(SUMS) & set(filters.kinds):
@@ -107,7 +107,7 @@ class Narrowed:
         counted = bm25_of_counts(self._terms, self._counts, lengths, collection, BUILT_IN)
         return _best({id_: counted.get(id_, 0.0) for id_ in self._matching}, limit)
 
-    def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
+    def by_meaning(self, meaning: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
         """Return the nearest rows by vector; memories that have left the vector index are read from the store."""
         index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
         near = index.nearest(vector, limit, None, self._share.numbers)
@@ -139,20 +139,27 @@ def _best(found: Mapping[str, float], limit: int) -> dict[str, float]:
 #: each row that passes. Searching without the filter and discarding costs as much for each neighbour that does not
 #: pass. Both take equally long where the square of the passing rows is this many times the index size: at 25,000 of
 #: 100,000, at 80,000 of a million.
-_AS_LONG: Final = 6000
+_BREAK_EVEN: Final = 6000
 #: Extra candidates to fetch where candidates are rescored.
-_SPARE: Final = 20
-_NOTHING: Final = Counted(rows=0, tokens=0, having={})
+_EXTRA_CANDIDATES: Final = 20
+_NOTHING: Final = WordCounts(rows=0, tokens=0, having={})
 
 
-class Indexed:
+class IndexRetriever:
     """Retriever for one question in a table that has a word index."""
 
     def __init__(
-        self, tx: Tx, owner: Owner, place: Place, filters: Filters, terms: Terms, view: WordView, analyser: Analyser
+        self,
+        tx: Tx,
+        owner: Table,
+        place: SearchScope,
+        filters: Filters,
+        terms: Terms,
+        view: WordSnapshot,
+        analyser: Analyser,
     ) -> None:
         self._tx, self._place, self._filters = tx, place, filters
-        self._owner: Owner = owner
+        self._owner: Table = owner
         self._terms: Sequence[Sequence[str]] = terms
         self._view, self._analyser = view, analyser
         self._is_narrow = filters.narrow  # read for every neighbour
@@ -194,7 +201,7 @@ class Indexed:
         if self._indexed is None:
             return {}
         rarity = {form: self._collection.rarity(form) for form in self.frequencies} if self._filters.narrow else None
-        spare = _SPARE if _hides(self._filters) else 0
+        spare = _EXTRA_CANDIDATES if _hides(self._filters) else 0
         found = self._view.best(self._terms, self._indexed, limit + spare, rarity)
         if _hides(self._filters):
             texts = self._rows.texts(found)
@@ -204,18 +211,18 @@ class Indexed:
         ids = self._rows.ids([number for number, _ in best])
         return {ids[number]: score for number, score in best if number in ids}
 
-    def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
+    def by_meaning(self, meaning: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
         """Return the nearest passing rows by vector."""
         index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
         groups = groups_of(self._owner, self._place)
         if not self._filters.narrow and self._owner == "memory":
-            return nearest_beliefs(self._tx, index, vector, limit, groups)
+            return nearest_live_memories(self._tx, index, vector, limit, groups)
         if not self._filters.narrow:
             return {one.owner_id: one.cosine for one in index.nearest(vector, limit, groups)}
         if self._indexed is None or self._wanted is None:
             return {}
         passing, found = self._counted.rows, dict[str, float]()
-        if passing * passing <= _AS_LONG * len(index):
+        if passing * passing <= _BREAK_EVEN * len(index):
             numbers = np.append(self._view.numbers(self._indexed, passing), list(self._fresh)).astype(np.int64)
             found = {one.owner_id: one.cosine for one in index.nearest(vector, limit, groups, numbers)}
         else:
@@ -230,7 +237,7 @@ class Indexed:
             found |= self._ended(self._indexed, meaning, vector)
         return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit])
 
-    def _ended(self, wanted: Selection, meaning: Meaning, vector: Vector) -> dict[str, float]:
+    def _ended(self, wanted: Selection, meaning: VectorSearch, vector: Vector) -> dict[str, float]:
         """Return memories that were valid at `as_of` and have ended since; the vector index no longer holds them."""
         gone = frozenset({"state:superseded", "state:binned"})
         ended = replace(wanted, labels=(*wanted.labels, gone))
@@ -240,7 +247,7 @@ class Indexed:
         return {id_: float((windows @ vector).max()) for id_, windows in stored.items()}
 
     @cached_property
-    def _counted(self) -> Counted:
+    def _counted(self) -> WordCounts:
         forms = list(dict.fromkeys(form for forms in self._terms for form in forms))
         if self._filters.narrow:
             held = self._view.counted(forms, self._indexed) if self._indexed else _NOTHING
@@ -252,7 +259,7 @@ class Indexed:
         # New rows without any of the words are counted without reading them; they get the mean length.
         unread = (len(self._fresh) - len(fresh)) * (tokens // max(1, held.rows + len(fresh)))
         having = {form: count for form, count in having.items() if count}
-        return Counted(rows=held.rows + len(self._fresh), tokens=tokens + unread, having=having)
+        return WordCounts(rows=held.rows + len(self._fresh), tokens=tokens + unread, having=having)
 
     @cached_property
     def _collection(self) -> Collection:
@@ -275,7 +282,7 @@ class Indexed:
         return {number: own for number, own in tokens.items() if number not in changed or not asked.isdisjoint(own)}
 
 
-def groups_of(owner: Owner, place: Place) -> frozenset[str] | None:
+def groups_of(owner: Table, place: SearchScope) -> frozenset[str] | None:
     """Return the groups of a vector index that belong to a place; None = all."""
     if place.everywhere:
         return None
@@ -294,7 +301,7 @@ def _hides(filters: Filters) -> bool:
 # Retrievers: the common interface, and the choice between the three.
 
 
-class Arm(Protocol):
+class Retriever(Protocol):
     """Returns the candidates of one question from one table, and the rarity of its words there."""
 
     @property
@@ -315,7 +322,7 @@ class Arm(Protocol):
         """Return the best rows by full text with their scores, best first, by id."""
         ...
 
-    def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
+    def by_meaning(self, meaning: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
         """Return the nearest rows by vector with their cosines, best first, by id."""
         ...
 
@@ -324,30 +331,30 @@ class Arm(Protocol):
         ...
 
 
-def arm(parts: Parts, tx: Tx, owner: Owner, place: Place, filters: Filters, terms: Terms) -> Arm:
+def retriever_for(parts: Parts, tx: Tx, owner: Table, place: SearchScope, filters: Filters, terms: Terms) -> Retriever:
     """Return the retriever for a question with these terms."""
     view = parts.words.view(tx, owner)
     # A word index holds no summaries and no labels for threads and branches. Few rows pass such filters.
     if view and not set(SUMS) & set(filters.kinds) and filters.thread is filters.branch is None:
-        return Indexed(tx, owner, place, filters, terms, view, parts.analyser)
+        return IndexRetriever(tx, owner, place, filters, terms, view, parts.analyser)
     if filters.narrow:
-        return Narrowed(tx, owner, place, filters, terms, any_of(terms), parts.analyser)
-    return _Plain(parts, tx, owner, place, terms)
+        return FilteredRetriever(tx, owner, place, filters, terms, any_of(terms), parts.analyser)
+    return _FtsRetriever(parts, tx, owner, place, terms)
 
 
-class _Plain:
+class _FtsRetriever:
     """Retriever for an unfiltered question in a table searched by the full-text index in the database."""
 
-    def __init__(self, parts: Parts, tx: Tx, owner: Owner, place: Place, terms: Terms) -> None:
+    def __init__(self, parts: Parts, tx: Tx, owner: Table, place: SearchScope, terms: Terms) -> None:
         self._parts, self._tx, self._place = parts, tx, place
-        self._owner: Owner = owner
+        self._owner: Table = owner
         self._terms: Sequence[Sequence[str]] = terms
 
     @property
     def frequencies(self) -> Mapping[str, int]:
         """Return in how many rows, of any scope and state, each form occurs."""
         forms = [form for forms in self._terms for form in forms]
-        return Words(self._tx, self._parts.analyser, self._owner).frequencies(forms)
+        return FullTextIndex(self._tx, self._parts.analyser, self._owner).frequencies(forms)
 
     def __len__(self) -> int:
         """Return how many rows there are, of any scope and state."""
@@ -360,7 +367,7 @@ class _Plain:
     @property
     def tokens(self) -> int:
         """Return how many tokens all rows are indexed under."""
-        return Words(self._tx, self._parts.analyser, self._owner).totals().tokens
+        return FullTextIndex(self._tx, self._parts.analyser, self._owner).totals().tokens
 
     def by_words(self, limit: int) -> dict[str, float]:
         """Return the best rows by FTS5's own bm25()."""
@@ -372,11 +379,11 @@ class _Plain:
         rows = self._tx.all(query, {**where, "match": match, "limit": limit})
         return {row["id"]: float(row["bm25"]) for row in rows}
 
-    def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
+    def by_meaning(self, meaning: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
         """Return the nearest rows in the groups of the place."""
         groups = groups_of(self._owner, self._place)
         if self._owner == "memory":
-            return nearest_beliefs(self._tx, meaning.memory_index, vector, limit, groups)
+            return nearest_live_memories(self._tx, meaning.memory_index, vector, limit, groups)
         return {one.owner_id: one.cosine for one in meaning.turn_index.nearest(vector, limit, groups)}
 
     def holds(self, row: Mapping[str, Any]) -> bool:
@@ -396,7 +403,7 @@ _KINDS: Final = (*get_args(Kind), TURN)
 _TO_THE_END: Final = ("until", "as_of")
 
 
-def read(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]:
+def parse_filters(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]:
     """Parse filter fields into `Filters` and the project they name; a field that is None is ignored.
 
     Raises:
@@ -454,7 +461,7 @@ def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC)
     try:
-        return moment(value if isinstance(value, str) else "", end=name in _TO_THE_END)
+        return parse_datetime(value if isinstance(value, str) else "", end=name in _TO_THE_END)
     except ValueError:
         remedy = "Write 2026-05-01 or 2026-05-01T14:30, or give a datetime with its zone."
         raise BadInput(f"{name} is no moment: {value!r}.", remedy=remedy) from None
@@ -468,7 +475,7 @@ def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
 
 Rerank = Literal["none", "mmr"]
 
-COLLECTIONS: Final[Mapping[str, tuple[Owner, ...]]] = {
+COLLECTIONS: Final[Mapping[str, tuple[Table, ...]]] = {
     "turns": ("turn",),
     "memories": ("memory",),
     "all": ("memory", "turn"),
@@ -478,7 +485,7 @@ POOL: Final = 50
 _POOL_PER_RESULT: Final = 2
 #: Maximum number of characters of a query that are used.
 LONGEST_QUERY: Final = 2000
-_TEXTS: Final[Mapping[Owner, str]] = {"turn": "turns.searched", "memory": "memories.searched"}
+_TEXTS: Final[Mapping[Table, str]] = {"turn": "turns.searched", "memory": "memories.searched"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -549,8 +556,8 @@ def hybrid_query(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
 
 
 def _queried(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
-    filters, named = read(query.where)
-    place = Place(project=project_id(tx, [named] if named else []), user=LOCAL_USER, everywhere=named is None)
+    filters, named = parse_filters(query.where)
+    place = SearchScope(project=project_id(tx, [named] if named else []), user=LOCAL_USER, everywhere=named is None)
     meaning, text = parts.meaning, query.text[:LONGEST_QUERY]
     vector, notices = meaning.question(text) if query.alpha > 0 else (None, ())
     if vector is None and query.alpha == 1:
@@ -574,7 +581,7 @@ class _Search:
         self,
         parts: Parts,
         tx: Tx,
-        meaning: Meaning,
+        meaning: VectorSearch,
         query: HybridQuery,
         terms: Sequence[Sequence[str]],
         vector: Vector | None,
@@ -590,9 +597,9 @@ class _Search:
         self._rows = self._length = 0
         self.known = 0.0
 
-    def look_into(self, owner: Owner, place: Place, filters: Filters) -> None:
+    def look_into(self, owner: Table, place: SearchScope, filters: Filters) -> None:
         """Add the candidates of one table, with its word frequencies and row lengths."""
-        searched = arm(self._parts, self._tx, owner, place, filters, self._terms)
+        searched = retriever_for(self._parts, self._tx, owner, place, filters, self._terms)
         words = searched.by_words(self._pool) if self._query.alpha < 1 else {}
         near = searched.by_meaning(self._meaning, self._vector, self._pool) if self._vector is not None else {}
         items = self._read(owner, [*words, *near])
@@ -628,7 +635,7 @@ class _Search:
         means = {id_: windows.mean(axis=0) for id_, windows in self._windows.items()}
         return {id_: mean / max(float(mean @ mean) ** 0.5, 1e-9) for id_, mean in means.items()}
 
-    def _read(self, owner: Owner, ids: Sequence[str]) -> Mapping[str, Memory | Turn]:
+    def _read(self, owner: Table, ids: Sequence[str]) -> Mapping[str, Memory | Turn]:
         once = list(dict.fromkeys(ids))
         turns = owner == "turn"
         found = self._parts.turns(self._tx).get(once) if turns else self._parts.memories(self._tx).known(once)
@@ -640,12 +647,12 @@ class _Search:
         return {id_: float((windows @ self._vector).max()) for id_, windows in self._windows.items()}
 
     def _judged(self, ordered: Sequence[Fused], cosines: Mapping[str, float]) -> list[Hit]:
-        questioned = Questioned(self._terms, self._frequencies, self._rows)
+        questioned = WeightedQuestion(self._terms, self._frequencies, self._rows)
         parts = shares([ALONE_WORDS * one.bm25_score + ALONE_MEANING * one.vector_score for one in ordered])
         matched = [questioned.matched(frozenset(self._tokens[one.id])) for one in ordered]
         space = self._meaning.space
         signs = [
-            alone(
+            standalone_features(
                 questioned,
                 words,
                 similarity=space.calibrated_to_question(cosines[one.id]) if one.id in cosines else None,

@@ -26,9 +26,17 @@ from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.search.nearest_memories import queue_need_vectors
 from filrouge.search.vector_repository import Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
-from filrouge.search.vector_search import NOWHERE, Absent, Embedders, Meaning, NewIndex, in_passes, meaning_of
-from filrouge.search.word_repository import Owner as WordOwner
-from filrouge.search.word_repository import Words
+from filrouge.search.vector_search import (
+    UNKNOWN_SPACE,
+    Embedders,
+    NewIndex,
+    UnavailableEmbedder,
+    VectorSearch,
+    in_passes,
+    new_vector_search,
+)
+from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.word_repository import Table as WordOwner
 from filrouge.threads.repository import ThreadVectors
 from filrouge.threads.upkeep import late_vector, queue_vectors_of_threads
 
@@ -41,7 +49,7 @@ _STATES = {"running": "running", "queued": "waiting"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class WantedEmbedder:
     """The embedder that the settings request.
 
     Attributes:
@@ -69,17 +77,17 @@ def wanted_name(tx: Tx, home: str, environ: Mapping[str, str]) -> str:
 _DEFAULT = Settings().embedding_model
 
 
-def wanted(embedders: Embedders, name: str) -> Wanted:
+def wanted_embedder(embedders: Embedders, name: str) -> WantedEmbedder:
     """Return the wanted embedder with its space, or the reason why it is unavailable."""
     try:
-        return Wanted(name=name, space=embedders.named(name).space)
+        return WantedEmbedder(name=name, space=embedders.named(name).space)
     except FilrougeError as error:
-        return Wanted(name=name, space=None, why=f"{error.message} {error.remedy}".strip())
+        return WantedEmbedder(name=name, space=None, why=f"{error.message} {error.remedy}".strip())
 
 
-def adopt(tx: Tx, embedders: Embedders, name: str, new_index: NewIndex) -> Meaning:
+def initial_vector_search(tx: Tx, embedders: Embedders, name: str, new_index: NewIndex) -> VectorSearch:
     """Return the vector search to start with; if no vectors are stored yet, the wanted space becomes current."""
-    spaces, wish = Spaces(tx), wanted(embedders, name)
+    spaces, wish = Spaces(tx), wanted_embedder(embedders, name)
     StoredVectors(tx).drop_unfinished()
     current = spaces.current()
     if wish.space and (current is None or current.id == wish.space.id or not StoredVectors(tx).any(current.id)):
@@ -88,14 +96,16 @@ def adopt(tx: Tx, embedders: Embedders, name: str, new_index: NewIndex) -> Meani
         current = spaces.current()
     if current is None:
         _LOG.warning("no embedder: %s", wish.why)
-        return meaning_of(name, Absent(NOWHERE, wish.why), None, new_index)
+        return new_vector_search(name, UnavailableEmbedder(UNKNOWN_SPACE, wish.why), None, new_index)
     found = embedders.making(current.id, current.embedder)
     if found is None:
         why = f"The embedder {current.embedder!r} that made {current.id} is not there."
         _LOG.warning("%s", why)
-        return meaning_of(current.embedder, Absent(current.space, why), current.space.calibration, new_index)
+        return new_vector_search(
+            current.embedder, UnavailableEmbedder(current.space, why), current.space.calibration, new_index
+        )
     made_by, embedder = found
-    return meaning_of(made_by, embedder, current.space.calibration, new_index)
+    return new_vector_search(made_by, embedder, current.space.calibration, new_index)
 
 
 def recalibrate(parts: Parts, calibration: Calibration) -> None:
@@ -116,8 +126,8 @@ def recalibrate(parts: Parts, calibration: Calibration) -> None:
     parts.change_meaning(lambda now: now.calibrated_by(calibration) if now.space.id == space_id else now)
 
 
-def keep_vectors(
-    tx: Tx, meaning: Meaning, kind: OwnerKind, owner_id: str, vectors: Vectors | None, at: datetime
+def store_or_queue_vectors(
+    tx: Tx, meaning: VectorSearch, kind: OwnerKind, owner_id: str, vectors: Vectors | None, at: datetime
 ) -> None:
     """Store an owner's vectors; if there are none, or the current space changed meanwhile, queue embedding instead."""
     current = Spaces(tx).current()
@@ -134,7 +144,7 @@ def queue_vectors(tx: Tx, kind: OwnerKind, owner_id: str, at: datetime) -> None:
     Jobs(tx).enqueue(f"index_{kind}", {kind: owner_id}, dedupe=f"index_{kind}:{owner_id}", at=at)
 
 
-def notice(meaning: Meaning, wish: Wanted) -> str:
+def space_notice(meaning: VectorSearch, wish: WantedEmbedder) -> str:
     """Return what the user should know about the spaces, with the next step; empty if there is no problem."""
     if meaning.is_lost and (wish.space is None or wish.space.id == meaning.space.id):
         return f"Only words are searched: {wish.why or f'the embedder {meaning.name} is not there.'}"
@@ -150,7 +160,7 @@ def notice(meaning: Meaning, wish: Wanted) -> str:
 def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Return the current space with its calibration and coverage, the space being built, and the wanted embedder."""
     meaning = parts.meaning
-    wish = wanted(parts.embedders, wanted_name(tx, parts.home, parts.environ))
+    wish = wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
     done, total = StoredVectors(tx).coverage(meaning.space.id)
     calibration = meaning.space.calibration
     return {
@@ -168,11 +178,11 @@ def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
         "coverage": {"done": done, "total": total, "share": round(done / total, 4) if total else 1.0},
         "wanted": {"embedder": wish.name, "space": wish.space and wish.space.id},
         "building": _building(tx, meaning),
-        "notice": notice(meaning, wish),
+        "notice": space_notice(meaning, wish),
     }
 
 
-def _building(tx: Tx, meaning: Meaning) -> dict[str, Any] | None:
+def _building(tx: Tx, meaning: VectorSearch) -> dict[str, Any] | None:
     """Return the space being filled in the background: a new one, or the current one if vectors are missing.
 
     A new space becomes current on disk a moment before recall reads it; until then it still counts as being built.
@@ -227,7 +237,7 @@ class Pass:
         if StoredVectors(tx).number(self.owner.kind, self.owner.id) is not None:
             StoredVectors(tx).put(self.owner.kind, self.owner.id, space_id, self.vectors, first=first)
 
-    def show(self, parts: Parts, meaning: Meaning) -> None:
+    def show(self, parts: Parts, meaning: VectorSearch) -> None:
         """Add the owner to the vector index, if it is complete."""
         owner, space = self.owner, meaning.space.id
         number = parts.readers.here(lambda tx: StoredVectors(tx).number(owner.kind, owner.id))
@@ -250,7 +260,7 @@ def next_passes(parts: Parts, embedder: Embedder, space_id: str, owners: Sequenc
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
-    wanted = _wanted(parts, space_id, owners)
+    wanted = _next_windows(parts, space_id, owners)
     vectors = in_passes(embedder, [piece for _, pieces, _ in wanted for piece in pieces])
     passes, begin = list[Pass | None](), 0
     for owner, (first, pieces, whole) in zip(owners, wanted, strict=False):
@@ -260,7 +270,7 @@ def next_passes(parts: Parts, embedder: Embedder, space_id: str, owners: Sequenc
     return passes
 
 
-def _wanted(parts: Parts, space_id: str, owners: Sequence[Owner]) -> list[tuple[int, list[str], bool]]:
+def _next_windows(parts: Parts, space_id: str, owners: Sequence[Owner]) -> list[tuple[int, list[str], bool]]:
     """Return for the first owners the next windows: number of the first, texts, and whether they are all windows."""
     found, letters = list[tuple[int, list[str], bool]](), 0
     for owner in owners:
@@ -391,7 +401,7 @@ def resume(parts: Parts) -> None:
         parts.writer.run(write)
 
 
-def embed_more(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+def reindex_batch(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     """Job handler: embed some owners that lack vectors in the target space; when none is left, make it current."""
     target = parts.readers.here(_target)
     if target is None:
@@ -408,7 +418,7 @@ def embed_more(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
         return _embedded(parts, target, embedder, owners, after)
     if kind == "memory":
         return Outcome(write=lambda _: None, again=lambda: {"space": target.id, "kind": "turn", "after": 0})
-    return _completed(parts, target, name, embedder)
+    return _switch_space(parts, target, name, embedder)
 
 
 def clear(_: Parts, payload: Mapping[str, Any]) -> Outcome:
@@ -449,7 +459,7 @@ def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: lis
     return Outcome(write=write, afterwards=show, again=lambda: left[-1])
 
 
-def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder) -> Outcome:
+def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedder) -> Outcome:
     """Make the target space current at the end of the sweep, and queue the few owners added meanwhile.
 
     A memory with constant writes is never complete at any moment, so less than one batch may be missing.
@@ -464,7 +474,7 @@ def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder)
         return Outcome(write=lambda _: None, again=dict)
     if target.state == "current":
         return Outcome(write=lambda _: None)
-    fresh = meaning_of(name, embedder, target.space.calibration, parts.new_index)
+    fresh = new_vector_search(name, embedder, target.space.calibration, parts.new_index)
     parts.readers.here(lambda tx: fresh.fill(tx, parts.leaving))
     if not fresh.ready.is_set():
         return Outcome(write=lambda _: None, again=dict)
@@ -493,7 +503,7 @@ def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder)
     )
 
 
-def _swap(parts: Parts, fresh: Meaning) -> None:
+def _swap(parts: Parts, fresh: VectorSearch) -> None:
     parts.change_meaning(lambda _: fresh)
     # Memories superseded while the new indexes were filled were removed from the old index only.
     for ended in parts.readers.here(lambda tx: StoredVectors(tx).ended_memories(fresh.space.id)):
@@ -537,7 +547,7 @@ def queue_stale_words(parts: Parts) -> None:
 
     def queue(tx: Tx) -> None:
         for owner in _OWNERS:
-            if Words(tx, parts.analyser, owner).stale(1):
+            if FullTextIndex(tx, parts.analyser, owner).stale(1):
                 _LOG.info("the words of every %s are analysed again", owner)
                 _next(parts, tx, owner, "start")
 
@@ -549,7 +559,7 @@ def retokenise(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     owner: WordOwner = "memory" if payload["owner"] == "memory" else "turn"
 
     def write(tx: Tx) -> None:
-        words = Words(tx, parts.analyser, owner)
+        words = FullTextIndex(tx, parts.analyser, owner)
         rows = words.stale(max(FEWEST, words.totals().rows // SHARE))
         words.renew(rows)
         if rows:

@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 import numpy as np
 import tantivy
 
-from filrouge.core.protocols import Numbers
+from filrouge.core.protocols import RowNumbers
 from filrouge.search.analyser import Phrase, phrases
-from filrouge.search.models import Counted, Mark, Selection, WordRow
+from filrouge.search.models import IndexPosition, Selection, WordCounts, WordRow
 
 #: The minimum memory that tantivy accepts per writing thread, in bytes; it is released at each commit.
 _WRITER_MEMORY: Final = 32_000_000
@@ -48,7 +48,7 @@ class TantivyWords:
         mark: how far the index has followed the store; later rows are left from an interrupted commit and are deleted.
     """
 
-    def __init__(self, directory: str, mark: Mark, keep: Callable[[Mark], None]) -> None:
+    def __init__(self, directory: str, mark: IndexPosition, keep: Callable[[IndexPosition], None]) -> None:
         self._keep = keep
         self._index = tantivy.Index(_schema(), path=directory)
         self._writer = self._index.writer(heap_size=_WRITER_MEMORY, num_threads=1)
@@ -76,7 +76,7 @@ class TantivyWords:
             made.add_integer("ends", row.ends)
             self._writer.add_document(made)
 
-    def commit(self, mark: Mark) -> None:
+    def commit(self, mark: IndexPosition) -> None:
         """Commit the replacements, with how far the index follows the store now."""
         self._writer.commit()
         # Write the mark last: after a kill before this line the old mark is read, and the rows after it are indexed
@@ -94,7 +94,7 @@ class TantivyWords:
 class TantivyView:
     """Implements `WordView`."""
 
-    def __init__(self, index: tantivy.Index, mark: Mark) -> None:
+    def __init__(self, index: tantivy.Index, mark: IndexPosition) -> None:
         self.mark = mark
         self._schema = index.schema
         self._searcher = index.searcher()
@@ -113,7 +113,7 @@ class TantivyView:
         numbers = self._numbers([address for _, address in hits])
         return {number: float(score) for number, (score, _) in zip(numbers, hits, strict=True)}
 
-    def counted(self, forms: Collection[str], selection: Selection | None) -> Counted:
+    def counted(self, forms: Collection[str], selection: Selection | None) -> WordCounts:
         """Return exact counts within a selection, or counts of the whole index (None).
 
         Counts of the whole index cost nothing, but may include removed rows.
@@ -121,12 +121,12 @@ class TantivyView:
         if selection is None:
             self._whole = self._whole or self._measured(Query.all_query())
             having = {form: self._searcher.doc_freq("tokens", form) for form in forms}
-            return Counted(rows=self._whole[0], tokens=self._whole[1], having=having)
+            return WordCounts(rows=self._whole[0], tokens=self._whole[1], having=having)
         clauses = self._clauses(selection)
         rows, tokens = self._measured(Query.boolean_query([(_MUST, Query.all_query()), *clauses]))
-        return Counted(rows=rows, tokens=tokens, having={form: self._having(form, clauses) for form in forms})
+        return WordCounts(rows=rows, tokens=tokens, having={form: self._having(form, clauses) for form in forms})
 
-    def numbers(self, selection: Selection, limit: int) -> Numbers:
+    def numbers(self, selection: Selection, limit: int) -> RowNumbers:
         """Return at most `limit` rows of a selection, in no particular order."""
         query = Query.boolean_query([(_MUST, Query.all_query()), *self._clauses(selection)])
         hits = self._searcher.search(query, limit, count=False).hits if limit else []

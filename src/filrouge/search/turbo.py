@@ -14,7 +14,7 @@ import numpy as np
 import turbovec  # pyright: ignore[reportMissingTypeStubs]
 
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.search.vector_codes import Guesses, Mask, Slots
+from filrouge.search.vector_codes import Mask, Oversampling, Slots
 
 _BITS: Final = 4
 #: turbovec requires dimensions that are multiples of eight.
@@ -28,7 +28,7 @@ class TurboCodes:
         sample: vectors representative of those to be added; they set the location and width of each coordinate.
     """
 
-    guesses = Guesses(fewest=100, each=2)
+    guesses = Oversampling(fewest=100, each=2)
 
     def __init__(self, sample: Vectors) -> None:
         self._missing = -sample.shape[1] % _STEP

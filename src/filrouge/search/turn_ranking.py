@@ -96,7 +96,7 @@ class Span:
         return max(0.0, 1.0 - away / 31) if away else 1.0
 
 
-def spans(question: str, today: date) -> tuple[Span, ...]:
+def parse_times(question: str, today: date) -> tuple[Span, ...]:
     """Return the time spans that a question names."""
     plain = _plain(question)
     found = [Span(first=day, last=day) for match in _ISO.finditer(plain) if (day := _day(*match.groups()))]
@@ -196,7 +196,7 @@ _DATED: Final = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spoken:
+class TurnTable:
     """Turns to be ranked, as columns; a neighbour is given by its index.
 
     Attributes:
@@ -227,7 +227,7 @@ class Spoken:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class TurnQuestion:
     """A question as used for ranking turns."""
 
     text: str
@@ -236,7 +236,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
+class TurnFeatures:
     """The features of turns, in their order; only candidates have values.
 
     Attributes:
@@ -250,7 +250,7 @@ class Measured:
     wide: Features
 
 
-def measured(asked: Asked, spoken: Spoken) -> Measured:
+def turn_features(asked: TurnQuestion, spoken: TurnTable) -> TurnFeatures:
     """Compute the features of every candidate; the other turns contribute as neighbours only."""
     at = np.flatnonzero(spoken.candidates)
     places: list[int] = at.tolist()
@@ -282,7 +282,7 @@ def measured(asked: Asked, spoken: Spoken) -> Measured:
         "dated": _dated(asked.text, texts),
         "reply": spoken.replies[at].astype(np.float32),
     }
-    return Measured(
+    return TurnFeatures(
         features=_spread(np.stack([columns[name] for name in NAMES], axis=1), at, len(spoken), 0.0),
         around=_spread(close, at, len(spoken), -1.0),
         wide=_spread(far, at, len(spoken), -1.0),
@@ -313,7 +313,7 @@ def _said_by_named(question: str, texts: Sequence[str]) -> Features:
     return np.array([one == named[0] for one in speakers], dtype=np.float32)
 
 
-def _times(asked: Asked, spoken: Spoken, places: Sequence[int]) -> Features:
+def _times(asked: TurnQuestion, spoken: TurnTable, places: Sequence[int]) -> Features:
     if not asked.times:
         return np.zeros(len(places), dtype=np.float32)
     return np.array([closeness(asked.times, spoken.days[place]) for place in places], dtype=np.float32)
@@ -335,7 +335,7 @@ def _stepped(steps: Places, places: Places) -> Places:
 
 
 def _meanings(
-    asked: Asked, spoken: Spoken, at: Places, beside: tuple[Places, Places], further: tuple[Places, Places]
+    asked: TurnQuestion, spoken: TurnTable, at: Places, beside: tuple[Places, Places], further: tuple[Places, Places]
 ) -> tuple[Features, Features, Features]:
     """Return cosines of the question to the means of the turn with the one before, with one on each side, with two."""
     if asked.vector is None or spoken.vectors is None:

@@ -20,10 +20,19 @@ from filrouge.runtime.services import Parts
 from filrouge.search.fusion import Recipe, by_places, only, recipe
 from filrouge.search.memory_search import LONGEST_QUERY, Question, arm_of
 from filrouge.search.models import Hit, Ranking
-from filrouge.search.relevance import JUDGED, Questioned, Signs, judged, shares
-from filrouge.search.turn_ranking import NAMES, Asked, Features, Measured, Spoken, following, measured, spans
+from filrouge.search.relevance import JUDGED, RelevanceFeatures, WeightedQuestion, judged, shares
+from filrouge.search.turn_ranking import (
+    NAMES,
+    Features,
+    TurnFeatures,
+    TurnQuestion,
+    TurnTable,
+    following,
+    parse_times,
+    turn_features,
+)
 from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.word_repository import Told, told
+from filrouge.search.word_repository import TurnWindow, turns_with_neighbours
 
 #: How many of the best turns keep their word score, beyond the pool; a neighbour below that scores too low to matter.
 _WORDED = 200
@@ -68,15 +77,15 @@ def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | Non
     found = list(dict.fromkeys([*list(by_words)[: how.pool], *list(near)[: how.pool]]))
     if not found:
         return Ranking(query=question.text, hits=(), notices=notices)
-    around = told(tx, found, how.reach, arm.holds)
+    around = turns_with_neighbours(tx, found, how.reach, arm.holds)
     if not around.rows:
         return Ranking(query=question.text, hits=(), notices=notices)
     ids = [row["id"] for row in around.rows]
-    times = spans(question.text, parts.clock.now().date())
+    times = parse_times(question.text, parts.clock.now().date())
     vectors, nearest = _near(tx, ids, meaning.space.id, vector if near else None)
     spoken = _spoken(around, frozenset(found), by_words, vectors, nearest, dated=bool(times))
-    asked = Asked(text=question.text, vector=vector, times=times)
-    values = measured(asked, spoken)
+    asked = TurnQuestion(text=question.text, vector=vector, times=times)
+    values = turn_features(asked, spoken)
     counted = (by_places(values.features) if how.by_rank else values.features) * how.weights
     scores: list[float] = counted.sum(axis=1).tolist()
     candidates: list[int] = np.flatnonzero(spoken.candidates).tolist()
@@ -88,7 +97,7 @@ def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | Non
     if showable:
         beside = showable.ids([ids[place] for place in best])
         best = [place for place in best if ids[place] in beside and showable.turn(turns[ids[place]])]
-    judge = _Judge(Questioned(words.meant, arm.frequencies, len(arm)), meaning.space, values, nearest)
+    judge = _Judge(WeightedQuestion(words.meant, arm.frequencies, len(arm)), meaning.space, values, nearest)
     matched = [judge.questioned.matched(_tokens(parts, turns[ids[place]])) for place in best]
     signs = [judge.signs(place, own, parts_of_pool[place]) for place, own in zip(best, matched, strict=True)]
     chances, known = judged(
@@ -115,20 +124,20 @@ def _recipe(question: Question) -> Recipe:
 
 
 def _spoken(
-    around: Told,
+    around: TurnWindow,
     found: frozenset[str],
     words: Mapping[str, float],
     vectors: Vectors | None,
     nearest: Features,
     *,
     dated: bool,
-) -> Spoken:
+) -> TurnTable:
     rows, before = around.rows, np.array(around.before, dtype=np.int64)
     hits = np.array([row["id"] in found for row in rows], dtype=bool)
     candidates = hits.copy()
     for beside in (before[hits], following(before)[hits]):
         candidates[beside[beside >= 0]] = True
-    return Spoken(
+    return TurnTable(
         candidates=candidates,
         texts=[row["text"] for row in rows],
         days=[from_text(row["at"]).date() for row in rows] if dated else (),
@@ -169,16 +178,18 @@ def _tokens(parts: Parts, turn: Turn) -> frozenset[str]:
 class _Judge:
     """Computes the relevance features of a turn."""
 
-    def __init__(self, questioned: Questioned, space: EmbeddingSpace, values: Measured, nearest: Features) -> None:
+    def __init__(
+        self, questioned: WeightedQuestion, space: EmbeddingSpace, values: TurnFeatures, nearest: Features
+    ) -> None:
         self.questioned = questioned
         self._space = space
         self._values = values
         self._nearest = nearest
 
-    def signs(self, place: int, matched: Sequence[str], share: float) -> Signs:
+    def signs(self, place: int, matched: Sequence[str], share: float) -> RelevanceFeatures:
         """Return the relevance features of the turn at this index."""
         row = self._values.features[place]
-        return Signs(
+        return RelevanceFeatures(
             similarity=self._similarity(self._nearest[place]),
             around=self._similarity(self._values.around[place]),
             wide=self._similarity(self._values.wide[place]),
@@ -196,7 +207,9 @@ class _Judge:
         return 0.0 if np.isnan(cosine) else self._space.calibrated_to_question(float(cosine))
 
 
-def _hit(turn: Turn, counted: Features, whole: float, signs: Signs, chance: float, *, has_vector: bool) -> Hit:
+def _hit(
+    turn: Turn, counted: Features, whole: float, signs: RelevanceFeatures, chance: float, *, has_vector: bool
+) -> Hit:
     parts = dict(zip(NAMES, map(float, counted), strict=True))
     return Hit(
         item=turn,

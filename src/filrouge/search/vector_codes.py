@@ -30,7 +30,7 @@ _SIGNS_FOR_ONE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Guesses:
+class Oversampling:
     """How many candidates to preselect so that the exact answer is nearly always among them.
 
     Measured in docs/adr/0008-vector-index.md.
@@ -50,7 +50,7 @@ class Codes(Protocol):
     `SignCodes` needs only numpy; `search.turbo.TurboCodes` is several times faster, and more precise.
     """
 
-    guesses: Guesses
+    guesses: Oversampling
 
     def __len__(self) -> int:
         """Return the number of slots."""
@@ -84,7 +84,7 @@ class SignCodes:
         sample: vectors representative of those to be added; their mean is the common part.
     """
 
-    guesses = Guesses(fewest=400, each=8)
+    guesses = Oversampling(fewest=400, each=8)
 
     def __init__(self, sample: Vectors) -> None:
         self._size, dimension = 0, sample.shape[1]

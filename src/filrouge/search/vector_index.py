@@ -15,7 +15,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.core.protocols import Numbers, Vector, Vectors
+from filrouge.core.protocols import RowNumbers, Vector, Vectors
 from filrouge.providers.models import Nearest
 from filrouge.search.vector_codes import Codes, Mask, SignCodes
 
@@ -37,7 +37,7 @@ class ExactIndex:
         self._matrix: Vectors = np.zeros((_FIRST_CAPACITY, dimension), dtype=np.float32)
         self._group_codes: NDArray[np.int32] = np.full(_FIRST_CAPACITY, -1, dtype=np.int32)
         self._owners: list[str] = [""] * _FIRST_CAPACITY
-        self._numbers: Numbers = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self._numbers: RowNumbers = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._rows: dict[str, list[int]] = {}
         self._codes: dict[str, int] = {}
         self._free: list[int] = list(range(_FIRST_CAPACITY - 1, -1, -1))
@@ -67,7 +67,7 @@ class ExactIndex:
             self._drop(owner_id)
 
     def nearest(
-        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
+        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: RowNumbers | None = None
     ) -> list[Nearest]:
         """Return the nearest owners of these groups and rows (None: all), by the best window of each, best first."""
         with self._lock:
@@ -138,7 +138,7 @@ def products(vectors: Vectors, query: Vector) -> Vector:
     return found
 
 
-def among(own: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
+def among(own: RowNumbers, wanted: RowNumbers) -> NDArray[np.bool_]:
     """Return for each number whether it is wanted; numbers are not negative.
 
     Uses a table of all possible numbers. Rows are numbered from one, so the table is hardly longer than the numbers.
@@ -172,7 +172,7 @@ class CompactIndex:
         self._lock = Lock()
         self._owners: list[str] = []
         self._groups: NDArray[np.int32] = np.zeros(_AT_ONCE, dtype=np.int32)
-        self._numbers: Numbers = np.zeros(_AT_ONCE, dtype=np.int64)
+        self._numbers: RowNumbers = np.zeros(_AT_ONCE, dtype=np.int64)
         self._names: dict[str, int] = {}
         # Nearly all owners have one window: a tuple for each would be a third of the memory.
         self._slots: dict[str, int | tuple[int, ...]] = {}
@@ -203,7 +203,7 @@ class CompactIndex:
             self._drop(owner_id)
 
     def nearest(
-        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
+        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: RowNumbers | None = None
     ) -> list[Nearest]:
         """Return the nearest owners of these groups and rows (None: all), by exact scores, best first."""
         count = max(self._codes.guesses.each * limit, self._codes.guesses.fewest)
@@ -216,7 +216,7 @@ class CompactIndex:
         return [Nearest(owner_id=owner, cosine=cosine) for owner, cosine in best]
 
     def _guesses(
-        self, query: Vector, count: int, groups: frozenset[str] | None, numbers: Numbers | None
+        self, query: Vector, count: int, groups: frozenset[str] | None, numbers: RowNumbers | None
     ) -> tuple[Iterable[str], bool]:
         """Return the owners of about the `count` best windows, and whether these are all allowed owners."""
         with self._lock:
@@ -229,7 +229,7 @@ class CompactIndex:
             slots = self._codes.best(query, count, allowed) if room > count else np.flatnonzero(allowed)
             return dict.fromkeys(self._owners[slot] for slot in slots), room <= count
 
-    def _allowed(self, groups: frozenset[str] | None, numbers: Numbers | None) -> Mask:
+    def _allowed(self, groups: frozenset[str] | None, numbers: RowNumbers | None) -> Mask:
         size = len(self._owners)
         allowed: Mask = np.ones(size, dtype=bool)
         if groups is not None:
@@ -352,7 +352,7 @@ class AdaptiveIndex:
                 self._settled.remove(owner_id)
 
     def nearest(
-        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
+        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: RowNumbers | None = None
     ) -> list[Nearest]:
         """Return the nearest owners of these groups and rows (None: all), best first."""
         fresh = self._fresh

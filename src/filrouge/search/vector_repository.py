@@ -283,13 +283,13 @@ def _matrix(parts: Sequence[bytes]) -> Vectors:
 # from another encoder revision, are computed again.
 
 #: Characters of context before a statement; `bench/fit_questions.py` trains with the same number.
-SETTING: Final = 120
+CONTEXT_CHARACTERS: Final = 120
 #: Kind and dedupe key of the job that computes missing need vectors; there is one such job.
-NEEDS: Final = "need_vectors"
+NEED_VECTORS_JOB: Final = "need_vectors"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lacking:
+class MissingNeedVector:
     """A memory without its need vector, and its row number."""
 
     id: str
@@ -297,7 +297,7 @@ class Lacking:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class InSetting:
+class StatementInContext:
     """A memory together with the context it is encoded with.
 
     Attributes:
@@ -317,7 +317,7 @@ class NeedVectors:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def put(self, revision: str, made: Iterable[tuple[InSetting, Vector]]) -> None:
+    def put(self, revision: str, made: Iterable[tuple[StatementInContext, Vector]]) -> None:
         """Store the need vectors of memories; memories that were erased in the meantime are skipped."""
         rows = [
             {
@@ -339,19 +339,19 @@ class NeedVectors:
             else {}
         )
 
-    def missing(self, revision: str, limit: int, *, after: int = 0) -> list[Lacking]:
+    def missing(self, revision: str, limit: int, *, after: int = 0) -> list[MissingNeedVector]:
         """Return the first live memories after `after` that lack a vector of this revision, oldest first."""
         rows = self._tx.all("need_vectors.missing", {"revision": revision, "limit": limit, "after": after})
-        return [Lacking(id=row["id"], seq=row["seq"]) for row in rows]
+        return [MissingNeedVector(id=row["id"], seq=row["seq"]) for row in rows]
 
-    def settings(self, ids: Collection[str]) -> list[InSetting]:
+    def settings(self, ids: Collection[str]) -> list[StatementInContext]:
         """Return these memories with the context they are encoded with."""
-        rows = self._tx.all("need_vectors.settings", {"ids": json.dumps(list(ids)), "most": SETTING})
+        rows = self._tx.all("need_vectors.settings", {"ids": json.dumps(list(ids)), "most": CONTEXT_CHARACTERS})
         return [_in_setting(row) for row in rows]
 
 
-def _in_setting(row: Mapping[str, Any]) -> InSetting:
+def _in_setting(row: Mapping[str, Any]) -> StatementInContext:
     for before, turn in ((row["before"], row["turn_id"]), (row["earlier"], row["earlier_id"])):
         if before.strip():
-            return InSetting(memory_id=row["id"], text=row["text"], before=before, turn_id=turn)
-    return InSetting(memory_id=row["id"], text=row["text"])
+            return StatementInContext(memory_id=row["id"], text=row["text"], before=before, turn_id=turn)
+    return StatementInContext(memory_id=row["id"], text=row["text"])

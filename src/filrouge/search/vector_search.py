@@ -1,9 +1,9 @@
-"""Vector search: an embedder together with the indexes of its vectors, as one value (`Meaning`).
+"""Vector search: an embedder together with the indexes of its vectors, as one value (`VectorSearch`).
 
-Code that compares vectors reads `parts.meaning` once and uses only that value. A new space is put in place by replacing
-the whole value, so a question embedded in one space is never compared with vectors of another. `Embedders` looks up in
-the registry which embedder produces a space. An unavailable embedder is represented by `Absent`, which raises
-`EmbedderUnavailable` on every use.
+Code that compares vectors reads `parts.meaning` once and uses only that value. A new space is put in place by
+replacing the whole value, so a question embedded in one space is never compared with vectors of another. `Embedders`
+looks up in the registry which embedder produces a space. An unavailable embedder is represented by
+`UnavailableEmbedder`, which raises `EmbedderUnavailable` on every use.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import numpy as np
 
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import EmbedderUnavailable, FilrougeError
-from filrouge.core.protocols import Embedder, Seeking, Tx, Vector, VectorIndex, Vectors
+from filrouge.core.protocols import Embedder, PromptEmbedder, Tx, Vector, VectorIndex, Vectors
 from filrouge.providers.models import Calibration, EmbeddingSpace
 from filrouge.search.vector_repository import OwnerKind, StoredVectors
 
 _LOG = logging.getLogger(__name__)
 
-LEXICAL_ONLY = "The embedding model is not available, so only words were searched."
-MEANING_LATE = "The embedding model was not ready in time, so only words were searched."
-INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
+NOTICE_NO_EMBEDDER = "The embedding model is not available, so only words were searched."
+NOTICE_EMBEDDER_LATE = "The embedding model was not ready in time, so only words were searched."
+NOTICE_INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
 
 #: Batches are short, so that another caller of the embedder (`remember`) waits for a few windows of prose at most.
 _LETTERS_AT_ONCE, _TEXTS_AT_ONCE = 8_000, 64
@@ -55,7 +55,7 @@ class Need:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Meaning:
+class VectorSearch:
     """An embedder, its space, and the indexes of its vectors.
 
     Attributes:
@@ -76,23 +76,23 @@ class Meaning:
     @property
     def is_lost(self) -> bool:
         """True if the embedder of this space is unavailable, so that nothing can be added to the space."""
-        return isinstance(self.embedder, Absent)
+        return isinstance(self.embedder, UnavailableEmbedder)
 
     def question(self, text: str) -> tuple[Vector | None, tuple[str, ...]]:
         """Return the vector of a question, or None with the notice to show."""
         if not self.ready.is_set():
-            return None, (INDEX_LOADING,)
+            return None, (NOTICE_INDEX_LOADING,)
         try:
             return self._in_time(self.embedder.query, text), ()
         except TimeoutError:
-            return None, (MEANING_LATE,)
+            return None, (NOTICE_EMBEDDER_LATE,)
         except EmbedderUnavailable:
             _LOG.warning("embedder unavailable; lexical recall only")
-            return None, (LEXICAL_ONLY,)
+            return None, (NOTICE_NO_EMBEDDER,)
 
     def need(self, text: str) -> Need | None:
         """Return what a prompt needs; None if the embedder has no model for that, or does not answer in time."""
-        if not self.ready.is_set() or not isinstance(self.embedder, Seeking):
+        if not self.ready.is_set() or not isinstance(self.embedder, PromptEmbedder):
             return None
         try:
             vector = self._in_time(self.embedder.seek, text)
@@ -138,15 +138,17 @@ class Meaning:
                 index.put(owner, number, group, vectors)
         self.ready.set()
 
-    def calibrated_by(self, calibration: Calibration) -> Meaning:
+    def calibrated_by(self, calibration: Calibration) -> VectorSearch:
         """Return a copy with another calibration."""
         return replace(self, space=replace(self.space, calibration=calibration))
 
 
-def meaning_of(name: str, embedder: Embedder, calibration: Calibration | None, new_index: NewIndex) -> Meaning:
+def new_vector_search(
+    name: str, embedder: Embedder, calibration: Calibration | None, new_index: NewIndex
+) -> VectorSearch:
     """Return an embedder with empty indexes; a measured calibration takes precedence over the shipped one."""
     space = embedder.space
-    return Meaning(
+    return VectorSearch(
         name=name,
         embedder=embedder,
         space=replace(space, calibration=calibration or space.calibration),
@@ -181,7 +183,7 @@ def _steps(texts: Sequence[str]) -> Iterator[list[str]]:
         yield step
 
 
-class Absent:
+class UnavailableEmbedder:
     """Stands in for an unavailable embedder."""
 
     def __init__(self, space: EmbeddingSpace, why: str) -> None:
@@ -204,8 +206,8 @@ class Absent:
         raise EmbedderUnavailable(self._why)
 
 
-#: The space of an `Absent` embedder whose space is unknown; it never holds a vector.
-NOWHERE = EmbeddingSpace(id="none", model="none", revision="", dimension=1, pooling="", prefix="")
+#: The space of an `UnavailableEmbedder` embedder whose space is unknown; it never holds a vector.
+UNKNOWN_SPACE = EmbeddingSpace(id="none", model="none", revision="", dimension=1, pooling="", prefix="")
 
 
 class Embedders:

@@ -15,9 +15,9 @@ from threading import Lock, Thread
 from typing import Final, TypeVar
 
 from filrouge.core.errors import FilrougeError
-from filrouge.core.protocols import Analyser, Tx, WordIndex, WordIndexes, WordView
-from filrouge.search.models import Mark
-from filrouge.search.word_repository import Owner, WordRows, Words
+from filrouge.core.protocols import Analyser, Tx, WordIndex, WordIndexes, WordSnapshot
+from filrouge.search.models import IndexPosition
+from filrouge.search.word_repository import FullTextIndex, Table, WordRows
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ MOST_BEHIND: Final = 1000
 _LOOK_SECONDS: Final = 1.0
 #: Rows read at once, and rows after which an index under construction is committed.
 _AT_ONCE, _COMMIT = 500, 10_000
-_OWNERS: Final[tuple[Owner, ...]] = ("turn", "memory")
+_OWNERS: Final[tuple[Table, ...]] = ("turn", "memory")
 
 T = TypeVar("T")
 Read = Callable[[Callable[[Tx], T]], T]
@@ -46,8 +46,8 @@ class LargeWords:
         self._indexes = indexes
         self._analyser = analyser
         self._switch = switch
-        self._held: dict[Owner, WordIndex] = {}
-        self._looked: set[Owner] = set()
+        self._held: dict[Table, WordIndex] = {}
+        self._looked: set[Table] = set()
         self._changing = Lock()
         self._hurry = Flag()
         self._closed = False
@@ -57,7 +57,7 @@ class LargeWords:
         """False if the full-text index in the database is the only one."""
         return self._indexes is not None
 
-    def view(self, tx: Tx, owner: Owner) -> WordView | None:
+    def view(self, tx: Tx, owner: Table) -> WordSnapshot | None:
         """Return the index of a table, or None if there is none or it lags too far behind."""
         held = self._held.get(owner)
         if held is None:
@@ -66,7 +66,7 @@ class LargeWords:
         behind = max(newest.row - view.mark.row, newest.change - view.mark.change if owner == "memory" else 0)
         return view if behind <= MOST_BEHIND else None
 
-    def forget(self, owner: Owner, ids: Collection[str]) -> None:
+    def forget(self, owner: Table, ids: Collection[str]) -> None:
         """Delete every file that may contain these rows; call it once they are deleted from the store.
 
         tantivy keeps the contents of a removed row in its files until they happen to be merged. All files of the index
@@ -104,7 +104,7 @@ class LargeWords:
         """Return the last indexed row of each table that has an index."""
         return {owner: index.view().mark.row for owner, index in self._held.items()}
 
-    def _step(self, tx: Tx, owner: Owner) -> bool:
+    def _step(self, tx: Tx, owner: Table) -> bool:
         """Feed some rows; return True if there are more."""
         with self._changing:
             index = None if self._closed else self._index(tx, owner)
@@ -122,26 +122,26 @@ class LargeWords:
                 index.replace((), found)
                 last, count = found[-1].number, count + len(found)
             if changed or count:
-                index.commit(Mark(row=last, change=newest.change))
+                index.commit(IndexPosition(row=last, change=newest.change))
             return last < newest.row
 
-    def _index(self, tx: Tx, owner: Owner) -> WordIndex | None:
+    def _index(self, tx: Tx, owner: Table) -> WordIndex | None:
         if owner in self._held or self._indexes is None:
             return self._held.get(owner)
-        is_due = Words(tx, self._analyser, owner).totals().rows >= self._switch
+        is_due = FullTextIndex(tx, self._analyser, owner).totals().rows >= self._switch
         if owner not in self._looked and (found := self._indexes.open(owner)):
             self._held[owner] = found
         elif is_due:
             _LOG.info("the words of all %ss are indexed anew", owner)
             made = self._indexes.create(owner)
-            made.commit(Mark(row=0, change=WordRows(tx, owner).newest().change))
+            made.commit(IndexPosition(row=0, change=WordRows(tx, owner).newest().change))
             self._held[owner] = made
         elif owner not in self._looked:
             self._indexes.drop(owner)  # an unreadable directory would only waste space
         self._looked.add(owner)
         return self._held.get(owner)
 
-    def _let_go(self, owner: Owner) -> None:
+    def _let_go(self, owner: Table) -> None:
         held = self._held.pop(owner, None)
         if held:
             try:

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from filrouge.core.protocols import WordIndex
-from filrouge.search.models import Mark
+from filrouge.search.models import IndexPosition
 
 _LOG = logging.getLogger(__name__)
 #: Increment this when the schema or the labels of rows change.
@@ -56,7 +56,7 @@ class WordFiles:
         directory = self._path(name)
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         os.mkdir(directory, mode=0o700)
-        return _words(directory, self._analyser, Mark(row=0, change=0))
+        return _words(directory, self._analyser, IndexPosition(row=0, change=0))
 
     def drop(self, name: str) -> None:
         """Delete all files of the index."""
@@ -72,7 +72,7 @@ def is_possible() -> bool:
     return find_spec("tantivy") is not None
 
 
-def _write_header(directory: str, analyser: int, mark: Mark) -> None:
+def _write_header(directory: str, analyser: int, mark: IndexPosition) -> None:
     about = {"format": _FORMAT, "analyser": analyser, "row": mark.row, "change": mark.change}
     path = os.path.join(directory, _HEADER)
     with open(f"{path}.new", "w", encoding="utf-8") as file:
@@ -80,20 +80,20 @@ def _write_header(directory: str, analyser: int, mark: Mark) -> None:
     os.replace(f"{path}.new", path)
 
 
-def _words(directory: str, analyser: int, mark: Mark) -> WordIndex:
-    def keep(reached: Mark) -> None:
+def _words(directory: str, analyser: int, mark: IndexPosition) -> WordIndex:
+    def keep(reached: IndexPosition) -> None:
         _write_header(directory, analyser, reached)
 
     made: WordIndex = import_module("filrouge.search.tantivy_words").TantivyWords(directory, mark, keep)
     return made
 
 
-def _read_header(directory: str, analyser: int) -> Mark:
+def _read_header(directory: str, analyser: int) -> IndexPosition:
     with open(os.path.join(directory, _HEADER), encoding="utf-8") as file:
         about: dict[str, Any] = json.load(file)
     if (about.get("format"), about.get("analyser")) != (_FORMAT, analyser):
         raise ValueError("it was made by another version")
-    return Mark(row=int(about["row"]), change=int(about["change"]))
+    return IndexPosition(row=int(about["row"]), change=int(about["change"]))
 
 
 def _check(directory: str) -> None:

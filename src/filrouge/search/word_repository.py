@@ -1,8 +1,8 @@
 """The full-text index in the database, rows that pass a filter, and rows for a word index.
 
-`Words` reads and writes the FTS5 index of turns and memories. `Share` reads the rows that pass a filter, with the
-statistics of these rows only. `WordRows` supplies rows with their labels to the word index of a large table. `told`
-reads turns with the turns around them for ranking.
+`FullTextIndex` reads and writes the FTS5 index of turns and memories. `FilteredRows` reads the rows that pass a
+filter, with the statistics of these rows only. `WordRows` supplies rows with their labels to the word index of a large
+table. `turns_with_neighbours` reads turns with the turns around them for ranking.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from filrouge.core.clock import from_text, to_text
-from filrouge.core.protocols import Analyser, Numbers, Tx
+from filrouge.core.protocols import Analyser, RowNumbers, Tx
 from filrouge.memories.models import TURN, Filters
-from filrouge.search.models import NEVER, Mark, Selection, WordRow
+from filrouge.search.models import NEVER, IndexPosition, Selection, WordRow
 
 # The full-text index of turns and memories. It holds the only copy of the analyser's tokens, and each row records which
 # analyser version indexed it. Tokens are removed by reading them back from the index, never by computing them again, so
 # nothing is left behind after an upgrade of the analyser, its stemmers or Python. Each removal reads the whole index
 # once, regardless of how many rows are removed together.
 
-Owner = Literal["turn", "memory"]
+Table = Literal["turn", "memory"]
 
-_PUT: Mapping[Owner, str] = {"turn": "turns.index", "memory": "memories.index"}
-_REMOVE: Mapping[Owner, str] = {"turn": "turns.unindex", "memory": "memories.unindex"}
-_MERGE: Mapping[Owner, str] = {"turn": "turns.merge", "memory": "memories.merge"}
-_STALE: Mapping[Owner, str] = {"turn": "turns.stale", "memory": "memories.stale"}
-_FRESH: Mapping[Owner, str] = {"turn": "turns.analysed", "memory": "memories.analysed"}
-_FREQUENCIES: Mapping[Owner, str] = {"turn": "turns.frequencies", "memory": "memories.frequencies"}
-_TOTALS: Mapping[Owner, str] = {"turn": "turns.totals", "memory": "memories.totals"}
+_PUT: Mapping[Table, str] = {"turn": "turns.index", "memory": "memories.index"}
+_REMOVE: Mapping[Table, str] = {"turn": "turns.unindex", "memory": "memories.unindex"}
+_MERGE: Mapping[Table, str] = {"turn": "turns.merge", "memory": "memories.merge"}
+_STALE: Mapping[Table, str] = {"turn": "turns.stale", "memory": "memories.stale"}
+_FRESH: Mapping[Table, str] = {"turn": "turns.analysed", "memory": "memories.analysed"}
+_FREQUENCIES: Mapping[Table, str] = {"turn": "turns.frequencies", "memory": "memories.frequencies"}
+_TOTALS: Mapping[Table, str] = {"turn": "turns.totals", "memory": "memories.totals"}
 #: Secure deletion visits every segment of the index for every word; above this many rows, merging the segments first is
 #: faster.
 _FEW = 20
@@ -55,13 +55,13 @@ class Totals:
         return self.tokens / self.rows if self.rows else 0.0
 
 
-class Words:
+class FullTextIndex:
     """The full-text index of one table."""
 
-    def __init__(self, tx: Tx, analyser: Analyser, owner: Owner) -> None:
+    def __init__(self, tx: Tx, analyser: Analyser, owner: Table) -> None:
         self._tx = tx
         self._analyser = analyser
-        self._owner: Owner = owner
+        self._owner: Table = owner
 
     def put(self, id_: str, text: str, tokens: str | None = None) -> None:
         """Index a row that is not indexed yet, under the tokens of this text.
@@ -126,18 +126,18 @@ def varints(block: bytes) -> list[int]:
 # agent may not see cannot influence its scores. Counting costs a few microseconds per row of the share, so only
 # filtered questions do it.
 
-_ROWS: Mapping[Owner, str] = {"turn": "turns.share", "memory": "memories.share"}
-_MATCHING: Mapping[Owner, str] = {"turn": "turns.share_matching", "memory": "memories.share_matching"}
-_COUNTS: Mapping[Owner, str] = {"turn": "turns.share_counts", "memory": "memories.share_counts"}
-_TEXTS: Mapping[Owner, str] = {"turn": "turns.searched", "memory": "memories.searched"}
-_LENGTHS: Mapping[Owner, str] = {"turn": "turns.share_lengths", "memory": "memories.share_lengths"}
+_ROWS: Mapping[Table, str] = {"turn": "turns.share", "memory": "memories.share"}
+_MATCHING: Mapping[Table, str] = {"turn": "turns.share_matching", "memory": "memories.share_matching"}
+_COUNTS: Mapping[Table, str] = {"turn": "turns.share_counts", "memory": "memories.share_counts"}
+_TEXTS: Mapping[Table, str] = {"turn": "turns.searched", "memory": "memories.searched"}
+_LENGTHS: Mapping[Table, str] = {"turn": "turns.share_lengths", "memory": "memories.share_lengths"}
 
 #: Up to this many rows are tokenised again, at about 50 µs each, instead of being looked up in the index.
 _SHARES_FEW = 3000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class SearchScope:
     """Where a question is searched.
 
     Attributes:
@@ -150,12 +150,12 @@ class Place:
     everywhere: bool
 
 
-class Share:
+class FilteredRows:
     """The rows of a table that pass a filter, within a place."""
 
-    def __init__(self, tx: Tx, owner: Owner, place: Place, filters: Filters) -> None:
+    def __init__(self, tx: Tx, owner: Table, place: SearchScope, filters: Filters) -> None:
         self._tx = tx
-        self._owner: Owner = owner
+        self._owner: Table = owner
         rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], _parameters(place, filters))
         self._ids: dict[int, str] = {row["seq"]: row["id"] for row in rows}
         #: Rows that a vector index no longer holds.
@@ -171,7 +171,7 @@ class Share:
         return frozenset(self._ids.values())
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> RowNumbers:
         """Return the row numbers of all rows."""
         return np.array(list(self._ids), dtype=np.int64)
 
@@ -214,14 +214,14 @@ class Share:
         return json.dumps(list(self._ids))
 
 
-def passes_none(owner: Owner, filters: Filters) -> bool:
+def passes_none(owner: Table, filters: Filters) -> bool:
     """Return True if the filter applies to the other table only."""
     if owner == "memory":
         return filters.role is not None
     return bool(filters.kinds) and TURN not in filters.kinds
 
 
-def _parameters(place: Place, filters: Filters) -> dict[str, object]:
+def _parameters(place: SearchScope, filters: Filters) -> dict[str, object]:
     return {
         "project_id": place.project,
         "user_id": place.user,
@@ -248,19 +248,19 @@ def _text(at: datetime | None) -> str | None:
 # every condition that the index filters by itself. The labels of turns never change. State changes of memories are
 # recorded in the journal, which the index follows.
 
-_NEWEST: Final[Mapping[Owner, str]] = {"turn": "turns.last", "memory": "memories.last"}
-_BEHIND: Final[Mapping[Owner, str]] = {"turn": "turns.numbered", "memory": "memories.numbered"}
-_WORD_ROWS_MATCHING: Final[Mapping[Owner, str]] = {
+_NEWEST: Final[Mapping[Table, str]] = {"turn": "turns.last", "memory": "memories.last"}
+_BEHIND: Final[Mapping[Table, str]] = {"turn": "turns.numbered", "memory": "memories.numbered"}
+_WORD_ROWS_MATCHING: Final[Mapping[Table, str]] = {
     "turn": "turns.matching_behind",
     "memory": "memories.matching_behind",
 }
-_WORD_ROWS_FRESH: Final[Mapping[Owner, str]] = {"turn": "turns.labelled_behind", "memory": "memories.labelled_behind"}
-_WORD_ROWS_TEXTS: Final[Mapping[Owner, str]] = {
+_WORD_ROWS_FRESH: Final[Mapping[Table, str]] = {"turn": "turns.labelled_behind", "memory": "memories.labelled_behind"}
+_WORD_ROWS_TEXTS: Final[Mapping[Table, str]] = {
     "turn": "turns.searched_by_number",
     "memory": "memories.searched_by_number",
 }
-_IDS: Final[Mapping[Owner, str]] = {"turn": "turns.ids", "memory": "memories.ids"}
-_PASSING: Final[Mapping[Owner, str]] = {"turn": "turns.labelled", "memory": "memories.labelled"}
+_IDS: Final[Mapping[Table, str]] = {"turn": "turns.ids", "memory": "memories.ids"}
+_PASSING: Final[Mapping[Table, str]] = {"turn": "turns.labelled", "memory": "memories.labelled"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TRUSTS: Final = range(4)
 #: States of a memory that was valid at some time.
@@ -270,13 +270,13 @@ _BELIEVED: Final = ("live", "superseded", "binned")
 class WordRows:
     """One table as a word index sees it."""
 
-    def __init__(self, tx: Tx, owner: Owner) -> None:
+    def __init__(self, tx: Tx, owner: Table) -> None:
         self._tx = tx
-        self._owner: Owner = owner
+        self._owner: Table = owner
 
-    def newest(self) -> Mark:
+    def newest(self) -> IndexPosition:
         """Return the last row and the last change; read it before the rows, so that it is never ahead of them."""
-        return Mark(row=self._number(_NEWEST[self._owner]), change=self._number("journal.newest"))
+        return IndexPosition(row=self._number(_NEWEST[self._owner]), change=self._number("journal.newest"))
 
     def behind(self, number: int, limit: int, analyser: Analyser) -> list[WordRow]:
         """Return the next `limit` rows after this row number."""
@@ -332,7 +332,7 @@ class WordRows:
         return WordRow(number=row["seq"], tokens=tokens, labels=own, begins=begins, ends=ends)
 
 
-def selection(owner: Owner, place: Place, filters: Filters) -> Selection | None:
+def selection(owner: Table, place: SearchScope, filters: Filters) -> Selection | None:
     """Return the selection for a filter within a place; None if no row of this table can pass."""
     if passes_none(owner, filters):
         return None
@@ -347,7 +347,7 @@ def selection(owner: Owner, place: Place, filters: Filters) -> Selection | None:
     return Selection(labels=tuple(labels), begins=(first, last), lasts_beyond=moment)
 
 
-def _of(owner: Owner, place: Place) -> list[frozenset[str]]:
+def _of(owner: Table, place: SearchScope) -> list[frozenset[str]]:
     if place.everywhere:
         return []
     own = {f"of:user:{place.user}"} if owner == "memory" else set[str]()
@@ -404,7 +404,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class TurnWindow:
     """Turns in the order they were stored.
 
     Attributes:
@@ -417,7 +417,7 @@ class Told:
     before: Sequence[int]
 
 
-def told(tx: Tx, ids: Collection[str], reach: int, holds: Callable[[Row], bool]) -> Told:
+def turns_with_neighbours(tx: Tx, ids: Collection[str], reach: int, holds: Callable[[Row], bool]) -> TurnWindow:
     """Return the turns with these ids, with up to `reach` turns before and after each.
 
     Args:
@@ -434,4 +434,4 @@ def told(tx: Tx, ids: Collection[str], reach: int, holds: Callable[[Row], bool])
             wanted.update(said)
     rows = [row for row in tx.all("turns.told", {"seqs": json.dumps(sorted(wanted))}) if holds(row)]
     places = {row["seq"]: place for place, row in enumerate(rows)}
-    return Told(rows=rows, before=[places.get(before.get(row["seq"], -1), -1) for row in rows])
+    return TurnWindow(rows=rows, before=[places.get(before.get(row["seq"], -1), -1) for row in rows])

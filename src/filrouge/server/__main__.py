@@ -21,8 +21,8 @@ from filrouge.core.paths import RUNTIME, inside
 from filrouge.core.paths import home as home_directory
 from filrouge.core.text import one_line
 from filrouge.daemon import starting
-from filrouge.daemon.client import SENT_FOR, SUCCESSOR, is_absent
-from filrouge.daemon.process import coming_up, leave_word, only_one
+from filrouge.daemon.client import STARTED_BY_CLIENT, SUCCESSOR, is_absent
+from filrouge.daemon.process import home_lock, start_lock, write_failure
 from filrouge.daemon.reply import is_newer
 
 #: Wait this long for the lock, because a process that only checks it holds it for an instant.
@@ -38,27 +38,27 @@ def main() -> int:
     sys.setswitchinterval(_SWITCH_SECONDS)
     os.umask(0o077)  # for every way of starting: a log file that is rotated later must stay private, too
     home = home_directory()
-    sent_for, successor = SENT_FOR in sys.argv, SUCCESSOR in sys.argv
+    sent_for, successor = STARTED_BY_CLIENT in sys.argv, SUCCESSOR in sys.argv
     if sent_for and starting.inherited(home) is None:
         return 0  # no process was elected to start this daemon
     superseded = _is_replaced if successor else _is_served
     patience = _TAKE_OVER_SECONDS if sent_for or successor else _GLANCE_SECONDS
     try:
-        with coming_up(home) as listens, only_one(home, patience=patience, superseded=lambda: superseded(home)):
+        with start_lock(home) as listens, home_lock(home, patience=patience, superseded=lambda: superseded(home)):
             _loaded().serve(home, listens)
     except Busy as error:
         if not (sent_for or successor):
             return _refused(error)
         if superseded(home):
             return 0
-        leave_word(home, error)
+        write_failure(home, error)
         return error.exit_code
     except FilrougeError as error:
-        leave_word(home, error)
+        write_failure(home, error)
         return _refused(error)
     except OSError as error:
         unusable = CannotWrite(f"The home {home} cannot be used: {error.strerror}.")
-        leave_word(home, unusable)
+        write_failure(home, unusable)
         return _refused(unusable)
     return 0
 

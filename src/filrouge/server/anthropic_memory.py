@@ -82,9 +82,9 @@ class AnthropicMemoryTool(BetaAbstractMemoryTool):
         try:
             reply = self._sent(body)
         except DaemonUnavailable:
-            if client.is_elsewhere(self._environ) or not client.is_absent(self._home):
+            if client.is_remote(self._environ) or not client.is_absent(self._home):
                 raise
-            waking.wake(self._home)
+            waking.ensure_running(self._home)
             reply = self._sent(body)
         if reply.status == 200:
             return str(reply.body["content"])

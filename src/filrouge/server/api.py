@@ -22,16 +22,16 @@ from filrouge._version import __version__
 from filrouge.core.choices import REMEDY, refusal
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.runtime.wiring import Running
-from filrouge.server.auth import Door, Keys, guard, permitted
+from filrouge.server.auth import AdmissionMiddleware, TokenCache, check_scope, guard
 from filrouge.server.body_limits import CutBodies
 from filrouge.server.deferred import DeferredRouter, methods_at
-from filrouge.server.idempotency import Once
+from filrouge.server.idempotency import IdempotencyMiddleware
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
 from filrouge.server.openapi import described
 from filrouge.server.problems import PROBLEM, problem, refused
 from filrouge.server.routes import context, daemon
-from filrouge.server.validation import legible, whole_ids
+from filrouge.server.validation import check_request, expand_short_ids
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
@@ -79,7 +79,9 @@ class _Application(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         guard(self.router.routes)
-        return Door(CutBodies(super().build_middleware_stack()), self.state.running.parts, self.state.keys)
+        return AdmissionMiddleware(
+            CutBodies(super().build_middleware_stack()), self.state.running.parts, self.state.keys
+        )
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of all routes, built once."""
@@ -94,7 +96,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
         leave: asks the process to stop.
         listening: where the daemon listens on TCP; routes report it.
     """
-    needed = [Depends(permitted), Depends(legible), Depends(whole_ids)]
+    needed = [Depends(check_scope), Depends(check_request), Depends(expand_short_ids)]
     app = _Application(
         title="Filrouge",
         version=__version__,
@@ -105,7 +107,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
     )
     app.state.running = running
     app.state.leave = leave
-    app.state.keys = Keys(running.parts)
+    app.state.keys = TokenCache(running.parts)
     app.state.listening = listening or Listening()
     app.state.sockets = Sockets()
     for router in ROUTERS:
@@ -113,7 +115,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
             app.include_router(router)
         else:
             app.router.routes.append(DeferredRouter(app, *router))
-    app.add_middleware(Once)
+    app.add_middleware(IdempotencyMiddleware)
     app.add_exception_handler(FilrougeError, _problem)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _no_route)

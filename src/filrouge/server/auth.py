@@ -1,7 +1,7 @@
 """Authentication and admission: scopes, tokens, host and origin checks, rate limits and body limits.
 
-`Door` is the outermost ASGI middleware. It wraps the whole application, including error handlers and mounted
-applications, so every request passes it before anything reads its body or matches a route.
+`AdmissionMiddleware` is the outermost ASGI middleware. It wraps the whole application, including error handlers and
+mounted applications, so every request passes it before anything reads its body or matches a route.
 
 A connection on the Unix socket has full access, because the kernel identified the user when the connection was made
 (`server.protocols`). A TCP request must be addressed to this daemon, must not come from a foreign page, and must carry
@@ -42,7 +42,7 @@ from filrouge.core.settings import Settings
 from filrouge.runtime.repository import Token, TokenKind, Tokens, hashed
 from filrouge.runtime.services import Parts
 from filrouge.server.problems import refuse
-from filrouge.server.responses import settled
+from filrouge.server.responses import await_future
 
 # Scopes: read, write and admin. Each scope includes the one before it.
 #
@@ -56,7 +56,7 @@ _MARK = "__filrouge_scope__"
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-def needs(scope: Scope) -> Callable[[_Endpoint], _Endpoint]:
+def requires(scope: Scope) -> Callable[[_Endpoint], _Endpoint]:
     """Return a decorator that sets the scope an endpoint requires; put it below the route decorator."""
 
     def marked(endpoint: _Endpoint) -> _Endpoint:
@@ -66,13 +66,13 @@ def needs(scope: Scope) -> Callable[[_Endpoint], _Endpoint]:
     return marked
 
 
-def needed(endpoint: Callable[..., Any], method: str) -> Scope:
+def required_scope(endpoint: Callable[..., Any], method: str) -> Scope:
     """Return the scope that an endpoint requires for a method."""
     found: Scope | None = getattr(endpoint, _MARK, None)
     return found or ("read" if method in ("GET", "HEAD") else "write")
 
 
-def allows(held: Scope, scope: Scope) -> bool:
+def includes(held: Scope, scope: Scope) -> bool:
     """Return whether the held scope includes the required scope."""
     return SCOPES.index(held) >= SCOPES.index(scope)
 
@@ -106,7 +106,11 @@ def checked_host(scope: HttpScope, named: Collection[str]) -> str:
     given = header(scope, b"host")
     if len(given) != 1 or not scope["path"].startswith("/"):
         raise Misdirected
-    if given[0] not in _ours(scope, LOOPBACK) and given[0] not in _ours(scope, named) and given[0] not in named:
+    if (
+        given[0] not in _own_hosts(scope, LOOPBACK)
+        and given[0] not in _own_hosts(scope, named)
+        and given[0] not in named
+    ):
         raise Misdirected
     return given[0]
 
@@ -137,7 +141,7 @@ def check_cookie(scope: HttpScope) -> None:
         raise Unauthorized("A browser's session is for its own pages.", remedy="Send a token instead of a cookie.")
 
 
-def _ours(scope: HttpScope, names: Collection[str]) -> set[str]:
+def _own_hosts(scope: HttpScope, names: Collection[str]) -> set[str]:
     """Return the names with the daemon's port, and also without it where it is the scheme's default port."""
     port, scheme = scope["server"][1], _SCHEMES[scope["scheme"]]
     bare = set(names) if port == _USUAL[scheme] else set[str]()
@@ -147,7 +151,7 @@ def _ours(scope: HttpScope, names: Collection[str]) -> set[str]:
 def _origins(scope: HttpScope, host: str, named: Collection[str]) -> set[str]:
     """Return the accepted origins. Behind a proxy with an allowed name, https is accepted for a plain-http daemon."""
     own = f"{_SCHEMES[scope['scheme']]}://{host}"
-    return {own, f"https://{host}"} if host in named or host in _ours(scope, named) else {own}
+    return {own, f"https://{host}"} if host in named or host in _own_hosts(scope, named) else {own}
 
 
 # Token verification: a verified token is cached for a few seconds, so that a repeated check needs no query.
@@ -160,7 +164,7 @@ _MOST_REMEMBERED = 1000
 _LONGEST_SECRET = 200
 
 
-class Keys:
+class TokenCache:
     """Verifies the tokens and sessions of one daemon, with a short-lived cache."""
 
     def __init__(self, parts: Parts) -> None:
@@ -184,7 +188,7 @@ class Keys:
     async def holds(self, id_: str) -> bool:
         """Return whether the token or session with this id is still valid; reads the database, not the cache."""
         try:
-            token = await settled(self._parts.readers.submit(lambda tx: Tokens(tx).get(id_)))
+            token = await await_future(self._parts.readers.submit(lambda tx: Tokens(tx).get(id_)))
         except NotFound:  # sessions that ended long ago are deleted
             return False
         return token.holds(self._parts.clock.now())
@@ -200,7 +204,7 @@ class Keys:
         if known is not None and now < until:
             return known
         revoked = self._revoked
-        token = await settled(self._parts.readers.submit(lambda tx: Tokens(tx).find(key)))
+        token = await await_future(self._parts.readers.submit(lambda tx: Tokens(tx).find(key)))
         if token is not None and revoked == self._revoked:  # do not cache what was read before a revocation
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
@@ -217,7 +221,7 @@ class Keys:
             self._parts.writer.submit(lambda tx: Tokens(tx).touch(token.id, now))
 
 
-class Pace:
+class BodyRateLimiter:
     """Limits how fast the bodies of all requests together are read, so that a large body does not block others.
 
     The first megabyte is not delayed.
@@ -239,7 +243,7 @@ class Pace:
             await asyncio.sleep(-self._left / self._BYTES_A_SECOND)
 
 
-class Rates:
+class RequestRateLimiter:
     """Limits requests per second for each token; bursts of up to one second's quota are allowed."""
 
     def __init__(self, per_second: int) -> None:
@@ -304,18 +308,18 @@ def settings_of(parts: Parts) -> Settings:
         return Settings()
 
 
-class Door:
+class AdmissionMiddleware:
     """The outermost ASGI middleware: authenticates each request, then limits its rate and its body size."""
 
-    def __init__(self, app: ASGIApp, parts: Parts, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, parts: Parts, keys: TokenCache) -> None:
         settings = settings_of(parts)
         self._app = app
         self._keys = keys
         self._meters = parts.meters
-        self._rates = Rates(settings.limit_requests)
+        self._rates = RequestRateLimiter(settings.limit_requests)
         own = set[str]() if settings.host in (*LOOPBACK, "::1") else {settings.host}
         self._named = frozenset(own | set(settings.allowed_hosts))
-        self._pace = Pace()
+        self._pace = BodyRateLimiter()
         self._largest = int(settings.limit_body_mb * 1_000_000)
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
@@ -325,7 +329,7 @@ class Door:
             return
         server = scope.get("server")
         inside = server is not None and server[1] is None
-        answer = signing(self._counted(scope, send), () if inside else tuple(_GUARDS.items()))
+        answer = with_version_header(self._counted(scope, send), () if inside else tuple(_GUARDS.items()))
         if inside:
             scope[ACCESS] = Access(scope="admin", by="socket")
             await self._app(scope, receive, answer)
@@ -337,7 +341,7 @@ class Door:
             await refuse(scope, receive, answer, error)
             return
         if scope["type"] == "http":
-            await _Weighed(self._app, self._largest, self._pace, scope, receive, answer).run()
+            await _SizeLimited(self._app, self._largest, self._pace, scope, receive, answer).run()
         else:
             await self._app(scope, receive, answer)
 
@@ -384,10 +388,12 @@ class Door:
                 raise _too_large(self._largest)
 
 
-class _Weighed:
+class _SizeLimited:
     """One request whose body size is counted as it arrives; a body over the limit is refused and read no further."""
 
-    def __init__(self, app: ASGIApp, largest: int, pace: Pace, scope: HttpScope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, app: ASGIApp, largest: int, pace: BodyRateLimiter, scope: HttpScope, receive: Receive, send: Send
+    ) -> None:
         self._app = app
         self._scope, self._receive, self._send = scope, receive, send
         self._largest = largest
@@ -417,14 +423,14 @@ class _Weighed:
             await self._send(message)
 
 
-def permitted(connection: HTTPConnection) -> None:
+def check_scope(connection: HTTPConnection) -> None:
     """Check that the caller's scope is enough for the route; a dependency of every route.
 
     Raises:
         Forbidden: the token's scope is too small.
     """
     scope = connection.scope
-    need = needed(scope["endpoint"], scope.get("method", "GET"))
+    need = required_scope(scope["endpoint"], scope.get("method", "GET"))
     if not _may(scope, need):
         if scope["type"] == "websocket":
             raise WebSocketException(1008, f"This needs the scope {need}.")
@@ -449,7 +455,7 @@ class _Guarded:
         self._mounted = mounted
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
-        need = needed(self._marked, "" if self._mounted else scope.get("method", "GET"))
+        need = required_scope(self._marked, "" if self._mounted else scope.get("method", "GET"))
         if _may(scope, need):
             await self._app(scope, receive, send)
         else:
@@ -458,7 +464,7 @@ class _Guarded:
 
 def _may(scope: HttpScope, need: Scope) -> bool:
     access = scope.get(ACCESS)
-    return isinstance(access, Access) and allows(access.scope, need)
+    return isinstance(access, Access) and includes(access.scope, need)
 
 
 def _too_small(need: Scope) -> Forbidden:
@@ -501,7 +507,7 @@ def _cookie(scope: HttpScope, name: str) -> str:
     return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
 
 
-def signing(send: Send, more: Sequence[tuple[bytes, bytes]]) -> Send:
+def with_version_header(send: Send, more: Sequence[tuple[bytes, bytes]]) -> Send:
     """Wrap `send` so that every response carries the version header and the given headers."""
 
     async def signed(message: Message) -> None:

@@ -15,12 +15,12 @@ from typing import Any, Final, cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MARGIN, MOST_VALUES, cut_mark
+from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, LOOKAHEAD, MAX_VALUES, cut_mark
 
 #: Characters kept of one string and of all strings of one item; and values kept of one item.
-KEPT: Final = LONGEST_TEXT + 2 * MARGIN
-KEPT_OF_ITEM: Final = LARGEST_EVENT + 4 * MARGIN
-KEPT_VALUES: Final = 2 * MOST_VALUES
+KEPT: Final = LONGEST_TEXT + 2 * LOOKAHEAD
+KEPT_OF_ITEM: Final = LARGEST_EVENT + 4 * LOOKAHEAD
+KEPT_VALUES: Final = 2 * MAX_VALUES
 #: A body of at most this many bytes is passed on unchanged.
 SMALL: Final = 500_000
 #: Routes whose bodies are a list of events or messages.
@@ -46,7 +46,7 @@ _LIST_DEPTH: Final = 2
 _DEEP: Final = 7
 
 
-async def read_again(receive: Receive) -> tuple[bytes, Receive]:
+async def read_and_replay(receive: Receive) -> tuple[bytes, Receive]:
     """Read the whole body; return it with a `receive` that replays the request from its start."""
     body, more = bytearray(), True
     while more:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from filrouge.capture.models import Role
 from filrouge.core.choices import one_of
-from filrouge.core.clock import moment
+from filrouge.core.clock import parse_datetime
 from filrouge.core.errors import BadInput
 from filrouge.memories.models import Filters, Kind
 from filrouge.server.responses import Body
@@ -89,6 +89,6 @@ def moment_of(name: str, text: str | None, *, end: bool = False) -> datetime | N
     if text is None or not text.strip():
         return None
     try:
-        return moment(text, end=end)
+        return parse_datetime(text, end=end)
     except ValueError:
         raise BadInput(f"{name} is no moment: {text!r}.", remedy="Write 2026-05-01 or 2026-05-01T14:30.") from None

@@ -24,8 +24,8 @@ from filrouge._version import __version__
 from filrouge.context.service import confirm
 from filrouge.core.errors import FilrougeError
 from filrouge.runtime.wiring import Running
-from filrouge.server.auth import HEALTH, signing
-from filrouge.server.body_limits import SMALL, read_again
+from filrouge.server.auth import HEALTH, with_version_header
+from filrouge.server.body_limits import SMALL, read_and_replay
 from filrouge.server.listening import Listening
 from filrouge.server.live import Confirmation, Delivery, answer
 
@@ -57,11 +57,11 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         if self._app is None and _is_plain(scope):
-            body, receive = await read_again(receive)
+            body, receive = await read_and_replay(receive)
             response = await self._answered(scope, body, receive)
             if response is not None:
                 self._running.parts.meters.request(scope["method"], scope["path"], response.status_code)
-                await response(scope, receive, signing(send, ()))
+                await response(scope, receive, with_version_header(send, ()))
                 return
         app: ASGIApp = self._app or await asyncio.to_thread(self.load)
         await app(scope, receive, send)

@@ -16,13 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.core.errors import BadInput, Busy, FilrougeError, Stale
 from filrouge.core.protocols import Tx
-from filrouge.runtime.repository import Answered, AnsweredRequests
+from filrouge.runtime.repository import IdempotentRequests, StoredAnswer
 from filrouge.runtime.services import Parts
 from filrouge.server.auth import ACCESS
-from filrouge.server.body_limits import read_again
+from filrouge.server.body_limits import read_and_replay
 from filrouge.server.deferred import methods_at
 from filrouge.server.problems import refused
-from filrouge.server.responses import settled
+from filrouge.server.responses import await_future
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotency-Replayed"
@@ -33,7 +33,7 @@ _NOT_KEPT: Final = frozenset({401, 403, 404, 409, 429})
 _MOST_KEPT: Final = 1 << 20
 
 
-class Once:
+class IdempotencyMiddleware:
     """ASGI middleware for idempotency keys; it runs after authentication and all limits."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -49,7 +49,7 @@ class Once:
         try:
             hashed, request, receive = await _fingerprint(scope, receive, key)
             if hashed in self._in_hand:
-                raise _in_hand()
+                raise _busy_error()
             self._in_hand.add(hashed)
         except FilrougeError as error:
             headers = {"Retry-After": "1"} if isinstance(error, Busy) else {}
@@ -64,19 +64,19 @@ class Once:
         parts = _parts(scope)
         now = parts.clock.now()
 
-        def begin(tx: Tx) -> Answered | None:
-            table = AnsweredRequests(tx)
+        def begin(tx: Tx) -> StoredAnswer | None:
+            table = IdempotentRequests(tx)
             known = table.get(key, now)
             if known is None or (known.status == 0 and known.request in (None, request)):
                 table.begin(key, request, now)
                 return None
             return known
 
-        known = await settled(parts.writer.submit(begin))
+        known = await await_future(parts.writer.submit(begin))
         if known is not None:
             await _again(known, request, scope, receive, send)
             return
-        kept = _Kept(send)
+        kept = _ResponseRecorder(send)
         try:
             await self._app(scope, receive, kept.send)
         finally:
@@ -85,17 +85,17 @@ class Once:
 
             def end(tx: Tx) -> None:
                 if status:
-                    AnsweredRequests(tx).end(key, status, kept.type, body)
+                    IdempotentRequests(tx).end(key, status, kept.type, body)
                 else:
-                    AnsweredRequests(tx).drop(key)
+                    IdempotentRequests(tx).drop(key)
 
-            await settled(parts.writer.submit(end))
+            await await_future(parts.writer.submit(end))
         self._in_hand.discard(key)
         if kept.last is not None:
             await send(kept.last)
 
 
-class _Kept:
+class _ResponseRecorder:
     """Records an answer while it is sent, and holds back its last message until the answer is on disk.
 
     Attributes:
@@ -125,14 +125,14 @@ async def _fingerprint(scope: Scope, receive: Receive, key: str) -> tuple[bytes,
     """Return the hash of the key, the hash of the request, and a `receive` that replays the body."""
     if not 0 < len(key) <= LONGEST or not key.isascii() or not key.isprintable():
         raise BadInput(f"{HEADER} has 1 to {LONGEST} visible characters.", remedy="Send a UUID.")
-    body, again = await read_again(receive)
+    body, again = await read_and_replay(receive)
     caller = getattr(scope.get(ACCESS), "who", "")
     asked = "\0".join((scope["method"], scope["path"], cast("bytes", scope["query_string"]).decode("latin-1"), ""))
     hashes = (_hash(f"{caller}\0{key}".encode()), _hash(asked.encode() + body))
     return *hashes, again
 
 
-async def _again(known: Answered, request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+async def _again(known: StoredAnswer, request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
     if known.request is None:
         error = Stale("It was done under this key, and something was forgotten since.", remedy="Use another key.")
         await refused(error)(scope, receive, send)
@@ -155,7 +155,7 @@ def _hash(said: bytes) -> bytes:
     return hashlib.sha256(said).digest()
 
 
-def _in_hand() -> Busy:
+def _busy_error() -> Busy:
     return Busy("The request of this key is being carried out.", remedy="Ask again in a second.")
 
 

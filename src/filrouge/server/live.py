@@ -1,6 +1,6 @@
 """The live feed over WebSockets, and the handling of events from hooks.
 
-`converse` serves one WebSocket: it sends the messages of the bus. `answer` stores a hook's events and returns the
+`serve_feed` serves one WebSocket: it sends the messages of the bus. `answer` stores a hook's events and returns the
 context block if the hook requests one; the FastAPI routes call it, and so does `server.front`, which serves hooks
 before FastAPI is loaded.
 """
@@ -20,32 +20,32 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from filrouge._version import __version__
 from filrouge.capture.events import Event, event_from_json
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.service import log, prepare
 from filrouge.core.errors import BadInput, Busy, FilrougeError, Unauthorized
 from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed import Lost, Message, Subscription
 from filrouge.runtime.feed_messages import TOPICS, Topic
 from filrouge.runtime.services import Parts
-from filrouge.server.auth import ACCESS, Access, Keys
-from filrouge.server.responses import Body, elsewhere, recalling, settled
+from filrouge.server.auth import ACCESS, Access, TokenCache
+from filrouge.server.responses import Body, await_future, in_thread, run_recall
 
 # The live feed of one WebSocket: a bounded queue of the bus on one side, a socket on the other.
 #
 # Threads publish to the bus, and a socket belongs to the event loop. The first queued message wakes the loop, which
 # then sends all queued messages. A socket therefore needs no thread, and a publishing thread never waits for a socket.
 # If a client reads too slowly, its queue drops the oldest messages and the client is told how many; a client that
-# reads nothing for `_PATIENCE_SECONDS` is closed. uvicorn sends the pings (`SOCKETS`) and the close code 1012 at
+# reads nothing for `_SEND_TIMEOUT` is closed. uvicorn sends the pings (`SOCKETS`) and the close code 1012 at
 # shutdown. The token or session that opened a socket is checked again every few seconds.
 #
 # The protocol is described in docs/reference/live.md.
 
 #: Maximum number of open sockets; a browser needs one, no matter how many tabs it has.
-MOST_SOCKETS: Final = 32
+MAX_SOCKETS: Final = 32
 #: Maximum characters of a client's message; it only selects topics.
-LONGEST_WORD: Final = 4_096
+MAX_MESSAGE_CHARS: Final = 4_096
 #: A client that reads nothing for this long is closed.
-_PATIENCE_SECONDS: Final = 30.0
+_SEND_TIMEOUT: Final = 30.0
 _GOODBYE_SECONDS: Final = 1.0
 #: How often the token or session of a socket is checked again.
 _LOOK_SECONDS: Final = 2.0
@@ -60,7 +60,7 @@ SOCKETS: Final[dict[str, Any]] = {
 _BINARY, _MALFORMED, _TOO_SLOW, _NOT_ADMITTED, _TOO_LARGE = 1003, 1008, 1008, 1008, 1009
 
 
-class NotUnderstood(Exception):
+class InvalidMessage(Exception):
     """A client's message is invalid; holds the close code and the reason."""
 
     def __init__(self, code: int, reason: str) -> None:
@@ -71,7 +71,7 @@ class NotUnderstood(Exception):
 class Sockets:
     """Counts the open sockets."""
 
-    def __init__(self, most: int = MOST_SOCKETS) -> None:
+    def __init__(self, most: int = MAX_SOCKETS) -> None:
         self._most = most
         self.open = 0
 
@@ -90,7 +90,7 @@ class Sockets:
             self.open -= 1
 
 
-async def converse(socket: WebSocket, parts: Parts) -> None:
+async def serve_feed(socket: WebSocket, parts: Parts) -> None:
     """Send the live feed to an accepted socket until either side disconnects."""
     woken, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -99,12 +99,12 @@ async def converse(socket: WebSocket, parts: Parts) -> None:
             loop.call_soon_threadsafe(woken.set)
 
     with parts.bus.subscribed(wake=wake) as subscription:
-        await settled(parts.readers.submit(parts.feed.join))
+        await await_future(parts.readers.submit(parts.feed.join))
         try:
             await _send(socket, hello(subscription))
-            talking = (_listen(socket, subscription), _tell(socket, parts, subscription, woken))
-            await _both(*talking, _admitted(socket))
-        except NotUnderstood as refused:
+            talking = (_listen(socket, subscription), _send_messages(socket, parts, subscription, woken))
+            await _first_done(*talking, _admitted(socket))
+        except InvalidMessage as refused:
             await _goodbye(socket, refused.code, refused.reason)
         except Unauthorized as refused:
             await _goodbye(socket, _NOT_ADMITTED, refused.message)
@@ -121,7 +121,7 @@ def hello(subscription: Subscription) -> dict[str, Any]:
     return {"type": "ws:hello", "version": __version__, "topics": _in_order(subscription), "replay": False}
 
 
-def as_told(message: Message | Lost) -> dict[str, Any]:
+def message_json(message: Message | Lost) -> dict[str, Any]:
     """Return a message as JSON for the wire."""
     match message:
         case Lost(count=count):
@@ -132,24 +132,24 @@ def as_told(message: Message | Lost) -> dict[str, Any]:
             return message.to_json()
 
 
-def chosen(said: str) -> list[Topic]:
+def parse_topics(said: str) -> list[Topic]:
     """Return the topics that a client subscribes to: `{"subscribe": ["progress", "events"]}`.
 
     Raises:
         NotUnderstood: the message has another form, or names an unknown topic.
     """
-    if len(said) > LONGEST_WORD:
-        raise NotUnderstood(_TOO_LARGE, f"at most {LONGEST_WORD} characters")
+    if len(said) > MAX_MESSAGE_CHARS:
+        raise InvalidMessage(_TOO_LARGE, f"at most {MAX_MESSAGE_CHARS} characters")
     try:
         body: Any = json.loads(said)
     except (ValueError, RecursionError):
-        raise NotUnderstood(_MALFORMED, "no JSON") from None
+        raise InvalidMessage(_MALFORMED, "no JSON") from None
     wanted: Any = cast("dict[str, Any]", body).get("subscribe") if isinstance(body, dict) and len(body) == 1 else None  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(wanted, list):
-        raise NotUnderstood(_MALFORMED, 'only {"subscribe": [topics]} is understood')
+        raise InvalidMessage(_MALFORMED, 'only {"subscribe": [topics]} is understood')
     names = cast("list[Any]", wanted)
     if not all(isinstance(name, str) and name in TOPICS for name in names):
-        raise NotUnderstood(_MALFORMED, f"topics are {', '.join(TOPICS)}")
+        raise InvalidMessage(_MALFORMED, f"topics are {', '.join(TOPICS)}")
     return cast("list[Topic]", names)
 
 
@@ -159,19 +159,19 @@ async def _listen(socket: WebSocket, subscription: Subscription) -> None:
         if said["type"] == "websocket.disconnect":
             return
         if said.get("text") is None:
-            raise NotUnderstood(_BINARY, "text only")
-        subscription.choose(chosen(said["text"]))
+            raise InvalidMessage(_BINARY, "text only")
+        subscription.choose(parse_topics(said["text"]))
         await _send(socket, {"type": "ws:subscribed", "topics": _in_order(subscription)})
 
 
-async def _tell(socket: WebSocket, parts: Parts, subscription: Subscription, woken: asyncio.Event) -> None:
+async def _send_messages(socket: WebSocket, parts: Parts, subscription: Subscription, woken: asyncio.Event) -> None:
     while True:
         await woken.wait()
         woken.clear()
         while (message := subscription.get(0)) is not None:
             if isinstance(message, Lost):
                 parts.meters.live_lost(message.count)
-            await _send(socket, as_told(message))
+            await _send(socket, message_json(message))
 
 
 async def _admitted(socket: WebSocket) -> None:
@@ -180,7 +180,7 @@ async def _admitted(socket: WebSocket) -> None:
     Raises:
         Unauthorized: it was revoked or has expired.
     """
-    access, keys = cast("Access", socket.scope[ACCESS]), cast("Keys", socket.app.state.keys)
+    access, keys = cast("Access", socket.scope[ACCESS]), cast("TokenCache", socket.app.state.keys)
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
         with suppress(Busy):  # the daemon is stopping and closes the socket itself
@@ -194,7 +194,7 @@ async def _send(socket: WebSocket, body: dict[str, Any]) -> None:
     Raises:
         TimeoutError: the client does not read.
     """
-    async with asyncio.timeout(_PATIENCE_SECONDS):
+    async with asyncio.timeout(_SEND_TIMEOUT):
         await socket.send_text(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
 
 
@@ -205,7 +205,7 @@ async def _goodbye(socket: WebSocket, code: int, reason: str) -> None:
             await socket.close(code, reason)
 
 
-async def _both(*works: Coroutine[Any, Any, None]) -> None:
+async def _first_done(*works: Coroutine[Any, Any, None]) -> None:
     """Run until one of them ends, cancel the others, and raise what the first raised."""
     tasks = [asyncio.ensure_future(one) for one in works]
     try:
@@ -279,12 +279,12 @@ async def _delivered(
     parts: Parts, events: list[Event], delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]
 ) -> dict[str, Any]:
     with parts.meters.hook(events[-1].kind):
-        receipt = await settled(await elsewhere(lambda: observe(parts, events)))
+        receipt = await await_future(await in_thread(lambda: store_events(parts, events)))
         text, recall = "", ""
         project = receipt.projects[-1]
         if delivery.context and events[-1].kind in _WITH_CONTEXT and project is not None:
             seconds = None if delivery.wait_ms is None else delivery.wait_ms / 1000
-            given = await recalling(parts, lambda _: prepare(parts, events[-1], project, seconds=seconds))
+            given = await run_recall(parts, lambda _: prepare(parts, events[-1], project, seconds=seconds))
             text = given.block.text
             confirms = delivery.wait_ms is not None and bool(text)
             recall = log(parts, given, delivered=not confirms and not await is_gone())

@@ -16,7 +16,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi.utils import create_model_field
 
-from filrouge.server.auth import needed
+from filrouge.server.auth import required_scope
 from filrouge.server.deferred import load_all, routes_of
 from filrouge.server.idempotency import HEADER, LONGEST
 from filrouge.server.problems import PROBLEM
@@ -131,7 +131,7 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     if route.path in OPEN:
         operation["security"] = []
         return
-    scope = needed(route.endpoint, method)
+    scope = required_scope(route.endpoint, method)
     operation["security"] = [{"bearer": [scope]}, {"key": [scope]}]
     operation["x-filrouge-scope"] = scope
 

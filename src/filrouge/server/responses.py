@@ -18,7 +18,8 @@ from filrouge.core.protocols import Tx
 from filrouge.runtime.services import Parts
 from filrouge.runtime.wiring import Running
 
-#: The key under which `answers` stores the model. Under FastAPI's own key the model would be built at every start.
+#: The key under which `response_model` stores the model. Under FastAPI's own key the model would be built at every
+#: start.
 MODEL: Final = "x-filrouge-model"
 
 
@@ -45,7 +46,7 @@ class Problem(Answer):
     exit_code: int
 
 
-def answers(model: Any, *, status: int = 200, example: Any = None) -> dict[int | str, dict[str, Any]]:
+def response_model(model: Any, *, status: int = 200, example: Any = None) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` argument of a route that answers with this model and status.
 
     Args:
@@ -66,21 +67,21 @@ def parts_of(request: Request) -> Parts:
     return cast("Running", request.app.state.running).parts
 
 
-async def settled(future: Future[T]) -> T:
+async def await_future(future: Future[T]) -> T:
     """Wait for the result of an executor."""
     return await asyncio.wrap_future(future)
 
 
-async def reading(request: Request, read: Callable[[Tx], T]) -> T:
+async def read_in_tx(request: Request, read: Callable[[Tx], T]) -> T:
     """Run a read on the reader pool."""
-    return await settled(parts_of(request).readers.submit(read))
+    return await await_future(parts_of(request).readers.submit(read))
 
 
-async def recalling(parts: Parts, read: Callable[[Tx], T]) -> T:
+async def run_recall(parts: Parts, read: Callable[[Tx], T]) -> T:
     """Run a recall on its own pool."""
-    return await settled(parts.readers.submit_recall(read))
+    return await await_future(parts.readers.submit_recall(read))
 
 
-async def elsewhere(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T]) -> T:
     """Run a blocking function in a worker thread."""
     return await asyncio.to_thread(work)

@@ -26,7 +26,7 @@ from filrouge.core.lazy_re import compile_waiting
 from filrouge.core.paths import DATABASE, LOG, RUNTIME, inside
 from filrouge.core.settings import resolve
 from filrouge.daemon.logs import Form, log_to_file
-from filrouge.daemon.process import announced, bound_socket, limit_arenas
+from filrouge.daemon.process import bound_socket, limit_arenas, runtime_file
 from filrouge.runtime import wiring
 from filrouge.runtime.wiring import stored_settings
 from filrouge.server.auth import settings_of
@@ -44,7 +44,7 @@ _LOOK_AT_HOME_SECONDS = 2.0
 _MOST_WAITING = 24
 #: A daemon that has not stopped this long after the request to stop is killed. Acknowledged data is on disk, and the
 #: next daemon takes over unfinished jobs. The log then shows the stack of every thread.
-_LONGEST_FAREWELL_SECONDS = 25.0
+_SHUTDOWN_TIMEOUT = 25.0
 
 
 def serve(home: str, listens: Callable[[], None]) -> None:
@@ -107,7 +107,7 @@ class _Leaving:
         self._leaving.set()
         with suppress(OSError):  # the home may be gone
             log = os.open(inside(self._home, LOG), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            faulthandler.dump_traceback_later(_LONGEST_FAREWELL_SECONDS, exit=True, file=log)
+            faulthandler.dump_traceback_later(_SHUTDOWN_TIMEOUT, exit=True, file=log)
 
 
 class _Server(uvicorn.Server):
@@ -141,7 +141,7 @@ async def _listen(home: str, running: wiring.Running, found: Listening, listens:
     served = [(_Server(inside_config(app), leaving), bound_socket(home))]
     if found.listener is not None:
         served.append((_Server(outside(app, settings_of(running.parts)), leaving), found.listener))
-    with announced(home, found.url):
+    with runtime_file(home, found.url):
         listens()
         loop = asyncio.get_running_loop()
         loop.call_later(_WARM_UP_SECONDS, running.warm_up)

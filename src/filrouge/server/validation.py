@@ -22,19 +22,19 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
-from filrouge.runtime.repository import Kind, whole_id
-from filrouge.server.responses import reading
+from filrouge.runtime.repository import Kind, resolve_id
+from filrouge.server.responses import read_in_tx
 
 #: The largest integer that SQLite can store.
 LARGEST: Final = 2**63 - 1
 _DEEPEST: Final = 100
 #: Events from a host are accepted as they are: intake repairs lone surrogates, so that no captured text is lost.
-_CAPTURED: Final = frozenset({"/hooks/events"})
+_HOST_EVENT_PATHS: Final = frozenset({"/hooks/events"})
 #: Endpoints with a protocol of their own report unreadable input in that protocol.
-_OWN_WORDS: Final = frozenset({"/mcp"})
+_OWN_PROTOCOL_PATHS: Final = frozenset({"/mcp"})
 
 
-async def legible(connection: HTTPConnection) -> None:
+async def check_request(connection: HTTPConnection) -> None:
     """Refuse a request that cannot be read exactly as it was sent.
 
     Raises:
@@ -44,7 +44,7 @@ async def legible(connection: HTTPConnection) -> None:
     _check_address(connection)
     if not isinstance(connection, Request) or connection.method in ("GET", "HEAD"):
         return
-    if connection.url.path in _OWN_WORDS:
+    if connection.url.path in _OWN_PROTOCOL_PATHS:
         return
     try:
         body = await connection.body()
@@ -55,7 +55,7 @@ async def legible(connection: HTTPConnection) -> None:
     said = connection.headers.get("content-type", "").split(";", 1)[0].strip().lower()
     if said != "application/json" and not (said.startswith("application/") and said.endswith("+json")):
         raise HTTPException(415, f"a body is application/json, not {said or 'without a type'!r}")
-    _check_value(_parsed(body), whole_texts=connection.url.path not in _CAPTURED)
+    _check_value(_parsed(body), whole_texts=connection.url.path not in _HOST_EVENT_PATHS)
 
 
 def _check_address(connection: HTTPConnection) -> None:
@@ -115,7 +115,7 @@ def _check_value(whole: Any, *, whole_texts: bool) -> None:
             raise _too_deep()
         match value:
             case str() if whole_texts:
-                _check_whole(value)
+                _check_surrogates(value)
             case dict():
                 waiting += ((one, level + 1) for pair in cast("dict[str, Any]", value).items() for one in pair)
             case list():
@@ -126,7 +126,7 @@ def _check_value(whole: Any, *, whole_texts: bool) -> None:
                 pass
 
 
-def _check_whole(text: str) -> None:
+def _check_surrogates(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -162,7 +162,7 @@ JobId = Annotated[str, IdOf(("job",))]
 RowId = Annotated[str, IdOf(("memory", "turn", "thread"))]
 
 
-async def whole_ids(connection: HTTPConnection) -> None:
+async def expand_short_ids(connection: HTTPConnection) -> None:
     """Replace shortened ids in a request with whole ids.
 
     Raises:
@@ -177,9 +177,9 @@ async def whole_ids(connection: HTTPConnection) -> None:
         return
 
     def look(tx: Tx) -> list[str]:
-        return [whole_id(tx, place.given, place.mark.kinds) for place in places]
+        return [resolve_id(tx, place.given, place.mark.kinds) for place in places]
 
-    for place, id_ in zip(places, await reading(connection, look), strict=True):
+    for place, id_ in zip(places, await read_in_tx(connection, look), strict=True):
         if id_ != place.given:
             place.put(id_)
 

@@ -1,8 +1,8 @@
 """Thread assignment: pairwise probabilities that prompts share a thread, routing, and clustering.
 
-- `Ground` whitens vectors, `compared` computes a probability for every pair of prompts of a project.
+- `Whitening` whitens vectors, `compared` computes a probability for every pair of prompts of a project.
 - `route` decides where one new prompt goes; `regroup` clusters all prompts again when more is known.
-- `divided` distributes a session's synthesis over the threads that its turns were placed in later.
+- `split_by_thread` distributes a session's synthesis over the threads that its turns were placed in later.
 
 The weights are learned from labelled conversations by `bench/fit_threads.py`, with the functions of this module. There
 are two sets: one with vectors, and one for words alone.
@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from filrouge.core.clock import new_id
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.extraction.vocabulary import content
-from filrouge.threads.models import Action, Point, Routing, Synthesis, Thread, ThreadState, Weighed
+from filrouge.threads.models import Action, Candidate, Point, Routing, Synthesis, Thread, ThreadState
 from filrouge.threads.synthesis import MOST_DECISIONS, MOST_FILES
 
 # Whitening.
 
 #: Minimum number of vectors for a transform, and maximum number of (newest) vectors to read.
-LEAST, MOST = 64, 4000
+MIN_VECTORS, MAX_VECTORS = 64, 4000
 #: Shrinkage of the whitening: 0 whitens fully, larger values whiten less. It is increased when there are few vectors.
 _SHRINKAGE, _FEW = 0.5, 200.0
 
@@ -42,7 +42,7 @@ Square = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ground:
+class Whitening:
     """Whitening transform fitted to a set of vectors.
 
     All prompts of one person resemble each other: same language, same style, same phrases. With the bundled model, the
@@ -63,13 +63,13 @@ class Ground:
     levels: Square
 
     @classmethod
-    def of(cls, vectors: Vectors) -> Ground | None:
-        """Fit the transform; return None for fewer than `LEAST` vectors.
+    def of(cls, vectors: Vectors) -> Whitening | None:
+        """Fit the transform; return None for fewer than `MIN_VECTORS` vectors.
 
         Args:
             vectors: unit vectors of one embedding space, shape (n, dimension): the user's prompts and the sample texts.
         """
-        if len(vectors) < LEAST:
+        if len(vectors) < MIN_VECTORS:
             return None
         mean = vectors.mean(axis=0, dtype=np.float64)
         spread = vectors - mean
@@ -119,7 +119,7 @@ BUCKETS, _COLUMNS = 4096, 2048
 _ROOT: Final = 6
 #: The project mean is shrunk as if there were this many extra vectors with mean zero: the first few prompts say little
 #: about what all prompts have in common.
-_MORE: Final = 8
+_PRIOR_COUNT: Final = 8
 #: Number of earlier prompts that a prompt is compared with to see whether it continues them.
 _BACK: Final = 4
 #: Number of nearest prompts of other sessions; their mean similarity is the baseline for a prompt.
@@ -173,7 +173,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Read:
+class FeatureTables:
     """Exchanges as tables with one row each; vectors are of unit length or zero.
 
     Attributes:
@@ -213,10 +213,10 @@ def compared(exchanges: Sequence[Exchange], kind: Kind) -> Compared:
         nothing = np.empty((0, 0), dtype=np.float32)
         return Compared(nothing, nothing, nothing)
     weights = _stored()
-    read = read_in(exchanges, weights["rarity"])
-    chances = going_on(read, weights, kind)
+    read = build_tables(exchanges, weights["rarity"])
+    chances = continuation_probability(read, weights, kind)
     for number in range(ROUNDS):
-        chances = weighed(read, chances, weights, f"{kind}.{number}")
+        chances = score_round(read, chances, weights, f"{kind}.{number}")
     alike = read.exchanges @ read.exchanges.T if kind == "vectors" else np.full_like(chances, np.nan)
     return Compared(chances=chances, alike=alike, words=read.words @ read.words.T)
 
@@ -234,16 +234,16 @@ def _roots(text: str) -> frozenset[str]:
 # --- does the topic continue from one prompt to the next
 
 
-def going_on(read: Read, weights: Learned, kind: Kind) -> Table:
+def continuation_probability(read: FeatureTables, weights: Learned, kind: Kind) -> Table:
     """Return the probability that the topic never changed between two prompts of a session.
 
     Shape (n, n); 0 across sessions.
     """
-    later, before = followers(read)
+    later, before = consecutive_pairs(read)
     stays = np.zeros(len(read.sessions), dtype=np.float32)
     if len(later):
         given = weights[f"{kind}.on"]
-        stays[later] = _logistic(continuing(read, later, before) @ given[:-1] + given[-1])
+        stays[later] = _logistic(continuation_features(read, later, before) @ given[:-1] + given[-1])
     chances = np.zeros((len(stays), len(stays)), dtype=np.float32)
     for session in np.unique(read.sessions):
         own = np.flatnonzero(read.sessions == session)
@@ -252,7 +252,7 @@ def going_on(read: Read, weights: Learned, kind: Kind) -> Table:
     return chances
 
 
-def followers(read: Read) -> tuple[Places, Places]:
+def consecutive_pairs(read: FeatureTables) -> tuple[Places, Places]:
     """Return the prompts that have a predecessor in their session, and these predecessors."""
     last: dict[int, int] = {}
     pairs = list[tuple[int, int]]()
@@ -264,12 +264,12 @@ def followers(read: Read) -> tuple[Places, Places]:
     return found[:, 0], found[:, 1]
 
 
-def continuing(read: Read, later: Places, before: Places) -> Table:
+def continuation_features(read: FeatureTables, later: Places, before: Places) -> Table:
     """Return the features for whether prompts continue the topic of their predecessors, one row per prompt."""
     return np.stack([*_signs_of_going_on(read, later, before)], axis=1).astype(np.float32)
 
 
-def _signs_of_going_on(read: Read, later: Places, before: Places) -> Iterator[Table]:
+def _signs_of_going_on(read: FeatureTables, later: Places, before: Places) -> Iterator[Table]:
     def cosines(left: Table, right: Table) -> Table:
         return (left[later] * right[before]).sum(axis=1)
 
@@ -298,12 +298,12 @@ def _signs_of_going_on(read: Read, later: Places, before: Places) -> Iterator[Ta
 # --- are two prompts of one thread
 
 
-def weighed(read: Read, chances: Table, weights: Learned, name: str) -> Table:
+def score_round(read: FeatureTables, chances: Table, weights: Learned, name: str) -> Table:
     """Compute one round: new probabilities from the previous ones, with the weights of this name."""
     within, across = weights[f"{name}.within"], weights[f"{name}.across"]
     same = _same(read)
     odds: Table = np.zeros(chances.shape, dtype=np.float32)
-    for place, sign in enumerate(signs(read, chances)):
+    for place, sign in enumerate(pair_features(read, chances)):
         odds = np.asarray(odds + np.where(same, within[place], across[place]) * sign, dtype=np.float32)
     odds = np.asarray(odds + np.where(same, within[-1], across[-1]), dtype=np.float32)
     found = _logistic(odds)
@@ -311,7 +311,7 @@ def weighed(read: Read, chances: Table, weights: Learned, name: str) -> Table:
     return found
 
 
-def signs(read: Read, chances: Table) -> Iterator[Table]:
+def pair_features(read: FeatureTables, chances: Table) -> Iterator[Table]:
     """Yield the features for whether two prompts are of one thread, given the current context; shape (n, n) each."""
     same = _same(read)
     chain = np.asarray(np.where(same, chances, 0.0), dtype=np.float32)
@@ -343,14 +343,14 @@ def signs(read: Read, chances: Table) -> Iterator[Table]:
         yield np.full(chances.shape, len(chances) ** -power, dtype=np.float32)
 
 
-def _same(read: Read) -> NDArray[np.bool_]:
+def _same(read: FeatureTables) -> NDArray[np.bool_]:
     return read.sessions[:, None] == read.sessions[None, :]
 
 
 # --- exchanges as tables
 
 
-def read_in(exchanges: Sequence[Exchange], rarity: Table) -> Read:
+def build_tables(exchanges: Sequence[Exchange], rarity: Table) -> FeatureTables:
     """Convert exchanges into tables.
 
     Args:
@@ -366,7 +366,7 @@ def read_in(exchanges: Sequence[Exchange], rarity: Table) -> Read:
     both, asked = [one.said | one.answered for one in exchanges], [one.said for one in exchanges]
     having = Counter(word for own in both for word in sorted(own))
     rare = _by_rarity(both, having, rarity)
-    return Read(
+    return FeatureTables(
         exchanges=_pairs_unit(prompts + wholes),
         prompts=prompts,
         wholes=wholes,
@@ -393,7 +393,9 @@ def _centred(vectors: Sequence[Vector | None]) -> Table:
         return np.zeros((len(vectors), 1), dtype=np.float32)
     stacked = np.stack(there).astype(np.float32)
     table = np.zeros((len(vectors), stacked.shape[1]), dtype=np.float32)
-    table[[one is not None for one in vectors]] = _pairs_unit(stacked - stacked.sum(axis=0) / (len(there) + _MORE))
+    table[[one is not None for one in vectors]] = _pairs_unit(
+        stacked - stacked.sum(axis=0) / (len(there) + _PRIOR_COUNT)
+    )
     return table
 
 
@@ -426,7 +428,7 @@ def _stored() -> Learned:
 # Routing of one prompt (THR-2, THR-3).
 
 #: Minimum mean probability for two groups to be one thread. Chosen on the training conversations.
-BAND: Final = 0.28
+SAME_THREAD_THRESHOLD: Final = 0.28
 #: Between these values, a model is asked about a suspended or archived thread.
 BORDERLINE, SURE = 0.18, 0.36
 #: Candidates to log: those above this value, and at least this many of the best (THR-8).
@@ -477,7 +479,7 @@ def route(item: Item, known: Sequence[Known]) -> Routing:
     found = sorted((_weighed(item, one) for one in known if len(one.near)), key=lambda one: -one.similarity)
     own = next((one for one in found if one.own), None)
     best = found[0] if found else None
-    chosen = best if best is not None and best.similarity >= BAND else None
+    chosen = best if best is not None and best.similarity >= SAME_THREAD_THRESHOLD else None
     action: Action = "fork" if own else "new"
     if chosen is not None:
         action = "continue" if chosen.state == "active" else "reactivate"
@@ -492,9 +494,9 @@ def route(item: Item, known: Sequence[Known]) -> Routing:
     )
 
 
-def _weighed(item: Item, one: Known) -> Weighed:
+def _weighed(item: Item, one: Known) -> Candidate:
     chance, alike, words = one.near.mean(axis=0, dtype=np.float64).tolist()
-    return Weighed(
+    return Candidate(
         thread_id=one.thread.id,
         state=one.state,
         embedding=None if math.isnan(alike) else alike,
@@ -505,7 +507,7 @@ def _weighed(item: Item, one: Known) -> Weighed:
     )
 
 
-def _reason(chosen: Weighed | None, best: Weighed | None, count: int) -> str:
+def _reason(chosen: Candidate | None, best: Candidate | None, count: int) -> str:
     if best is None:
         return "There is no thread yet."
     if chosen is None:
@@ -531,7 +533,7 @@ def labels(names: Sequence[object]) -> Labels:
     return np.asarray([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
 
 
-def settled(above: Near, now: Labels, bound: Labels) -> Labels:
+def improved_grouping(above: Near, now: Labels, bound: Labels) -> Labels:
     """Return the improved grouping; applied to its own result, this changes nothing.
 
     The clusters are computed independently of the current grouping, so each existing group is either a cluster already,
@@ -542,24 +544,24 @@ def settled(above: Near, now: Labels, bound: Labels) -> Labels:
         now: the current grouping.
         bound: items with the same number here are never separated.
     """
-    return _better(above, now, grouped(above, bound))
+    return _keep_improvements(above, now, cluster(above, bound))
 
 
-def grouped(above: Near, bound: Labels) -> Labels:
+def cluster(above: Near, bound: Labels) -> Labels:
     """Cluster by average linkage, most similar first; items with the same number in `bound` start together.
 
     Only groups with at least one pair above the threshold can merge, so each connected component is clustered
     separately.
     """
     groups = np.arange(len(bound))
-    for places in _hanging(above, bound):
+    for places in _components(above, bound):
         own = above[np.ix_(places, places)].astype(np.float64)
         first = labels(bound[places].tolist())
-        groups[places] = places[_linked(own, first)]
+        groups[places] = places[_average_linkage(own, first)]
     return groups
 
 
-def _hanging(above: Near, bound: Labels) -> Iterable[Labels]:
+def _components(above: Near, bound: Labels) -> Iterable[Labels]:
     """Yield the connected components of the pairs above the threshold, those with at least two items."""
     left = np.ones(len(bound), dtype=bool)
     for place in range(len(bound)):
@@ -578,7 +580,7 @@ def _hanging(above: Near, bound: Labels) -> Iterable[Labels]:
             yield np.asarray(sorted(found))
 
 
-def _linked(near: NDArray[np.float64], first: Labels) -> Labels:
+def _average_linkage(near: NDArray[np.float64], first: Labels) -> Labels:
     """Return, for each item, the index of the representative of its group.
 
     Args:
@@ -615,13 +617,13 @@ def _linked(near: NDArray[np.float64], first: Labels) -> Labels:
         merge(kept, gone)
 
 
-def _better(above: Near, now: Labels, then: Labels) -> Labels:
+def _keep_improvements(above: Near, now: Labels, then: Labels) -> Labels:
     """Return the current grouping with those new groups that improve it.
 
     The value of a grouping is the sum over its pairs of the similarity minus the threshold.
     """
     result, fresh = now.copy(), int(now.max()) + 1
-    for places in _touching(now, then):
+    for places in _overlapping(now, then):
         old, new = now[places], then[places]
         change = (new[:, None] == new[None, :]).astype(np.int8) - (old[:, None] == old[None, :])
         if (above[np.ix_(places, places)] * change).sum(dtype=np.float64) > 2 * _WORTH:
@@ -629,7 +631,7 @@ def _better(above: Near, now: Labels, then: Labels) -> Labels:
     return labels(result.tolist())
 
 
-def _touching(now: Labels, then: Labels) -> Iterable[Labels]:
+def _overlapping(now: Labels, then: Labels) -> Iterable[Labels]:
     """Return sets of items whose current and new groups overlap."""
     lead = {int(one): int(one) for one in np.unique(now)}
 
@@ -649,12 +651,12 @@ def _touching(now: Labels, then: Labels) -> Iterable[Labels]:
 # Syntheses of a session whose turns were not in threads yet.
 
 
-def cited(former: Sequence[Synthesis]) -> set[str]:
+def cited_turns(former: Sequence[Synthesis]) -> set[str]:
     """Return the turns cited by syntheses that have no thread yet."""
     return {point.turn_id for one in former if one.thread_id is None for point in _points(one)}
 
 
-def divided(former: Sequence[Synthesis], threads: Mapping[str, str]) -> list[Synthesis]:
+def split_by_thread(former: Sequence[Synthesis], threads: Mapping[str, str]) -> list[Synthesis]:
     """Distribute the syntheses without a thread over the threads of their turns.
 
     A prompt is placed shortly after it is stored, and a session may be compacted in between. Its synthesis has no
@@ -669,17 +671,17 @@ def divided(former: Sequence[Synthesis], threads: Mapping[str, str]) -> list[Syn
         homes = list(dict.fromkeys(threads.get(point.turn_id) for point in _points(one))) or [None]
         for home in homes:
             part = _part(one, home, threads, main=home == homes[0])
-            found[home] = _both(part, found[home]) if home in found else part
+            found[home] = _merge(part, found[home]) if home in found else part
     return list(found.values())
 
 
-def without(one: Synthesis, turns: Collection[str]) -> Synthesis:
+def drop_turns(one: Synthesis, turns: Collection[str]) -> Synthesis:
     """Return a synthesis without the points of these turns, which are about to be read again."""
     return replace(
         one,
-        state=_but(one.state, turns),
-        decisions=_but(one.decisions, turns),
-        questions=_but(one.questions, turns),
+        state=_except(one.state, turns),
+        decisions=_except(one.decisions, turns),
+        questions=_except(one.questions, turns),
         error=None if one.error and one.error.turn_id in turns else one.error,
     )
 
@@ -706,7 +708,7 @@ def _part(one: Synthesis, home: str | None, threads: Mapping[str, str], *, main:
     )
 
 
-def _both(newer: Synthesis, older: Synthesis) -> Synthesis:
+def _merge(newer: Synthesis, older: Synthesis) -> Synthesis:
     return replace(
         older,
         at=max(newer.at, older.at),
@@ -718,7 +720,7 @@ def _both(newer: Synthesis, older: Synthesis) -> Synthesis:
     )
 
 
-def _but(points: Sequence[Point], turns: Collection[str]) -> tuple[Point, ...]:
+def _except(points: Sequence[Point], turns: Collection[str]) -> tuple[Point, ...]:
     return tuple(point for point in points if point.turn_id not in turns)
 
 
@@ -731,7 +733,7 @@ _NEVER: Final = -1e6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Unit:
+class PlacedPrompt:
     """A prompt that is in a thread.
 
     Attributes:
@@ -769,7 +771,7 @@ class Regrouping:
     routing: Routing
 
 
-def regroup(units: Sequence[Unit], chances: Near) -> tuple[Regrouping, ...]:
+def regroup(units: Sequence[PlacedPrompt], chances: Near) -> tuple[Regrouping, ...]:
     """Return the moves that bring related prompts together; they can be applied in any order.
 
     Applied to its own result, it returns no moves.
@@ -788,14 +790,14 @@ def regroup(units: Sequence[Unit], chances: Near) -> tuple[Regrouping, ...]:
     """
     if len(units) < 2:
         return ()
-    above = (chances - np.float32(BAND)).astype(np.float32)
+    above = (chances - np.float32(SAME_THREAD_THRESHOLD)).astype(np.float32)
     np.fill_diagonal(above, 0.0)
-    _hold(above, units)
+    _forbid_merges(above, units)
     now = labels([one.thread.id for one in units])
-    return tuple(_moves(units, settled(above, now, _bound(units)), chances))
+    return tuple(_moves(units, improved_grouping(above, now, _must_link(units)), chances))
 
 
-def _bound(units: Sequence[Unit]) -> Labels:
+def _must_link(units: Sequence[PlacedPrompt]) -> Labels:
     """Return labels of the items to keep together.
 
     These are the prompts that a user placed in a thread, and prompts that a model confirmed, with the first prompt of
@@ -808,7 +810,7 @@ def _bound(units: Sequence[Unit]) -> Labels:
     return labels([units[place].thread.id if units[place].stays else place for place in leads])
 
 
-def _hold(above: Near, units: Sequence[Unit]) -> None:
+def _forbid_merges(above: Near, units: Sequence[PlacedPrompt]) -> None:
     """Set the similarity of pairs that a user or a model separated to `_NEVER`."""
     held = [place for place, one in enumerate(units) if one.stays]
     threads = labels([units[place].thread.id for place in held])
@@ -820,7 +822,7 @@ def _hold(above: Near, units: Sequence[Unit]) -> None:
             above[place, others] = above[others, place] = _NEVER
 
 
-def _moves(units: Sequence[Unit], groups: Labels, chances: Near) -> Iterable[Regrouping]:
+def _moves(units: Sequence[PlacedPrompt], groups: Labels, chances: Near) -> Iterable[Regrouping]:
     """Yield the moves; each group continues the thread that most of its prompts were in (the oldest on a tie)."""
     members: defaultdict[int, list[int]] = defaultdict(list)
     for place, group in enumerate(groups.tolist()):
@@ -843,7 +845,7 @@ def _moves(units: Sequence[Unit], groups: Labels, chances: Near) -> Iterable[Reg
 
 
 def _regrouping(
-    units: Sequence[Unit], moving: Sequence[int], group: Sequence[int], into: str | None, chances: Near
+    units: Sequence[PlacedPrompt], moving: Sequence[int], group: Sequence[int], into: str | None, chances: Near
 ) -> Regrouping:
     [(former, _)] = Counter(units[place].thread.id for place in moving).most_common(1)
     staying = [place for place in group if place not in set(moving)] or list(group)

@@ -24,28 +24,28 @@ from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.threads.bridges import (
+    ACTIVE_DAYS_KEPT,
     LEAST_STRENGTH,
-    LONGEST_DAYS,
-    MOST,
+    MAX_BRIDGES,
+    BridgeCandidate,
     Changes,
-    Known,
+    DetectionInput,
     Replaced,
     Strength,
-    Tie,
-    beyond_the_usual,
-    heard,
+    above_baseline,
     key_of,
-    living,
     other_end,
+    propagate,
     redirected,
     settled,
     similarities,
+    split_expired,
     strength_at,
     ties_of,
     with_end,
 )
 from filrouge.threads.models import BRIDGE_KINDS, Bridge, BridgeKind
-from filrouge.threads.repository import Bridges, Place, Seen, SeenThreads
+from filrouge.threads.repository import BridgeInputs, Bridges, Place, ThreadSnapshot
 
 BRIDGE: Final = "bridge"
 #: Number of prompts of the thread read for names, and of each other thread for its files; characters read of each.
@@ -94,7 +94,7 @@ def tie(parts: Parts, payload: Payload) -> Outcome:
     if seen is None:
         return Outcome(write=lambda _: None)  # deleted, or merged
     thread, place, known, others, replaced = seen
-    ties, alike = ties_of(known, others, space, replaced), beyond_the_usual(similarities(known, others, space))
+    ties, alike = ties_of(known, others, space, replaced), above_baseline(similarities(known, others, space))
     beside = {thread_id, *(one.id for one in others)}
     faded = parts.readers.here(lambda tx: _faded(parts, tx, place))
 
@@ -107,15 +107,15 @@ def tie(parts: Parts, payload: Payload) -> Outcome:
             return
         _settle(store, [one for one in ties if not {one.source, one.target} & lost], strength, at)
         near = {other_end(one, thread_id) for one in store.around([thread_id])[0]}
-        there, _ = living(store.around({thread_id, *near})[0], strength)
+        there, _ = split_expired(store.around({thread_id, *near})[0], strength)
         there = [one for one in there if {one.source, one.target} <= beside]
-        _settle(store, heard(thread_id, there, strength=strength, similarity=alike.get), strength, at)
-        store.drop(living(store.some(faded), strength)[1])
+        _settle(store, propagate(thread_id, there, strength=strength, similarity=alike.get), strength, at)
+        store.drop(split_expired(store.some(faded), strength)[1])
 
     return Outcome(write=write)
 
 
-def _settle(store: Bridges, ties: list[Tie], strength: Strength, at: datetime) -> None:
+def _settle(store: Bridges, ties: list[BridgeCandidate], strength: Strength, at: datetime) -> None:
     """Merge candidates into the current bridges, and write the changes."""
     there, removed = store.around({end for one in ties for end in (one.source, one.target)})
     refused = {key_of(one) for one in removed}
@@ -125,7 +125,7 @@ def _settle(store: Bridges, ties: list[Tie], strength: Strength, at: datetime) -
 def _faded(parts: Parts, tx: Tx, place: Place) -> list[str]:
     """Return some expired bridges of the project; later jobs find the rest."""
     oldest = Bridges(tx).oldest(place, _FADED_AT_ONCE)
-    return living(oldest, strength_of(parts, tx, place.project))[1]
+    return split_expired(oldest, strength_of(parts, tx, place.project))[1]
 
 
 def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
@@ -153,13 +153,13 @@ def linked(parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | 
     Args:
         agent: with isolation, only threads of this agent; otherwise None.
     """
-    thread = SeenThreads(tx).find(thread_id)
+    thread = BridgeInputs(tx).find(thread_id)
     if thread is None:
         return []
     strength = strength_of(parts, tx, thread.place.project, now)
     there, found = Bridges(tx).around([thread_id])[0], dict[str, Linked]()
     for bridge in sorted(there, key=lambda one: (-strength(one), one.id)):
-        other = SeenThreads(tx).find(other_end(bridge, thread_id))
+        other = BridgeInputs(tx).find(other_end(bridge, thread_id))
         if strength(bridge) < LEAST_STRENGTH or other is None or other.merged or other.id in found:
             continue
         if agent is not None and agent != other.place.agent:
@@ -184,8 +184,8 @@ def unsure(tx: Tx) -> int:
 
 def _look(
     parts: Parts, tx: Tx, thread_id: str, space: EmbeddingSpace
-) -> tuple[Seen, Place, Known, list[Known], list[Replaced]] | None:
-    thread, store = SeenThreads(tx).find(thread_id), SeenThreads(tx)
+) -> tuple[ThreadSnapshot, Place, DetectionInput, list[DetectionInput], list[Replaced]] | None:
+    thread, store = BridgeInputs(tx).find(thread_id), BridgeInputs(tx)
     if thread is None or thread.merged:
         return None
     agent = thread.place.agent if parts.settings(tx).isolation else None
@@ -206,13 +206,15 @@ def _look(
     return (thread, place, mine, list(known.values()), replaced) if mine else None
 
 
-def _known(one: Seen, said: tuple[str, ...]) -> Known:
-    return Known(id=one.id, title=one.title, topics=one.topics, parent=one.parent, vector=one.vector, said=said)
+def _known(one: ThreadSnapshot, said: tuple[str, ...]) -> DetectionInput:
+    return DetectionInput(
+        id=one.id, title=one.title, topics=one.topics, parent=one.parent, vector=one.vector, said=said
+    )
 
 
 def strength_of(parts: Parts, tx: Tx, project: str | None, now: datetime | None = None) -> Strength:
     """Return the function that computes the current strength of a project's bridges."""
-    days = Bridges(tx).active_days(project, now or parts.clock.now(), LONGEST_DAYS)
+    days = Bridges(tx).active_days(project, now or parts.clock.now(), ACTIVE_DAYS_KEPT)
     return partial(strength_at, active_days=days)
 
 
@@ -223,24 +225,24 @@ def write_changes(store: Bridges, changes: Changes) -> None:
         store.put(bridge)
 
 
-def live_thread(tx: Tx, thread_id: str) -> Seen:
+def live_thread(tx: Tx, thread_id: str) -> ThreadSnapshot:
     """Return a thread that was not merged into another.
 
     Raises:
         NotFound: no such thread exists, or it was merged.
     """
-    found = SeenThreads(tx).find(thread_id)
+    found = BridgeInputs(tx).find(thread_id)
     if found is None or found.merged:
         raise NotFound(f"There is no thread {thread_id!r}.", remedy="List those that are: `filrouge graph`.")
     return found
 
 
 def _is_there(tx: Tx, thread_id: str) -> bool:
-    found = SeenThreads(tx).find(thread_id)
+    found = BridgeInputs(tx).find(thread_id)
     return found is not None and not found.merged
 
 
-def _line(thread: Seen) -> str:
+def _line(thread: ThreadSnapshot) -> str:
     about = thread.summary.strip().splitlines()
     line = about[0] if about else ", ".join(thread.topics[:5])
     return f"{thread.title} — {line}"[:_LINE] if line else thread.title
@@ -311,7 +313,7 @@ def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") 
                 "Threads of two agents cannot be tied while agents are isolated.",
                 remedy="Switch that off: `filrouge settings isolation false`.",
             )
-        one = Tie(source=first.id, target=second.id, kind=named, confidence=1.0, reason=why, made_by="user")
+        one = BridgeCandidate(source=first.id, target=second.id, kind=named, confidence=1.0, reason=why, made_by="user")
         store = Bridges(tx)
         there, removed = store.around([first.id, second.id])
         store.drop([old.id for old in removed if key_of(old) == key_of(one)])
@@ -319,7 +321,7 @@ def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") 
         changes = settled(there, [one], strength=strength, at=parts.clock.now(), new_id=new_id)
         if not changes.kept:
             raise BadInput(
-                f"One of the two has {MOST} bridges that you made yourself.",
+                f"One of the two has {MAX_BRIDGES} bridges that you made yourself.",
                 remedy="Remove one first: `filrouge bridges --thread ID`, then `filrouge bridges --remove ID`.",
             )
         write_changes(store, changes)
@@ -389,7 +391,7 @@ def _shown(parts: Parts, tx: Tx, bridge_id: str) -> dict[str, Any]:
 def graph(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, limit: int) -> dict[str, Any]:
     """Return the most recently active threads and the live bridges between them, of one project or of all."""
     place, names = Place(user=LOCAL_USER, project=project), names_of(tx)
-    threads = SeenThreads(tx).beside(place, "", everywhere=everywhere)[:limit]
+    threads = BridgeInputs(tx).beside(place, "", everywhere=everywhere)[:limit]
     there = {one.id for one in threads}
     return {
         "project": project,

@@ -1,6 +1,6 @@
 """Bridges between threads: how they are detected, how they decay, and how the graph is drawn.
 
-- Detection: `ties_of` scores candidate bridges from embeddings, topics and names; `heard` adds candidates between
+- Detection: `ties_of` scores candidate bridges from embeddings, topics and names; `propagate` adds candidates between
   neighbours of a common neighbour.
 - Lifecycle: `settled` merges candidates into the stored bridges, `strength_at` applies the decay, `redirected` handles
   a thread merge. Bridges made by the user neither decay nor are evicted. A bridge that the user removed is not made
@@ -42,9 +42,9 @@ LEAST_CONFIDENCE: Final = 0.5
 LEAST_STRENGTH: Final = 0.05
 HALF_LIFE_DAYS: Final = 1.0
 #: Maximum number of live bridges per thread, incoming and outgoing together.
-MOST: Final = 10
+MAX_BRIDGES: Final = 10
 #: Number of active days after which even a bridge with confidence 1 has expired; older days need not be loaded.
-LONGEST_DAYS: Final = 5
+ACTIVE_DAYS_KEPT: Final = 5
 
 Key = tuple[str, str, BridgeKind]
 """The two threads, the lower id first, and the kind: of such there is one bridge."""
@@ -52,7 +52,7 @@ Strength = Callable[[Bridge], float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tie:
+class BridgeCandidate:
     """A candidate bridge, before it is stored.
 
     Attributes:
@@ -77,7 +77,7 @@ class Changes:
     gone: tuple[str, ...] = ()
 
 
-def key_of(tie: Tie | Bridge) -> Key:
+def key_of(tie: BridgeCandidate | Bridge) -> Key:
     """Return the key that identifies a bridge regardless of its direction."""
     return min(tie.source, tie.target), max(tie.source, tie.target), tie.kind
 
@@ -95,7 +95,7 @@ def strength_at(bridge: Bridge, active_days: Collection[str]) -> float:
 
     Args:
         active_days: the most recent days (`2026-05-01`, in UTC) on which the project was active; at least the last
-            `LONGEST_DAYS`.
+            `ACTIVE_DAYS_KEPT`.
     """
     if bridge.made_by == "user":
         return bridge.confidence
@@ -104,7 +104,7 @@ def strength_at(bridge: Bridge, active_days: Collection[str]) -> float:
     return bridge.confidence * 0.5 ** (passed / HALF_LIFE_DAYS)
 
 
-def living(bridges: Iterable[Bridge], strength: Strength) -> tuple[list[Bridge], list[str]]:
+def split_expired(bridges: Iterable[Bridge], strength: Strength) -> tuple[list[Bridge], list[str]]:
     """Split bridges into the live ones and the ids of the expired ones."""
     there, gone = list[Bridge](), list[str]()
     for bridge in bridges:
@@ -117,7 +117,7 @@ def living(bridges: Iterable[Bridge], strength: Strength) -> tuple[list[Bridge],
 
 def settled(
     bridges: Sequence[Bridge],
-    ties: Iterable[Tie],
+    ties: Iterable[BridgeCandidate],
     *,
     strength: Strength,
     at: datetime,
@@ -134,7 +134,7 @@ def settled(
         bridges: all bridges of the threads concerned, including expired ones, which are deleted.
         refused: keys of the bridges that the user removed.
     """
-    there, faded = living(bridges, strength)
+    there, faded = split_expired(bridges, strength)
     table, weights = {key_of(one): one for one in there}, {one.id: strength(one) for one in there}
     kept, gone = dict[str, Bridge](), dict.fromkeys(faded)
     for tie in sorted(ties, key=lambda tie: (-tie.confidence, tie.depth, key_of(tie))):
@@ -174,7 +174,7 @@ def redirected(
         refused: keys of the bridges between another thread and either of the two that the user removed, as they read
             after the merge.
     """
-    there, faded = living(bridges, strength)
+    there, faded = split_expired(bridges, strength)
     gone, moved, table = dict.fromkeys(faded), dict[str, Bridge](), dict[Key, Bridge]()
 
     def rank(bridge: Bridge) -> tuple[bool, float, str]:
@@ -190,7 +190,7 @@ def redirected(
         if one != old:
             moved[one.id] = one
     mine = sorted((one for one in table.values() if into in (one.source, one.target)), key=rank, reverse=True)
-    for old in mine[MOST:]:
+    for old in mine[MAX_BRIDGES:]:
         if old.made_by != "user":
             moved.pop(old.id, None)
             gone[old.id] = None
@@ -203,7 +203,7 @@ def with_end(bridge: Bridge, merged: str, into: str) -> Bridge:
     return replace(bridge, source=source, target=target)
 
 
-def _confirmed(known: Bridge, tie: Tie, at: datetime) -> Bridge:
+def _confirmed(known: Bridge, tie: BridgeCandidate, at: datetime) -> Bridge:
     """Apply new evidence to a bridge; evidence that is more indirect or older changes nothing."""
     if tie.made_by == "user":
         return replace(
@@ -217,12 +217,14 @@ def _confirmed(known: Bridge, tie: Tie, at: datetime) -> Bridge:
     )
 
 
-def _to_make_room(there: Iterable[Bridge], tie: Tie, weight: float, weights: dict[str, float]) -> list[Bridge] | None:
+def _to_make_room(
+    there: Iterable[Bridge], tie: BridgeCandidate, weight: float, weights: dict[str, float]
+) -> list[Bridge] | None:
     """Return the bridges to remove so that both threads have room; None if the candidate is to be rejected."""
     left, leaving = list(there), list[Bridge]()
     for end in (tie.source, tie.target):
         mine = [one for one in left if end in (one.source, one.target)]
-        if len(mine) < MOST:
+        if len(mine) < MAX_BRIDGES:
             continue
         might = [one for one in mine if one.made_by != "user"]
         weakest = min(might, key=lambda one: (weights[one.id], one.id), default=None)
@@ -233,7 +235,7 @@ def _to_make_room(there: Iterable[Bridge], tie: Tie, weight: float, weights: dic
     return leaving
 
 
-def _made(tie: Tie, at: datetime, new_id: Callable[[datetime], str]) -> Bridge:
+def _made(tie: BridgeCandidate, at: datetime, new_id: Callable[[datetime], str]) -> Bridge:
     return Bridge(
         id=new_id(at),
         source=tie.source,
@@ -251,16 +253,16 @@ def _made(tie: Tie, at: datetime, new_id: Callable[[datetime], str]) -> Bridge:
 # Propagation to the neighbours of neighbours.
 
 #: Maximum number of propagation steps.
-DEEPEST: Final = 2
+MAX_DEPTH: Final = 2
 #: Factor applied to the confidence at each step.
-PER_STEP: Final = 0.9
+STEP_DECAY: Final = 0.9
 #: Minimum similarity, above the project's baseline, to link two threads with a common neighbour.
 LEAST_SIMILARITY: Final = 0.35
 
 
-def heard(
+def propagate(
     thread_id: str, bridges: Sequence[Bridge], *, strength: Strength, similarity: Callable[[str], float | None]
-) -> list[Tie]:
+) -> list[BridgeCandidate]:
     """Return the propagated candidates of a thread: the best path to each neighbour of a neighbour that passes.
 
     Two threads that both have a bridge to a third are linked if they are similar enough; the similarity required is
@@ -278,20 +280,20 @@ def heard(
         at[bridge.source].append(bridge)
         at[bridge.target].append(bridge)
     seen = {thread_id, *(other_end(one, thread_id) for one in at[thread_id] if one.depth == 0)}
-    found = dict[str, Tie]()
+    found = dict[str, BridgeCandidate]()
     for first in at[thread_id]:
         between = other_end(first, thread_id)
         for second in at[between]:
             far, depth = other_end(second, between), max(first.depth, second.depth) + 1
-            confidence = PER_STEP * strength(first) * strength(second)
-            if far in seen or depth > DEEPEST or confidence < LEAST_CONFIDENCE:
+            confidence = STEP_DECAY * strength(first) * strength(second)
+            if far in seen or depth > MAX_DEPTH or confidence < LEAST_CONFIDENCE:
                 continue
             if far in found and found[far].confidence >= confidence:
                 continue
             alike = similarity(far)
             if alike is None or alike < LEAST_SIMILARITY:
                 continue
-            found[far] = Tie(
+            found[far] = BridgeCandidate(
                 source=thread_id,
                 target=far,
                 kind="relates_to",
@@ -353,7 +355,7 @@ _CUES: Final[tuple[tuple[BridgeKind, re.Pattern[str]], ...]] = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class DetectionInput:
     """A thread as input to bridge detection.
 
     Attributes:
@@ -384,8 +386,8 @@ class Replaced:
 
 
 def ties_of(
-    thread: Known, others: Sequence[Known], space: EmbeddingSpace, replaced: Iterable[Replaced] = ()
-) -> list[Tie]:
+    thread: DetectionInput, others: Sequence[DetectionInput], space: EmbeddingSpace, replaced: Iterable[Replaced] = ()
+) -> list[BridgeCandidate]:
     """Return at most ten candidate bridges, highest confidence first, each with a confidence of at least 0.5.
 
     Embeddings and words are scored separately. The embedding score is the calibrated similarity of the thread vectors,
@@ -405,23 +407,23 @@ def ties_of(
         others: all other threads of the same user and project.
     """
     alike = similarities(thread, others, space)
-    beyond = beyond_the_usual(alike)
+    beyond = above_baseline(alike)
     spread = Counter(topic for one in (thread, *others) for topic in set(map(fold, one.topics)))
     names = _Names(thread.said)
-    found = list[Tie]()
+    found = list[BridgeCandidate]()
     for other in others:
         meaning = float(np.interp(beyond.get(other.id, 0.0), _SIMILARITY, _MEANING))
         words, why = _words(thread, other, names, spread, len(others) + 1)
         plain = [f"they are alike in meaning ({alike[other.id]:.2f})"] if meaning > 0 else []
         typed = _typed(thread, other, names, spread, meaning, replaced, plain)
         found.extend(typed)
-        if not typed and _either(meaning, words) >= LEAST_CONFIDENCE:
-            found.append(_tie(thread, other, "relates_to", _either(meaning, words), [*plain, *why]))
+        if not typed and _noisy_or(meaning, words) >= LEAST_CONFIDENCE:
+            found.append(_tie(thread, other, "relates_to", _noisy_or(meaning, words), [*plain, *why]))
     sure = [tie for tie in found if tie.confidence >= LEAST_CONFIDENCE]
-    return sorted(sure, key=lambda tie: (-tie.confidence, tie.target, tie.kind))[:MOST]
+    return sorted(sure, key=lambda tie: (-tie.confidence, tie.target, tie.kind))[:MAX_BRIDGES]
 
 
-def similarities(thread: Known, others: Iterable[Known], space: EmbeddingSpace) -> dict[str, float]:
+def similarities(thread: DetectionInput, others: Iterable[DetectionInput], space: EmbeddingSpace) -> dict[str, float]:
     """Return the calibrated similarity to each of the other threads that has a vector."""
     if thread.vector is None:
         return {}
@@ -447,7 +449,7 @@ class _Names:
 
 
 def _words(
-    thread: Known, other: Known, names: _Names, spread: Mapping[str, int], threads: int
+    thread: DetectionInput, other: DetectionInput, names: _Names, spread: Mapping[str, int], threads: int
 ) -> tuple[float, list[str]]:
     """Return the confidence from words, and the reasons for it."""
     mine, theirs = ({*map(fold, one.topics)} for one in (thread, other))
@@ -463,16 +465,16 @@ def _words(
 
 
 def _typed(
-    thread: Known,
-    other: Known,
+    thread: DetectionInput,
+    other: DetectionInput,
     names: _Names,
     spread: Mapping[str, int],
     meaning: float,
     replaced: Iterable[Replaced],
     plain: list[str],
-) -> list[Tie]:
+) -> list[BridgeCandidate]:
     """Return the candidates whose kind is given by explicit evidence."""
-    found = dict[BridgeKind, Tie]()
+    found = dict[BridgeKind, BridgeCandidate]()
     if thread.parent == other.id:
         found["child_of"] = _tie(thread, other, "child_of", 1.0, ["it was split off from the other"])
     if other.parent == thread.id:
@@ -485,7 +487,7 @@ def _typed(
         named = _named(other, runs, files, spread)
         if named and kind not in found:
             why = [f"a sentence that names the other's {named} says so", *plain]
-            found[kind] = _tie(thread, other, kind, _either(meaning, _NAMED_AND_TOLD[named]), why)
+            found[kind] = _tie(thread, other, kind, _noisy_or(meaning, _NAMED_AND_TOLD[named]), why)
     return list(found.values())
 
 
@@ -499,7 +501,7 @@ def _kind_of(one: Replaced) -> tuple[BridgeKind, str]:
 
 
 def _named(
-    other: Known, runs: Collection[tuple[str, ...]], files: frozenset[str], spread: Mapping[str, int]
+    other: DetectionInput, runs: Collection[tuple[str, ...]], files: frozenset[str], spread: Mapping[str, int]
 ) -> str | None:
     """Return what the text mentions of a thread: "title", "file", "topic" (a rare one), or None."""
     title = tuple(tokens(fold(other.title)))
@@ -513,7 +515,7 @@ def _named(
     return None
 
 
-def beyond_the_usual(alike: Mapping[str, float]) -> dict[str, float]:
+def above_baseline(alike: Mapping[str, float]) -> dict[str, float]:
     """Rescale similarities so that 0 is the baseline of the project.
 
     The baseline is the median similarity to the other threads, shrunk towards a fixed prior when there are few of them.
@@ -525,13 +527,15 @@ def beyond_the_usual(alike: Mapping[str, float]) -> dict[str, float]:
     return {id_: max(0.0, (one - usual) / (1 - usual)) for id_, one in alike.items()}
 
 
-def _either(first: float, second: float) -> float:
+def _noisy_or(first: float, second: float) -> float:
     """Combine two independent confidences (noisy-or)."""
     return 1.0 - (1.0 - first) * (1.0 - second)
 
 
-def _tie(source: Known, target: Known, kind: BridgeKind, confidence: float, reasons: Sequence[str]) -> Tie:
-    return Tie(
+def _tie(
+    source: DetectionInput, target: DetectionInput, kind: BridgeKind, confidence: float, reasons: Sequence[str]
+) -> BridgeCandidate:
+    return BridgeCandidate(
         source=source.id,
         target=target.id,
         kind=kind,
@@ -540,7 +544,7 @@ def _tie(source: Known, target: Known, kind: BridgeKind, confidence: float, reas
     )
 
 
-def _vector(known: Known) -> Vector:
+def _vector(known: DetectionInput) -> Vector:
     assert known.vector is not None
     return known.vector
 

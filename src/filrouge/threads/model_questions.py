@@ -12,12 +12,19 @@ from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
 from filrouge.core.protocols import Prompts
-from filrouge.extraction.model_answers import Thought, asked, locate, quoted, rendered, stretch
+from filrouge.extraction.model_answers import (
+    RequestGenerator,
+    ask_and_parse,
+    locate,
+    quoted,
+    rendered,
+    turns_per_prompt,
+)
 from filrouge.extraction.models import ChosenQuote, RelatedShape, StandingShape, read_item, read_items, schema_of
 from filrouge.extraction.summaries import speaker_of
-from filrouge.providers.models import Ask
+from filrouge.providers.models import CompletionRequest
 from filrouge.threads.assignment import Item
-from filrouge.threads.models import Point, Routing, Synthesis, Thread, Weighed
+from filrouge.threads.models import Candidate, Point, Routing, Synthesis, Thread
 from filrouge.threads.synthesis import LONGEST, MOST_DECISIONS, MOST_QUESTIONS
 
 # Does a prompt belong to a thread?
@@ -36,7 +43,7 @@ def asking(
     language: str,
     *,
     seconds: float | None = None,
-) -> Thought[Routing]:
+) -> RequestGenerator[Routing]:
     """Ask a model about a borderline prompt; return the routing, no longer borderline if the model is confident.
 
     It is asked if the rules are unsure (THR-3). A confident yes puts the prompt there. A confident no removes it if the
@@ -61,7 +68,7 @@ def asking(
             "summary": candidate.summary[:SUMMARY],
         },
     }
-    ask = Ask(
+    ask = CompletionRequest(
         operation="thread",
         prompt=prompts("thread", language),
         text=quoted("case", json.dumps(shown, ensure_ascii=False, indent=1)),
@@ -69,11 +76,11 @@ def asking(
         most_tokens=_TOKENS,
         seconds=seconds,
     )
-    answer, by = yield from asked(ask, prompts("repair", language), _read)
+    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _read)
     return _decided(routing, best, answer, f"{by.provider}/{by.model}")
 
 
-def _decided(routing: Routing, best: Weighed, answer: RelatedShape, model: str) -> Routing:
+def _decided(routing: Routing, best: Candidate, answer: RelatedShape, model: str) -> Routing:
     confidence = (best.similarity + answer.confidence) / 2
     told = f"({answer.confidence:.2f}), similarity {best.similarity:.2f}."
     if answer.related and confidence >= ACCEPTED:
@@ -111,7 +118,9 @@ _RECOUNTING_TOKENS: Final = 800
 _LISTS: Final = ("state", "decisions", "questions")
 
 
-def recounting(turns: Sequence[Turn], by_rules: Synthesis, prompts: Prompts, language: str) -> Thought[Synthesis]:
+def recounting(
+    turns: Sequence[Turn], by_rules: Synthesis, prompts: Prompts, language: str
+) -> RequestGenerator[Synthesis]:
     """Return the synthesis as corrected by a model.
 
     A model judges better than the rules which sentences matter (GARD-3), but it cannot write any: it selects sentences
@@ -126,15 +135,15 @@ def recounting(turns: Sequence[Turn], by_rules: Synthesis, prompts: Prompts, lan
         Unreadable: the model's answer cannot be read; the synthesis by the rules stands.
     """
     spoken = [turn for turn in turns if speaker_of(turn) in ("user", "agent")]
-    shown = spoken[-stretch(spoken[::-1]) :]
-    ask = Ask(
+    shown = spoken[-turns_per_prompt(spoken[::-1]) :]
+    ask = CompletionRequest(
         operation="synthesise",
         prompt=prompts("synthesise", language),
         text=rendered(shown),
         schema=schema_of(StandingShape),
         most_tokens=_RECOUNTING_TOKENS,
     )
-    answer, by = yield from asked(ask, prompts("repair", language), _listed)
+    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _listed)
     seen = {turn.id for turn in shown}
     state = _points(answer, "state", shown, least=TRUST_AGENT)
     decisions = _points(answer, "decisions", shown, least=TRUST_PROMPT)

@@ -1,6 +1,6 @@
 """Value types for threads, bridges, syntheses, topics and the timeline.
 
-- `Thread`, `Routing`, `Weighed`, `Drift`: a topic that lives across sessions, and the decision that placed a turn in
+- `Thread`, `Routing`, `Candidate`, `Drift`: a topic that lives across sessions, and the decision that placed a turn in
   it.
 - `Bridge`: a typed link between two threads.
 - `Synthesis`, `Point`: where the work in a thread stood (GARD-3, THR-10).
@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from filrouge.capture.models import SourceType
-from filrouge.core.clock import Language, short_moment
+from filrouge.core.clock import Language, format_day_and_time
 
 # Threads.
 
@@ -80,7 +80,7 @@ class Thread:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Weighed:
+class Candidate:
     """One candidate thread that a turn was compared with.
 
     Attributes:
@@ -134,7 +134,7 @@ class Routing:
     action: Action
     thread_id: str | None
     similarity: float
-    weighed: tuple[Weighed, ...]
+    weighed: tuple[Candidate, ...]
     reason: str
     parent: str | None = None
     borderline: bool = False
@@ -371,5 +371,5 @@ def nothing_known(when: str, language: Language) -> str:
 
 
 def _dates(topic: Topic, language: Language) -> str:
-    first, last = (short_moment(at, language) for at in (topic.first, topic.last))
+    first, last = (format_day_and_time(at, language) for at in (topic.first, topic.last))
     return first if first == last else f"{first}, {last}"

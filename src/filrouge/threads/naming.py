@@ -20,11 +20,11 @@ from filrouge.capture.models import Turn
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Prompts
 from filrouge.extraction import reading
-from filrouge.extraction.model_answers import Thought, asked, quoted
+from filrouge.extraction.model_answers import RequestGenerator, ask_and_parse, quoted
 from filrouge.extraction.models import NameShape, read_item, schema_of
 from filrouge.extraction.summaries import GENERIC_TOPICS, LONGEST_TITLE, clean_topics, concepts, title_of, without_label
 from filrouge.extraction.vocabulary import fold, tokens
-from filrouge.providers.models import Ask
+from filrouge.providers.models import CompletionRequest
 from filrouge.threads.assignment import roots
 from filrouge.threads.models import Thread, ThreadState, TitleBy
 
@@ -153,7 +153,9 @@ def _summary(title: str, subjects: Sequence[str]) -> str:
     return "; ".join(sorted(chosen, key=others.index))
 
 
-def naming(prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: Prompts, language: str) -> Thought[Name]:
+def naming(
+    prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: Prompts, language: str
+) -> RequestGenerator[Name]:
     """Ask a model for a better name; the former name is kept if the model's title is unusable.
 
     A title by a model is kept while it names one of the main topics; the summary is replaced.
@@ -171,14 +173,14 @@ def naming(prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: P
         "messages": [" ".join(turn.text.split())[:_SHOWN_OF_EACH] for turn in prompts[-_SHOWN:]],
         "other_titles": list(taken[:_OTHERS]),
     }
-    ask = Ask(
+    ask = CompletionRequest(
         operation="title",
         prompt=texts("title", language),
         text=quoted("thread", json.dumps(shown, ensure_ascii=False, indent=1)),
         schema=schema_of(NameShape),
         most_tokens=_TOKENS,
     )
-    answer, _ = yield from asked(ask, texts("repair", language), _read)
+    answer, _ = yield from ask_and_parse(ask, texts("repair", language), _read)
     title = " ".join(answer.title.split())[:LONGEST_TITLE].strip(" .\"'“”«»")
     if not _is_subject(title) or not _is_of(title, prompts):
         return former

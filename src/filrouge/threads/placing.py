@@ -3,7 +3,7 @@
 - `place`: decide which thread each new prompt belongs to. The turns that follow a prompt go with it.
 - `regrouping`: look at the prompts of a project again as a whole, once its sessions are quiet.
 - `reconsider`: ask a model about a prompt that the rules were unsure of.
-- `entitle`: let a model give a thread a better name.
+- `request_name`: let a model give a thread a better name.
 
 Each job decides or re-checks inside the transaction that writes, so it never overwrites a change it has not seen.
 """
@@ -25,23 +25,23 @@ from filrouge.core.clock import new_id
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
-from filrouge.extraction.summaries import vote
-from filrouge.extraction.understanding import Answering
+from filrouge.extraction.summaries import detect_language
+from filrouge.extraction.understanding import RequestRunner
 from filrouge.providers.hashing import HASHED
 from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import REINDEX
 from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.vector_search import Meaning
+from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.assignment import (
     MOST_REGROUPED,
     Exchange,
-    Ground,
     Item,
     Kind,
     Known,
+    PlacedPrompt,
     Regrouping,
-    Unit,
+    Whitening,
     compared,
     prompt_vector,
     regroup,
@@ -56,8 +56,9 @@ from filrouge.threads.repository import ActiveDays, Decided, ThreadDecisions, Th
 from filrouge.threads.service import move_turns
 from filrouge.threads.synthesis_service import follow_placing
 from filrouge.threads.upkeep import (
-    Caps,
-    Words,
+    ModelAnswers,
+    ThreadSettings,
+    answers_by_prompt,
     is_routed,
     is_too_late,
     prompts_of,
@@ -66,8 +67,7 @@ from filrouge.threads.upkeep import (
     renamed,
     revectored,
     swept,
-    who,
-    words_by_prompt,
+    thread_model,
 )
 
 # Exchanges: prompts with the turns that followed them, prepared for comparison.
@@ -90,10 +90,10 @@ class Talk:
     prompts: Sequence[Turn]
     replies: Mapping[str, tuple[str, str]]
     vectors: Mapping[str, Vector]
-    ground: Ground | None
+    ground: Whitening | None
 
 
-def talk_of(parts: Parts, tx: Tx, meaning: Meaning, ids: Sequence[str], ground: Ground | None) -> Talk:
+def talk_of(parts: Parts, tx: Tx, meaning: VectorSearch, ids: Sequence[str], ground: Whitening | None) -> Talk:
     """Read these prompts; prompts that were deleted are left out."""
     followers = Threads(tx).followers(ids, _TURNS)
     turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *(id_ for own in followers.values() for id_ in own)])}
@@ -107,7 +107,7 @@ def talk_of(parts: Parts, tx: Tx, meaning: Meaning, ids: Sequence[str], ground: 
     )
 
 
-def exchanges_of(parts: Parts, talk: Talk, meaning: Meaning) -> tuple[list[Exchange], Kind]:
+def exchanges_of(parts: Parts, talk: Talk, meaning: VectorSearch) -> tuple[list[Exchange], Kind]:
     """Convert prompts into exchanges, and return which kind of comparison to use.
 
     Call it outside a transaction, since texts may have to be embedded.
@@ -163,7 +163,7 @@ def exchange(session: str, text: str, replies: str, prompt: Vector | None, whole
     )
 
 
-def _levelled(ground: Ground, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
+def _levelled(ground: Whitening, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
     return dict(zip(vectors, ground.off(np.stack(list(vectors.values()))), strict=True)) if vectors else {}
 
 
@@ -180,7 +180,7 @@ def candidates(tx: Tx, where: ThreadPlace, ids: Iterable[str], now: datetime, mo
     return {thread.id: thread for thread in found if thread.merged_into is None}
 
 
-def nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors, ground: Ground | None) -> tuple[str, ...]:
+def nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors, ground: Whitening | None) -> tuple[str, ...]:
     """Return the threads nearest to a prompt; none if the prompt has no vector.
 
     Args:
@@ -252,7 +252,7 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     The vectors of archived threads are read for each batch of jobs. Five thousand take about 30 ms in the background
     and no memory in between, so they need no index. Regrouping can revise these decisions later, when more is known.
     """
-    meaning, caps = parts.meaning, Caps.of(parts.readers.here(lambda tx: parts.settings(tx)))
+    meaning, caps = parts.meaning, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     ids = [str(payload["turn"]) for payload in payloads]
     ready = {one.turn.id: one for one in prepared(parts, ids, meaning, caps)}
     return [_outcome(parts, payload, ready.get(id_), meaning, caps) for payload, id_ in zip(payloads, ids, strict=True)]
@@ -260,7 +260,7 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
 
 def place_earlier(parts: Parts, payload: Payload) -> Outcome:
     """Run the job that places the next prompts from before threads existed, oldest first."""
-    meaning, caps = parts.meaning, Caps.of(parts.readers.here(lambda tx: parts.settings(tx)))
+    meaning, caps = parts.meaning, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     if parts.readers.here(lambda tx: _is_under_way(tx, REINDEX)):
         return Outcome(write=lambda _: None, again=lambda: payload, delay=_REINDEX_SECONDS)
     rows = parts.readers.here(lambda tx: Threads(tx).unplaced(int(payload["after"]), TOGETHER))
@@ -276,7 +276,7 @@ def place_earlier(parts: Parts, payload: Payload) -> Outcome:
     return Outcome(write=write, again=lambda: {"after": rows[-1]["seq"]})
 
 
-def prepared(parts: Parts, ids: Sequence[str], meaning: Meaning, caps: Caps) -> list[Prepared]:
+def prepared(parts: Parts, ids: Sequence[str], meaning: VectorSearch, caps: ThreadSettings) -> list[Prepared]:
     """Prepare these prompts for placing, outside any transaction; prompts that were deleted are left out."""
     if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, meaning.space.id)):
         parts.grounds.learn(meaning)  # as soon as one of them has a vector
@@ -288,8 +288,8 @@ def prepared(parts: Parts, ids: Sequence[str], meaning: Meaning, caps: Caps) -> 
 
 
 def _batch(
-    parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: Caps
-) -> tuple[list[Turn], dict[str, Ground | None], dict[ThreadPlace, Archive]]:
+    parts: Parts, tx: Tx, ids: Sequence[str], meaning: VectorSearch, caps: ThreadSettings
+) -> tuple[list[Turn], dict[str, Whitening | None], dict[ThreadPlace, Archive]]:
     """Return the prompts, the whitening transform of each user, and the archived threads of each place."""
     turns = parts.turns(tx).get(ids)
     come = Counter(turn.scope.user for turn in turns)
@@ -304,7 +304,7 @@ def _batch(
 
 
 def _prepared(
-    parts: Parts, turn: Turn, meaning: Meaning, where: ThreadPlace, ground: Ground | None, archive: Archive
+    parts: Parts, turn: Turn, meaning: VectorSearch, where: ThreadPlace, ground: Whitening | None, archive: Archive
 ) -> Prepared:
     space_id = meaning.space.id
 
@@ -329,7 +329,7 @@ def _prepared(
     return Prepared(turn=turn, topics=subjects(turn), is_coming=is_coming, near=near)
 
 
-def placed(parts: Parts, tx: Tx, one: Prepared, meaning: Meaning, caps: Caps) -> str | None:
+def placed(parts: Parts, tx: Tx, one: Prepared, meaning: VectorSearch, caps: ThreadSettings) -> str | None:
     """Place a prompt in the caller's transaction.
 
     Returns:
@@ -355,8 +355,8 @@ def carry_out(
     one: Prepared,
     routing: Routing,
     known: Mapping[str, Thread],
-    meaning: Meaning,
-    caps: Caps,
+    meaning: VectorSearch,
+    caps: ThreadSettings,
 ) -> Thread:
     """Put a prompt and the turns that follow it into the chosen thread; return the updated thread."""
     threads, turn = Threads(tx), one.turn
@@ -388,7 +388,9 @@ def carry_out(
     return thread
 
 
-def _outcome(parts: Parts, payload: Payload, one: Prepared | None, meaning: Meaning, caps: Caps) -> Outcome:
+def _outcome(
+    parts: Parts, payload: Payload, one: Prepared | None, meaning: VectorSearch, caps: ThreadSettings
+) -> Outcome:
     if one is None:  # erased in the meantime
         return Outcome(write=lambda _: None)
     left = list[Payload]()
@@ -484,7 +486,7 @@ def regrouping(parts: Parts, payload: Payload) -> Outcome:
     return Outcome(write=write, again=lambda: {"user": user, "project": project, "done": done + 1})
 
 
-def _found(parts: Parts, where: ThreadPlace, meaning: Meaning) -> _Found:
+def _found(parts: Parts, where: ThreadPlace, meaning: VectorSearch) -> _Found:
     last, looked_at = parts.readers.here(lambda tx: _read(parts, tx, where, meaning))
     moves = list[Regrouping]()
     for units, talk in looked_at:
@@ -494,17 +496,19 @@ def _found(parts: Parts, where: ThreadPlace, meaning: Meaning) -> _Found:
     return _Found(moves=moves, last=last)
 
 
-def _read(parts: Parts, tx: Tx, where: ThreadPlace, meaning: Meaning) -> tuple[int, list[tuple[list[Unit], Talk]]]:
+def _read(
+    parts: Parts, tx: Tx, where: ThreadPlace, meaning: VectorSearch
+) -> tuple[int, list[tuple[list[PlacedPrompt], Talk]]]:
     """Return the last decision and the newest placed prompts, grouped by agent if agents are isolated."""
-    threads, caps = Threads(tx), Caps.of(parts.settings(tx))
+    threads, caps = Threads(tx), ThreadSettings.of(parts.settings(tx))
     held = ThreadDecisions(tx).held(where.user, where.project)
-    words = words_by_prompt(tx, where.user, where.project)
+    words = answers_by_prompt(tx, where.user, where.project)
     placed = threads.of_turns(threads.latest(where, MOST_REGROUPED))
-    beside: dict[ThreadPlace, list[Unit]] = {}
+    beside: dict[ThreadPlace, list[PlacedPrompt]] = {}
     known = {one.id: one for one in threads.some(list(dict.fromkeys(placed.values())))}
     for turn_id, thread_id in placed.items():
-        thread, said = known[thread_id], words.get(turn_id, Words())
-        unit = Unit(
+        thread, said = known[thread_id], words.get(turn_id, ModelAnswers())
+        unit = PlacedPrompt(
             id=turn_id,
             thread=thread,
             is_held=thread_id in held,
@@ -589,7 +593,7 @@ def reconsider(parts: Parts, payload: Payload) -> Outcome:
         ModelUnavailable: no model answers, or the budget is spent; the decision of the rules stands.
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    model = who(parts, settings)
+    model = thread_model(parts, settings)
     case = parts.readers.here(lambda tx: _case(parts, tx, payload["turn"])) if model else None
     if case is None:
         return Outcome(write=lambda _: None)
@@ -599,11 +603,11 @@ def reconsider(parts: Parts, payload: Payload) -> Outcome:
         case.routing,
         case.candidate,
         parts.models.prompts,
-        vote([turn.text], settings.language if settings.language != "auto" else "en"),
+        detect_language([turn.text], settings.language if settings.language != "auto" else "en"),
         seconds=parts.models.pace.related,
     )
     try:
-        routing = Answering(parts, parts.meaning, settings).run(thought)
+        routing = RequestRunner(parts, parts.meaning, settings).run(thought)
     except Unreadable:
         routing = replace(case.routing, reason="A model was asked, and its answer cannot be read.", model=model)
     except ModelUnavailable as error:
@@ -632,7 +636,7 @@ def _case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
     source, candidate = known.get(last.thread_id), known.get(best)
     if source is None or candidate is None or candidate.merged_into is not None or source.title_by == "user":
         return None
-    caps = Caps.of(parts.settings(tx))
+    caps = ThreadSettings.of(parts.settings(tx))
     is_there = Threads(tx).of_turns([turn_id]).get(turn_id) == source.id
     if not is_there or caps.place_of(turns[0]) != caps.place_beside(candidate):
         return None
@@ -641,7 +645,7 @@ def _case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
 
 def _reconsidering_carry_out(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> None:
     """Log the answer, and move the prompts concerned."""
-    going = _going(tx, case)
+    going = _prompts_to_move(tx, case)
     parts_off = routing.thread_id is None
     if parts_off and set(Threads(tx).turns(case.source.id, routed=True)) <= set(going):  # nothing would be left
         routing, parts_off = replace(routing, thread_id=case.source.id, parent=None), False
@@ -656,10 +660,10 @@ def _reconsidering_carry_out(parts: Parts, tx: Tx, case: _Case, routing: Routing
     until = max(turn.at for turn in parts.turns(tx).get(going))
     move_turns(parts, tx, going, target, until, parts.meaning.space.id)
     if parts_off:
-        _put_down(parts, tx, case)
+        _deactivate_again(parts, tx, case)
 
 
-def _going(tx: Tx, case: _Case) -> list[str]:
+def _prompts_to_move(tx: Tx, case: _Case) -> list[str]:
     """Return the prompt and the session's next prompts, as far as the rules put them into the same thread."""
     threads = Threads(tx)
     beside = [id_ for id_, _ in takewhile(lambda it: it[1] == case.source.id, threads.from_prompt(case.turn))]
@@ -707,7 +711,7 @@ def _log(parts: Parts, tx: Tx, case: _Case, going: Sequence[str], target: Thread
         ThreadDecisions(tx).log(id_, target.id, one, at=parts.clock.now(), actor="model")
 
 
-def _put_down(parts: Parts, tx: Tx, case: _Case) -> None:
+def _deactivate_again(parts: Parts, tx: Tx, case: _Case) -> None:
     """Suspend or archive a thread again if only the prompts that left had reactivated it."""
     threads = Threads(tx)
     [thread] = threads.some([case.source.id])
@@ -721,7 +725,7 @@ def _put_down(parts: Parts, tx: Tx, case: _Case) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _FoundName:
+class _NamingCase:
     """A thread that may get a better name.
 
     Attributes:
@@ -735,7 +739,7 @@ class _FoundName:
     former: Name
 
 
-def entitle(parts: Parts, payload: Payload) -> Outcome:
+def request_name(parts: Parts, payload: Payload) -> Outcome:
     """Run the job that asks a model for a thread name.
 
     A name set by a user is never changed. Between the question and the answer, the thread may have been named by the
@@ -746,13 +750,15 @@ def entitle(parts: Parts, payload: Payload) -> Outcome:
         ModelUnavailable: no model answers, or the budget is spent; the name by the rules stands.
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    asks = bool(who(parts, settings))
+    asks = bool(thread_model(parts, settings))
     found = parts.readers.here(lambda tx: _entitling_found(parts, tx, payload["thread"])) if asks else None
     if found is None:
         return Outcome(write=lambda _: None)
-    language = vote([turn.text for turn in found.prompts], settings.language if settings.language != "auto" else "en")
+    language = detect_language(
+        [turn.text for turn in found.prompts], settings.language if settings.language != "auto" else "en"
+    )
     try:
-        better = Answering(parts, parts.meaning, settings).run(
+        better = RequestRunner(parts, parts.meaning, settings).run(
             naming(found.prompts, found.taken, found.former, parts.models.prompts, language)
         )
     except Unreadable:
@@ -776,12 +782,12 @@ def entitle(parts: Parts, payload: Payload) -> Outcome:
     return Outcome(write=write, again=lambda: left[-1] if left else None)
 
 
-def _entitling_found(parts: Parts, tx: Tx, thread_id: str) -> _FoundName | None:
+def _entitling_found(parts: Parts, tx: Tx, thread_id: str) -> _NamingCase | None:
     """Return what to ask about a thread; None if it is gone or merged, or a user named it."""
     thread = next(iter(Threads(tx).some([thread_id])), None)
     prompts = prompts_of(parts, tx, thread_id)
     if thread is None or thread.merged_into is not None or thread.title_by == "user" or not prompts:
         return None
-    place = Caps.of(parts.settings(tx)).place_beside(thread)
+    place = ThreadSettings.of(parts.settings(tx)).place_beside(thread)
     taken = [title for id_, title in Threads(tx).titles(place).items() if id_ != thread_id]
-    return _FoundName(thread=thread, prompts=prompts, taken=taken, former=name(prompts, taken, thread))
+    return _NamingCase(thread=thread, prompts=prompts, taken=taken, former=name(prompts, taken, thread))

@@ -25,7 +25,7 @@ from filrouge.providers.embedders import windows
 from filrouge.runtime.services import Parts
 from filrouge.search.fusion import OKAPI, Collection, bm25_of_counts, fused
 from filrouge.search.memory_search import LONGEST_QUERY, Mode
-from filrouge.search.vector_search import Meaning
+from filrouge.search.vector_search import VectorSearch
 from filrouge.threads import upkeep
 from filrouge.threads.assignment import prompt_vector
 from filrouge.threads.bridge_service import Linked, linked
@@ -41,7 +41,7 @@ from filrouge.threads.repository import (
     drift_json,
 )
 from filrouge.threads.synthesis_service import state_of_thread
-from filrouge.threads.upkeep import Caps, is_routed
+from filrouge.threads.upkeep import ThreadSettings, is_routed
 
 Status = Literal["active", "suspended", "archived", "all"]
 #: Maximum number of turns to show of a thread (the newest).
@@ -65,7 +65,7 @@ def threads_now(
         agent: only threads that this agent (its id, or its channel) opened.
         limit: maximum number; -1 = all.
     """
-    threads, now, caps = Threads(tx), parts.clock.now(), Caps.of(parts.settings(tx))
+    threads, now, caps = Threads(tx), parts.clock.now(), ThreadSettings.of(parts.settings(tx))
     places: dict[ThreadPlace, list[Thread]] = {}
     stored = threads.listed(
         user=user, project=project, everywhere=everywhere, agent=agent, states=("active", "suspended")
@@ -192,7 +192,7 @@ def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
     """Return a thread in its current state, which depends on the other threads of its place."""
     if thread.state == "archived":
         return thread
-    caps = Caps.of(parts.settings(tx))
+    caps = ThreadSettings.of(parts.settings(tx))
     states: tuple[ThreadState, ...] = ("active", "suspended")
     beside = upkeep.as_of(Threads(tx).at_place(caps.place_beside(thread), states), parts.clock.now(), caps.mode)
     found = next((it for it in beside if it.id == thread.id), thread)
@@ -455,7 +455,9 @@ def _words(parts: Parts, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]
     return _Worded(counts=counts, lengths=lengths)
 
 
-def _similarities(parts: Parts, tx: Tx, meaning: Meaning, text: str, threads: Sequence[Thread]) -> dict[str, float]:
+def _similarities(
+    parts: Parts, tx: Tx, meaning: VectorSearch, text: str, threads: Sequence[Thread]
+) -> dict[str, float]:
     """Return the similarity of the query to each thread that has a vector; empty if there is no embedding model."""
     vectors = ThreadVectors(tx).some([one.id for one in threads], meaning.space.id)
     asked = prompt_vector(meaning.passages(windows(text))) if vectors else None

@@ -5,7 +5,7 @@
 - `ThreadDecisions`: an append-only log of why each turn is where it is; the last decision counts.
 - `ThreadVectors`, `ThreadWords`, `ActiveDays`: derived data per thread and project.
 - `ThreadErasing`: removes all traces of erased turns.
-- `Bridges`, `SeenThreads`: bridges, and the input for detecting them.
+- `Bridges`, `BridgeInputs`: bridges, and the input for detecting them.
 - `Syntheses`: where the work stood, per session and thread.
 """
 
@@ -28,7 +28,7 @@ from filrouge.extraction.repository import Session
 from filrouge.memories.models import Evidence, Memory, Span
 from filrouge.memories.repository import memory_from_row
 from filrouge.search.word_repository import varints
-from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Thread, ThreadState, Weighed
+from filrouge.threads.models import Bridge, Candidate, Drift, Point, Routing, Synthesis, Thread, ThreadState
 
 # Rows of the table `threads` and of the decision log.
 
@@ -115,7 +115,7 @@ def decided_from_row(row: Mapping[str, Any]) -> Decided:
         action=row["action"],
         thread_id=row["thread_id"],
         similarity=row["similarity"],
-        weighed=tuple(Weighed(**one) for one in json.loads(row["weighed"])),
+        weighed=tuple(Candidate(**one) for one in json.loads(row["weighed"])),
         reason=row["reason"],
         parent=row["parent_id"],
         borderline=bool(row["borderline"]),
@@ -635,7 +635,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class ThreadSnapshot:
     """A thread as read for bridge detection."""
 
     id: str
@@ -736,18 +736,18 @@ class Bridges:
         return [row["day"] for row in self._tx.all("bridges.active_days", asked)]
 
 
-class SeenThreads:
+class BridgeInputs:
     """Reads the threads and memories from which bridges are made."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def find(self, thread_id: str) -> Seen | None:
+    def find(self, thread_id: str) -> ThreadSnapshot | None:
         """Return one thread without its vector, or None."""
         row = self._tx.one("bridges.thread", {"id": thread_id})
         return _seen(row) if row else None
 
-    def beside(self, place: Place, space_id: str, *, everywhere: bool = False) -> list[Seen]:
+    def beside(self, place: Place, space_id: str, *, everywhere: bool = False) -> list[ThreadSnapshot]:
         """Return the threads of a place, or of all projects, latest first; merged threads are left out."""
         asked = {
             "user_id": place.user, "project_id": place.project, "agent": place.agent, "space_id": space_id,
@@ -768,9 +768,9 @@ class SeenThreads:
         return self._tx.all("bridges.replaced", {"thread_id": thread_id})
 
 
-def _seen(row: Mapping[str, Any]) -> Seen:
+def _seen(row: Mapping[str, Any]) -> ThreadSnapshot:
     blob = row.get("vector")
-    return Seen(
+    return ThreadSnapshot(
         id=row["id"],
         title=row["title"],
         summary=row["summary"],

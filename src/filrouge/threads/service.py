@@ -25,7 +25,7 @@ from filrouge.threads.naming import moved
 from filrouge.threads.reports import as_it_is, detail, turn_of
 from filrouge.threads.repository import Syntheses, ThreadDecisions, Threads, ThreadVectors
 from filrouge.threads.synthesis_service import queue_synthesis
-from filrouge.threads.upkeep import Caps, is_routed, queue_better_name, refit
+from filrouge.threads.upkeep import ThreadSettings, is_routed, queue_better_name, refit
 
 # Moving turns. The threads on both ends get new names and vectors in the same transaction; bridges and syntheses
 # follow. A thread that loses its last prompt is merged into the thread that took it.
@@ -105,7 +105,7 @@ def rename(parts: Parts, name: str, title: str) -> dict[str, Any]:
         raise BadInput(f"A title has 1 to {LONGEST_TITLE} characters, not {len(plain)}.")
 
     def change(tx: Tx, thread: Thread, at: datetime) -> Thread:
-        place = Caps.of(parts.settings(tx)).place_beside(thread)
+        place = ThreadSettings.of(parts.settings(tx)).place_beside(thread)
         for id_, other in Threads(tx).titles(place).items():
             if id_ != thread.id and other.casefold() == plain.casefold():
                 raise BadInput(

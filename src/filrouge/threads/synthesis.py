@@ -20,7 +20,13 @@ from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.models import Quote
-from filrouge.extraction.summaries import Said, open_questions, reports_work, said, tells_something
+from filrouge.extraction.summaries import (
+    SpokenSentence,
+    open_questions,
+    reports_work,
+    sentences_with_speaker,
+    tells_something,
+)
 from filrouge.extraction.vocabulary import PLAIN_WORDS, content
 from filrouge.memories.models import Memory, Span, Statement
 from filrouge.threads.models import Point, Synthesis
@@ -30,7 +36,7 @@ from filrouge.threads.models import Point, Synthesis
 LONGEST: Final = 240
 
 
-def point_of(one: Said) -> Point:
+def point_of(one: SpokenSentence) -> Point:
     """Return a sentence as a point."""
     return point_in(one.text, one.turn)
 
@@ -224,7 +230,7 @@ _ANSWERED_BACK: Final = re.compile(r"[?¿]\s*$")
 
 
 def still_open(
-    turns: Sequence[Turn], sentences: Sequence[Said], decisions: Sequence[Point], former: Sequence[Point]
+    turns: Sequence[Turn], sentences: Sequence[SpokenSentence], decisions: Sequence[Point], former: Sequence[Point]
 ) -> tuple[Point, ...]:
     """Return the agent's last questions, then the user's questions that were not answered or decided; latest first."""
     trust = {turn.id: turn.trust for turn in turns} | {one.turn_id: one.trust for one in former}
@@ -245,7 +251,7 @@ def still_open(
     return tuple([*raised[-2:][::-1], *undecided[::-1]][:MOST_QUESTIONS])
 
 
-def _plainly_answered(sentences: Sequence[Said]) -> set[str]:
+def _plainly_answered(sentences: Sequence[SpokenSentence]) -> set[str]:
     """Return the user turns that only ask and got an informative reply; an answer need not repeat a word."""
     found: set[str] = set()
     for turn in {one.turn.id: one.turn for one in sentences if one.speaker == "user"}.values():
@@ -265,9 +271,9 @@ def _settles(decision: Point, question: Point) -> bool:
     return decision.turn_id > question.turn_id and len(shared) >= max(1, min(2, len(asked)))
 
 
-def _last_reply(sentences: Sequence[Said]) -> list[Said]:
+def _last_reply(sentences: Sequence[SpokenSentence]) -> list[SpokenSentence]:
     """Return the agent's sentences after the user's last turn; none if it has not answered yet."""
-    found: list[Said] = []
+    found: list[SpokenSentence] = []
     for one in reversed(sentences):
         if one.speaker == "user":
             break
@@ -338,7 +344,7 @@ def standing_of(stretch: Stretch, former: Synthesis | None = None) -> Standing:
     Args:
         former: the state before them.
     """
-    sentences = [one for one in said(stretch.turns) if not _is_quoted(one, stretch.quoted)]
+    sentences = [one for one in sentences_with_speaker(stretch.turns) if not _is_quoted(one, stretch.quoted)]
     decisions = _decisions(stretch, former.decisions if former else ())
     questions = still_open(stretch.turns, sentences, decisions, former.questions if former else ())
     mended = {one.place for one in sentences if one.speaker == "agent" and _WENT_WELL.search(one.sentence.plain)}
@@ -415,7 +421,7 @@ def _memory_of(turn: Turn, span: Span, memories: Sequence[Memory]) -> str:
     return ""
 
 
-def _state(sentences: Sequence[Said]) -> tuple[Point, ...]:
+def _state(sentences: Sequence[SpokenSentence]) -> tuple[Point, ...]:
     """Return the last piece of work that was requested, what was reported of it, and what comes next."""
     requests = (one for one in reversed(sentences) if one.speaker == "user" and _asks_for_work(one))
     asked = next((one for one in requests if _says_what(one) and not _is_stated(one)), None)
@@ -429,7 +435,7 @@ def _state(sentences: Sequence[Said]) -> tuple[Point, ...]:
     return tuple(map(point_of, [asked, *done, *coming[-1:]]))
 
 
-def _asks_for_work(one: Said) -> bool:
+def _asks_for_work(one: SpokenSentence) -> bool:
     plain = one.sentence.plain
     return (
         (reading.is_request(plain) or _PLEASE.match(plain) is not None)
@@ -445,12 +451,12 @@ _CAN_YOU: Final = re.compile(
 )
 
 
-def _says_what(one: Said) -> bool:
+def _says_what(one: SpokenSentence) -> bool:
     """Return False for requests without content, e.g. "one last check please"."""
     return len(set(content(one.text)) - _OF_ANYTHING) > 1
 
 
-def _is_stated(one: Said) -> bool:
+def _is_stated(one: SpokenSentence) -> bool:
     """Return True if most of the sentence is a statement, e.g. "Deploy note: staging runs on Fly"."""
     own = one.sentence
     spans = [found.span for found in extract(one.turn, mined=False)]
@@ -458,22 +464,22 @@ def _is_stated(one: Said) -> bool:
     return stated > _MOSTLY * (own.end - own.start)
 
 
-def _answers_a_question(one: Said, sentences: Sequence[Said]) -> bool:
+def _answers_a_question(one: SpokenSentence, sentences: Sequence[SpokenSentence]) -> bool:
     """Return True if the user's last turn before this sentence neither requests work nor states anything."""
     before = [other for other in sentences if other.speaker == "user" and other.place < one.place]
     last = [other for other in before if other.place == before[-1].place] if before else []
     return bool(last) and not any(_asks_for_work(other) or _states(other) for other in last)
 
 
-def _states(one: Said) -> bool:
+def _states(one: SpokenSentence) -> bool:
     return reading.silent_mood(one.sentence.plain) is None
 
 
-def _tells(one: Said) -> bool:
+def _tells(one: SpokenSentence) -> bool:
     return len(one.text.split()) >= 4 and not one.text.endswith((":", "?"))
 
 
-def _told(sentences: Sequence[Said]) -> tuple[Point, ...]:
+def _told(sentences: Sequence[SpokenSentence]) -> tuple[Point, ...]:
     """Return what the host's own summary says about work that is done or to come."""
     told = [one for one in sentences if one.speaker == "told" and _tells(one)]
     return tuple(point_of(one) for one in told if _NEXT.search(one.sentence.plain) or reports_work(one.sentence.plain))[
@@ -487,7 +493,7 @@ def _files(stretch: Stretch, former: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*reversed(wrote), *former]))[:MOST_FILES]
 
 
-def _is_quoted(one: Said, quoted: Iterable[str]) -> bool:
+def _is_quoted(one: SpokenSentence, quoted: Iterable[str]) -> bool:
     """Return True for a sentence of the agent that repeats text injected from memory."""
     if one.speaker == "user" or not quoted:
         return False

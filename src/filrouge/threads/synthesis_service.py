@@ -20,13 +20,13 @@ from filrouge.core.clock import new_id
 from filrouge.core.errors import BadConfig, Busy, ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx
 from filrouge.extraction.repository import Analyses, Readings, Session
-from filrouge.extraction.summaries import vote
-from filrouge.extraction.understanding import Answering
+from filrouge.extraction.summaries import detect_language
+from filrouge.extraction.understanding import RequestRunner
 from filrouge.memories.models import Memory
-from filrouge.providers.service import NO_MODEL
+from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.threads.assignment import cited, divided, without
+from filrouge.threads.assignment import cited_turns, drop_turns, split_by_thread
 from filrouge.threads.model_questions import recounting
 from filrouge.threads.models import Occasion, Synthesis
 from filrouge.threads.repository import Syntheses, calls_of
@@ -117,7 +117,7 @@ def synthesise(parts: Parts, payload: Payload) -> Outcome:
         now, settings = parts.clock.now(), parts.settings(tx)
         place = {"project": material.turns[-1].scope.project, "everywhere": False}
         Jobs(tx).enqueue("brief", place, dedupe=f"brief:{place['project']}", at=now)
-        if settings.extract_provider not in NO_MODEL and settings.mode != "light":
+        if settings.extract_provider not in PROVIDERS_WITHOUT_MODEL and settings.mode != "light":
             work = {"host": session.host, "session": session.id}
             Jobs(tx).enqueue(RECOUNT, work, dedupe=job_name(RECOUNT, session), at=now)
 
@@ -128,7 +128,7 @@ def follow_placing(parts: Parts, tx: Tx, turn: Turn) -> None:
     """Queue new syntheses for a session if one of them cites a prompt that was placed only now."""
     session = Session(host=turn.host, id=turn.scope.session)
     former = Syntheses(tx).of_session(session)
-    if turn.id in cited(former):
+    if turn.id in cited_turns(former):
         queue_synthesis(parts, tx, session, former[0].occasion, delay=_PLACING_SECONDS, again=True)
 
 
@@ -162,13 +162,13 @@ def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> 
     behind = former[0].until if former else 0
     turns, until = read.turns(session, behind=behind)
     threads = store.threads([turn.id for turn in turns])
-    placed = store.threads(cited(former))
+    placed = store.threads(cited_turns(former))
     if placed:
-        former = tuple(divided(former, placed))
+        former = tuple(split_by_thread(former, placed))
         if not at_once:
             turns, until = read.turns(session)
             threads, again = store.threads([turn.id for turn in turns]), {turn.id for turn in turns}
-            former = tuple(without(one, again) for one in former)
+            former = tuple(drop_turns(one, again) for one in former)
     calls = store.calls({turn.event_id for turn in turns if turn.role == "tool" and turn.event_id})
     if at_once:
         for event, project in store.unread(session):
@@ -281,8 +281,8 @@ def recount(parts: Parts, payload: Payload) -> Outcome:
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
     threads = parts.readers.here(lambda tx: Syntheses(tx).threads([turn.id for turn in turns]))
     groups = apart(turns, threads)
-    answering = Answering(parts, parts.meaning, settings)
-    language = vote([turn.text for turn in turns if turn.role == "user"], _plain(settings.language))
+    answering = RequestRunner(parts, parts.meaning, settings)
+    language = detect_language([turn.text for turn in turns if turn.role == "user"], _plain(settings.language))
     corrected: list[Synthesis] = []
     for one in stored:
         own = groups.get(one.thread_id, [])

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from filrouge.context.intents import Period, asks_back, span_of
+from filrouge.context.intents import Period, asked_period, period_bounds
 from filrouge.core.clock import Language, from_text, to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.extraction.summaries import title_of, vote
+from filrouge.extraction.summaries import detect_language, title_of
 from filrouge.extraction.vocabulary import PLAIN_WORDS
 from filrouge.runtime.services import Parts
 from filrouge.threads.models import Thread, Timeframe, Timeline, Topic, format_timeline, timeline_of
@@ -184,7 +184,7 @@ def discussed(
 ) -> list[Topic]:
     """Return the topics of a period, latest first."""
     now = parts.clock.now()
-    since, until = span_of(period, now.astimezone())
+    since, until = period_bounds(period, now.astimezone())
     asked = {
         "user_id": user_id,
         "agent": agent_id,
@@ -242,7 +242,7 @@ def language_of(parts: Parts, tx: Tx) -> Language:
     settings = parts.settings(tx)
     if settings.language != "auto":
         return settings.language
-    return vote([row["text"] for row in tx.all("turns.newest_prompts", {"limit": 5})])
+    return detect_language([row["text"] for row in tx.all("turns.newest_prompts", {"limit": 5})])
 
 
 def _session(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -291,4 +291,4 @@ def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation 
 
 def _subject(text: str) -> str:
     """Return the subject of a prompt; empty for small talk and for questions about earlier conversations."""
-    return "" if asks_back(text) else title_of(text)
+    return "" if asked_period(text) else title_of(text)

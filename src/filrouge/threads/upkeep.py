@@ -16,7 +16,7 @@ from filrouge.capture.models import Turn
 from filrouge.core.errors import BadConfig, ModelUnavailable
 from filrouge.core.protocols import Tx
 from filrouge.core.settings import Settings
-from filrouge.providers.service import NO_MODEL
+from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.vector_repository import StoredVectors
@@ -68,7 +68,7 @@ def is_too_late(said: datetime, now: datetime) -> bool:
     return now - said > _WORTH
 
 
-def who(parts: Parts, settings: Settings) -> str:
+def thread_model(parts: Parts, settings: Settings) -> str:
     """Return the model that decides where a prompt belongs, `provider/model`; empty if there is none.
 
     Raises:
@@ -86,14 +86,14 @@ def who(parts: Parts, settings: Settings) -> str:
 
 def _is_asked(parts: StoreContext, tx: Tx) -> bool:
     settings = parts.settings(tx)
-    return settings.extract_provider not in NO_MODEL and settings.mode != "light"
+    return settings.extract_provider not in PROVIDERS_WITHOUT_MODEL and settings.mode != "light"
 
 
 # Answers of models, for the code that moves prompts by rules.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Words:
+class ModelAnswers:
     """The threads that prompts belong to, and those they do not belong to, according to models.
 
     A confident answer concerns one prompt and one thread. It holds until a user decides about that prompt. An unsure or
@@ -104,7 +104,7 @@ class Words:
     apart: frozenset[str] = frozenset()
 
 
-def words_of(decided: Iterable[Decided]) -> Words:
+def answers_of(decided: Iterable[Decided]) -> ModelAnswers:
     """Collect the models' answers from these decisions, which are given oldest first."""
     belongs, apart = set[tuple[str, str]](), set[tuple[str, str]]()
     for one in decided:
@@ -114,15 +114,15 @@ def words_of(decided: Iterable[Decided]) -> Words:
         elif one.actor == "model" and one.routing.weighed and not one.routing.borderline:
             asked_of = one.routing.weighed[0].thread_id
             (belongs if one.thread_id == asked_of else apart).add((one.turn_id, asked_of))
-    return Words(belongs=frozenset(id_ for _, id_ in belongs), apart=frozenset(id_ for _, id_ in apart))
+    return ModelAnswers(belongs=frozenset(id_ for _, id_ in belongs), apart=frozenset(id_ for _, id_ in apart))
 
 
-def words_by_prompt(tx: Tx, user: str, project: str | None) -> Mapping[str, Words]:
+def answers_by_prompt(tx: Tx, user: str, project: str | None) -> Mapping[str, ModelAnswers]:
     """Return the models' answers about the prompts of a project, by prompt."""
     found: dict[str, list[Decided]] = {}
     for one in ThreadDecisions(tx).asked_about(user, project):
         found.setdefault(one.turn_id, []).append(one)
-    return {turn_id: words_of(decided) for turn_id, decided in found.items()}
+    return {turn_id: answers_of(decided) for turn_id, decided in found.items()}
 
 
 # Upkeep: data derived from the turns of a thread is recomputed whenever they change.
@@ -135,7 +135,7 @@ VECTORS, _AT_ONCE = "thread_vectors", 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Caps:
+class ThreadSettings:
     """The settings that concern threads.
 
     Attributes:
@@ -146,7 +146,7 @@ class Caps:
     isolated: bool
 
     @classmethod
-    def of(cls, settings: Settings) -> Caps:
+    def of(cls, settings: Settings) -> ThreadSettings:
         """Build from the settings."""
         return cls(mode=settings.mode, isolated=settings.isolation)
 
@@ -176,7 +176,7 @@ def as_of(threads: Iterable[Thread], now: datetime, mode: str) -> list[Thread]:
 
 def state_counts(parts: Parts, tx: Tx) -> dict[str, int]:
     """Return the current number of active, suspended and archived threads, over all places."""
-    threads, now, caps = Threads(tx), parts.clock.now(), Caps.of(parts.settings(tx))
+    threads, now, caps = Threads(tx), parts.clock.now(), ThreadSettings.of(parts.settings(tx))
     places: dict[ThreadPlace, list[Thread]] = {}
     for thread in threads.live():
         places.setdefault(caps.place_beside(thread), []).append(thread)
@@ -267,7 +267,7 @@ def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str)
     If a title by a model no longer stands, the model is asked again. A merged thread takes the title of the thread it
     was merged into.
     """
-    caps, done = Caps.of(parts.settings(tx)), list[Thread]()
+    caps, done = ThreadSettings.of(parts.settings(tx)), list[Thread]()
     for thread in threads:
         if thread.merged_into is None:
             done.append(renamed(parts, tx, thread, caps.place_beside(thread), afresh=True))

@@ -22,8 +22,8 @@ import numpy as np
 from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.providers.calibration import bundled
 from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.vector_search import Meaning
-from filrouge.threads.assignment import MOST, Ground
+from filrouge.search.vector_search import VectorSearch
+from filrouge.threads.assignment import MAX_VECTORS, Whitening
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _SAMPLES: Final[dict[str, Vectors]] = {}
 class _Held:
     """A transform, the number of prompts it was fitted to, whether it uses the sample, and prompts added since."""
 
-    ground: Ground | None
+    ground: Whitening | None
     of: int
     has_sample: bool
     since: int = 0
@@ -59,7 +59,7 @@ class Grounds:
         self._erasures = 0
         self._lock = Lock()
 
-    def learn(self, meaning: Meaning) -> None:
+    def learn(self, meaning: VectorSearch) -> None:
         """Embed the bundled sample if needed; it takes a second or two, so call it outside any transaction."""
         space_id = meaning.space.id
         if space_id in _SAMPLES or meaning.is_lost:
@@ -71,7 +71,7 @@ class Grounds:
         _LOG.info("%d texts of the sample are embedded in %s", len(texts), space_id)
         _SAMPLES[space_id] = vectors
 
-    def of(self, tx: Tx, meaning: Meaning, user: str, come: int = 0) -> Ground | None:
+    def of(self, tx: Tx, meaning: VectorSearch, user: str, come: int = 0) -> Whitening | None:
         """Return the transform for a user's prompts in a space; None while there is too little data.
 
         Args:
@@ -85,16 +85,16 @@ class Grounds:
             held.since += come
             if not held.is_due:
                 return held.ground
-        prompts = StoredVectors(tx).prompts(meaning.space.id, user, MOST)
+        prompts = StoredVectors(tx).prompts(meaning.space.id, user, MAX_VECTORS)
         there = [vectors for vectors in (sample, prompts) if vectors is not None and len(vectors)]
-        ground = Ground.of(np.concatenate(there)) if there else None
+        ground = Whitening.of(np.concatenate(there)) if there else None
         made = _Held(ground, len(prompts), has_sample=sample is not None)
         with self._lock:
             if erasures == self._erasures:  # otherwise it may contain erased content
                 self._held[key] = made
         return made.ground
 
-    def wholes(self, meaning: Meaning, texts: Mapping[Pair, str]) -> dict[Pair, Vector]:
+    def wholes(self, meaning: VectorSearch, texts: Mapping[Pair, str]) -> dict[Pair, Vector]:
         """Return the vectors of prompts with their replies; missing ones are left out if the embedder is down.
 
         Args:

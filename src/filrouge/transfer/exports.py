@@ -38,18 +38,18 @@ from filrouge.core.scope import Scope, ScopeName
 from filrouge.core.text import in_json, visible
 from filrouge.extraction.models import Analysis
 from filrouge.memories.models import SUMS, Evidence, Kind, Memory, Sentiment, Span
-from filrouge.threads.models import Action, BridgeBy, BridgeKind, Point, ThreadState, TitleBy, Weighed
+from filrouge.threads.models import Action, BridgeBy, BridgeKind, Candidate, Point, ThreadState, TitleBy
 
 # The JSON document and CSV tables.
 
 VERSION: Final = 1
-MARK: Final = "filrouge_export"
+HEADER_KEY: Final = "filrouge_export"
 Table = Literal["projects", "messages", "memories", "threads"]
 TABLES: Final[tuple[Table, ...]] = ("projects", "messages", "memories", "threads")
 Rows = Iterable[Mapping[str, Any]]
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-_PLACED: Final = frozenset({"user_id", "project_id", "agent", "channel", "session_id", "branch"})
-_NOT_OF_A_MEMORY: Final = frozenset({*_PLACED, "scope", "evidence"})
+_SCOPE_FIELDS: Final = frozenset({"user_id", "project_id", "agent", "channel", "session_id", "branch"})
+_DERIVED_FIELDS: Final = frozenset({*_SCOPE_FIELDS, "scope", "evidence"})
 _Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_-]+$")]
 _Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), le=datetime(9000, 1, 1, tzinfo=UTC))]
 _Name = Annotated[str, Field(max_length=4096)]
@@ -113,7 +113,7 @@ class EvidenceRow(_Row):
     end: int = Field(ge=0)
 
 
-class AnyMemoryRow(_Row):
+class BaseMemoryRow(_Row):
     """A memory of any kind with its lifecycle. Memories waiting for review are not exported."""
 
     id: _Id
@@ -150,13 +150,13 @@ class AnyMemoryRow(_Row):
 
     def memory(self) -> Memory:
         """The row as a `Memory`."""
-        row = self.model_dump(include=set(AnyMemoryRow.model_fields) - _NOT_OF_A_MEMORY)
+        row = self.model_dump(include=set(BaseMemoryRow.model_fields) - _DERIVED_FIELDS)
         scope = _scope_of(self)
         cited = [Evidence(turn_id=one.turn_id, span=Span(start=one.start, end=one.end)) for one in self.evidence]
         return Memory(**row, scope=scope, scope_name=self.scope, evidence=tuple(cited))
 
 
-class MemoryRow(AnyMemoryRow):
+class StatementRow(BaseMemoryRow):
     """A memory that is neither a summary nor a concept."""
 
     @field_validator("kind")
@@ -167,7 +167,7 @@ class MemoryRow(AnyMemoryRow):
         return kind
 
 
-def _scope_of(row: MessageRow | AnyMemoryRow) -> Scope:
+def _scope_of(row: MessageRow | BaseMemoryRow) -> Scope:
     return Scope(
         user=row.user_id,
         project=row.project_id,
@@ -206,7 +206,7 @@ def memory_row(memory: Memory) -> dict[str, Any]:
     }
 
 
-def parsed(row: object, model: type[BaseModel]) -> Any:
+def validate_row(row: object, model: type[BaseModel]) -> Any:
     """A row validated against a model.
 
     Raises:
@@ -221,7 +221,7 @@ def parsed(row: object, model: type[BaseModel]) -> Any:
 
 def document(head: Mapping[str, Any], tables: Mapping[Table, Rows]) -> Iterator[str]:
     """The JSON document, in chunks."""
-    yield in_json(json.dumps({MARK: VERSION, **head}, ensure_ascii=False))[:-1]
+    yield in_json(json.dumps({HEADER_KEY: VERSION, **head}, ensure_ascii=False))[:-1]
     for name, rows in tables.items():
         yield f', "{name}": ['
         for place, row in enumerate(rows):
@@ -294,14 +294,14 @@ COLUMNS: Final[Mapping[Table, Sequence[str]]] = {
 # rows they refer to; only a memory may refer to a later one, so such references are repeated as `links`. The last line
 # counts the rows written. A file without it was cut off, but everything before the cut is valid.
 
-END: Final = "filrouge_export_end"
+END_KEY: Final = "filrouge_export_end"
 FORM: Final = "jsonl"
-WHOLE_TABLES: Final = (
+FULL_TABLES: Final = (
     "projects", "threads", "messages", "memories", "links", "bridges", "sessions", "syntheses", "readings", "days",
 )  # fmt: skip
 
 
-def written(head: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+def json_lines(head: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     """The export, line by line.
 
     Args:
@@ -313,10 +313,10 @@ def written(head: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]
     for table, row in rows:
         counts[table] += 1
         yield _json_line({"table": table, **row})
-    yield _json_line({END: head[MARK], "counts": {name: counts[name] for name in WHOLE_TABLES}})
+    yield _json_line({END_KEY: head[HEADER_KEY], "counts": {name: counts[name] for name in FULL_TABLES}})
 
 
-class Lines:
+class JsonLinesReader:
     """Reads an export line by line and collects its problems.
 
     Attributes:
@@ -343,9 +343,9 @@ class Lines:
             if self.whole or (row := self._row(line)) is None:
                 self._lost += 1
                 self.problems.append((self._number, "more follows after the end" if self.whole else _broken(line)))
-            elif END in row:
+            elif END_KEY in row:
                 self._end(row)
-            elif (table := row.pop("table", None)) in WHOLE_TABLES:
+            elif (table := row.pop("table", None)) in FULL_TABLES:
                 self._counts[str(table)] += 1
                 yield self._number, str(table), row
             # unknown tables of later versions are ignored
@@ -365,13 +365,13 @@ class Lines:
         self.whole = True
         counted: Any = row.get("counts")
         known = cast("dict[str, Any]", counted) if isinstance(counted, dict) else {}
-        told = {name: count for name in WHOLE_TABLES if isinstance(count := known.get(name), int)}
+        told = {name: count for name in FULL_TABLES if isinstance(count := known.get(name), int)}
         gone = sum(max(0, count - self._counts[name]) for name, count in told.items()) - self._lost
         if gone > 0:
             self.problems.append((self._number, f"{gone} of the rows that were written are missing"))
 
 
-def begun(line: bytes) -> dict[str, Any] | None:
+def parse_header(line: bytes) -> dict[str, Any] | None:
     """The first line of a whole export, decoded; None if this is another kind of file."""
     try:
         found: object = json.loads(line)
@@ -380,21 +380,21 @@ def begun(line: bytes) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         return None
     head = cast("dict[str, Any]", found)
-    return head if MARK in head and head.get("form") == FORM else None
+    return head if HEADER_KEY in head and head.get("form") == FORM else None
 
 
-def opened(line: bytes, rest: Iterable[bytes], version: int) -> Lines | None:
+def opened(line: bytes, rest: Iterable[bytes], version: int) -> JsonLinesReader | None:
     """A reader for the whole export that begins with this line; None if this is another kind of file.
 
     Raises:
         BadInput: the export has an unsupported version.
     """
-    head = begun(line)
+    head = parse_header(line)
     if head is None:
         return None
-    if head[MARK] != version:
-        raise BadInput(f"This export has the version {head[MARK]!r}, and {version} can be read.")
-    return Lines(head, rest)
+    if head[HEADER_KEY] != version:
+        raise BadInput(f"This export has the version {head[HEADER_KEY]!r}, and {version} can be read.")
+    return JsonLinesReader(head, rest)
 
 
 def _broken(line: bytes) -> str:
@@ -415,7 +415,7 @@ def _time(text: str) -> str:
         raise ValueError("no moment of the calendar") from error
 
 
-def _like(shape: Any) -> AfterValidator:
+def _json_shape(shape: Any) -> AfterValidator:
     """A validator for a JSON value with this shape; it drops other fields and returns the stored form."""
 
     @cache
@@ -473,7 +473,7 @@ class ThreadRow(_WholeRow):
     opened_at: _Time
     last_active: _Time
     suspended_at: _Time | None
-    drifts: Annotated[list[dict[str, Any]], _like(list[_Drift])]
+    drifts: Annotated[list[dict[str, Any]], _json_shape(list[_Drift])]
 
 
 class PlacedRow(_WholeRow):
@@ -496,7 +496,7 @@ class DecisionRow(_WholeRow):
     borderline: bool
     model: _Name
     actor: _Name
-    weighed: Annotated[list[dict[str, Any]], _like(list[Weighed])]
+    weighed: Annotated[list[dict[str, Any]], _json_shape(list[Candidate])]
 
 
 class WholeMessageRow(MessageRow):
@@ -516,7 +516,7 @@ class MentionRow(_WholeRow):
     last_at: _Time
 
 
-class WholeMemoryRow(AnyMemoryRow):
+class FullMemoryRow(BaseMemoryRow):
     """A memory of any kind with its counters."""
 
     first_mention: _Time
@@ -554,7 +554,7 @@ class SessionRow(_WholeRow):
 
     host: _Name
     session_id: _Name
-    analysis: Annotated[dict[str, Any], _like(Analysis)]
+    analysis: Annotated[dict[str, Any], _json_shape(Analysis)]
     episode_id: _Id | None
     analysed_at: _Time
     until: _Id | None
@@ -573,7 +573,7 @@ class SynthesisRow(_WholeRow):
     thread_id: _Id | None
     occasion: Literal["pre_compact", "post_compact", "session_end", "quiet"]
     at: _Time
-    content: Annotated[dict[str, Any], _like(_Work)]
+    content: Annotated[dict[str, Any], _json_shape(_Work)]
     made_by: _Name
     until: _Id | None
 
@@ -595,7 +595,7 @@ class DayRow(_WholeRow):
 
 
 MODELS: Final[Mapping[str, type[BaseModel]]] = {
-    "projects": ProjectRow, "threads": ThreadRow, "messages": WholeMessageRow, "memories": WholeMemoryRow,
+    "projects": ProjectRow, "threads": ThreadRow, "messages": WholeMessageRow, "memories": FullMemoryRow,
     "links": LinkRow, "bridges": BridgeRow, "sessions": SessionRow, "syntheses": SynthesisRow, "readings": ReadingRow,
     "days": DayRow,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 One function per format, listed in `FORMATS`; a new importer is a function here and an entry there. A reader gets a
 path, writes nothing, and trusts nothing in the file. It reads piece by piece, so that a file of any size needs little
-memory. What cannot be read is yielded as a `Trouble`, and reading continues.
+memory. What cannot be read is yielded as a `ImportProblem`, and reading continues.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from typing import IO, Any, Final, NamedTuple, Protocol, cast
 from urllib.parse import quote
 
-from filrouge.capture.models import ImportedKind, ImportedMemory, ImportedTurn, Item, Role, SourceType, Trouble
+from filrouge.capture.models import ImportedKind, ImportedMemory, ImportedTurn, ImportProblem, Item, Role, SourceType
 from filrouge.core.errors import BadInput
 
 # Opening files, zip members and folders, and streaming JSON.
@@ -31,10 +31,10 @@ from filrouge.core.errors import BadInput
 # element, a line or a whole document has a maximum size; anything larger is refused before it fills the memory.
 
 #: Maximum characters of an element, and maximum bytes of a line or of a document that is read as a whole.
-LARGEST: Final = 64 * 1024 * 1024
+MAX_PIECE: Final = 64 * 1024 * 1024
 #: Maximum declared size of a zip member, in bytes.
 _LARGEST_MEMBER: Final = 8 * 1024**3
-_STEP: Final = 1024 * 1024
+_CHUNK: Final = 1024 * 1024
 _BLANK: Final = " \t\r\n\ufeff"
 
 
@@ -108,7 +108,7 @@ class Readable(Protocol):
         ...
 
 
-def documents(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
+def export_files(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
     """The files whose name matches the pattern `wanted`, in a zip or a folder; a single file is yielded as it is.
 
     Raises:
@@ -127,7 +127,7 @@ def _is_zip(path: str) -> bool:
 
 
 def _plain(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
-    places = [path] if not os.path.isdir(path) else [one for one in below(path) if re.search(wanted, one)]
+    places = [path] if not os.path.isdir(path) else [one for one in walk_files(path) if re.search(wanted, one)]
     for place in places:
         with opened(place) as file:
             yield place, file
@@ -176,7 +176,7 @@ def _unpacking(path: str) -> Generator[None]:
         ) from error
 
 
-def below(root: str) -> Iterator[str]:
+def walk_files(root: str) -> Iterator[str]:
     """The files below a folder, sorted; hidden folders, `node_modules` and symbolic links are skipped."""
     for place, directories, names in os.walk(root):
         directories[:] = sorted(one for one in directories if not one.startswith(".") and one != "node_modules")
@@ -186,30 +186,33 @@ def below(root: str) -> Iterator[str]:
                 yield path
 
 
-def lines(file: Readable, name: str) -> Iterator[tuple[int, Any | Trouble]]:
-    """The decoded JSON of each line, with its number; an invalid or overlong line gives a `Trouble`."""
+def json_lines(file: Readable, name: str) -> Iterator[tuple[int, Any | ImportProblem]]:
+    """The decoded JSON of each line, with its number; an invalid or overlong line gives a `ImportProblem`."""
     number = 0
-    while line := file.readline(LARGEST + 1):
+    while line := file.readline(MAX_PIECE + 1):
         number += 1
-        if len(line) > LARGEST:
-            yield number, Trouble(f"{name}:{number}", "the line is longer than 64 MB, and what follows was not read")
+        if len(line) > MAX_PIECE:
+            yield (
+                number,
+                ImportProblem(f"{name}:{number}", "the line is longer than 64 MB, and what follows was not read"),
+            )
             return
         if not line.strip():
             continue
         try:
             yield number, json.loads(line)
         except (ValueError, RecursionError):
-            yield number, Trouble(f"{name}:{number}", "the line is no JSON")
+            yield number, ImportProblem(f"{name}:{number}", "the line is no JSON")
 
 
-def whole(file: Readable, name: str) -> Any:
+def json_document(file: Readable, name: str) -> Any:
     """A small JSON document, read as a whole.
 
     Raises:
         BadInput: it is not JSON, or too large.
     """
-    raw = file.read(LARGEST + 1)
-    if len(raw) > LARGEST:
+    raw = file.read(MAX_PIECE + 1)
+    if len(raw) > MAX_PIECE:
         raise BadInput(f"{name} is larger than 64 MB.", remedy="Split it, or export less at once.")
     try:
         return json.loads(raw.decode("utf-8-sig", "replace"))
@@ -217,7 +220,7 @@ def whole(file: Readable, name: str) -> Any:
         raise _no_json(name, "") from error
 
 
-def elements(file: Readable, name: str) -> Iterator[Any]:
+def json_elements(file: Readable, name: str) -> Iterator[Any]:
     """The elements of a JSON list, one by one; a document that is not a list is its only element.
 
     Raises:
@@ -255,7 +258,7 @@ class _Text:
                 self._place += 1
             if self._ended:
                 return ""
-            self._more(_STEP)
+            self._more(_CHUNK)
 
     def skip(self) -> None:
         """Consume one character."""
@@ -275,9 +278,9 @@ class _Text:
                 if end < len(self._held) or self._ended:  # at the buffer's end, a number may be incomplete
                     self._place = end
                     return value
-            if len(self._held) - self._place > LARGEST:
+            if len(self._held) - self._place > MAX_PIECE:
                 raise _no_json(self._name, "an element is larger than 64 MB, or ")
-            self._more(max(_STEP, len(self._held) - self._place))  # doubling keeps the total cost linear
+            self._more(max(_CHUNK, len(self._held) - self._place))  # doubling keeps the total cost linear
 
     def _more(self, count: int) -> None:
         raw = self._file.read(count)
@@ -312,21 +315,21 @@ def read_ai_smartness(path: str) -> Iterator[Item]:
         raise BadInput(f"{path} is no folder of ai_smartness.", remedy="Name the folder .ai of the project.")
     if os.path.isfile(rules):
         yield from _rules(rules)
-    for place in below(threads):
+    for place in walk_files(threads):
         if os.path.basename(place).startswith("_") or not place.endswith(".json"):
             continue
         try:
             with opened(place) as file:
-                thread = as_object(whole(file, place))
+                thread = as_object(json_document(file, place))
         except BadInput as error:
-            yield Trouble(place, error.message)
+            yield ImportProblem(place, error.message)
             continue
         yield from _thread(thread, os.path.basename(place).removesuffix(".json"))
 
 
 def _rules(path: str) -> Iterator[Item]:
     with opened(path) as file:
-        document = whole(file, path)
+        document = json_document(file, path)
     listed = as_list(as_object(document).get("rules")) or as_list(document)
     at = seconds(as_object(document).get("last_updated"))
     for number, one in enumerate(listed, 1):
@@ -334,7 +337,7 @@ def _rules(path: str) -> Iterator[Item]:
         if text.strip():
             yield ImportedMemory(key=f"rule\0{text}", text=text, kind="rule", at=at, place=f"{RULES}:{number}")
         else:
-            yield Trouble(f"{path}, rule {number}", "it has no text")
+            yield ImportProblem(f"{path}, rule {number}", "it has no text")
 
 
 def _thread(thread: dict[str, Any], name: str) -> Iterator[Item]:
@@ -356,15 +359,15 @@ _CHATGPT_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
     "user": ("user", "prompt"),
     "assistant": ("assistant", "reply"),
 }
-_WORDS: Final = frozenset({"text", "multimodal_text"})
+_TEXT_TYPES: Final = frozenset({"text", "multimodal_text"})
 
 
 def read_chatgpt(path: str) -> Iterator[Item]:
     """Every message of every conversation, as last seen."""
-    for name, file in documents(path, _CHATGPT_NAMES):
-        for place, conversation in enumerate(elements(file, name)):
+    for name, file in export_files(path, _CHATGPT_NAMES):
+        for place, conversation in enumerate(json_elements(file, name)):
             if not as_object(conversation).get("mapping"):
-                yield Trouble(f"{name}, conversation {place + 1}", "it holds no messages")
+                yield ImportProblem(f"{name}, conversation {place + 1}", "it holds no messages")
                 continue
             yield from _conversation(as_object(conversation), f"{name}, conversation {place + 1}")
 
@@ -372,10 +375,12 @@ def read_chatgpt(path: str) -> Iterator[Item]:
 def _conversation(conversation: dict[str, Any], place: str) -> Iterator[Item]:
     session = text_of(conversation, "conversation_id", "id")
     if not session:
-        yield Trouble(place, "it has no id")
+        yield ImportProblem(place, "it has no id")
         return
     begun = seconds(conversation.get("create_time"))
-    for node_id, node in _way(as_object(conversation.get("mapping")), text_of(conversation, "current_node")):
+    for node_id, node in _path_to_current(
+        as_object(conversation.get("mapping")), text_of(conversation, "current_node")
+    ):
         message = as_object(node.get("message"))
         said = _CHATGPT_ROLES.get(text_of(message.get("author"), "role"))
         if said is None or _is_hidden(message):
@@ -386,7 +391,7 @@ def _conversation(conversation: dict[str, Any], place: str) -> Iterator[Item]:
             yield ImportedTurn(session, text_of(message, "id") or node_id, *said, text, at)
 
 
-def _way(mapping: dict[str, Any], current: str) -> list[tuple[str, dict[str, Any]]]:
+def _path_to_current(mapping: dict[str, Any], current: str) -> list[tuple[str, dict[str, Any]]]:
     """The nodes from the root to the current one; without a current one, to the newest leaf."""
     place = current if current in mapping else _newest_leaf(mapping)
     way, seen = list[tuple[str, dict[str, Any]]](), set[str]()
@@ -416,7 +421,7 @@ def _is_hidden(message: dict[str, Any]) -> bool:
 
 def _chatgpt_text(content: dict[str, Any]) -> str:
     """The text; of a non-text part such as a picture, only its `text` field, if any."""
-    if content.get("content_type", "text") not in _WORDS:
+    if content.get("content_type", "text") not in _TEXT_TYPES:
         return ""
     parts = [
         part if isinstance(part, str) else text_of(part, "text")
@@ -439,11 +444,11 @@ _CLAUDE_AI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
 
 def read_claude_ai(path: str) -> Iterator[Item]:
     """Every message of every conversation."""
-    for name, file in documents(path, _CLAUDE_AI_NAMES):
-        for number, conversation in enumerate(elements(file, name), 1):
+    for name, file in export_files(path, _CLAUDE_AI_NAMES):
+        for number, conversation in enumerate(json_elements(file, name), 1):
             session = text_of(conversation, "uuid", "id")
             if not session:
-                yield Trouble(f"{name}, conversation {number}", "it has no id")
+                yield ImportProblem(f"{name}, conversation {number}", "it has no id")
                 continue
             yield from _messages(as_object(conversation), session)
 
@@ -451,7 +456,7 @@ def read_claude_ai(path: str) -> Iterator[Item]:
 def _messages(conversation: dict[str, Any], session: str) -> Iterator[ImportedTurn]:
     begun = seconds(conversation.get("created_at"))
     messages = [as_object(one) for one in as_list(conversation.get("chat_messages") or conversation.get("messages"))]
-    for place, message in enumerate(_seen(messages, text_of(conversation, "current_leaf_message_uuid"))):
+    for place, message in enumerate(_visible_branch(messages, text_of(conversation, "current_leaf_message_uuid"))):
         said = _CLAUDE_AI_ROLES.get(text_of(message, "sender", "role"))
         text = _claude_ai_text(message)
         if said is not None and text.strip():
@@ -459,7 +464,7 @@ def _messages(conversation: dict[str, Any], session: str) -> Iterator[ImportedTu
             yield ImportedTurn(session, key, *said, text, seconds(message.get("created_at")) or begun)
 
 
-def _seen(messages: list[dict[str, Any]], leaf: str) -> list[dict[str, Any]]:
+def _visible_branch(messages: list[dict[str, Any]], leaf: str) -> list[dict[str, Any]]:
     """The path to the last message; all messages if none is named."""
     by_id = {text_of(one, "uuid", "id"): one for one in messages}
     if leaf not in by_id or not any(text_of(one, "parent_message_uuid") in by_id for one in messages):
@@ -484,7 +489,7 @@ def _claude_ai_text(message: dict[str, Any]) -> str:
 # Observations and session summaries are a model's words. The prompts it stored are ignored: Claude Code's own history
 # is the better source.
 
-_PARTS: Final = ("request", "investigated", "learned", "completed", "next_steps", "notes")
+_SUMMARY_FIELDS: Final = ("request", "investigated", "learned", "completed", "next_steps", "notes")
 _MAGIC: Final = b"SQLite format 3\0"
 
 
@@ -523,7 +528,7 @@ def _observations(connection: sqlite3.Connection) -> Iterator[Item]:
         facts = [one for one in as_list(_parsed(row.get("facts"))) if isinstance(one, str) and one not in said]
         text = "\n".join([said, *facts]).strip()
         if not text:
-            yield Trouble(place, "it says nothing")
+            yield ImportProblem(place, "it says nothing")
             continue
         kind: ImportedKind = "decision" if row.get("type") == "decision" else "fact"
         yield _claude_mem_memory(row, "observations", place, text, kind)
@@ -532,7 +537,9 @@ def _observations(connection: sqlite3.Connection) -> Iterator[Item]:
 def _summaries(connection: sqlite3.Connection) -> Iterator[Item]:
     for row in _rows(connection, "session_summaries"):
         parts = [
-            f"{name.replace('_', ' ').capitalize()}: {said}" for name in _PARTS if (said := _claude_mem_text(row, name))
+            f"{name.replace('_', ' ').capitalize()}: {said}"
+            for name in _SUMMARY_FIELDS
+            if (said := _claude_mem_text(row, name))
         ]
         if parts:
             place = f"session_summaries {row.get('id')}"
@@ -582,20 +589,20 @@ _GEMINI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
 
 def read_gemini(path: str) -> Iterator[Item]:
     """Every message of the user and the agent."""
-    for name, file in documents(path, _GEMINI_NAMES):
+    for name, file in export_files(path, _GEMINI_NAMES):
         stem = os.path.splitext(os.path.basename(name))[0]
         if name.endswith(".jsonl"):
-            told = list(lines(file, name))
-            yield from (one for _, one in told if isinstance(one, Trouble))
-            records = [as_object(one) for _, one in told if not isinstance(one, Trouble)]
+            told = list(json_lines(file, name))
+            yield from (one for _, one in told if isinstance(one, ImportProblem))
+            records = [as_object(one) for _, one in told if not isinstance(one, ImportProblem)]
         else:
-            document = as_object(whole(file, name))
+            document = as_object(json_document(file, name))
             records = [document, *map(as_object, as_list(document.get("messages")))]
         session = next((found for one in records if (found := text_of(one, "sessionId", "session_id"))), stem)
-        yield from _turns(session, _settled(records))
+        yield from _turns(session, _merged_updates(records))
 
 
-def _settled(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _merged_updates(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each message with its key, after all updates."""
     found: dict[str, dict[str, Any]] = {}
     for place, record in enumerate(records):
@@ -629,7 +636,7 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 def read_markdown(path: str) -> Iterator[Item]:
     """Every non-empty section, as a note."""
     is_folder = os.path.isdir(path)
-    places = [one for one in below(path) if one.lower().endswith((".md", ".markdown"))] if is_folder else [path]
+    places = [one for one in walk_files(path) if one.lower().endswith((".md", ".markdown"))] if is_folder else [path]
     if not places:
         raise BadInput(f"There is no Markdown file in {path}.", remedy="Name the folder of the notes.")
     for place in places:
@@ -638,7 +645,7 @@ def read_markdown(path: str) -> Iterator[Item]:
             raw = file.read(_LARGEST + 1)
             at = os.fstat(file.fileno()).st_mtime
         if len(raw) > _LARGEST:
-            yield Trouble(place, "it is larger than 4 MB")
+            yield ImportProblem(place, "it is larger than 4 MB")
             continue
         yield from _sections(raw.decode("utf-8-sig", "replace").splitlines(), name, max(0.0, at))
 
@@ -646,7 +653,7 @@ def read_markdown(path: str) -> Iterator[Item]:
 def _sections(lines: Sequence[str], name: str, at: float) -> Iterator[ImportedMemory]:
     """Each heading with the text below it; the titles of its parent headings give the subject."""
     above: list[tuple[int, str]] = []
-    start, body, fence = _behind_front_matter(lines), list[str](), ""
+    start, body, fence = _after_front_matter(lines), list[str](), ""
     first = start
     for number in range(start, len(lines)):
         line = lines[number]
@@ -680,7 +687,7 @@ def _section(
     )
 
 
-def _behind_front_matter(lines: Sequence[str]) -> int:
+def _after_front_matter(lines: Sequence[str]) -> int:
     if not lines or lines[0].strip() != "---":
         return 0
     return next((n + 1 for n, line in enumerate(lines[1:], 1) if line.strip() in ("---", "...")), 0)
@@ -693,14 +700,14 @@ def read_mcp_memory(path: str) -> Iterator[Item]:
     """Every observation of an entity and every relation, as a fact."""
     with opened(path) as file:
         if path.endswith(".json"):
-            graph = as_object(whole(file, path))
+            graph = as_object(json_document(file, path))
             rows = [("entity", as_object(one)) for one in as_list(graph.get("entities"))]
             rows += [("relation", as_object(one)) for one in as_list(graph.get("relations"))]
             for number, (kind, row) in enumerate(rows, 1):
                 yield from _row({**row, "type": kind}, f"{path}, {kind} {number}")
             return
-        for number, row in lines(file, path):
-            if isinstance(row, Trouble):
+        for number, row in json_lines(file, path):
+            if isinstance(row, ImportProblem):
                 yield row
             else:
                 yield from _row(as_object(row), f"{path}:{number}")
@@ -719,7 +726,7 @@ def _row(row: dict[str, Any], place: str) -> Iterator[Item]:
             key = f"{begins}\0{tie}\0{ends}"
             yield ImportedMemory(key=key, text=f"{begins} {tie} {ends}", place=place, subject=begins)
         case _:
-            yield Trouble(place, "it is neither an entity with a name nor a relation")
+            yield ImportProblem(place, "it is neither an entity with a name nor a relation")
 
 
 # mem0: the result of `get_all`, `{"results": [{"id", "memory", ...}]}`, or the bare list.
@@ -728,7 +735,7 @@ def _row(row: dict[str, Any], place: str) -> Iterator[Item]:
 def read_mem0(path: str) -> Iterator[Item]:
     """Every memory, as a fact."""
     with opened(path) as file:
-        for place, value in enumerate(elements(file, path)):
+        for place, value in enumerate(json_elements(file, path)):
             rows = as_object(value).get("results", as_object(value).get("memories"))
             if rows is None:
                 yield _mem0_memory(value, f"{path}, memory {place + 1}")
@@ -741,7 +748,7 @@ def read_mem0(path: str) -> Iterator[Item]:
 def _mem0_memory(row: object, place: str) -> Item:
     text = text_of(row, "memory", "text", "data", "content")
     if not text.strip():
-        return Trouble(place, "it has no field `memory`")
+        return ImportProblem(place, "it has no field `memory`")
     fields = as_object(row)
     id_ = text_of(row, "id", "hash") or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     topics = [one for one in as_list(fields.get("categories")) if isinstance(one, str)]

@@ -1,8 +1,8 @@
 """Export and import queries: pages of rows out, and rows in under their original ids.
 
 A row that already exists is left unchanged, so importing an export twice changes nothing. A memory is imported with
-its whole lifecycle; links to memories it replaced or that replaced it are set once both exist. `Carrying` handles
-messages and memories. `Whole` handles everything around them.
+its whole lifecycle; links to memories it replaced or that replaced it are set once both exist. `ExportRepository`
+handles messages and memories. `Whole` handles everything around them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from filrouge.core.clock import to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.memories.models import SUMS, Memory
 from filrouge.memories.repository import Memories, MemoryWriter, Origin, life_of, place_of, row_of
-from filrouge.search.word_repository import Words
+from filrouge.search.word_repository import FullTextIndex
 
 Outcome = Literal["added", "present"]
 
 
-class Carrying:
+class ExportRepository:
     """Exports and imports projects, turns, memories and threads of one database."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
@@ -85,7 +85,7 @@ class Carrying:
         unborn |= {"disabled": False, "previous_text": memory.previous_text, "analyser": self._analyser.version}
         self._tx.run("memories.add", row_of(memory) | unborn)
         if memory.kind not in SUMS:  # they repeat other rows and would inflate word frequencies
-            Words(self._tx, self._analyser, "memory").put(memory.id, f"{memory.text} {memory.subject}")
+            FullTextIndex(self._tx, self._analyser, "memory").put(memory.id, f"{memory.text} {memory.subject}")
         self._writer.lives.write({memory.id: life}, at)
         known = {one.id for one in Turns(self._tx, self._analyser).get([one.turn_id for one in memory.evidence])}
         for one in memory.evidence:
@@ -125,24 +125,24 @@ class Carrying:
         )  # fmt: skip
 
 
-# A whole export: the data that `Carrying` leaves to be recomputed.
+# A whole export: the data that `ExportRepository` leaves to be recomputed.
 #
 # Threads with their ancestry, the placement of messages and the reasons, bridges, session analyses and syntheses. Most
 # of it could be recomputed, but not identically, and not what the user named, moved or removed. Rows refer to rows of
 # other tables by id, never by row number, because numbers differ between databases.
 
 Row = dict[str, Any]
-Beside = Literal["bridges", "sessions", "syntheses", "readings", "days"]
+SideTable = Literal["bridges", "sessions", "syntheses", "readings", "days"]
 #: The cursor before a table's first page: its key is an id, or a JSON list of two texts.
-FIRST: Final[Mapping[Beside, str]] = {
+FIRST_CURSOR: Final[Mapping[SideTable, str]] = {
     "bridges": "", "sessions": "null", "syntheses": "", "readings": "null", "days": "null",
 }  # fmt: skip
-_PAGES: Final[Mapping[Beside, str]] = {
+_PAGE_QUERIES: Final[Mapping[SideTable, str]] = {
     "bridges": "carrying.bridges", "sessions": "carrying.sessions", "syntheses": "carrying.syntheses",
     "readings": "carrying.readings", "days": "carrying.days",
 }  # fmt: skip
 #: Columns that hold JSON; an export contains the decoded value.
-_HOLDING: Final[Mapping[str, str]] = {"sessions": "analysis", "syntheses": "content"}
+_JSON_COLUMN: Final[Mapping[str, str]] = {"sessions": "analysis", "syntheses": "content"}
 
 
 class Whole:
@@ -216,10 +216,13 @@ class Whole:
         rows = self._tx.all("carrying.links", {"behind": behind, "limit": limit})
         return [(row.pop("seq"), row) for row in rows]
 
-    def beside(self, table: Beside, behind: str, limit: int) -> list[tuple[str, Row]]:
+    def beside(self, table: SideTable, behind: str, limit: int) -> list[tuple[str, Row]]:
         """Rows of a table after a key."""
-        rows = self._tx.all(_PAGES[table], {"behind": behind, "limit": limit})
-        return [(row.pop("behind"), row | (_loaded(row, _HOLDING[table]) if table in _HOLDING else {})) for row in rows]
+        rows = self._tx.all(_PAGE_QUERIES[table], {"behind": behind, "limit": limit})
+        return [
+            (row.pop("behind"), row | (_loaded(row, _JSON_COLUMN[table]) if table in _JSON_COLUMN else {}))
+            for row in rows
+        ]
 
     def known_threads(self, ids: Collection[str | None]) -> set[str]:
         """The ids among these of threads that exist here."""
@@ -290,7 +293,7 @@ class Whole:
         )
         return True
 
-    def add_beside(self, table: Beside, row: Mapping[str, Any]) -> bool:
+    def add_beside(self, table: SideTable, row: Mapping[str, Any]) -> bool:
         """Add a row unless it, or an equivalent one, exists or what it refers to does not."""
         match table:
             case "bridges":

@@ -20,11 +20,11 @@ from pydantic import BaseModel
 from filrouge._version import __version__
 from filrouge.capture.cutting import TextCutter
 from filrouge.capture.guard import strip_own
-from filrouge.capture.intake import Cut, skip_reason
+from filrouge.capture.intake import CutCounts, skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, ImportedMemory, ImportedTurn, Turn
-from filrouge.capture.programs import place_of
+from filrouge.capture.programs import resolve_project
 from filrouge.capture.repository import Projects
-from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_told, is_off, queue_backfill
+from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_transcript_turn, is_off, queue_backfill
 from filrouge.context.hook_files import write_briefs
 from filrouge.core import lazy_re as re
 from filrouge.core.clock import from_epoch, new_id, to_text
@@ -42,25 +42,25 @@ from filrouge.threads.upkeep import is_routed
 from filrouge.transfer.exports import (
     COLUMNS,
     FORM,
-    MARK,
+    FULL_TABLES,
+    HEADER_KEY,
     MODELS,
     VERSION,
-    WHOLE_TABLES,
-    MemoryRow,
+    FullMemoryRow,
     MessageRow,
     ProjectRow,
     Rows,
+    StatementRow,
     Table,
-    WholeMemoryRow,
     WholeMessageRow,
     document,
+    json_lines,
     memory_row,
     message_row,
-    parsed,
     spreadsheet,
-    written,
+    validate_row,
 )
-from filrouge.transfer.repository import FIRST, Beside, Carrying, Outcome, Whole
+from filrouge.transfer.repository import FIRST_CURSOR, ExportRepository, Outcome, SideTable, Whole
 
 # Export. Content captured during the export may or may not be included; each included row is complete.
 
@@ -72,7 +72,7 @@ _PAGE: Final = 500
 _ALL: Final[Sequence[Table]] = ("messages", "memories", "threads")
 
 
-def exported(parts: Parts, form: Format, what: What | None = None) -> Iterator[str]:
+def export(parts: Parts, form: Format, what: What | None = None) -> Iterator[str]:
     """The export, in chunks.
 
     Args:
@@ -84,7 +84,7 @@ def exported(parts: Parts, form: Format, what: What | None = None) -> Iterator[s
     if form == "jsonl":
         if what not in (None, "all"):
             raise BadInput("JSON Lines hold everything.", remedy="For one table, ask for json or csv.")
-        return whole(parts)
+        return export_all(parts)
     if form == "csv":
         if what == "all":
             raise BadInput("A CSV file is one table.", remedy="Name it: memories, messages or threads.")
@@ -98,35 +98,37 @@ def exported(parts: Parts, form: Format, what: What | None = None) -> Iterator[s
     return document(head, tables)
 
 
-def whole(parts: Parts) -> Iterator[str]:
+def export_all(parts: Parts) -> Iterator[str]:
     """A whole export, so that nothing has to be recomputed after import; `transfer.exports` describes the format."""
-    counts = _here(parts, Whole.counts)
-    return written({MARK: VERSION, **_head(parts), "counts": counts}, _all_rows(parts))
+    counts = _read_whole(parts, Whole.counts)
+    return json_lines({HEADER_KEY: VERSION, **_head(parts), "counts": counts}, _all_rows(parts))
 
 
 def _all_rows(parts: Parts) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield from (("projects", row) for row in parts.readers.here(_projects))
-    ids = _here(parts, Whole.descent)
+    ids = _read_whole(parts, Whole.descent)
     for place in range(0, len(ids), _PAGE):
         page = ids[place : place + _PAGE]
-        yield from (("threads", row) for row in _here(parts, lambda from_, page=page: from_.threads(page)))
-    for turn, more in _whole_pages(parts, Whole.messages, 0):
+        yield from (("threads", row) for row in _read_whole(parts, lambda from_, page=page: from_.threads(page)))
+    for turn, more in _pages_of_whole(parts, Whole.messages, 0):
         yield "messages", message_row(turn) | more
-    for memory, more in _whole_pages(parts, Whole.memories, 0):
+    for memory, more in _pages_of_whole(parts, Whole.memories, 0):
         yield "memories", memory_row(memory) | more
-    yield from (("links", row) for row in _whole_pages(parts, Whole.links, 0))
-    for table, first in FIRST.items():
-        rows = _whole_pages(parts, lambda from_, behind, limit, table=table: from_.beside(table, behind, limit), first)
+    yield from (("links", row) for row in _pages_of_whole(parts, Whole.links, 0))
+    for table, first in FIRST_CURSOR.items():
+        rows = _pages_of_whole(
+            parts, lambda from_, behind, limit, table=table: from_.beside(table, behind, limit), first
+        )
         yield from ((table, row) for row in rows)
 
 
-def _here(parts: Parts, read: Callable[[Whole], T]) -> T:
+def _read_whole(parts: Parts, read: Callable[[Whole], T]) -> T:
     return parts.readers.here(lambda tx: read(Whole(tx, parts.analyser)))
 
 
-def _whole_pages(parts: Parts, page: Callable[[Whole, K, int], Sequence[tuple[K, T]]], first: K) -> Iterator[T]:
+def _pages_of_whole(parts: Parts, page: Callable[[Whole, K, int], Sequence[tuple[K, T]]], first: K) -> Iterator[T]:
     behind = first
-    while found := _here(parts, lambda from_, behind=behind: page(from_, behind, _PAGE)):
+    while found := _read_whole(parts, lambda from_, behind=behind: page(from_, behind, _PAGE)):
         yield from (row for _, row in found)
         behind = found[-1][0]
 
@@ -140,11 +142,11 @@ def _rows(parts: Parts, table: Table) -> Iterator[Mapping[str, Any]]:
         case "projects":
             yield from parts.readers.here(_projects)
         case "messages":
-            yield from map(message_row, _paged(parts, Carrying.turns))
+            yield from map(message_row, _pages(parts, ExportRepository.turns))
         case "memories":
-            yield from map(memory_row, _paged(parts, Carrying.memories))
+            yield from map(memory_row, _pages(parts, ExportRepository.memories))
         case "threads":
-            yield from _paged(parts, Carrying.threads)
+            yield from _pages(parts, ExportRepository.threads)
 
 
 def _projects(tx: Tx) -> list[dict[str, Any]]:
@@ -152,9 +154,11 @@ def _projects(tx: Tx) -> list[dict[str, Any]]:
     return [{"id": one["id"], "name": one["name"], "aliases": projects.aliases(one["id"])} for one in projects.all()]
 
 
-def _paged(parts: Parts, page: Callable[[Carrying, int, int], Sequence[tuple[int, T]]]) -> Iterator[T]:
+def _pages(parts: Parts, page: Callable[[ExportRepository, int, int], Sequence[tuple[int, T]]]) -> Iterator[T]:
     behind = 0
-    while found := parts.readers.here(lambda tx, behind=behind: page(Carrying(tx, parts.analyser), behind, _PAGE)):
+    while found := parts.readers.here(
+        lambda tx, behind=behind: page(ExportRepository(tx, parts.analyser), behind, _PAGE)
+    ):
         yield from (row for _, row in found)
         behind = found[-1][0]
 
@@ -165,18 +169,18 @@ def _paged(parts: Parts, page: Callable[[Carrying, int, int], Sequence[tuple[int
 # the user confirms that it is their own export; then everything is restored as it was.
 
 #: Rows per transaction, so that other writes get in between.
-_TOGETHER: Final = 100
+_BATCH: Final = 100
 _MOST_PROBLEMS: Final = 100
 _OUTCOMES: Final = ("added", "present", "forgotten", "bad")
 _USERS_ALONE: Final = frozenset({"rule", "preference"})
-_HIDDEN: Final = "it holds a secret"
+_WITHHELD: Final = "it holds a secret"
 
 
 @dataclass(kw_only=True)
-class Imported:
+class ImportResult:
     """Row counts by table and outcome, and the first problems."""
 
-    counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter[str]() for name in WHOLE_TABLES})
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter[str]() for name in FULL_TABLES})
     problems: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     threads: int = 0
 
@@ -193,7 +197,7 @@ class Imported:
         return {**ever, "beside": counts, "threads_passed_over": self.threads, "problems": self.problems}
 
 
-def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> Imported:
+def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> ImportResult:
     """Import an export.
 
     Args:
@@ -202,15 +206,15 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     Raises:
         BadInput: it is not a Filrouge export, or from a later version.
     """
-    given = checked(exported)
-    done = Imported(threads=len(_listed(given, "threads")))
+    given = validate_export(exported)
+    done = ImportResult(threads=len(_listed(given, "threads")))
     projects = read_rows(done, given, "projects", ProjectRow)
     turns = [(one.turn()) for one in read_rows(done, given, "messages", MessageRow)]
-    memories = [one.memory() for one in read_memories(parts, done, given, MemoryRow)]
+    memories = [one.memory() for one in read_memories(parts, done, given, StatementRow)]
     known = add_projects(parts, done, projects)
-    clean = [clean_turn(parts, one, known, trusted) for one in turns]
+    clean = [sanitised_turn(parts, one, known, trusted) for one in turns]
     write_rows(parts, done, "messages", clean, _turn_writer(parts))
-    learned = [clean_memory(parts, one, known, trusted) for one in memories]
+    learned = [sanitised_memory(parts, one, known, trusted) for one in memories]
     write_rows(parts, done, "memories", learned, _memory_writer(parts))
     _link(parts, [one for one in memories if one.superseded_by])
     if done.counts["memories"]["added"]:
@@ -219,21 +223,21 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     return done
 
 
-def checked(exported: object) -> Mapping[str, Any]:
+def validate_export(exported: object) -> Mapping[str, Any]:
     """The export, if it can be read.
 
     Raises:
         BadInput: it is not a Filrouge export, or from a later version.
     """
-    if not isinstance(exported, dict) or MARK not in exported:
+    if not isinstance(exported, dict) or HEADER_KEY not in exported:
         raise BadInput("This is no export of Filrouge.", remedy="`filrouge export` writes one.")
     given = cast("Mapping[str, Any]", exported)
-    if given[MARK] != VERSION:
-        raise BadInput(f"This export has the version {given[MARK]!r}, and {VERSION} can be read.")
+    if given[HEADER_KEY] != VERSION:
+        raise BadInput(f"This export has the version {given[HEADER_KEY]!r}, and {VERSION} can be read.")
     return given
 
 
-def add_projects(parts: Parts, done: Imported, projects: Sequence[ProjectRow]) -> set[str]:
+def add_projects(parts: Parts, done: ImportResult, projects: Sequence[ProjectRow]) -> set[str]:
     """Add projects; returns the ids of all projects then known."""
     now = parts.clock.now()
 
@@ -244,9 +248,9 @@ def add_projects(parts: Parts, done: Imported, projects: Sequence[ProjectRow]) -
     return {row["id"] for row in parts.readers.here(lambda tx: tx.all("projects.all"))}
 
 
-def carrying(parts: Parts, tx: Tx) -> Carrying:
+def carrying(parts: Parts, tx: Tx) -> ExportRepository:
     """The export and import repository for a transaction."""
-    return Carrying(tx, parts.analyser)
+    return ExportRepository(tx, parts.analyser)
 
 
 def _listed(given: Mapping[str, Any], table: str) -> Sequence[object]:
@@ -257,7 +261,7 @@ def _listed(given: Mapping[str, Any], table: str) -> Sequence[object]:
 
 
 def read_rows(
-    done: Imported,
+    done: ImportResult,
     given: Mapping[str, Any],
     table: str,
     model: Any,
@@ -267,7 +271,7 @@ def read_rows(
     found: list[Any] = []
     for place, row in enumerate(_listed(given, table)):
         try:
-            read = parsed(row, model)
+            read = validate_row(row, model)
             if why := refusal(read) if refusal else "":
                 done.bad(table, place, why)
             else:
@@ -277,22 +281,22 @@ def read_rows(
     return found
 
 
-def read_memories(parts: Parts, done: Imported, given: Mapping[str, Any], model: Any) -> list[Any]:
+def read_memories(parts: Parts, done: ImportResult, given: Mapping[str, Any], model: Any) -> list[Any]:
     """The memories of an export. A statement that contains a secret is recorded as bad and not imported."""
 
     def refusal(row: Any) -> str:
         is_stated = row.kind not in SUMS and row.kind != "note"
-        return _HIDDEN if is_stated and MASK.search(parts.redact(row.text)) else ""
+        return _WITHHELD if is_stated and MASK.search(parts.redact(row.text)) else ""
 
     return read_rows(done, given, "memories", model, refusal)
 
 
 def write_rows(
-    parts: Parts, done: Imported, table: str, rows: Sequence[Any], write: Callable[[Tx, Any], Outcome | None]
+    parts: Parts, done: ImportResult, table: str, rows: Sequence[Any], write: Callable[[Tx, Any], Outcome | None]
 ) -> None:
     """Write rows batch by batch. `write` returns None for a row that was forgotten here."""
-    for place in range(0, len(rows), _TOGETHER):
-        batch = rows[place : place + _TOGETHER]
+    for place in range(0, len(rows), _BATCH):
+        batch = rows[place : place + _BATCH]
         outcomes = parts.writer.run(lambda tx, batch=batch: [write(tx, row) for row in batch])
         done.counts[table].update(outcome or "forgotten" for outcome in outcomes)
 
@@ -300,14 +304,14 @@ def write_rows(
 def _link(parts: Parts, replaced: Sequence[Memory]) -> None:
     """Link superseded memories to their successors."""
     now = parts.clock.now()
-    for place in range(0, len(replaced), _TOGETHER):
-        batch = replaced[place : place + _TOGETHER]
+    for place in range(0, len(replaced), _BATCH):
+        batch = replaced[place : place + _BATCH]
         parts.writer.run(lambda tx, batch=batch: [carrying(parts, tx).link(one, now) for one in batch])
 
 
 def _turn_writer(parts: Parts) -> Callable[[Tx, Turn], Outcome | None]:
     def write(tx: Tx, turn: Turn) -> Outcome | None:
-        if parts.gate.refuses(tx, turn, turn.at) or buried(parts, tx, turn.id):
+        if parts.gate.refuses(tx, turn, turn.at) or is_forgotten(parts, tx, turn.id):
             return None
         outcome = carrying(parts, tx).add_turn(turn)
         if outcome == "added":
@@ -321,7 +325,7 @@ def _turn_writer(parts: Parts) -> Callable[[Tx, Turn], Outcome | None]:
 
 def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
     def write(tx: Tx, memory: Memory) -> Outcome | None:
-        if buried(parts, tx, memory.id, memory.text):
+        if is_forgotten(parts, tx, memory.id, memory.text):
             return None
         outcome = carrying(parts, tx).add_memory(memory, parts.clock.now())
         if outcome == "added" and memory.state == "live":
@@ -331,7 +335,7 @@ def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
     return write
 
 
-def buried(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
+def is_forgotten(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
     """True if the row was forgotten here, matched by its id or its text."""
     stones = parts.gate.stones
     if stones is None or not Tombstones(tx).any():
@@ -339,7 +343,7 @@ def buried(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
     return bool(Tombstones(tx).of([stones.row(id_), *([stones.text(text)] if text else [])]))
 
 
-def clean_turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trusted: bool) -> Turn:
+def sanitised_turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trusted: bool) -> Turn:
     """The turn without secrets, in a known project or none, with reduced trust unless trusted."""
     return replace(
         turn,
@@ -349,7 +353,7 @@ def clean_turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trust
     )
 
 
-def clean_memory(parts: Parts, memory: Memory, known: frozenset[str] | set[str], trusted: bool) -> Memory:
+def sanitised_memory(parts: Parts, memory: Memory, known: frozenset[str] | set[str], trusted: bool) -> Memory:
     """The memory without secrets, in a known project or none, reduced to an observation unless trusted."""
     clean = replace(
         memory,
@@ -372,12 +376,12 @@ def clean_memory(parts: Parts, memory: Memory, known: frozenset[str] | set[str],
 # titles,
 # summaries and analyses repeat words of messages, and tombstones do not match them.
 
-_BESIDE: Final[tuple[Beside, ...]] = tuple(FIRST)
+_SIDE_TABLES: Final[tuple[SideTable, ...]] = tuple(FIRST_CURSOR)
 #: Tables without the user's words; they are restored even if something was forgotten here.
-_WORDLESS: Final = frozenset({"days", "links"})
+_TABLES_WITHOUT_TEXT: Final = frozenset({"days", "links"})
 
 
-def import_any(parts: Parts, exported: object, *, trusted: bool = False) -> Imported:
+def import_document(parts: Parts, exported: object, *, trusted: bool = False) -> ImportResult:
     """Import an export, whole or not.
 
     Args:
@@ -386,19 +390,19 @@ def import_any(parts: Parts, exported: object, *, trusted: bool = False) -> Impo
     Raises:
         BadInput: it is not a Filrouge export, or from a later version.
     """
-    given = checked(exported)
+    given = validate_export(exported)
     if given.get("form") != FORM:
         return import_export(parts, given, trusted=trusted)
     if not trusted:
         return import_export(parts, _without_sums(given))
-    return _Importing(parts, given).done
+    return _WholeImport(parts, given).done
 
 
-class _Importing:
+class _WholeImport:
     """Imports one piece of a whole export; each table comes after the tables it refers to."""
 
     def __init__(self, parts: Parts, given: Mapping[str, Any]) -> None:
-        self.done = Imported()
+        self.done = ImportResult()
         self._parts = parts
         self._given = given
         self._forgetful = parts.readers.here(lambda tx: Tombstones(tx).any())
@@ -409,7 +413,7 @@ class _Importing:
         write_rows(parts, self.done, "memories", memories, self._memory)
         now = parts.clock.now()
         self._write("links", lambda tx, row: _outcome(self._whole(tx).link(row.model_dump(), now)))
-        for table in _BESIDE:
+        for table in _SIDE_TABLES:
             self._write(table, lambda tx, row, table=table: self._row_beside(tx, table, row))
         if self.done.counts["memories"]["added"]:
             write_briefs(parts, None, everywhere=True)
@@ -439,8 +443,8 @@ class _Importing:
 
     def _message(self, tx: Tx, row: WholeMessageRow) -> Outcome | None:
         parts = self._parts
-        turn = clean_turn(parts, row.turn(), self._known, True)
-        if parts.gate.refuses(tx, turn, turn.at) or buried(parts, tx, turn.id):
+        turn = sanitised_turn(parts, row.turn(), self._known, True)
+        if parts.gate.refuses(tx, turn, turn.at) or is_forgotten(parts, tx, turn.id):
             return None
         if not parts.turns(tx).restore(turn, row.transcript_key):
             return "present"
@@ -452,10 +456,10 @@ class _Importing:
             queue_placing(parts, tx, [turn])
         return "added"
 
-    def _memory(self, tx: Tx, row: WholeMemoryRow) -> Outcome | None:
+    def _memory(self, tx: Tx, row: FullMemoryRow) -> Outcome | None:
         parts = self._parts
-        memory = clean_memory(parts, row.memory(), self._known, True)
-        if buried(parts, tx, memory.id, memory.text) or (self._forgetful and memory.kind in SUMS):
+        memory = sanitised_memory(parts, row.memory(), self._known, True)
+        if is_forgotten(parts, tx, memory.id, memory.text) or (self._forgetful and memory.kind in SUMS):
             return None
         if memory.kind == "concept" and memory.state == "live" and self._whole(tx).has_concept(memory):
             return "present"
@@ -468,8 +472,8 @@ class _Importing:
                 queue_vectors(tx, "memory", memory.id, parts.clock.now())
         return outcome
 
-    def _row_beside(self, tx: Tx, table: Beside, row: BaseModel) -> Outcome | None:
-        if self._forgetful and table not in _WORDLESS:
+    def _row_beside(self, tx: Tx, table: SideTable, row: BaseModel) -> Outcome | None:
+        if self._forgetful and table not in _TABLES_WITHOUT_TEXT:
             return None
         return _outcome(self._whole(tx).add_beside(table, self._clean(row)))
 
@@ -518,15 +522,15 @@ def _redacted(redact: Callable[[str], str], value: Any) -> Any:
 # confirms that it is their own.
 
 #: Rows per transaction, so that other writes get in between.
-_MESSAGES_TOGETHER: Final = 50
+_MESSAGE_BATCH: Final = 50
 _TRUSTED: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
 #: Confidence of an observation, and of a statement that the user confirmed.
-_BELIEVED, _VOUCHED = 0.6, 0.8
+_OBSERVED_CONFIDENCE, _CONFIRMED_CONFIDENCE = 0.6, 0.8
 _KIND: Final = re.compile(r"(?:name|origin|root|clone|path):")
 OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
 
 
-class Mark(NamedTuple):
+class TranscriptMark(NamedTuple):
     """How far a transcript file has been read; stored like the marks of the hooks."""
 
     path: str
@@ -536,7 +540,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Handed:
+class ImportPage:
     """A page of data to import.
 
     Attributes:
@@ -549,11 +553,11 @@ class Handed:
     trusted: bool
     turns: Sequence[ImportedTurn] = ()
     memories: Sequence[ImportedMemory] = ()
-    mark: Mark | None = None
+    mark: TranscriptMark | None = None
 
 
 @dataclass(kw_only=True)
-class ReadIn:
+class PageResult:
     """Counts for a page by outcome: new, confirmed now, present, forgotten here, or of a disabled project."""
 
     turns: Counter[str] = field(default_factory=Counter[str])
@@ -565,12 +569,12 @@ class ReadIn:
         return {name: {one: counted[one] for one in OUTCOMES} for name, counted in tables.items()}
 
 
-def read_in(parts: Parts, page: Handed) -> ReadIn:
+def import_page(parts: Parts, page: ImportPage) -> PageResult:
     """Store what is new in a page; it is on disk when this returns."""
-    done = ReadIn()
+    done = PageResult()
     off = frozenset(parts.readers.here(lambda tx: parts.settings(tx)).disabled_projects)
-    for place in range(0, len(page.turns), _MESSAGES_TOGETHER):
-        batch = [(one, _cleaned(parts, one)) for one in page.turns[place : place + _MESSAGES_TOGETHER]]
+    for place in range(0, len(page.turns), _MESSAGE_BATCH):
+        batch = [(one, _cleaned(parts, one)) for one in page.turns[place : place + _MESSAGE_BATCH]]
         done.turns.update(parts.writer.run_patient(lambda tx, batch=batch: _add(parts, tx, page, batch, off)))
     if page.memories:
         done.memories.update(_add_memories(parts, page, off))
@@ -585,7 +589,7 @@ def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
     """The turn's text, redacted and cut like a captured one."""
     cutter = TextCutter()
     text = cutter.cleaned(turn.text, lambda said: parts.redact(strip_own(said)))
-    parts.meters.cut(Cut(events=int(cutter.cut > 0), characters=cutter.cut))
+    parts.meters.cut(CutCounts(events=int(cutter.cut > 0), characters=cutter.cut))
     return text
 
 
@@ -595,7 +599,7 @@ def marks(tx: Tx, source: str) -> dict[str, int]:
 
 
 def _add(
-    parts: Parts, tx: Tx, page: Handed, batch: Sequence[tuple[ImportedTurn, str]], off: frozenset[str]
+    parts: Parts, tx: Tx, page: ImportPage, batch: Sequence[tuple[ImportedTurn, str]], off: frozenset[str]
 ) -> list[str]:
     now, outcomes, added = parts.clock.now(), list[str](), list[str]()
     projects = _Projects(tx, now, off)
@@ -609,7 +613,7 @@ def _add(
             outcomes.append("off")
         else:
             placed = _turn(page, told, text, now, projects.id_of(told.project))
-            if add_told(parts.turns(tx), placed):
+            if add_transcript_turn(parts.turns(tx), placed):
                 outcomes.append("added")
                 added.append(placed.id)
             elif page.trusted and (vouched := parts.turns(tx).vouch(placed)):
@@ -645,10 +649,10 @@ class _Projects:
         """The full names. A single plain name stands for the project with that name or alias."""
         if len(names) != 1 or _KIND.match(names[0]):
             return names
-        return place_of(self._tx, names)[0]
+        return resolve_project(self._tx, names)[0]
 
 
-def _turn(page: Handed, told: ImportedTurn, text: str, now: datetime, project: str | None = None) -> Turn:
+def _turn(page: ImportPage, told: ImportedTurn, text: str, now: datetime, project: str | None = None) -> Turn:
     at = _when(told.at, now)
     key = told.key if len(told.key) >= UNIQUE_KEY_LENGTH else f"{told.session}:{told.key}"
     return Turn(
@@ -670,12 +674,12 @@ def _when(seconds: float, now: datetime) -> datetime:
     return from_epoch(seconds) if 0 < seconds < now.timestamp() else now
 
 
-def _keep(parts: Parts, tx: Tx, source: str, mark: Mark) -> None:
+def _keep(parts: Parts, tx: Tx, source: str, mark: TranscriptMark) -> None:
     row = {"path": mark.path, "host": source, "session_id": mark.session, "byte_offset": mark.offset}
     tx.run("transcripts.put", row | {"skipped_long": mark.skipped_long, "read_at": to_text(parts.clock.now())})
 
 
-def _add_memories(parts: Parts, page: Handed, off: frozenset[str]) -> Counter[str]:
+def _add_memories(parts: Parts, page: ImportPage, off: frozenset[str]) -> Counter[str]:
     """Import memories like our own export. Each id is derived from the source, the key and whether it is confirmed.
 
     Confirming a memory bins the earlier observation of it. A confirmed memory is not added again as an observation.
@@ -694,7 +698,9 @@ def _add_memories(parts: Parts, page: Handed, off: frozenset[str]) -> Counter[st
         ]
 
     memories = parts.writer.run_patient(placed)
-    found = import_export(parts, {MARK: VERSION, "memories": list(map(memory_row, memories))}, trusted=page.trusted)
+    found = import_export(
+        parts, {HEADER_KEY: VERSION, "memories": list(map(memory_row, memories))}, trusted=page.trusted
+    )
     counts = Counter({name: found.counts["memories"][name] for name in ("added", "present", "forgotten")})
     if page.trusted:
         before = [one for id_ in observed.values() if (one := here.get(id_)) and one.state == "live"]
@@ -709,13 +715,13 @@ def _add_memories(parts: Parts, page: Handed, off: frozenset[str]) -> Counter[st
     return counts
 
 
-def _id(page: Handed, told: ImportedMemory, *, trusted: bool) -> str:
+def _id(page: ImportPage, told: ImportedMemory, *, trusted: bool) -> str:
     whose = "mine" if trusted else "anybody's"
     said = f"{page.source}\0{whose}\0{told.key}"
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:26]
 
 
-def _memory(page: Handed, told: ImportedMemory, project: str | None, now: datetime) -> Memory:
+def _memory(page: ImportPage, told: ImportedMemory, project: str | None, now: datetime) -> Memory:
     at = _when(told.at, now)
     return Memory(
         id=_id(page, told, trusted=page.trusted),
@@ -727,6 +733,6 @@ def _memory(page: Handed, told: ImportedMemory, project: str | None, now: dateti
         created_at=at,
         valid_from=at,
         subject=told.subject[:200],
-        confidence=_VOUCHED if page.trusted else _BELIEVED,
+        confidence=_CONFIRMED_CONFIDENCE if page.trusted else _OBSERVED_CONFIDENCE,
         made_by=f"import:{page.source}",
     )

@@ -9,11 +9,11 @@ from typing import Any
 
 from filrouge.capture.events import Event
 from filrouge.capture.repository import Projects
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.maintenance import garden_service
-from filrouge.maintenance.garden_service import Gardens
+from filrouge.maintenance.garden_service import ConsolidationRuns
 from filrouge.memories.models import Kind, Memory, Span, Statement
 from filrouge.memories.repository import Origin
 from filrouge.runtime.services import Parts
@@ -31,7 +31,7 @@ def converse(parts: Parts, session: str, *said: str) -> None:
     events: list[Event] = []
     for text in said:
         events += [event(session=session, text=text), event("reply", session=session, text="Done, all tests pass.")]
-    observe(parts, events).result(60)
+    store_events(parts, events).result(60)
 
 
 def known(
@@ -89,7 +89,7 @@ def over(parts: Parts, garden_id: str, seconds: float = 30.0) -> dict[str, Any]:
     """Wait until a run is over; the run as its route tells it."""
     deadline = time.monotonic() + seconds
     while True:
-        found = parts.readers.here(lambda tx: garden_service.described(tx, Gardens(tx).get(garden_id)))
+        found = parts.readers.here(lambda tx: garden_service.described(tx, ConsolidationRuns(tx).get(garden_id)))
         if found["state"] != "running":
             return found
         assert time.monotonic() < deadline, found

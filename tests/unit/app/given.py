@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from filrouge.capture.events import Event, EventKind
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.log import Recalls
 from filrouge.context.service import context
 from filrouge.runtime.services import Parts
@@ -27,7 +27,7 @@ def event(kind: EventKind = "prompt", *, project: tuple[str, ...] = SHOP, sessio
 
 def say(parts: Parts, text: str, project: tuple[str, ...] = SHOP) -> None:
     """Send a prompt and wait until it is understood."""
-    observe(parts, [event(project=project, text=text)]).result(60)
+    store_events(parts, [event(project=project, text=text)]).result(60)
     idle(parts)
 
 

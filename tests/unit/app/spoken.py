@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from filrouge.capture.events import EventKind
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.errors import ModelUnavailable
 from filrouge.core.protocols import LanguageModel
-from filrouge.providers.models import Ask, Operation
-from filrouge.providers.service import Pace, Panel
+from filrouge.providers.models import CompletionRequest, Operation
+from filrouge.providers.service import ConfiguredModels, ModelTimings
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import ScriptedModel, idle, running
@@ -82,7 +82,7 @@ def tell(
     for text in texts:
         at = time.time() - days_ago * 86400
         said = event(kind, project=project, session=session, text=text)
-        observe(parts, [said._replace(at=at, host=host, agent=agent)]).result(60)
+        store_events(parts, [said._replace(at=at, host=host, agent=agent)]).result(60)
     idle(parts)
 
 
@@ -141,11 +141,11 @@ class Adviser(ScriptedModel):
         self.title, self.summary = "", ""
         self.broken: str | ModelUnavailable | None = None
 
-    def about(self, operation: Operation) -> list[Ask]:
+    def about(self, operation: Operation) -> list[CompletionRequest]:
         """The questions of one kind."""
         return [one for one in self.asked if one.operation == operation]
 
-    def _answer(self, ask: Ask) -> str | ModelUnavailable:
+    def _answer(self, ask: CompletionRequest) -> str | ModelUnavailable:
         if ask.operation == "thread":
             return self.broken or json.dumps({"related": self.related, "confidence": self.sure, "reason": ""})
         if ask.operation == "title":
@@ -158,10 +158,10 @@ def advised(home: Path, model: LanguageModel, *, related: float = 5.0, **setting
     """A whole Filrouge that asks this model; `extract_provider=""` as long as it is not to be asked."""
     chosen = {"extract_provider": "openai", **settings}
     environ = {f"FILROUGE_{key.upper()}": value for key, value in chosen.items() if value}
-    pace = Pace(after_reply=0.0, quiet=0.0, rest=0.05, related=related)
+    pace = ModelTimings(after_reply=0.0, quiet=0.0, rest=0.05, related=related)
 
-    def build(*_: object) -> Panel:
-        return Panel(model=model)
+    def build(*_: object) -> ConfiguredModels:
+        return ConfiguredModels(model=model)
 
     with running(str(home), environ=environ, panel=build, pace=pace) as parts:
         idle(parts)

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from filrouge.capture.events import Event
 from filrouge.capture.models import Turn
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import DATABASE
 from filrouge.erasure.service import erase
@@ -27,7 +27,7 @@ from filrouge.extraction.models import Analysis
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.sessions import queue_idle
 from filrouge.extraction.summaries import Rarity, analyse
-from filrouge.extraction.tool_output import Informed, informed
+from filrouge.extraction.tool_output import Judgement, judge_by_rules
 from filrouge.extraction.understanding import worth_reading
 from filrouge.maintenance import health
 from filrouge.memories import reports
@@ -59,7 +59,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def tell(parts: Parts, *events: Event) -> None:
-    observe(parts, list(events)).result(60)
+    store_events(parts, list(events)).result(60)
     idle(parts)
 
 
@@ -460,9 +460,9 @@ def test_tool_output_is_judged_once_and_replaced_by_what_it_tells(parts: Parts) 
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(Session(host="claude-code", id="s"))[0])
     asked: list[str] = []
 
-    def judge(text: str) -> Informed:
+    def judge(text: str) -> Judgement:
         asked.append(text)
-        return informed(text)
+        return judge_by_rules(text)
 
     for _ in range(2):
         found = worth_reading(parts, turns, judge)

@@ -19,7 +19,7 @@ import pytest
 
 from filrouge.core.clock import SystemClock, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, NotFound, StoreError, WrongEngine
-from filrouge.core.paths import BRIEFS, DATABASE, WORDS
+from filrouge.core.paths import BRIEFS, DATABASE, WORD_INDEXES
 from filrouge.core.settings import check
 from filrouge.maintenance import backup_files, backup_service, copies, health
 from filrouge.maintenance.backup_service import back_up, rewritten
@@ -172,11 +172,11 @@ def test_what_was_there_is_kept_and_can_be_restored_in_its_turn(home: str) -> No
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
     later = copies.content(database(home)).hash
-    os.makedirs(os.path.join(home, WORDS))
+    os.makedirs(os.path.join(home, WORD_INDEXES))
     os.makedirs(os.path.join(home, BRIEFS))
     kept = restore(home, made.name, SystemClock()).kept
     assert copies.content(database(home)).hash == made.hash
-    assert not {WORDS, BRIEFS} & set(os.listdir(home))
+    assert not {WORD_INDEXES, BRIEFS} & set(os.listdir(home))
     assert kept is not None
     restore(home, kept, SystemClock())
     assert copies.content(database(home)).hash == later
@@ -290,7 +290,7 @@ def test_a_migration_that_fails_half_way_puts_the_memory_back(home: str) -> None
 
 
 def test_two_backups_are_never_made_at_once(home: str) -> None:
-    with backup_files.one_at_a_time(home), pytest.raises(Busy, match="A backup is being made"):
+    with backup_files.backup_lock(home), pytest.raises(Busy, match="A backup is being made"):
         back_up(home, "hand", NOW)
 
 

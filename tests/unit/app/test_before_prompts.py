@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from filrouge.capture.events import Event, EventKind
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.models import Section
-from filrouge.context.rendering import SHAPES, parse
+from filrouge.context.rendering import SECTIONS_SPEC, parse
 from filrouge.context.service import preview
 from filrouge.memories.changes import bin_memory
 from filrouge.runtime.services import Parts
@@ -43,7 +43,7 @@ def told(parts: Parts, *said: tuple[EventKind, str], session: str = "before", pr
         data: dict[str, Any] = {"text": text}
         if kind == "tools":
             data = {"calls": [{"id": f"call-{text[:8]}", "name": "Bash", "input": {"command": "cat"}, "output": text}]}
-        observe(parts, [event(kind, session, project, **data)]).result(60)
+        store_events(parts, [event(kind, session, project, **data)]).result(60)
         idle(parts)
 
 
@@ -54,7 +54,7 @@ def shown(parts: Parts, prompt: str, *, session: str = "now", project: tuple[str
     for lines in given.block.text.split("\n## "):
         heading, _, rest = lines.partition("\n")
         for name in found:
-            if f"## {heading}" in SHAPES[name].heading.values():
+            if f"## {heading}" in SECTIONS_SPEC[name].heading.values():
                 found[name] = rest
     return parse("\n".join(found.values()))
 
@@ -117,7 +117,7 @@ def test_of_a_long_session_few_turns_are_named_and_never_the_prompt_itself(parts
 
 def test_what_was_said_before_a_compaction_comes_back_and_what_came_after_it_does_not(parts: Parts) -> None:
     exporter(parts, session="now")
-    observe(parts, [event("pre_compact", "now", SHOP, trigger="manual")]).result(60)
+    store_events(parts, [event("pre_compact", "now", SHOP, trigger="manual")]).result(60)
     later = "The exporter writes ledger entries for each invoice to the trailing file."
     told(parts, ("prompt", "look at the exporter once more please"), ("reply", later), session="now")
     [line] = shown(parts, ASKED, session="now")

@@ -18,7 +18,7 @@ from filrouge.extraction.models import Analysis
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
 from filrouge.threads.models import Point
-from filrouge.transfer.service import import_any, whole
+from filrouge.transfer.service import export_all, import_document
 from tests.support.tiers import examples
 
 AT = "2026-01-02T03:04:05.000006Z"
@@ -135,7 +135,7 @@ def moment(draw: st.DrawFn) -> str:
 
 def said_again(parts: Parts) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for line in whole(parts):
+    for line in export_all(parts):
         row: dict[str, Any] = json.loads(line)
         found.setdefault(str(row.pop("table", "")), []).append(row)
     return found
@@ -149,13 +149,13 @@ def said_again(parts: Parts) -> dict[str, list[dict[str, Any]]]:
 @given(documents())
 def test_every_row_that_is_read_in_is_written_out_again(home: Parts, document: dict[str, list[dict[str, Any]]]) -> None:
     piece = {"filrouge_export": 1, "form": "jsonl", **document}
-    done = import_any(home, piece, trusted=True)
+    done = import_document(home, piece, trusted=True)
     assert done.problems == []
     found = said_again(home)
     for table, rows in document.items():
         for row in rows:
             assert row in found[table], table
-    again = import_any(home, piece, trusted=True)
+    again = import_document(home, piece, trusted=True)
     assert sum(counts["added"] for counts in again.counts.values()) == 0
 
 
@@ -167,7 +167,7 @@ def test_a_row_that_nobody_could_read_afterwards_is_not_read_in(
 ) -> None:
     before = said_again(home)
     piece = {"filrouge_export": 1, "form": "jsonl", table: [{**document[table][0], **wrong}]}
-    done = import_any(home, piece, trusted=True)
+    done = import_document(home, piece, trusted=True)
     assert [one["table"] for one in done.problems] == [table]
     assert next(iter(wrong)) in done.problems[0]["problem"]
     assert said_again(home).get(table) == before.get(table)

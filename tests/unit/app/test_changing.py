@@ -15,7 +15,7 @@ from filrouge.memories import service
 from filrouge.memories.changes import bin_memory, pin, restore, supersede
 from filrouge.memories.models import Filters
 from filrouge.memories.reports import history, versions
-from filrouge.memories.service import plan, undo
+from filrouge.memories.service import plan_undo, undo
 from filrouge.memories.statements import put_fact, remember
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
@@ -52,7 +52,7 @@ def by_meaning(parts: Parts) -> set[str]:
 
 
 def one_review(parts: Parts) -> dict[str, Any]:
-    [found] = parts.readers.here(lambda tx: service.waiting(parts, tx))
+    [found] = parts.readers.here(lambda tx: service.list_reviews(parts, tx))
     return found
 
 
@@ -89,7 +89,7 @@ def test_a_correction_that_is_undone_leaves_the_old_value_in_front_of_prompts(pa
     old = told(parts)
     say(parts, CHANGE)
     [new] = [hit.id for hit in known(parts, QUESTION).hits]
-    before = plan(parts, memory_id=old)
+    before = plan_undo(parts, memory_id=old)
     done = undo(parts, memory_id=old)
     assert str(done) == str(before)
     assert [("8443" in line, "9443" in line) for line in parse(ask(parts, QUESTION))] == [(True, False)]
@@ -105,7 +105,7 @@ def test_a_correction_that_is_undone_leaves_the_old_value_in_front_of_prompts(pa
 def test_a_dry_run_changes_nothing(parts: Parts) -> None:
     one = told(parts)
     before = parts.readers.here(lambda tx: history(parts, tx, one))
-    assert [effect.what for effect in plan(parts, memory_id=one).effects] == ["to the bin"]
+    assert [effect.what for effect in plan_undo(parts, memory_id=one).effects] == ["to the bin"]
     assert parts.readers.here(lambda tx: history(parts, tx, one)) == before
 
 
@@ -129,8 +129,8 @@ def test_a_pinned_memory_is_not_corrected_until_the_user_takes_the_new_value(par
     idle(parts)
     assert by_meaning(parts) == {waiting["id"]}
     assert [("9443" in line, "port 8443" in line) for line in parse(ask(parts, QUESTION))] == [(True, False)]
-    assert parts.readers.here(lambda tx: service.waiting(parts, tx)) == []
-    [settled] = parts.readers.here(lambda tx: service.waiting(parts, tx, settled=True))
+    assert parts.readers.here(lambda tx: service.list_reviews(parts, tx)) == []
+    [settled] = parts.readers.here(lambda tx: service.list_reviews(parts, tx, settled=True))
     assert (settled["outcome"], settled["statement"]["pinned"]) == ("new", True)
 
 
@@ -140,7 +140,7 @@ def test_what_is_dismissed_is_served_to_nobody_and_what_waits_neither(parts: Par
     say(parts, CHANGE)
     for _ in range(2):
         assert [hit.id for hit in known(parts, QUESTION).hits] == [old]
-        if parts.readers.here(lambda tx: service.waiting(parts, tx)):
+        if parts.readers.here(lambda tx: service.list_reviews(parts, tx)):
             service.settle(parts, one_review(parts)["id"], "old")
     assert parts.readers.here(stats)["factsCount"] == 1
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from filrouge.capture.events import Event, EventKind
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import new_id
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question
@@ -28,7 +28,7 @@ def say(parts: Parts, *texts: str, session: str = "s", project: str = "", kind: 
         )
         for number, text in enumerate(texts)
     ]  # fmt: skip
-    observe(parts, events).result()
+    store_events(parts, events).result()
     idle(parts)
 
 

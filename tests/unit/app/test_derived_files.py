@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from filrouge.capture import inbox
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.paths import BRIEFS, CONFIG, DATABASE, HOOK_SETTINGS, SPOOL, brief_path, inside
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import Filters
@@ -44,7 +44,7 @@ def fill(parts: Parts) -> None:
             event(text=f"We decided to keep the {subject} tables on shard {number}, because it is faster."),
             event("tools", calls=[{"id": subject, "name": "Bash", "input": {"command": "make"}, "output": subject}]),
         ]
-        observe(parts, said).result(60)
+        store_events(parts, said).result(60)
     remember(parts, "My name is Ana Beltran.", names=SHOP, scope="user", host="cli")
     remember(parts, "Always run the tests before a deploy.", names=SHOP, scope="project", host="cli")
     put_fact(parts, "retention", "invoices are kept ten years", names=SHOP, scope="project")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture.models import ImportedTurn
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.service import preview
 from filrouge.erasure.service import erase
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
-from filrouge.transfer.service import Handed, read_in
+from filrouge.transfer.service import ImportPage, import_page
 
 from .given import SHOP, event, known, say
 
@@ -38,7 +38,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 def later(parts: Parts, text: str) -> None:
     """What the user says in another session."""
-    observe(parts, [event(session="later", text=text)]).result(60)
+    store_events(parts, [event(session="later", text=text)]).result(60)
     idle(parts)
 
 
@@ -65,6 +65,6 @@ def test_once_the_newer_is_erased_the_older_is_not_in_doubt(parts: Parts) -> Non
 def test_what_nobody_vouches_for_puts_nothing_in_doubt_that_the_user_said(parts: Parts) -> None:
     text = "We decided that Shaz runs the workshop, 6 jobs a day."
     turn = ImportedTurn(key="1", session="later", role="user", source="prompt", text=text, at=time.time(), project=SHOP)
-    read_in(parts, Handed(source="claude-code", trusted=False, turns=[turn]))
+    import_page(parts, ImportPage(source="claude-code", trusted=False, turns=[turn]))
     idle(parts)
     assert brought(parts) == {text, OLD, *OTHERS}

@@ -11,7 +11,7 @@ from filrouge.erasure.service import erase
 from filrouge.runtime.jobs import MODELS, Jobs
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle
-from filrouge.threads.placing import entitle
+from filrouge.threads.placing import request_name
 from filrouge.threads.service import merge, move, rename
 
 from .spoken import COUPON, POSTGRES, Adviser, advised, ask_from_now_on, tell, texts, threads, turn_of
@@ -47,7 +47,7 @@ def named(parts: Parts, text: str = COUPON[0]) -> tuple[object, object]:
 def advise(parts: Parts, *, meanwhile: Callable[[], object] = lambda: None) -> bool:
     """Have a model asked for a name, and something happen before it is written; whether it is to be asked again."""
     thread_id = one(parts, COUPON[0])["id"]
-    outcome = entitle(parts, {"thread": thread_id})
+    outcome = request_name(parts, {"thread": thread_id})
     meanwhile()
     parts.writer.run(outcome.write)
     return outcome.again() == {"thread": thread_id}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture.repository import Events
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.errors import BadInput, Busy, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.erasure.service import Erased, erase
@@ -149,7 +149,7 @@ def test_an_erased_memory_is_in_no_file_and_no_answer(parts: Parts, put: Callabl
 
 
 def test_an_erased_turn_without_memories_is_in_no_file_and_no_answer(parts: Parts) -> None:
-    observe(parts, [event("reply", text=SECRET)]).result(60)
+    store_events(parts, [event("reply", text=SECRET)]).result(60)
     idle(parts)
     [hit, *_] = parts.readers.here(lambda tx: search_turns(parts, tx, Question(text=QUESTION, project=SHOP[0]))).hits
     erased = erase(parts, [hit.item.id])
@@ -249,10 +249,10 @@ def test_what_does_not_exist_is_named_and_nothing_is_erased(parts: Parts) -> Non
 
 def test_an_event_that_is_delivered_again_stays_erased(parts: Parts) -> None:
     for one in (event(text=f"For the record: {SECRET}"), event(text=f"For the record: {SECRET}")._replace(key="")):
-        observe(parts, [one]).result(60)
+        store_events(parts, [one]).result(60)
         idle(parts)
         erased = erase(parts, of(parts, "marzipan"))
-        assert observe(parts, [one]).result(60).duplicates == 1
+        assert store_events(parts, [one]).result(60).duplicates == 1
         idle(parts)
         gone(parts, erased)
 
@@ -262,7 +262,7 @@ def test_nothing_is_erased_while_a_transcript_that_may_bring_it_back_is_to_be_re
 ) -> None:
     transcript = tmp_path / "session.jsonl"
     transcript.write_text("")
-    observe(parts, [event(text=f"For the record: {SECRET}")._replace(transcript=str(transcript))]).result(60)
+    store_events(parts, [event(text=f"For the record: {SECRET}")._replace(transcript=str(transcript))]).result(60)
     deadline = time.monotonic() + 60
     while not of(parts, "marzipan") and time.monotonic() < deadline:
         time.sleep(0.01)

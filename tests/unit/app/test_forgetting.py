@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture import inbox
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, NotFound, Stale
 from filrouge.core.paths import DATABASE, LOG, SPOOL, inside
@@ -25,7 +25,7 @@ from filrouge.memories.reports import history
 from filrouge.memories.statements import put_fact, remember
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.runtime.soundness import faults
+from filrouge.runtime.soundness import problems
 from filrouge.runtime.sqlite import Database
 from filrouge.search.memory_search import Question
 from filrouge.search.turn_search import search_turns
@@ -56,7 +56,7 @@ def in_every_way(parts: Parts) -> None:
         {"name": "Read", "id": "call-1", "input": {"path": "a"}, "output": json.dumps({"said": "MARZIPAN, it says"})},
         {"name": "Read", "id": "call-2", "input": {"path": "b"}, "output": "The other file says nothing of it."},
     ]
-    observe(parts, [event("reply", text=SECRET), event("tools", calls=calls)]).result(60)
+    store_events(parts, [event("reply", text=SECRET), event("tools", calls=calls)]).result(60)
     idle(parts)
 
 
@@ -220,10 +220,10 @@ def test_a_call_of_a_tool_is_refused_alone(parts: Parts) -> None:
         ("marzipan everywhere in this file", "The other file says nothing of it.")
     )]  # fmt: skip
     first, again = event("tools", calls=calls), event("tools", calls=calls, session="another")
-    observe(parts, [first]).result(60)
+    store_events(parts, [first]).result(60)
     idle(parts)
     forget_at_once(parts, MARZIPAN)
-    observe(parts, [again]).result(60)
+    store_events(parts, [again]).result(60)
     idle(parts)
     nothing_left(parts, *WORDS)
     hits = parts.readers.here(lambda tx: search_turns(parts, tx, Question(text="other file", everywhere=True))).hits
@@ -240,7 +240,7 @@ def test_a_transcript_that_is_read_again_or_copied_does_not_bring_it_back(parts:
         }  # fmt: skip
         transcript.write_text(json.dumps(record) + "\n")
         prompt = event(text=f"Let us go on with the ferry, {uuid}.", session=session)
-        observe(parts, [prompt._replace(transcript=str(transcript))]).result(60)
+        store_events(parts, [prompt._replace(transcript=str(transcript))]).result(60)
         idle(parts)
         return str(transcript)
 
@@ -305,7 +305,7 @@ def test_a_backup_of_before_is_restored_without_it(tmp_path: Path) -> None:
         assert not any(word.encode() in Path(home, DATABASE).read_bytes() for word in WORDS)
         with running(home) as parts:
             idle(parts)
-            assert parts.readers.here(lambda tx: faults(tx)) == []
+            assert parts.readers.here(lambda tx: problems(tx)) == []
             assert of(parts, "marzipan") == []
             assert "8443" in texts_of(parts, "What port does production listen on?")
             assert traces(inside(home, "briefs"), *WORDS) == traces(inside(home, SPOOL), *WORDS) == []

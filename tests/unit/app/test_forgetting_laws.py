@@ -11,7 +11,7 @@ import apsw
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.service import context
 from filrouge.core.paths import DATABASE, inside
 from filrouge.erasure.service import Asked, forget, preview
@@ -69,11 +69,11 @@ def enter(parts: Parts, way: str, text: str, name: str, session: str) -> None:
             context(parts, event(text=text, session=session, project=project), project[0])
         case "tools":
             calls = [{"name": "Read", "id": f"{name}-{session}", "input": {"path": "a"}, "output": text}]
-            observe(parts, [event("tools", calls=calls, session=session, project=project)]).result(60)
+            store_events(parts, [event("tools", calls=calls, session=session, project=project)]).result(60)
         case "reply":
-            observe(parts, [event("reply", text=text, session=session, project=project)]).result(60)
+            store_events(parts, [event("reply", text=text, session=session, project=project)]).result(60)
         case _:
-            observe(parts, [event(text=text, session=session, project=project)]).result(60)
+            store_events(parts, [event(text=text, session=session, project=project)]).result(60)
 
 
 @settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -22,11 +22,19 @@ from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.summaries import Rarity
 from filrouge.maintenance import garden_service
 from filrouge.maintenance.consolidation import MemoryProgress
-from filrouge.maintenance.garden_service import GARDEN, Gardens, Merging, Watch, compared, is_hour, is_idle
+from filrouge.maintenance.garden_service import (
+    GARDEN,
+    ConsolidationRuns,
+    Merging,
+    Watch,
+    compare_memories,
+    is_hour,
+    is_idle,
+)
 from filrouge.maintenance.health import concepts
-from filrouge.maintenance.models import Garden
-from filrouge.memories.changes import the_users
-from filrouge.memories.repository import ByHand, Reviews
+from filrouge.maintenance.models import ConsolidationRun
+from filrouge.memories.changes import user_origin
+from filrouge.memories.repository import Reviews, UserChanges
 from filrouge.memories.service import undo
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts
@@ -88,20 +96,20 @@ def test_a_dry_run_does_nothing_and_nothing_to_do_begins_nothing(parts: Parts) -
     spoken(parts, 1)
     assert "read one session" in str(garden_service.plan(parts))
     assert rows(parts, "memories.live_concepts") == []
-    assert parts.readers.here(lambda tx: Gardens(tx).newest(5)) == []
+    assert parts.readers.here(lambda tx: ConsolidationRuns(tx).newest(5)) == []
 
 
 def test_one_run_is_at_work_at_a_time_and_a_lost_one_makes_room(parts: Parts) -> None:
     spoken(parts, 2)
     found = garden_service.plan(parts)
-    parts.writer.run(lambda tx: Gardens(tx).begin("other", "hand", found.kept(), [], parts.clock.now()))
+    parts.writer.run(lambda tx: ConsolidationRuns(tx).begin("other", "hand", found.kept(), [], parts.clock.now()))
     parts.writer.run(lambda tx: Jobs(tx).enqueue("waits", {}, dedupe=GARDEN, at=parts.clock.now(), delay=600.0))
     with pytest.raises(Busy, match="at work already"):
         garden_service.begin(parts)
     parts.writer.run(lambda tx: tx.run("jobs.erase", {"dedupe_keys": f'["{GARDEN}"]'}))
     assert over(parts, "other")["state"] == "failed"
     assert tended(parts)["totals"]["sessions"] == 2
-    ended = parts.readers.here(lambda tx: Gardens(tx).get("other"))
+    ended = parts.readers.here(lambda tx: ConsolidationRuns(tx).get("other"))
     assert (ended.state, "lost" in ended.error) == ("failed", True)
 
 
@@ -159,7 +167,7 @@ def test_the_evidence_of_both_is_reachable_from_what_stays(parts: Parts) -> None
     ids = [str(one["id"]) for one in rows(parts, "memories.sealed")]
     one, other = (memory(parts, id_) for id_ in ids[:2])
     parts.writer.run(
-        lambda tx: Merging(tx, parts.analyser).merge(one.id, other.id, the_users(parts), "the test says so")
+        lambda tx: Merging(tx, parts.analyser).merge(one.id, other.id, user_origin(parts), "the test says so")
     )
     assert set(memory(parts, one.id).evidence) == {*one.evidence, *other.evidence}
     assert memory(parts, other.id).evidence == other.evidence
@@ -167,7 +175,7 @@ def test_the_evidence_of_both_is_reachable_from_what_stays(parts: Parts) -> None
 
 def test_what_is_pinned_and_rules_and_other_places_are_never_merged_away(parts: Parts) -> None:
     pinned = known(parts, CACHE)[0]
-    parts.writer.run(lambda tx: ByHand(tx, parts.analyser).pin(pinned, the_users(parts)))
+    parts.writer.run(lambda tx: UserChanges(tx, parts.analyser).pin(pinned, user_origin(parts)))
     known(parts, CACHE, kind="rule")
     known(parts, CACHE, project=None, scope="user")
     known(parts, CACHE, user="bruno")
@@ -209,7 +217,7 @@ def test_a_contradiction_is_settled_like_any_other(parts: Parts, how: str, belie
     known(parts, "The production port is 8080", at=THEN)
     new = known(parts, "The production port is 9443", at=THEN + timedelta(days=1))[0]
     tended(parts)
-    _, after = parts.writer.run(lambda tx: Reviews(tx, parts.analyser).settle(new, how, the_users(parts)))
+    _, after = parts.writer.run(lambda tx: Reviews(tx, parts.analyser).settle(new, how, user_origin(parts)))
     assert [text.rpartition(" ")[2] for text in live(parts)] == believed
     assert all(life.valid_from < "2026-04" for life in after.values())  # each was believed from when it was said
 
@@ -218,7 +226,7 @@ def test_what_ends_otherwise_is_asked_about_no_longer(parts: Parts) -> None:
     known(parts, "The production port is 8080", at=THEN)
     new = known(parts, "The production port is 9443", at=THEN + timedelta(days=1))[0]
     tended(parts)
-    parts.writer.run(lambda tx: parts.memories(tx).bin(new, the_users(parts), "by hand"))
+    parts.writer.run(lambda tx: parts.memories(tx).bin(new, user_origin(parts), "by hand"))
     assert parts.readers.here(lambda tx: Reviews(tx, parts.analyser).all()) == []
 
 
@@ -300,7 +308,7 @@ def test_a_run_that_ended_while_it_was_looked_at_has_not_failed(parts: Parts) ->
     ids = known(parts, CACHE)
     parts.writer.run(lambda tx: tx.run("vectors.erase", {"owner_kind": "memory", "ids": json.dumps(ids)}))
     done = tended(parts)
-    ended = parts.readers.here(lambda tx: Gardens(tx).get(done["id"]))
+    ended = parts.readers.here(lambda tx: ConsolidationRuns(tx).get(done["id"]))
     seen_before = replace(ended, state="running", ended_at=None)
     told = parts.readers.here(lambda tx: garden_service.described(tx, seen_before))
     assert (told["state"], told["error"]) == ("completed", "")
@@ -329,7 +337,7 @@ def test_what_was_said_while_nothing_was_understood_is_understood_by_the_garden(
 def test_memories_are_compared_once(parts: Parts) -> None:
     known(parts, CACHE, CACHE.upper(), "The mail goes through host beta")
     tended(parts)
-    [last] = parts.readers.here(lambda tx: Gardens(tx).newest(1))
+    [last] = parts.readers.here(lambda tx: ConsolidationRuns(tx).newest(1))
     known(parts, "The logs are kept for ninety days")
     assert garden_service.plan(parts).memories_until == last.memories_until + 1
 
@@ -337,17 +345,17 @@ def test_memories_are_compared_once(parts: Parts) -> None:
 def test_nothing_is_compared_nor_counted_as_compared_before_the_index_is_filled(parts: Parts) -> None:
     known(parts, CACHE, CACHE.upper())
     parts.meaning.ready.clear()
-    found = parts.readers.here(lambda tx: compared(parts, tx, 0))
+    found = parts.readers.here(lambda tx: compare_memories(parts, tx, 0))
     assert (found.steps, found.until, found.left) == ((), 0, 0)
     parts.meaning.ready.set()
-    assert len(parts.readers.here(lambda tx: compared(parts, tx, 0)).steps) == 1
+    assert len(parts.readers.here(lambda tx: compare_memories(parts, tx, 0)).steps) == 1
 
 
 def test_what_is_too_much_for_one_run_is_left_for_the_next_and_counted(parts: Parts) -> None:
     known(parts, CACHE, "The mail goes through host beta", "The logs are kept for ninety days", CACHE.upper())
-    first = parts.readers.here(lambda tx: compared(parts, tx, 0, most=2))
+    first = parts.readers.here(lambda tx: compare_memories(parts, tx, 0, most=2))
     assert (len(first.steps), first.left) == (1, 2)  # the third that says so is beside it already
-    second = parts.readers.here(lambda tx: compared(parts, tx, first.until, most=2))
+    second = parts.readers.here(lambda tx: compare_memories(parts, tx, first.until, most=2))
     assert (second.left, second.until) == (0, first.until + 2)
 
 
@@ -355,11 +363,11 @@ def test_where_nothing_is_to_be_done_the_next_run_goes_on_behind_what_was_compar
     known(parts, CACHE, "The mail goes through host beta")
     assert garden_service.plan(parts).steps == ()
     assert garden_service.begin(parts).garden_id is None
-    [noted] = parts.readers.here(lambda tx: Gardens(tx).newest(5))
+    [noted] = parts.readers.here(lambda tx: ConsolidationRuns(tx).newest(5))
     assert (noted.state, noted.steps) == ("completed", 0)
     assert noted.memories_until == garden_service.plan(parts).memories_until > 0
     assert garden_service.begin(parts).garden_id is None
-    assert len(parts.readers.here(lambda tx: Gardens(tx).newest(5))) == 1
+    assert len(parts.readers.here(lambda tx: ConsolidationRuns(tx).newest(5))) == 1
 
 
 def test_the_next_run_is_estimated_by_the_pace_of_this_one(parts: Parts) -> None:
@@ -379,8 +387,8 @@ def test_of_runs_long_ago_the_steps_go_and_what_they_came_to_stays(parts: Parts)
 
     def another(tx: Tx) -> None:
         garden_id = new_id(parts.clock.now())
-        Gardens(tx).begin(garden_id, "hand", {"counts": {}, "memories_until": 0}, [], parts.clock.now())
-        Gardens(tx).end(garden_id, parts.clock.now())
+        ConsolidationRuns(tx).begin(garden_id, "hand", {"counts": {}, "memories_until": 0}, [], parts.clock.now())
+        ConsolidationRuns(tx).end(garden_id, parts.clock.now())
 
     for _ in range(20):
         parts.writer.run(another)
@@ -388,8 +396,8 @@ def test_of_runs_long_ago_the_steps_go_and_what_they_came_to_stays(parts: Parts)
     assert [one["payload"]["phase"] for one in messages(parts, first["id"])] == ["completed"]
 
 
-def a_garden(started_at: datetime) -> Garden:
-    return Garden(
+def a_garden(started_at: datetime) -> ConsolidationRun:
+    return ConsolidationRun(
         id="g", occasion="idle", state="completed", counts={}, memories_until=0, totals={}, started_at=started_at,
         ended_at=started_at, error="",
     )  # fmt: skip
@@ -433,7 +441,7 @@ def test_the_watch_begins_a_run_once_nothing_was_captured_for_a_while(parts: Par
     assert Watch(parts).look() is None
     begun = later.look()
     assert begun is not None
-    found = parts.readers.here(lambda tx: Gardens(tx).get(begun))
+    found = parts.readers.here(lambda tx: ConsolidationRuns(tx).get(begun))
     assert (found.occasion, found.state) == ("idle", "running")
     assert later.look() is None
 

@@ -26,7 +26,7 @@ from filrouge.extraction.profile import profile
 from filrouge.extraction.vocabulary import fold, tokens
 from filrouge.maintenance import garden_service
 from filrouge.memories.models import Kind, Memory, Span, Statement
-from filrouge.memories.repository import ByHand, Lives, Origin
+from filrouge.memories.repository import Origin, StateStore, UserChanges
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.testing import idle, running
@@ -80,7 +80,7 @@ def told(parts: Parts, drawn: list[Drawn]) -> tuple[str, dict[str, Memory]]:
             ids.append(parts.memories(tx).add(statement, origin, "drawn").memory_id)
             queue_vectors(tx, "memory", ids[-1], at)
             if pin:
-                ByHand(tx, parts.analyser).pin(ids[-1], origin)
+                UserChanges(tx, parts.analyser).pin(ids[-1], origin)
         return ids
 
     ids = parts.writer.run(write)
@@ -116,7 +116,7 @@ def hold(parts: Parts, project: str, before: dict[str, Memory]) -> None:
         now = after[id_]
         assert (now.text, now.trust, now.kind, now.scope) == (one.text, one.trust, one.kind, one.scope)
         assert set(one.evidence) <= set(now.evidence)
-        kin = parts.readers.here(lambda tx, id_=id_: Lives(tx).kin([id_]))
+        kin = parts.readers.here(lambda tx, id_=id_: StateStore(tx).kin([id_]))
         [head] = [other for other in kin.values() if other.life.state == "live"]
         kept = live[head.memory.id]
         assert set(one.evidence) <= set(kept.evidence)  # what proved it is reachable from what is believed

@@ -68,7 +68,7 @@ def test_two_projects_that_were_put_together_are_no_damage(home: str) -> None:
     said(home, "We deploy the blog with terraform", project=BLOG)
     back_up(home, "hand", CLOCK.now())
     with running(home) as parts:
-        service.merge(parts, SHOP, BLOG)
+        service.merge_projects(parts, SHOP, BLOG)
         idle(parts)
     assert diagnose(home) == []
 

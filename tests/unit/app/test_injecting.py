@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from filrouge.context.budget import planned
-from filrouge.context.models import Piece
+from filrouge.context.budget import build_block
+from filrouge.context.models import Candidate
 from filrouge.context.rendering import parse
-from filrouge.context.request import Moment
+from filrouge.context.request import ContextRequest
 from filrouge.context.service import context, gathered, given_json, inject, manner_of, preview
 from filrouge.context.sources import hints
 from filrouge.core.protocols import Tx
@@ -41,7 +41,7 @@ def start(parts: Parts) -> str:
     return context(parts, event("session_start", source="startup"), SHOP[0])
 
 
-def asked(parts: Parts) -> Moment:
+def asked(parts: Parts) -> ContextRequest:
     """The moment of a prompt of which nothing is known."""
     moment = preview(parts, event(text=QUESTION), SHOP[0]).moment
     assert moment is not None
@@ -49,12 +49,12 @@ def asked(parts: Parts) -> Moment:
     return moment
 
 
-def broken(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+def broken(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
     raise RuntimeError("this source is ill")
 
 
-def well(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    return [Piece(id="1", kind="fact", section="facts", text="still here", value=0.9)]
+def well(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+    return [Candidate(id="1", kind="fact", section="facts", text="still here", value=0.9)]
 
 
 def test_a_source_that_fails_is_left_out_with_a_notice_and_the_others_go_on(
@@ -62,7 +62,7 @@ def test_a_source_that_fails_is_left_out_with_a_notice_and_the_others_go_on(
 ) -> None:
     moment = asked(parts)
     pieces = parts.readers.here(lambda tx: gathered(parts, tx, moment, {"ill": broken, "well": well}))
-    assert parse(planned(pieces, manner_of(moment)).text) == ["[unknown] still here"]
+    assert parse(build_block(pieces, manner_of(moment)).text) == ["[unknown] still here"]
     assert moment.notices == ["ill failed and was left out"]
     assert "this source is ill" in caplog.text
 
@@ -159,20 +159,22 @@ def test_settings_take_effect_at_once(tmp_path: Path) -> None:
 def test_a_plan_that_bears_on_the_prompt_and_has_no_place_among_the_memories_is_recalled_as_a_plan(
     parts: Parts,
 ) -> None:
-    found = [Piece(id=f"m{n}", kind="fact", section="memories", text=f"memory {n}", value=0.9) for n in range(4)] + [
-        Piece(id="plan", kind="intent", section="memories", text="We will move to SQLite.", value=0.8),
-        Piece(id="far", kind="constraint", section="memories", text="No cloud.", value=0.4),
-        Piece(id="gone", kind="preference", section="memories", text="x", value=0.9, refused="not sure enough"),
+    found = [
+        Candidate(id=f"m{n}", kind="fact", section="memories", text=f"memory {n}", value=0.9) for n in range(4)
+    ] + [
+        Candidate(id="plan", kind="intent", section="memories", text="We will move to SQLite.", value=0.8),
+        Candidate(id="far", kind="constraint", section="memories", text="No cloud.", value=0.4),
+        Candidate(id="gone", kind="preference", section="memories", text="x", value=0.9, refused="not sure enough"),
     ]
     moment = asked(parts)
     moment.offered.extend(found)  # as a source would that was asked before
     pieces = parts.readers.here(lambda tx: gathered(parts, tx, moment, {"hints": hints}))
-    block = planned(pieces, manner_of(moment))
+    block = build_block(pieces, manner_of(moment))
     assert block.text.split("\n")[-3:-1] == [
         "## Worth recalling", "- [unknown] Planned, perhaps still to do: We will move to SQLite.",
     ]  # fmt: skip
     assert [one.reason for one in block.verdicts if one.piece.id == "plan"] == ["injected", "beyond the limit"]
-    fewer = planned([one for one in pieces if one.id != "m3"], manner_of(moment))
+    fewer = build_block([one for one in pieces if one.id != "m3"], manner_of(moment))
     assert [one.reason for one in fewer.verdicts if one.piece.id == "plan"] == ["injected", "said already"]
 
 

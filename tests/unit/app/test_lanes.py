@@ -12,7 +12,7 @@ import pytest
 
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
-from filrouge.runtime.executors import ReaderPool, WriterLane
+from filrouge.runtime.executors import ReaderPool, Writer
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.runtime.sqlite import Database
 from filrouge.testing import ManualClock
@@ -51,7 +51,7 @@ def keys(path: str) -> set[str]:
 
 
 def test_what_many_threads_were_acknowledged_is_all_there(path: str) -> None:
-    lane = WriterLane(lambda: Database(path))
+    lane = Writer(lambda: Database(path))
     wanted = {f"{thread}-{number}" for thread in range(8) for number in range(50)}
 
     def told(key: str) -> str:
@@ -64,14 +64,14 @@ def test_what_many_threads_were_acknowledged_is_all_there(path: str) -> None:
 
 
 def test_a_write_is_on_disk_before_its_future_ends(path: str) -> None:
-    lane = WriterLane(lambda: Database(path))
+    lane = Writer(lambda: Database(path))
     assert lane.run(lambda tx: write("a", tx)) == "a"
     assert keys(path) == {"a"}
     lane.close()
 
 
 def test_a_write_that_fails_rolls_back_alone(path: str) -> None:
-    lane, gate = WriterLane(lambda: Database(path)), threading.Event()
+    lane, gate = Writer(lambda: Database(path)), threading.Event()
 
     def fail(tx: Tx) -> None:
         write("lost", tx)
@@ -93,7 +93,7 @@ def test_a_write_that_fails_rolls_back_alone(path: str) -> None:
 
 def test_a_busy_database_fails_its_batch_and_the_lane_goes_on(path: str) -> None:
     OnceBusy.tries = 0
-    lane = WriterLane(lambda: OnceBusy(path))
+    lane = Writer(lambda: OnceBusy(path))
     with pytest.raises(Busy, match="Another process"):
         lane.submit(lambda tx: write("a", tx)).result(60)
     assert lane.submit(lambda tx: write("b", tx)).result(60) == "b"
@@ -102,7 +102,7 @@ def test_a_busy_database_fails_its_batch_and_the_lane_goes_on(path: str) -> None
 
 
 def test_a_write_that_nobody_waits_for_any_more_is_left_out_and_harms_nobody(path: str) -> None:
-    lane, gate = WriterLane(lambda: Database(path)), threading.Event()
+    lane, gate = Writer(lambda: Database(path)), threading.Event()
     lane.submit(lambda _: gate.wait(5))
     given_up = lane.submit(lambda tx: write("a", tx))
     assert given_up.cancel()
@@ -113,7 +113,7 @@ def test_a_write_that_nobody_waits_for_any_more_is_left_out_and_harms_nobody(pat
 
 
 def test_what_is_patient_lets_pass_whoever_waits_and_keeps_its_order(path: str) -> None:
-    lane, held, go_on = WriterLane(lambda: Database(path)), threading.Event(), threading.Event()
+    lane, held, go_on = Writer(lambda: Database(path)), threading.Event(), threading.Event()
     order: list[str] = []
 
     def hold(_: Tx) -> None:
@@ -131,7 +131,7 @@ def test_what_is_patient_lets_pass_whoever_waits_and_keeps_its_order(path: str) 
 
 
 def test_what_is_patient_has_its_turn_while_somebody_always_waits(path: str) -> None:
-    lane, enough = WriterLane(lambda: Database(path)), threading.Event()
+    lane, enough = Writer(lambda: Database(path)), threading.Event()
 
     def again(_: Tx) -> None:
         if not enough.is_set():
@@ -146,7 +146,7 @@ def test_what_is_patient_has_its_turn_while_somebody_always_waits(path: str) -> 
 
 
 def test_a_closed_lane_finishes_what_it_took_and_refuses_the_rest(path: str) -> None:
-    lane = WriterLane(lambda: Database(path))
+    lane = Writer(lambda: Database(path))
     taken = [lane.submit(lambda tx, key=f"k{number}": write(key, tx)) for number in range(200)]
     lane.close()
     assert all(future.done() for future in taken)
@@ -156,7 +156,7 @@ def test_a_closed_lane_finishes_what_it_took_and_refuses_the_rest(path: str) -> 
 
 
 def test_whoever_writes_while_the_lane_closes_is_served_or_refused(path: str) -> None:
-    lane, futures, refused = WriterLane(lambda: Database(path)), list[Future[str]](), threading.Event()
+    lane, futures, refused = Writer(lambda: Database(path)), list[Future[str]](), threading.Event()
 
     def submit() -> None:
         try:
@@ -176,7 +176,7 @@ def test_whoever_writes_while_the_lane_closes_is_served_or_refused(path: str) ->
 
 
 def test_readers_see_what_was_committed_from_any_thread(path: str) -> None:
-    lane, pool = WriterLane(lambda: Database(path)), ReaderPool(lambda: Database(path, readonly=True))
+    lane, pool = Writer(lambda: Database(path)), ReaderPool(lambda: Database(path, readonly=True))
     assert pool.here(lambda tx: StoredSettings(tx).all()) == {}
     lane.run(lambda tx: write("a", tx))
     assert pool.here(lambda tx: StoredSettings(tx).all()) == {"a": 1}

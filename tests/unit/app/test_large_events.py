@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from filrouge.capture import inbox
-from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MOST_VALUES
+from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MAX_VALUES
 from filrouge.capture.models import ImportedTurn
-from filrouge.capture.programs import Conversation, Message, tell
-from filrouge.capture.service import observe
+from filrouge.capture.programs import Conversation, Message, deliver
+from filrouge.capture.service import store_events
 from filrouge.core.paths import SPOOL, inside
 from filrouge.extraction.service import extract_now
 from filrouge.maintenance.health import metrics
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import idle, running
-from filrouge.transfer.service import Handed, read_in
+from filrouge.transfer.service import ImportPage, import_page
 from tests.support.waiting import eventually
 
 from .given import event
@@ -55,7 +55,7 @@ def counted(parts: Parts, name: str) -> float:
 
 
 def by_hook(parts: Parts) -> None:
-    observe(parts, [event(text=LONG)]).result(60)
+    store_events(parts, [event(text=LONG)]).result(60)
 
 
 def by_spool(parts: Parts) -> None:
@@ -64,7 +64,7 @@ def by_spool(parts: Parts) -> None:
 
 
 def by_program(parts: Parts) -> None:
-    tell(parts, Conversation(channel="bot", session="s"), [Message(role="user", content=LONG)])[1].result(60)
+    deliver(parts, Conversation(channel="bot", session="s"), [Message(role="user", content=LONG)])[1].result(60)
 
 
 def by_extraction(parts: Parts) -> None:
@@ -73,7 +73,7 @@ def by_extraction(parts: Parts) -> None:
 
 def by_import(parts: Parts) -> None:
     turn = ImportedTurn(session="s", key="k", role="user", source="prompt", text=LONG, at=time.time())
-    read_in(parts, Handed(source="claude-code", trusted=False, turns=[turn]))
+    import_page(parts, ImportPage(source="claude-code", trusted=False, turns=[turn]))
 
 
 def rarely(way: Any) -> Any:
@@ -95,23 +95,23 @@ def test_the_beginning_is_kept_to_the_letter_and_what_was_cut_is_counted(parts: 
 
 def test_tool_output_values_and_a_whole_event_have_their_own_limits(parts: Parts) -> None:
     calls = [{"name": "Bash", "id": f"c{n}", "input": None, "output": LONG} for n in range(5)]
-    observe(parts, [event("tools", calls=calls)]).result(60)
+    store_events(parts, [event("tools", calls=calls)]).result(60)
     found = sorted(map(len, texts(parts)))
     assert found[-1] <= LONGEST_TEXT + 100
     assert sum(found) <= LARGEST_EVENT + 1000
     assert len(found) == 5
     many = [{"line": n, "at": [n, n]} for n in range(50_000)]
-    observe(parts, [event("tools", session="t", calls=[{"name": "Bash", "id": "m", "output": many}])]).result(60)
+    store_events(parts, [event("tools", session="t", calls=[{"name": "Bash", "id": "m", "output": many}])]).result(60)
     text = next(one for one in texts(parts) if '"line"' in one)
-    assert text.count('"line"') <= MOST_VALUES
+    assert text.count('"line"') <= MAX_VALUES
     assert counted(parts, "memory_values_cut") > 49_000
 
 
 def test_a_secret_across_the_cut_is_masked_and_what_a_hook_cut_is_not_cut_again(parts: Parts) -> None:
     place = LONGEST_TEXT - 20
-    observe(parts, [event(text=LONG[:place] + " " + TOKEN + " " + LONG[place:])]).result(60)
+    store_events(parts, [event(text=LONG[:place] + " " + TOKEN + " " + LONG[place:])]).result(60)
     hooked = LONG[:LONGEST_TEXT] + "\n[filrouge: 77 characters cut]"
-    observe(parts, [event(session="t", text=hooked)]).result(60)
+    store_events(parts, [event(session="t", text=hooked)]).result(60)
     masked, kept = texts(parts)
     assert TOKEN[:12] not in masked
     assert (kept == hooked) is True
@@ -140,7 +140,7 @@ def test_others_write_while_a_large_event_is_analysed(parts: Parts, way: Any) ->
     sender.start()
     try:
         assert held.reached.wait(60)
-        assert observe(parts, [event(session="other", text="Please look at ticket 12.")]).result(30).accepted == 1
+        assert store_events(parts, [event(session="other", text="Please look at ticket 12.")]).result(30).accepted == 1
     finally:
         held.let_go.set()
         sender.join(60)

@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from filrouge.core.clock import SystemClock
-from filrouge.core.paths import DATABASE, WORDS
+from filrouge.core.paths import DATABASE, WORD_INDEXES
 from filrouge.memories.models import Filters, Update
 from filrouge.memories.repository import Origin
 from filrouge.runtime import wiring
@@ -27,7 +27,7 @@ from filrouge.search.memory_search import Question, recall
 from filrouge.search.turn_search import search_turns
 from filrouge.search.word_feed import LargeWords
 from filrouge.search.word_files import WordFiles
-from filrouge.search.word_repository import Words
+from filrouge.search.word_repository import FullTextIndex
 from tests.unit.store.given import NOON, origin, statement, turn
 
 TEXTS = [
@@ -40,7 +40,7 @@ QUESTIONS = ("which port has number 21", "the zanzibar of 3", "owner", "number 2
 def opened(home: Path, *, switch: int = 50) -> Generator[Parts]:
     """A store whose tables are large from `switch` rows on; nothing runs but what a test asks for."""
     parts = wiring.build(str(home), environ={"FILROUGE_EMBEDDING_MODEL": "hashing"}, clock=SystemClock())
-    files = WordFiles(str(home / WORDS), parts.analyser.version)
+    files = WordFiles(str(home / WORD_INDEXES), parts.analyser.version)
     parts.words = LargeWords(files, parts.analyser, switch=switch)
     try:
         yield parts
@@ -82,7 +82,7 @@ def test_a_table_that_grows_large_gets_an_index_by_itself_and_answers_as_before(
     with opened(tmp_path) as parts:
         store(parts, TEXTS[:49])
         feed(parts)
-        assert (is_large(parts), (tmp_path / WORDS).exists()) == (False, False)
+        assert (is_large(parts), (tmp_path / WORD_INDEXES).exists()) == (False, False)
         store(parts, TEXTS[49:])
         before = [sorted(found(parts, question)[:1]) for question in QUESTIONS]
         feed(parts)
@@ -131,12 +131,12 @@ def test_files_that_were_deleted_or_spoiled_meanwhile_are_made_again_with_the_sa
         feed(parts)
         before = [found(parts, question) for question in QUESTIONS]
     if spoil == "gone":
-        shutil.rmtree(tmp_path / WORDS)
+        shutil.rmtree(tmp_path / WORD_INDEXES)
     elif spoil == "torn":
-        [path] = (tmp_path / WORDS / "turn").glob("*.idx")
+        [path] = (tmp_path / WORD_INDEXES / "turn").glob("*.idx")
         path.write_bytes(path.read_bytes()[:-20])
     else:
-        header = tmp_path / WORDS / "turn" / "header.json"
+        header = tmp_path / WORD_INDEXES / "turn" / "header.json"
         header.write_text(header.read_text().replace('"analyser": ', '"analyser": 9'))
     with opened(tmp_path) as parts:
         assert sorted(found(parts, "owner")) == sorted(found(parts, "owner"))  # by the store alone
@@ -150,7 +150,7 @@ def test_files_that_are_deleted_under_a_running_daemon_are_made_again(tmp_path: 
         store(parts, TEXTS)
         feed(parts)
         before = [found(parts, question) for question in QUESTIONS]
-        shutil.rmtree(tmp_path / WORDS)
+        shutil.rmtree(tmp_path / WORD_INDEXES)
         assert [found(parts, question) for question in QUESTIONS] == before
         store(parts, ["the harbour of Valparaiso"])
         for _ in range(2):  # the first one meets the trouble
@@ -181,16 +181,18 @@ def test_nothing_of_a_forgotten_row_is_in_a_file_of_the_index(tmp_path: Path) ->
         parts.writer.run(lambda tx: parts.turns(tx).add(canary))
         feed(parts)
         assert known_to_index(parts, "quetzalcoatl") == 1
-        parts.writer.run(lambda tx: Words(tx, parts.analyser, "turn").remove([canary.id]))
+        parts.writer.run(lambda tx: FullTextIndex(tx, parts.analyser, "turn").remove([canary.id]))
         connection: Any = apsw.Connection(str(tmp_path / DATABASE))
         connection.execute("delete from turns where id = ?", (canary.id,))
         connection.close()
         parts.words.forget("turn", [canary.id])
-        assert [path for path in (tmp_path / WORDS).rglob("*") if path.is_file()] == []
+        assert [path for path in (tmp_path / WORD_INDEXES).rglob("*") if path.is_file()] == []
         assert (is_large(parts), found(parts, "quetzalcoatl"), len(found(parts, "owner"))) == (False, [], 10)
         feed(parts)
         assert (is_large(parts), known_to_index(parts, "quetzalcoatl")) == (True, 0)
-        assert b"quetzalcoatl" not in b"".join(path.read_bytes() for path in (tmp_path / WORDS / "turn").iterdir())
+        assert b"quetzalcoatl" not in b"".join(
+            path.read_bytes() for path in (tmp_path / WORD_INDEXES / "turn").iterdir()
+        )
 
 
 FEEDING = """

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.memories.models import Memory
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
@@ -66,7 +66,7 @@ def hear(parts: Parts, said: Sequence[str], order: Sequence[int]) -> list[Memory
     began = time.time() - 3600
     for number in order:
         one = event(project=project, session=f"session {number}", text=said[number])
-        observe(parts, [one._replace(at=began + number * _MINUTE)]).result(60)
+        store_events(parts, [one._replace(at=began + number * _MINUTE)]).result(60)
         idle(parts)
     return kept(parts, project[0])
 
@@ -125,14 +125,14 @@ def test_a_transcript_that_is_read_late_brings_back_nothing_that_was_corrected(p
     project = ("origin:forge.example/ana/read-late",)
     old, new = TOLD[0]
     corrected = event(project=project, session="night", text=new)
-    observe(parts, [corrected]).result(60)
+    store_events(parts, [corrected]).result(60)
     idle(parts)
     said = datetime.fromtimestamp(corrected.at - 3600, UTC).isoformat().replace("+00:00", "Z")
     line = {"type": "user", "uuid": str(UUID(int=7)), "timestamp": said, "message": {"role": "user", "content": old}}
     transcript = tmp_path / "evening.jsonl"
     transcript.write_text(json.dumps(line) + "\n")
     ended = event("session_end", project=project, session="evening", reason="exit")
-    observe(parts, [ended._replace(transcript=str(transcript))]).result(60)
+    store_events(parts, [ended._replace(transcript=str(transcript))]).result(60)
     idle(parts)
     memories = kept(parts, project[0])
 

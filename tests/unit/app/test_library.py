@@ -14,10 +14,10 @@ import pytest
 
 import filrouge
 from filrouge.capture import inbox
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.errors import BadInput, Busy, NotFound, Stale
 from filrouge.core.paths import SPOOL, inside
-from filrouge.daemon.process import is_held, only_one
+from filrouge.daemon.process import home_lock, is_held
 from filrouge.testing import idle, running
 
 from .given import event
@@ -67,7 +67,7 @@ def test_a_daemon_does_not_start_while_a_program_has_the_home_open(tmp_path: Pat
 
 def test_a_home_with_an_owner_is_refused_with_the_way_out(tmp_path: Path) -> None:
     home = str(tmp_path / "home")
-    with only_one(home), pytest.raises(Busy, match="has an owner already") as refused, filrouge.opened(home):
+    with home_lock(home), pytest.raises(Busy, match="has an owner already") as refused, filrouge.opened(home):
         pass
     assert "filrouge daemon stop" in refused.value.remedy
 
@@ -125,7 +125,7 @@ def test_an_analysis_that_fails_calls_back_with_the_error(tmp_path: Path) -> Non
 
     with running(str(tmp_path / "home")) as parts:
         parts.analyst = analyst
-        observe(parts, [event(text="We decided to use Typst."), event("reply", text="I installed it.")]).result(60)
+        store_events(parts, [event(text="We decided to use Typst."), event("reply", text="I installed it.")]).result(60)
         idle(parts)
         memory = filrouge.Opened(parts)
         assert memory.analyze_session_async("s", callback=heard.append).result(30) == {"error": "TimeoutError"}

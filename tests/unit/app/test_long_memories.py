@@ -11,7 +11,7 @@ import pytest
 from filrouge.context.passages import excerpt
 from filrouge.context.rendering import parse
 from filrouge.context.service import inject
-from filrouge.context.turn_candidates import proved_by
+from filrouge.context.turn_candidates import memories_of_turns
 from filrouge.memories.statements import remember
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
@@ -79,7 +79,7 @@ def test_a_turn_is_silenced_only_by_a_memory_that_is_shown(parts: Parts) -> None
     shown = {one.piece.id for one in given.block.verdicts if one.injected}
     assert shown
     silenced = [one.piece.id for one in given.block.verdicts if one.reason == "a memory says it"]
-    proved = parts.readers.here(lambda tx: proved_by(tx, silenced))
+    proved = parts.readers.here(lambda tx: memories_of_turns(tx, silenced))
     repeated = {one.piece.id for one in given.block.verdicts if one.reason == "it repeats what is shown"}
     assert all((shown | repeated) & proved[turn].keys() for turn in silenced)
 

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import next_day, to_text
 from filrouge.core.errors import BadConfig, ModelUnavailable, OverBudget
 from filrouge.core.settings import Settings
 from filrouge.maintenance import health
-from filrouge.providers.models import Ask, Completion, Prompt, Usage
-from filrouge.providers.service import Pace, Panel, panel
+from filrouge.providers.models import Completion, CompletionRequest, Prompt, Usage
+from filrouge.providers.service import ConfiguredModels, ModelTimings, panel
 from filrouge.providers.spending import extract_status
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.jobs import Jobs
@@ -30,8 +30,10 @@ from tests.support.tiers import examples
 
 from .given import event
 
-ASK = Ask(operation="extract", prompt=Prompt(text="p" * 300, version="extract/en/0"), text="t" * 300, schema={})
-PACE = Pace(after_reply=0.0, quiet=0.0, rest=0.05)
+ASK = CompletionRequest(
+    operation="extract", prompt=Prompt(text="p" * 300, version="extract/en/0"), text="t" * 300, schema={}
+)
+PACE = ModelTimings(after_reply=0.0, quiet=0.0, rest=0.05)
 
 
 class Dear(ScriptedModel):
@@ -41,7 +43,7 @@ class Dear(ScriptedModel):
         super().__init__(['{"facts": []}'])
         self._usage = Usage(calls=1, input_tokens=tokens, output_tokens=0, dollars=dollars)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         done = await super().complete(ask)
         return replace(done, spent={(self.provider, self.model): self._usage})
 
@@ -50,8 +52,8 @@ class Dear(ScriptedModel):
 def asking(home: Path, model: ScriptedModel, *, tries: int = 1, **settings: str) -> Generator[Parts]:
     """A whole Filrouge that asks this model."""
 
-    def build(_: Settings, __: Mapping[str, str], ___: Pace) -> Panel:
-        return Panel(model=model, tries=tries, price=lambda asked, answered: (asked + answered) / 1000)
+    def build(_: Settings, __: Mapping[str, str], ___: ModelTimings) -> ConfiguredModels:
+        return ConfiguredModels(model=model, tries=tries, price=lambda asked, answered: (asked + answered) / 1000)
 
     environ = {f"FILROUGE_{key.upper()}": value for key, value in {"extract_provider": "openai", **settings}.items()}
     with running(str(home), environ=environ, panel=build, pace=PACE) as parts:
@@ -128,8 +130,8 @@ def test_money_is_capped_too(tmp_path: Path) -> None:
 def test_money_cannot_be_capped_where_a_price_is_not_known(tmp_path: Path) -> None:
     model = Dear(1, None)
 
-    def build(_: Settings, __: Mapping[str, str], ___: Pace) -> Panel:
-        return Panel(model=model)
+    def build(_: Settings, __: Mapping[str, str], ___: ModelTimings) -> ConfiguredModels:
+        return ConfiguredModels(model=model)
 
     environ = {"FILROUGE_EXTRACT_PROVIDER": "openai", "FILROUGE_LLM_DAILY_DOLLARS": "1"}
     with running(str(tmp_path), environ=environ, panel=build, pace=PACE) as parts:
@@ -162,7 +164,7 @@ def test_the_cap_holds_however_many_ask_at_once(
 
 def test_what_is_over_the_budget_waits_for_the_next_day_and_no_try_is_counted(tmp_path: Path) -> None:
     with asking(tmp_path, Dear(10), llm_daily_tokens="0") as parts:
-        observe(parts, [event("reply", text="The live site answers on 9443 since the move.")]).result(60)
+        store_events(parts, [event("reply", text="The live site answers on 9443 since the move.")]).result(60)
         eventually(lambda: any(one["reason"] for one in extract_status(parts)["waiting"]))
         job = parts.readers.here(lambda tx: Jobs(tx).known_as("extract:claude-code:s"))
         assert job is not None
@@ -174,7 +176,7 @@ def test_what_is_over_the_budget_waits_for_the_next_day_and_no_try_is_counted(tm
 def test_a_provider_that_is_set_wrongly_is_told_and_keeps_nobody_from_understanding(tmp_path: Path) -> None:
     environ = {"FILROUGE_EXTRACT_PROVIDER": "anthropic"}  # and no key
     with running(str(tmp_path), environ=environ, pace=PACE) as parts:
-        observe(parts, [event(text="We decided on Kafka rather than RabbitMQ for the event bus.")]).result(60)
+        store_events(parts, [event(text="We decided on Kafka rather than RabbitMQ for the event bus.")]).result(60)
         eventually(lambda: parts.readers.here(lambda tx: health.stats(tx))["factsCount"] == 1)
         assert "ANTHROPIC_API_KEY" in extract_status(parts)["status"]
         assert extract_status(parts)["status"].startswith("error: ")
@@ -213,9 +215,9 @@ def test_an_operation_may_have_its_own_model_and_falls_back_on_the_usual_ones() 
 def test_another_provider_in_the_settings_is_asked_from_the_next_question_on(tmp_path: Path) -> None:
     models: list[ScriptedModel] = []
 
-    def build(settings: Settings, _: Mapping[str, str], __: Pace) -> Panel:
+    def build(settings: Settings, _: Mapping[str, str], __: ModelTimings) -> ConfiguredModels:
         models.append(ScriptedModel(['{"facts": []}'], model=settings.llm_model))
-        return Panel(model=models[-1])
+        return ConfiguredModels(model=models[-1])
 
     environ = {"FILROUGE_EXTRACT_PROVIDER": "openai"}
     with running(str(tmp_path), environ=environ, panel=build, pace=PACE) as parts:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.protocols import Vector
 from filrouge.core.scope import LOCAL_USER
 from filrouge.erasure.service import erase
@@ -17,7 +17,7 @@ from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
 from filrouge.search.models import Ranking
 from filrouge.search.nearest_memories import need_vectors
-from filrouge.search.vector_repository import InSetting, NeedVectors
+from filrouge.search.vector_repository import NeedVectors, StatementInContext
 from filrouge.testing import idle, running
 
 from .given import SHOP, event, say
@@ -72,8 +72,8 @@ def test_a_memory_is_read_behind_the_words_before_it(parts: Parts) -> None:
 
 
 def test_a_memory_at_the_beginning_of_a_message_is_read_behind_what_it_answers(parts: Parts) -> None:
-    observe(parts, [event(text="How is the ledger doing?")]).result(60)
-    observe(parts, [event("reply", text="The nightly export is the slow part of it.")]).result(60)
+    store_events(parts, [event(text="How is the ledger doing?")]).result(60)
+    store_events(parts, [event("reply", text="The nightly export is the slow part of it.")]).result(60)
     say(parts, STATED)
     [(text, vector)] = [one for one in stored(parts).items() if "40 minutes" in one[0]]
     assert vector @ made_of(parts, "The nightly export is the slow part of it.", text) > 0.999
@@ -82,7 +82,7 @@ def test_a_memory_at_the_beginning_of_a_message_is_read_behind_what_it_answers(p
 
 def test_words_that_are_forgotten_are_no_part_of_the_vector_of_what_was_said_again(parts: Parts) -> None:
     say(parts, BEHIND)
-    observe(parts, [event(session="again", text=STATED)]).result(60)
+    store_events(parts, [event(session="again", text=STATED)]).result(60)
     idle(parts)
     [text] = [text for text in memories(parts) if "40 minutes" in text]
     first, second = memory_evidence(parts, text)
@@ -130,7 +130,7 @@ def test_vectors_of_an_earlier_revision_are_made_again_at_the_start(tmp_path: Pa
 
 def outdate(parts: Parts) -> None:
     """Leave the vectors of another revision."""
-    made = [(InSetting(memory_id=id_, text=""), np.zeros(384, np.float32)) for id_ in ids(parts)]
+    made = [(StatementInContext(memory_id=id_, text=""), np.zeros(384, np.float32)) for id_ in ids(parts)]
     parts.writer.run(lambda tx: NeedVectors(tx).put("another", made))
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock, from_text
 from filrouge.core.protocols import Tx
 from filrouge.runtime import wiring
@@ -31,7 +31,7 @@ from filrouge.threads.models import Routing
 from filrouge.threads.reports import why
 from filrouge.threads.repository import ThreadErasing, Threads, ThreadVectors
 from filrouge.threads.service import move
-from filrouge.threads.upkeep import Caps
+from filrouge.threads.upkeep import ThreadSettings
 from tests.support.tiers import examples
 
 from .given import BLOG, SHOP, event
@@ -85,7 +85,7 @@ def test_what_follows_a_prompt_goes_where_it_went(parts: Parts) -> None:
 
 def test_what_came_in_before_its_prompt_was_placed_follows_it_all_the_same(parts: Parts) -> None:
     said = [event(text=COUPON[0]), event("reply", text="I look."), event("subagent", text="The form sends null.")]
-    observe(parts, said).result(60)
+    store_events(parts, said).result(60)
     idle(parts)
     assert grouped(parts) == as_sets([COUPON[0], "I look.", "The form sends null."])
 
@@ -108,7 +108,7 @@ def test_what_was_noted_outside_a_session_is_in_no_thread(parts: Parts) -> None:
 )
 def test_no_thread_ever_holds_turns_of_two_projects(parts: Parts, said: list[tuple[tuple[str, ...], str, str]]) -> None:
     for project, session, text in said:
-        observe(parts, [event(project=project, session=session, text=text)]).result(60)
+        store_events(parts, [event(project=project, session=session, text=text)]).result(60)
     idle(parts)
 
     def mixed(thread_id: str) -> set[str | None]:
@@ -162,7 +162,7 @@ def test_a_job_that_dies_between_reading_and_the_end_of_writing_leaves_nothing_h
         raise OSError("the process ends here")
 
     with stopped(tmp_path) as parts:
-        observe(parts, [event(text=COUPON[0]), event("reply", text="I look.")]).result(60)
+        store_events(parts, [event(text=COUPON[0]), event("reply", text="I look.")]).result(60)
         work(parts, {**HANDLERS, "thread": Handler(prepare=dying)})
         assert threads(parts) == []
         place_all(parts)
@@ -172,7 +172,7 @@ def test_a_job_that_dies_between_reading_and_the_end_of_writing_leaves_nothing_h
 def test_turns_of_a_session_are_placed_in_their_order(tmp_path: Path) -> None:
     with stopped(tmp_path) as parts:
         first, second = event(text=COUPON[0]), event(text=COUPON[1])
-        observe(parts, [first, second._replace(at=first.at + 1)]).result(60)
+        store_events(parts, [first, second._replace(at=first.at + 1)]).result(60)
         work(parts, {kind: handler for kind, handler in HANDLERS.items() if kind != "thread"})
         [earlier, later] = prompts(parts)
         assert place_one(parts, later) == {"turn": later}
@@ -184,7 +184,7 @@ def test_turns_of_a_session_are_placed_in_their_order(tmp_path: Path) -> None:
 def test_a_prompt_waits_for_its_vector_as_long_as_one_is_to_come(tmp_path: Path) -> None:
     with stopped(tmp_path) as parts:
         told = event(text=COUPON[0])
-        observe(parts, [told]).result(60)
+        store_events(parts, [told]).result(60)
         [outcome] = read_turns(parts, [{"event": told.id}])
         parts.writer.run(outcome.write)
         [turn] = prompts(parts)
@@ -199,7 +199,7 @@ def test_while_the_embedder_is_down_prompts_are_placed_by_their_topics(tmp_path:
         idle(parts)
         embedder.failing = True
         for session, text in (("a", COUPON[0]), ("b", POSTGRES[0]), ("c", COUPON[2])):
-            observe(parts, [event(session=session, text=text)]).result(60)
+            store_events(parts, [event(session=session, text=text)]).result(60)
         wait_for(lambda: len(grouped(parts)) == 2)
         assert sorted(grouped(parts), key=len) == as_sets([POSTGRES[0]], [COUPON[0], COUPON[2]])
         assert vectors(parts) == set()
@@ -370,7 +370,7 @@ def wait_for(done: Callable[[], bool], seconds: float = 60.0) -> None:
 
 def fork(parts: Parts, turn_id: str, thread_id: str) -> None:
     """Carry out what is decided of a turn that leaves its session's thread."""
-    caps = parts.readers.here(lambda tx: Caps.of(parts.settings(tx)))
+    caps = parts.readers.here(lambda tx: ThreadSettings.of(parts.settings(tx)))
     [one] = placing.prepared(parts, [turn_id], parts.meaning, caps)
     left = Routing(action="fork", thread_id=None, similarity=0.0, weighed=(), reason="It left.", parent=thread_id)
 

@@ -12,7 +12,7 @@ import pytest
 
 from filrouge.capture.events import event_from_json
 from filrouge.capture.repository import Projects
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.extraction.repository import Analyses
@@ -27,7 +27,7 @@ from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.search.memory_search import Question, recall
 from filrouge.testing import idle, running
-from filrouge.transfer.repository import Carrying
+from filrouge.transfer.repository import ExportRepository
 
 from .given import BLOG, SHOP, event, known, say
 
@@ -45,11 +45,11 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def told(parts: Parts, id_: str) -> dict[str, Any]:
-    return parts.readers.here(lambda tx: service.one(parts, tx, id_))
+    return parts.readers.here(lambda tx: service.get_project(parts, tx, id_))
 
 
 def ids(parts: Parts) -> set[str]:
-    return {row["id"] for row in parts.readers.here(lambda tx: service.listed(parts, tx))}
+    return {row["id"] for row in parts.readers.here(lambda tx: service.list_projects(parts, tx))}
 
 
 def facts(parts: Parts, *names: str, history: bool = False) -> list[dict[str, Any]]:
@@ -61,18 +61,18 @@ def recalled(parts: Parts, question: str, project: tuple[str, ...]) -> list[tupl
 
 
 def test_a_branch_goes_with_the_turn_the_memory_and_their_export(parts: Parts, tmp_path: Path) -> None:
-    observe(parts, [event(text=PORT)._replace(branch="feature/ports")]).result(60)
+    store_events(parts, [event(text=PORT)._replace(branch="feature/ports")]).result(60)
     idle(parts)
     [fact] = facts(parts)
     assert fact["branch"] == "feature/ports"
-    turns = parts.readers.here(lambda tx: Carrying(tx, parts.analyser).turns(0, 10))
-    memories = parts.readers.here(lambda tx: Carrying(tx, parts.analyser).memories(0, 10))
+    turns = parts.readers.here(lambda tx: ExportRepository(tx, parts.analyser).turns(0, 10))
+    memories = parts.readers.here(lambda tx: ExportRepository(tx, parts.analyser).memories(0, 10))
     assert {one.scope.branch for _, one in (*turns, *memories)} == {"feature/ports"}
     with running(str(tmp_path / "other")) as other:
         now = SystemClock().now()
 
         def carried(tx: Any) -> None:
-            carrying = Carrying(tx, other.analyser)
+            carrying = ExportRepository(tx, other.analyser)
             carrying.add_project(SHOP[0], "shop", SHOP, now)
             for _, turn in turns:
                 carrying.add_turn(replace(turn, event_id=""))
@@ -89,7 +89,7 @@ def test_an_event_of_before_there_were_branches_is_read(parts: Parts) -> None:
     assert event_from_json(raw).branch == ""
     with pytest.raises(ValueError, match="branch"):
         event_from_json({**raw, "branch": 3})
-    observe(parts, [event_from_json(raw)]).result(60)
+    store_events(parts, [event_from_json(raw)]).result(60)
     idle(parts)
     assert [one["branch"] for one in facts(parts)] == [""]
 
@@ -104,9 +104,9 @@ def test_what_only_a_transcript_tells_has_the_branch_it_names_else_that_of_the_h
     ]
     transcript = tmp_path / "t.jsonl"
     transcript.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    observe(parts, [event(text=PORT)._replace(transcript=str(transcript), branch="main")]).result(60)
+    store_events(parts, [event(text=PORT)._replace(transcript=str(transcript), branch="main")]).result(60)
     idle(parts)
-    turns = parts.readers.here(lambda tx: Carrying(tx, parts.analyser).turns(0, 10))
+    turns = parts.readers.here(lambda tx: ExportRepository(tx, parts.analyser).turns(0, 10))
     assert {turn.text: turn.scope.branch for _, turn in turns} == {
         PORT: "main", "Tell me of a.": "main", "Tell me of b.": "next?"
     }  # fmt: skip
@@ -139,10 +139,10 @@ def test_all_of_a_project_goes_into_another_and_is_found_there(parts: Parts) -> 
     say(parts, PORT, OLD)
     say(parts, VALKEY, NEW)
     before = told(parts, OLD[0])
-    plan = service.plan(parts, OLD, NEW)
+    plan = service.plan_merge(parts, OLD, NEW)
     assert (plan.memories, plan.turns, plan.threads, plan.replaced) == (1, 1, before["threads"], ())
     assert ids(parts) == {OLD[0], NEW[0]}
-    assert service.merge(parts, OLD, NEW) == plan
+    assert service.merge_projects(parts, OLD, NEW) == plan
     idle(parts)
     assert ids(parts) == {NEW[0]}
     row = told(parts, NEW[0])
@@ -165,7 +165,7 @@ def test_what_moved_keeps_its_seal_and_what_was_altered_stays_altered(parts: Par
     parts.writer.run(lambda tx: tx.run("projects.place", {
         "id": first, "project_id": OLD[0], "row_key": b"x", "row_hash": b"y"
     }))  # fmt: skip
-    service.merge(parts, OLD, NEW)
+    service.merge_projects(parts, OLD, NEW)
     rows = parts.readers.here(lambda tx: tx.all("projects.memories", {"project_id": NEW[0]}))
     assert {row["id"]: intact(row) for row in rows if row["id"] in (first, second)} == {first: False, second: True}
     assert parts.readers.here(audit)["sound"] is True
@@ -174,9 +174,9 @@ def test_what_moved_keeps_its_seal_and_what_was_altered_stays_altered(parts: Par
 def test_of_a_fact_that_both_projects_have_the_newer_stands_or_the_pinned_one(parts: Parts) -> None:
     for project, value in ((OLD, "Helix"), (NEW, "Neovim")):
         put_fact(parts, "editor", value, names=project, scope="project")
-    plan = service.plan(parts, NEW, OLD)
+    plan = service.plan_merge(parts, NEW, OLD)
     assert [one["value"] for one in facts(parts) if one["id"] in plan.replaced] == ["Helix"]
-    service.merge(parts, NEW, OLD)
+    service.merge_projects(parts, NEW, OLD)
     assert [(one["value"], one["key"], one["project"]) for one in facts(parts)] == [("Neovim", "editor", OLD[0])]
     ended = [one for one in facts(parts, history=True) if one["value"] == "Helix"]
     assert [(one["state"], one["superseded_by"]) for one in ended] == [("superseded", facts(parts)[0]["id"])]
@@ -191,7 +191,7 @@ def test_a_concept_of_both_projects_counts_the_sessions_of_both(parts: Parts) ->
             event("reply", project=project, session=session, text=REPLIED),
             event("session_end", project=project, session=session, reason="exit"),
         )
-        observe(parts, said).result(60)
+        store_events(parts, said).result(60)
         idle(parts)
 
     def concepts() -> dict[tuple[str, str], int]:
@@ -205,7 +205,7 @@ def test_a_concept_of_both_projects_counts_the_sessions_of_both(parts: Parts) ->
         text for text, project in apart if project == NEW[0]
     }
     assert "invoice export" in both
-    plan = service.merge(parts, OLD, NEW)
+    plan = service.merge_projects(parts, OLD, NEW)
     assert len(plan.replaced) == len(both)
     assert {text: concepts()[text, NEW[0]] for text in both} == {
         text: apart[text, OLD[0]] + apart[text, NEW[0]] for text in both
@@ -219,7 +219,7 @@ def test_a_merge_is_in_the_journal_and_keeps_no_earlier_decision_from_being_undo
     say(parts, PORT, OLD)
     say(parts, VALKEY, NEW)
     [memory] = [one["id"] for one in facts(parts, OLD[0])]
-    service.merge(parts, OLD, NEW)
+    service.merge_projects(parts, OLD, NEW)
     [entry] = parts.readers.here(lambda tx: Journal(tx).of(NEW[0]))
     assert (entry.actor, entry.action) == ("user", "project_merge")
     assert (entry.payload or {})["source"] == OLD[0]
@@ -231,8 +231,8 @@ def test_what_waits_to_be_done_for_the_one_project_is_done_for_the_other(parts: 
     say(parts, VALKEY, NEW)
     transcript = tmp_path / "t.jsonl"
     transcript.write_text("")
-    observe(parts, [event(project=OLD, text=PORT)._replace(transcript=str(transcript))]).result(60)
-    service.merge(parts, OLD, NEW)
+    store_events(parts, [event(project=OLD, text=PORT)._replace(transcript=str(transcript))]).result(60)
+    service.merge_projects(parts, OLD, NEW)
     idle(parts)
     assert parts.readers.here(lambda tx: tx.all("jobs.dead")) == []
     assert told(parts, NEW[0])["memories"] == 2
@@ -249,11 +249,11 @@ def test_what_cannot_be_put_together_is_refused_with_the_way_out(parts: Parts) -
         ((), NEW, NotFound, "no project"),
     ):
         with pytest.raises(error, match=said) as refused:
-            service.merge(parts, source, into)
+            service.merge_projects(parts, source, into)
         assert refused.value.remedy
     parts.writer.run(lambda tx: StoredSettings(tx).put({"disabled_projects": [OLD[0]]}, parts.clock.now()))
     with pytest.raises(BadInput, match="switched off"):
-        service.merge(parts, OLD, NEW)
+        service.merge_projects(parts, OLD, NEW)
     assert ids(parts) == {OLD[0], NEW[0]}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from filrouge.capture.guard import TAG
 from filrouge.capture.models import ImportedMemory, ImportedTurn, Turn
-from filrouge.capture.service import AT_ONCE, observe, queue_backfill
+from filrouge.capture.service import BACKFILL_BATCH, queue_backfill, store_events
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
@@ -22,7 +22,7 @@ from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import idle, running
 from filrouge.threads.repository import Threads
-from filrouge.transfer.service import Handed, Mark, ReadIn, marks, read_in
+from filrouge.transfer.service import ImportPage, PageResult, TranscriptMark, import_page, marks
 
 from .given import SHOP, event
 
@@ -43,8 +43,8 @@ def said(text: str, *, key: str = "1", session: str = "s", **more: Any) -> Impor
     return ImportedTurn(session=session, key=key, text=text, **given | more)
 
 
-def bring(parts: Parts, *turns: ImportedTurn, trusted: bool = False, source: str = "claude-code") -> ReadIn:
-    done = read_in(parts, Handed(source=source, trusted=trusted, turns=turns))
+def bring(parts: Parts, *turns: ImportedTurn, trusted: bool = False, source: str = "claude-code") -> PageResult:
+    done = import_page(parts, ImportPage(source=source, trusted=trusted, turns=turns))
     idle(parts)
     return done
 
@@ -88,7 +88,7 @@ def test_nothing_read_in_becomes_a_rule_unless_the_user_vouches_for_it(parts: Pa
 
 
 def test_what_nobody_vouches_for_ends_nothing_that_the_user_said(parts: Parts) -> None:
-    observe(parts, [event(text=PORT)]).result(60)
+    store_events(parts, [event(text=PORT)]).result(60)
     idle(parts)
     bring(parts, said("Correction: production listens on port 9443, not 8443.", at=LONG_AGO * 2))
     live = parts.readers.here(lambda tx: tx.all("carrying.memories", {"behind": 0, "limit": 100}))
@@ -101,7 +101,7 @@ def test_what_a_hook_captured_and_a_history_tells_is_there_once(parts: Parts, fi
     live = event(text=PORT)
     for way in (first, "import" if first == "hook" else "hook"):
         if way == "hook":
-            observe(parts, [live]).result(60)
+            store_events(parts, [live]).result(60)
             idle(parts)
         else:
             bring(parts, said(PORT, key="c0ffee00-0000-4000-8000-000000000001", at=live.at))
@@ -133,7 +133,7 @@ def test_what_was_forgotten_does_not_come_back(parts: Parts) -> None:
 def test_a_project_that_is_switched_off_stays_out(parts: Parts) -> None:
     parts.writer.run(lambda tx: StoredSettings(tx).put({"disabled_projects": ["shop"]}, parts.clock.now()))
     memory = ImportedMemory(key="m", text="The kiosk speaks French.", project=SHOP)
-    done = read_in(parts, Handed(source="mem0", trusted=False, turns=[said(PORT)], memories=[memory]))
+    done = import_page(parts, ImportPage(source="mem0", trusted=False, turns=[said(PORT)], memories=[memory]))
     assert (done.turns, done.memories["off"]) == ({"off": 1}, 1)
     assert texts(parts) == []
 
@@ -145,8 +145,8 @@ def test_a_time_that_is_still_to_come_is_now(parts: Parts) -> None:
 
 
 def test_the_mark_of_a_file_is_that_of_the_hooks(parts: Parts) -> None:
-    mark = Mark(path="/home/ana/t.jsonl", session="s", offset=512)
-    read_in(parts, Handed(source="codex", trusted=False, turns=[said(PORT)], mark=mark))
+    mark = TranscriptMark(path="/home/ana/t.jsonl", session="s", offset=512)
+    import_page(parts, ImportPage(source="codex", trusted=False, turns=[said(PORT)], mark=mark))
     assert parts.readers.here(lambda tx: marks(tx, "codex")) == {"/home/ana/t.jsonl": 512}
     assert parts.readers.here(lambda tx: tx.one("transcripts.get", {"path": mark.path})) == {
         "byte_offset": 512, "skipped_long": 0,
@@ -170,7 +170,9 @@ def _queued_and_leased(parts: Parts, tx: Tx) -> list[Job]:
 
 
 def test_everything_of_a_long_page_is_followed_up(parts: Parts) -> None:
-    turns = [said(f"The kiosk of day {n} lost its fonts again, why does it?", key=str(n)) for n in range(3 * AT_ONCE)]
+    turns = [
+        said(f"The kiosk of day {n} lost its fonts again, why does it?", key=str(n)) for n in range(3 * BACKFILL_BATCH)
+    ]
     bring(parts, *turns)
     ids = [row["id"] for row in parts.readers.here(lambda tx: parts.turns(tx).recent("claude-code", None, 1000))]
     assert len(ids) == len(turns)
@@ -196,7 +198,7 @@ def test_a_start_in_between_leaves_the_past_to_its_own_job(tmp_path: Path) -> No
 
 
 def test_a_statement_of_another_program_is_a_fact_that_nobody_vouches_for(parts: Parts) -> None:
-    page = Handed(
+    page = ImportPage(
         source="ai-smartness",
         trusted=False,
         memories=[
@@ -204,14 +206,14 @@ def test_a_statement_of_another_program_is_a_fact_that_nobody_vouches_for(parts:
             ImportedMemory(key="2", text="The kiosk is French."),
         ],
     )
-    assert read_in(parts, page).memories["added"] == 2
+    assert import_page(parts, page).memories["added"] == 2
     assert memories(parts) == [("fact", 0), ("fact", 0)]
-    assert read_in(parts, page).memories["present"] == 2
+    assert import_page(parts, page).memories["present"] == 2
 
 
 def test_a_rule_of_another_program_is_one_where_the_user_vouches_for_it(parts: Parts) -> None:
-    page = Handed(source="ai-smartness", trusted=True, memories=[ImportedMemory(key="1", text=RULE, kind="rule")])
-    assert read_in(parts, page).memories["added"] == 1
+    page = ImportPage(source="ai-smartness", trusted=True, memories=[ImportedMemory(key="1", text=RULE, kind="rule")])
+    assert import_page(parts, page).memories["added"] == 1
     assert live(parts) == [("rule", 2)]
 
 
@@ -228,7 +230,7 @@ def test_who_vouches_later_makes_it_their_own_word_once(parts: Parts) -> None:
 def test_who_vouches_later_for_another_programs_statement_has_it_once(parts: Parts) -> None:
     one = ImportedMemory(key="1", text=RULE, kind="rule")
     counts = [
-        read_in(parts, Handed(source="ai-smartness", trusted=trusted, memories=[one])).memories
+        import_page(parts, ImportPage(source="ai-smartness", trusted=trusted, memories=[one])).memories
         for trusted in (False, True, True, False)
     ]
     assert [{name: n for name, n in counted.items() if n} for counted in counts] == [

@@ -13,19 +13,19 @@ from filrouge.core.errors import ModelUnavailable
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.erasure.service import erase
-from filrouge.providers.language_models import Cascade, Step
-from filrouge.providers.models import Ask, Completion, Failure
+from filrouge.providers.language_models import Cascade, CascadeEntry
+from filrouge.providers.models import Completion, CompletionRequest, Failure
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle
 from filrouge.threads import placing
 from filrouge.threads.bridge_service import add, linked
-from filrouge.threads.models import Routing, ThreadState, Weighed
+from filrouge.threads.models import Candidate, Routing, ThreadState
 from filrouge.threads.placing import queue_regrouping, reconsider
 from filrouge.threads.repository import ThreadDecisions, Threads
 from filrouge.threads.service import merge, move, rename
-from filrouge.threads.upkeep import SHARE, Caps, queue_reconsidering
+from filrouge.threads.upkeep import SHARE, ThreadSettings, queue_reconsidering
 
 from .given import SHOP
 from .spoken import (
@@ -88,12 +88,12 @@ def of(parts: Parts, text: str) -> str:
 def wake(parts: Parts, text: str, thread_id: str, state: ThreadState = "suspended") -> None:
     """Place a prompt as the rules do that wake a thread for it without being sure."""
     turn_id = turn_of(parts, text)
-    caps = parts.readers.here(lambda tx: Caps.of(parts.settings(tx)))
+    caps = parts.readers.here(lambda tx: ThreadSettings.of(parts.settings(tx)))
     [one] = placing.prepared(parts, [turn_id], parts.meaning, caps)
 
     def write(tx: Tx) -> None:
         tx.run("threads.displace", {"turns": json.dumps([turn_id])})
-        best = Weighed(
+        best = Candidate(
             thread_id=thread_id, state=state, embedding=0.3, topics=0.2, exact=False, own=False, similarity=0.26
         )
         woken = Routing(
@@ -204,14 +204,14 @@ def test_what_nobody_can_read_leaves_the_decision_and_is_not_asked_again(parts: 
 
 def test_who_answers_too_late_leaves_the_decision_and_is_not_asked_again(tmp_path: Path) -> None:
     class Slow(Adviser):
-        async def complete(self, ask: Ask) -> Completion:
+        async def complete(self, ask: CompletionRequest) -> Completion:
             if ask.seconds:
                 self.asked.append(ask)
                 await asyncio.sleep(60)
             return await super().complete(ask)
 
     slow = Slow()
-    with advised(tmp_path, Cascade([Step(model=slow, seconds=60)]), related=0.01) as parts:
+    with advised(tmp_path, Cascade([CascadeEntry(model=slow, seconds=60)]), related=0.01) as parts:
         tell(parts, "old", COUPON[0], days_ago=6)
         tell(parts, "b", POSTGRES[1])
         tell(parts, "c", OPEN)
@@ -332,7 +332,7 @@ def test_of_five_prompts_one_may_be_asked_about_however_many_are_open(parts: Par
     coupon = of(parts, COUPON[0])
 
     def leave_open(tx: Tx) -> None:
-        best = Weighed(
+        best = Candidate(
             thread_id=coupon, state="suspended", embedding=0.3, topics=0.2, exact=False, own=False, similarity=0.2
         )
         for turn in parts.turns(tx).get(ids):

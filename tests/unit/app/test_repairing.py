@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import Corrupt, NotFound
 from filrouge.core.paths import DATABASE
@@ -65,7 +65,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
             )
             for number in range(220)
         ]
-        for future in [observe(parts, [one]) for one in said]:
+        for future in [store_events(parts, [one]) for one in said]:
             future.result(60)
         idle(parts, 150)
         remember(parts, "the almanac service listens on port 19031", names=[], scope=None, host="cli")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.core.settings import check
 from filrouge.maintenance.restore import reset
@@ -22,7 +22,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def is_captured(parts: Parts, project: tuple[str, ...]) -> bool:
-    return observe(parts, [event(project=project, text="The release is on Friday.")]).result(60).accepted == 1
+    return store_events(parts, [event(project=project, text="The release is on Friday.")]).result(60).accepted == 1
 
 
 def switch_off(parts: Parts, name: str) -> None:
@@ -51,10 +51,10 @@ def test_two_projects_that_were_put_together_stay_one(home: str) -> None:
     with running(home) as parts:
         say(parts, "We deploy the shop with ansible.", SHOP)
         say(parts, "We deploy the blog with terraform.", BLOG)
-        service.merge(parts, SHOP, BLOG)
+        service.merge_projects(parts, SHOP, BLOG)
     reset(home, SystemClock())
     with running(home) as parts:
         say(parts, "The shop listens on port 8080.", SHOP)
         say(parts, "The blog listens on port 9090.", BLOG)
-        [one] = parts.readers.here(lambda tx: service.listed(parts, tx))
+        [one] = parts.readers.here(lambda tx: service.list_projects(parts, tx))
         assert (one["turns"], {SHOP[0], BLOG[0]} <= set(one["aliases"])) == (2, True)

@@ -14,7 +14,7 @@ from filrouge.search.analyser import any_of
 from filrouge.search.memory_search import Question
 from filrouge.search.spaces import FEWEST, JOB, queue_stale_words, retokenise
 from filrouge.search.turn_search import search_turns
-from filrouge.search.word_repository import Owner, Words
+from filrouge.search.word_repository import FullTextIndex, Table
 from filrouge.testing import TextAnalyser, idle, running
 
 from .given import SHOP, known, say
@@ -64,10 +64,11 @@ def turns_found(parts: Parts, query: str) -> list[str]:
     return [hit.text for hit in parts.readers.here(lambda tx: search_turns(parts, tx, question)).hits]
 
 
-def stale(parts: Parts) -> dict[Owner, int]:
-    owners: tuple[Owner, ...] = ("memory", "turn")
+def stale(parts: Parts) -> dict[Table, int]:
+    owners: tuple[Table, ...] = ("memory", "turn")
     return {
-        one: len(parts.readers.here(lambda tx, one=one: Words(tx, parts.analyser, one).stale(99))) for one in owners
+        one: len(parts.readers.here(lambda tx, one=one: FullTextIndex(tx, parts.analyser, one).stale(99)))
+        for one in owners
     }
 
 
@@ -139,7 +140,9 @@ def test_many_rows_take_many_batches_and_each_asks_for_the_next(tmp_path: Path) 
     with running(str(home)) as parts:
         queue_stale_words(parts)
         idle(parts)
-        words = parts.readers.here(lambda tx: Words(tx, parts.analyser, "turn").frequencies(["port", "port0en"]))
+        words = parts.readers.here(
+            lambda tx: FullTextIndex(tx, parts.analyser, "turn").frequencies(["port", "port0en"])
+        )
         assert (stale(parts)["turn"], words) == (0, {"port": FEWEST * 2 + 1})
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.service import observe
-from filrouge.context.request import Moment
+from filrouge.capture.service import store_events
+from filrouge.context.request import ContextRequest
 from filrouge.context.service import context
 from filrouge.context.sources import reminders
 from filrouge.core.errors import BadInput, NotFound
@@ -18,7 +18,7 @@ from filrouge.core.settings import Settings
 from filrouge.hosts.reading import HOST_TEXT
 from filrouge.memories import service
 from filrouge.memories.changes import pin, restore
-from filrouge.memories.repository import MOST_RULES
+from filrouge.memories.repository import MAX_RULES
 from filrouge.memories.service import undo
 from filrouge.memories.statements import remember_many
 from filrouge.runtime.services import Parts
@@ -37,7 +37,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def listed(parts: Parts, *names: str, history: bool = False) -> list[dict[str, Any]]:
-    return parts.readers.here(lambda tx: service.listed(parts, tx, names, history=history))
+    return parts.readers.here(lambda tx: service.list_rules(parts, tx, names, history=history))
 
 
 def standing(parts: Parts) -> dict[str, str]:
@@ -63,7 +63,7 @@ def test_a_rule_is_listed_with_who_said_it_when_and_where(parts: Parts) -> None:
 @pytest.mark.parametrize("kind", ["reply", "subagent", "summary", "tools"])
 def test_only_the_users_own_words_become_a_rule(parts: Parts, kind: Any) -> None:
     call = {"name": "Bash", "id": "1", "input": {"command": "cat README"}, "output": SAID, "failed": False}
-    observe(parts, [event(kind, text=SAID, agent_type="general", calls=[call])]).result(60)
+    store_events(parts, [event(kind, text=SAID, agent_type="general", calls=[call])]).result(60)
     idle(parts)
     assert listed(parts) == []
     assert "linter" not in at_start(parts)
@@ -98,8 +98,8 @@ def test_what_is_told_in_bulk_is_a_fact_and_no_rule(parts: Parts) -> None:
 
 
 def test_a_rule_that_is_added_by_hand_is_in_the_next_block_of_its_place_alone(parts: Parts) -> None:
-    service.add(parts, SAID, names=SHOP, scope="project")
-    service.add(parts, "Never answer in capitals.", names=(), scope="user")
+    service.add_rule(parts, SAID, names=SHOP, scope="project")
+    service.add_rule(parts, "Never answer in capitals.", names=(), scope="user")
     assert "linter" in at_start(parts)
     assert "linter" not in at_start(parts, BLOG)
     assert "capitals" in at_start(parts, BLOG)
@@ -109,26 +109,26 @@ def test_a_rule_that_is_added_by_hand_is_in_the_next_block_of_its_place_alone(pa
 @pytest.mark.parametrize(("text", "said"), [("  ", "empty"), ("x" * 501, "501 characters")])
 def test_a_rule_needs_a_text_of_some_length(parts: Parts, text: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        service.add(parts, text, names=SHOP, scope="project")
+        service.add_rule(parts, text, names=SHOP, scope="project")
 
 
 def test_a_rule_of_a_project_needs_a_project_and_is_not_added_twice(parts: Parts) -> None:
     with pytest.raises(BadInput, match="no project"):
-        service.add(parts, SAID, names=(), scope="project")
-    service.add(parts, SAID, names=SHOP, scope="project")
+        service.add_rule(parts, SAID, names=(), scope="project")
+    service.add_rule(parts, SAID, names=SHOP, scope="project")
     with pytest.raises(BadInput, match="says that already"):
-        service.add(parts, SAID.upper(), names=SHOP, scope="project")
-    service.add(parts, SAID, names=BLOG, scope="project")
+        service.add_rule(parts, SAID.upper(), names=SHOP, scope="project")
+    service.add_rule(parts, SAID, names=BLOG, scope="project")
 
 
 def test_a_rule_that_holds_a_secret_is_refused(parts: Parts) -> None:
     with pytest.raises(BadInput, match="holds a secret"):
-        service.add(parts, "Always use the key AKIAIOSFODNN7EXAMPLE for staging.", names=SHOP, scope="project")
+        service.add_rule(parts, "Always use the key AKIAIOSFODNN7EXAMPLE for staging.", names=SHOP, scope="project")
     assert "AKIAIOSFODNN7EXAMPLE" not in str(listed(parts))
 
 
 def test_a_disabled_rule_is_in_no_block_and_in_no_recall_until_it_is_enabled(parts: Parts) -> None:
-    one = service.add(parts, SAID, names=SHOP, scope="project").memory_id
+    one = service.add_rule(parts, SAID, names=SHOP, scope="project").memory_id
     prompt = event(text="Do I have to run the linter before a commit?")
     assert "linter" in context(parts, prompt, SHOP[0])
     service.switch(parts, one, enabled=False)
@@ -140,17 +140,17 @@ def test_a_disabled_rule_is_in_no_block_and_in_no_recall_until_it_is_enabled(par
 
 
 def test_a_disabled_rule_that_is_edited_stays_disabled_and_a_pinned_one_pinned(parts: Parts) -> None:
-    one = service.add(parts, SAID, names=SHOP, scope="project").memory_id
+    one = service.add_rule(parts, SAID, names=SHOP, scope="project").memory_id
     pin(parts, one, pinned=True)
     service.switch(parts, one, enabled=False)
     new = service.edit(parts, one, "Always run the linter and the tests before a commit.")
-    found = parts.readers.here(lambda tx: service.one_rule(parts, tx, new))
+    found = parts.readers.here(lambda tx: service.get_rule(parts, tx, new))
     assert (found["standing"], found["pinned"], found["previous_text"]) == ("disabled", True, SAID)
     assert [one["id"] for one in listed(parts)] == [new]
 
 
 def test_switching_a_rule_off_can_be_undone(parts: Parts) -> None:
-    one = service.add(parts, SAID, names=SHOP, scope="project").memory_id
+    one = service.add_rule(parts, SAID, names=SHOP, scope="project").memory_id
     service.switch(parts, one, enabled=False)
     plan = undo(parts, memory_id=one)
     assert [effect.what for effect in plan.effects] == ["switched on"]
@@ -158,7 +158,7 @@ def test_switching_a_rule_off_can_be_undone(parts: Parts) -> None:
 
 
 def test_a_rule_that_is_removed_is_in_the_bin_and_comes_back(parts: Parts) -> None:
-    one = service.add(parts, SAID, names=SHOP, scope="project").memory_id
+    one = service.add_rule(parts, SAID, names=SHOP, scope="project").memory_id
     service.remove(parts, one)
     assert (listed(parts), at_start(parts)) == ([], "")
     assert [rule["standing"] for rule in listed(parts, history=True)] == ["binned"]
@@ -184,17 +184,17 @@ def test_what_is_no_rule_is_not_changed_as_one(parts: Parts) -> None:
 
 def test_one_rule_too_many_is_kept_and_waits_and_a_pinned_one_never_does(parts: Parts) -> None:
     ids = [
-        service.add(parts, f"Never touch module number {n}.", names=SHOP, scope="project").memory_id
-        for n in range(MOST_RULES)
+        service.add_rule(parts, f"Never touch module number {n}.", names=SHOP, scope="project").memory_id
+        for n in range(MAX_RULES)
     ]
-    service.add(parts, "Never answer in capitals.", names=(), scope="user")
+    service.add_rule(parts, "Never answer in capitals.", names=(), scope="user")
     assert set(standing(parts).values()) == {"standing"}, "each scope has its own limit"
     pin(parts, ids[0], pinned=True)
-    service.add(parts, SAID, names=SHOP, scope="project")
+    service.add_rule(parts, SAID, names=SHOP, scope="project")
     waiting = [text for text, how in standing(parts).items() if how == "waiting"]
     assert waiting == ["Never touch module number 1."]
     shown = parts.readers.here(lambda tx: parts.memories(tx).rules(project=SHOP[0], user=LOCAL_USER))
-    assert len(shown) == MOST_RULES + 1
+    assert len(shown) == MAX_RULES + 1
     assert (shown[0].id, ids[1] in {one.id for one in shown}) == (ids[0], False)
     service.remove(parts, ids[5])
     assert "waiting" not in standing(parts).values()
@@ -202,7 +202,7 @@ def test_one_rule_too_many_is_kept_and_waits_and_a_pinned_one_never_does(parts: 
 
 def test_reminders_are_off_until_they_are_switched_on_and_speak_the_users_language(parts: Parts) -> None:
     def told(settings: Settings, language: Any) -> list[str]:
-        moment = Moment(
+        moment = ContextRequest(
             occasion="prompt", host="codex", session="s", project=None, user=LOCAL_USER, agent=None, opening="",
             prompt="Implement the refund endpoint.", settings=settings, language=language, now=parts.clock.now(),
         )  # fmt: skip

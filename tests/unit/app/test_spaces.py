@@ -25,7 +25,7 @@ from filrouge.search.memory_search import Question, recall
 from filrouge.search.spaces import describe, recalibrate, reindex
 from filrouge.search.turn_search import search_turns
 from filrouge.search.vector_repository import Spaces, StoredVectors
-from filrouge.search.vector_search import LEXICAL_ONLY
+from filrouge.search.vector_search import NOTICE_NO_EMBEDDER
 from filrouge.testing import AnotherHash, idle, running
 
 from .given import SHOP, known, say
@@ -119,7 +119,7 @@ def test_where_nobody_makes_the_current_space_words_are_searched_until_a_reindex
         remember(parts, "The staging database is called tide.", names=SHOP, scope="project", host="cli")
         idle(parts)
         found = known(parts, QUESTION)
-        assert ("8443" in found.hits[0].text, found.notices) == (True, (LEXICAL_ONLY,))
+        assert ("8443" in found.hits[0].text, found.notices) == (True, (NOTICE_NO_EMBEDDER,))
         assert owners(parts) == {OLD: 2}
         assert parts.readers.here(lambda tx: status(parts, tx))["queue"]["dead"] == 0
         assert ("Only words" in told(parts)["notice"], told(parts)["available"]) == (True, False)

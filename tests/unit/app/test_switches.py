@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.hook_files import write_hook_settings
 from filrouge.core.errors import NotFound
 from filrouge.core.paths import brief_path
@@ -49,7 +49,7 @@ def test_nothing_is_stored_where_capture_is_off_wherever_that_was_said(tmp_path:
         idle(parts)
         if where == "setting":
             change(parts, auto_capture=False)
-        receipt = observe(parts, [event(text=PORT)._replace(cwd=str(work))]).result(60)
+        receipt = store_events(parts, [event(text=PORT)._replace(cwd=str(work))]).result(60)
         assert (receipt.accepted, receipt.projects) == (0, (None,))
         assert parts.readers.here(lambda tx: tx.one("events.get", {"id": "event-000000"})) is None
 
@@ -57,8 +57,8 @@ def test_nothing_is_stored_where_capture_is_off_wherever_that_was_said(tmp_path:
 @pytest.mark.parametrize("name", [SHOP[0], "shop"])
 def test_a_project_that_was_disabled_before_it_was_ever_seen_is_not_captured(parts: Parts, name: str) -> None:
     change(parts, disabled_projects=[name])
-    assert observe(parts, [event(text=PORT)]).result(60).accepted == 0
-    assert observe(parts, [event(text=PORT, project=BLOG)]).result(60).accepted == 1
+    assert store_events(parts, [event(text=PORT)]).result(60).accepted == 0
+    assert store_events(parts, [event(text=PORT, project=BLOG)]).result(60).accepted == 1
 
 
 def test_a_prompt_is_redacted_completely_before_its_preview_is_logged(parts: Parts) -> None:
@@ -69,7 +69,7 @@ def test_a_prompt_is_redacted_completely_before_its_preview_is_logged(parts: Par
 
 def test_what_a_tool_was_given_under_a_secret_name_is_in_no_turn(parts: Parts) -> None:
     calls = [{"id": "t1", "name": "Bash", "input": {"password": "hunter2abc"}, "output": "ok"}]
-    observe(parts, [event("tools", calls=calls)]).result(60)
+    store_events(parts, [event("tools", calls=calls)]).result(60)
     idle(parts)
     turns = parts.readers.here(lambda tx: tx.all("turns.sealed", {"after": 0, "limit": 1000}))
     assert len(turns) == 1
@@ -91,7 +91,7 @@ def test_a_transcript_line_from_another_directory_is_filed_under_its_own_project
     transcript.write_text(json.dumps(record) + "\n")
     names = (f"path:{here}",)
     ended = event("session_end", project=names)._replace(cwd=str(here), transcript=str(transcript))
-    observe(parts, [ended]).result(60)
+    store_events(parts, [ended]).result(60)
     idle(parts)
     assert [hit.text for hit in known(parts, QUESTION, (f"path:{there}",)).hits] == ["production listens on port 8443."]
     assert known(parts, QUESTION, names).hits == ()
@@ -110,7 +110,7 @@ def test_a_transcript_read_late_keeps_the_order_in_which_things_were_said(parts:
         for number, text in enumerate(said)
     ]
     transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    observe(parts, [event("session_end")._replace(transcript=str(transcript))]).result(60)
+    store_events(parts, [event("session_end")._replace(transcript=str(transcript))]).result(60)
     idle(parts)
     assert ["9442" in hit.text for hit in known(parts, "which port does the API listen on?").hits] == [True]
 

@@ -14,19 +14,19 @@ import pytest
 from filrouge.capture import inbox
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.models import Turn
-from filrouge.capture.service import observe
-from filrouge.context.models import Piece
-from filrouge.context.request import Moment
+from filrouge.capture.service import store_events
+from filrouge.context.models import Candidate
+from filrouge.context.request import ContextRequest
 from filrouge.context.service import context
-from filrouge.context.sources import in_brief, synthesis, thread_state
-from filrouge.core.clock import SystemClock, after, to_text
+from filrouge.context.sources import in_brief, thread_state, work_state
+from filrouge.core.clock import SystemClock, add_seconds, to_text
 from filrouge.core.paths import DATABASE, SPOOL, inside
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.erasure.service import erase
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.memories.changes import bin_memory
-from filrouge.providers.service import Pace, Panel
+from filrouge.providers.service import ConfiguredModels, ModelTimings
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.runtime.wiring import read_turns
@@ -68,7 +68,7 @@ def _call(name: str, *, failed: bool = False, **given: str) -> dict[str, object]
 
 
 def hand_over(parts: Parts, *events: Event, wait: bool = True) -> None:
-    observe(parts, list(events)).result(60)
+    store_events(parts, list(events)).result(60)
     if wait:
         idle(parts)
 
@@ -106,17 +106,17 @@ def stored(parts: Parts, session: Session = CODE) -> list[Synthesis]:
 def started(
     parts: Parts, opening: str = "startup", *, session: str = "next", host: str = "claude-code",
     project: tuple[str, ...] = SHOP, agent: str | None = None, days: float = 0,
-) -> list[Piece]:  # fmt: skip
+) -> list[Candidate]:  # fmt: skip
     """What the source offers a session that starts."""
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    moment = Moment(
+    moment = ContextRequest(
         occasion="start", host=host, session=session, project=project[0], user=LOCAL_USER, agent=agent, prompt="",
-        opening=opening, settings=settings, language="en", now=after(parts.clock.now(), days * 86400),
+        opening=opening, settings=settings, language="en", now=add_seconds(parts.clock.now(), days * 86400),
     )  # fmt: skip
-    return list(parts.readers.here(lambda tx: synthesis(parts, tx, moment)))
+    return list(parts.readers.here(lambda tx: work_state(parts, tx, moment)))
 
 
-def told(pieces: list[Piece]) -> list[tuple[str, str, bool]]:
+def told(pieces: list[Candidate]) -> list[tuple[str, str, bool]]:
     return [(piece.section, piece.text, piece.verified) for piece in pieces if not piece.refused]
 
 
@@ -151,12 +151,12 @@ def test_a_session_that_fell_silent_gets_one_and_is_not_looked_at_again(parts: P
     work(parts)
     hand_over(parts, event(text="hi!", session="small"), event("reply", text="Hello.", session="small"))
     now = parts.clock.now()
-    assert queue_quiet(parts, after(now, -60)) == 0, "somebody is at work there"
-    assert queue_quiet(parts, after(now, 60)) == 2
+    assert queue_quiet(parts, add_seconds(now, -60)) == 0, "somebody is at work there"
+    assert queue_quiet(parts, add_seconds(now, 60)) == 2
     idle(parts)
     assert [one.occasion for one in stored(parts)] == ["quiet"]
     assert [is_empty(one) for one in stored(parts, Session(host="claude-code", id="small"))] == [True]
-    assert queue_quiet(parts, after(now, 60)) == 0
+    assert queue_quiet(parts, add_seconds(now, 60)) == 0
 
 
 def test_a_start_after_a_compaction_gets_what_was_handed_over_a_moment_ago(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_thread_has_its_own_state_and_its_session_may_have_several(parts: Part
         "B": "Please renew the nginx certificate of staging.",
     }
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    prompt = Moment(
+    prompt = ContextRequest(
         occasion="prompt", host="codex", session="x", project=SHOP[0], user=LOCAL_USER, agent=None, opening="",
         prompt="Back to the export.", settings=settings, language="fr", now=moment,
     )  # fmt: skip
@@ -332,7 +332,7 @@ def test_the_brief_of_a_project_holds_its_last_synthesis(parts: Parts) -> None:
     work(parts)
     hand_over(parts, event("session_end"))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    moment = Moment(
+    moment = ContextRequest(
         occasion="start", host="", session="", project=SHOP[0], user=LOCAL_USER, agent=None, prompt="",
         opening="startup", settings=settings, language="en", now=parts.clock.now(),
     )  # fmt: skip
@@ -369,11 +369,13 @@ def test_a_context_that_is_nearly_full_gets_a_synthesis_before_anything_is_compa
 def asking(home: Path, model: ScriptedModel) -> Generator[Parts]:
     """A whole Filrouge that asks this model."""
 
-    def build(*_: Any) -> Panel:
-        return Panel(model=model, tries=1, price=lambda _, __: 0.0)
+    def build(*_: Any) -> ConfiguredModels:
+        return ConfiguredModels(model=model, tries=1, price=lambda _, __: 0.0)
 
     environ = {"FILROUGE_EXTRACT_PROVIDER": "openai"}
-    with running(str(home), environ=environ, panel=build, pace=Pace(after_reply=0.0, quiet=0.0, rest=0.05)) as parts:
+    with running(
+        str(home), environ=environ, panel=build, pace=ModelTimings(after_reply=0.0, quiet=0.0, rest=0.05)
+    ) as parts:
         idle(parts)
         yield parts
 

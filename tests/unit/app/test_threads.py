@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.context.turn_candidates import proved_by
+from filrouge.context.turn_candidates import memories_of_turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.erasure.service import erase
 from filrouge.runtime.journal import Journal
@@ -177,7 +177,7 @@ def test_a_thread_goes_with_the_last_of_its_turns_and_with_what_speaks_of_it(par
     by_hand.split(parts, coupon, [turn_of(parts, COUPON[2])])
     by_hand.merge(parts, postgres, coupon)
     turns = [one["id"] for one in thread(parts, coupon)["turns_shown"]]
-    learned = parts.readers.here(lambda tx: proved_by(tx, turns))
+    learned = parts.readers.here(lambda tx: memories_of_turns(tx, turns))
     erase(parts, [*turns, *(id_ for proved in learned.values() for id_ in proved)])
     idle(parts)
     [left] = threads(parts)

@@ -16,7 +16,7 @@ from filrouge.core.paths import DATABASE, inside
 from filrouge.erasure.service import Asked, forget_at_once, preview
 from filrouge.notes.models import NotesFound
 from filrouge.notes.repository import StoredChunk, StoredVault
-from filrouge.notes.service import MOST_TAGGED, Watch, described, search_notes
+from filrouge.notes.service import MOST_TAGGED, Watch, search_notes, vault_status
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.search.spaces import reindex
@@ -47,7 +47,7 @@ def parts(tmp_path: Path, folder: Path) -> Generator[Parts]:
 
 
 def state(parts: Parts) -> dict[str, Any]:
-    return parts.readers.here(lambda tx: described(parts, tx))
+    return parts.readers.here(lambda tx: vault_status(parts, tx))
 
 
 def settled(parts: Parts) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.context.rendering import parse
 from filrouge.context.service import context
 from filrouge.core.clock import SystemClock
@@ -24,7 +24,7 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question
 from filrouge.search.turn_search import search_turns
-from filrouge.search.vector_search import INDEX_LOADING, LEXICAL_ONLY
+from filrouge.search.vector_search import NOTICE_INDEX_LOADING, NOTICE_NO_EMBEDDER
 from filrouge.testing import StableHash, idle, running
 
 from .given import BLOG, SHOP, ask, event, known, log, say
@@ -114,7 +114,7 @@ def test_another_project_is_never_injected_and_the_user_always_is(parts: Parts) 
 
 def test_an_event_sent_twice_is_one(parts: Parts) -> None:
     one = event(text=PORT)
-    first, second = (observe(parts, [one]).result(60) for _ in range(2))
+    first, second = (store_events(parts, [one]).result(60) for _ in range(2))
     assert (first.accepted, first.duplicates, first.projects) == (1, 0, SHOP)
     assert (second.accepted, second.duplicates, second.projects) == (0, 1, SHOP)
     idle(parts)
@@ -185,9 +185,9 @@ def test_a_dead_embedder_leaves_recall_by_words_and_says_so(tmp_path: Path) -> N
         remember(parts, PORT, names=SHOP, scope="project", host="cli")
         ranking = known(parts, QUESTION)
         assert ["8443" in hit.text for hit in ranking.hits] == [True]
-        assert ranking.notices == (LEXICAL_ONLY,)
+        assert ranking.notices == (NOTICE_NO_EMBEDDER,)
         assert "8443" in ask(parts, QUESTION)
-        assert log(parts)[0]["notices"] == [LEXICAL_ONLY]
+        assert log(parts)[0]["notices"] == [NOTICE_NO_EMBEDDER]
         assert parts.readers.here(lambda tx: status(parts, tx))["queue"]["waiting"] >= 1  # its vectors, later
     with running(str(tmp_path)) as parts:
         idle(parts)
@@ -198,7 +198,7 @@ def test_a_dead_embedder_leaves_recall_by_words_and_says_so(tmp_path: Path) -> N
 def test_while_the_index_is_loading_words_are_searched_and_it_says_so(tmp_path: Path) -> None:
     with built(tmp_path) as parts:
         remember(parts, PORT, names=SHOP, scope="project", host="cli")
-        assert known(parts, QUESTION).notices == (INDEX_LOADING,)
+        assert known(parts, QUESTION).notices == (NOTICE_INDEX_LOADING,)
         assert known(parts, QUESTION).hits
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import EmbedderUnavailable, NotFound
 from filrouge.core.paths import BRIEFS
@@ -138,7 +138,7 @@ def test_short_turns_reach_the_embedder_in_one_call(tmp_path: Path) -> None:
     embedder.calls = []
     with running(str(tmp_path), embedding="counting", makers={"counting": lambda: embedder}) as parts:
         idle(parts)
-        observe(parts, [event("reply", text=f"The build number {n} is green.") for n in range(30)]).result(60)
+        store_events(parts, [event("reply", text=f"The build number {n} is green.") for n in range(30)]).result(60)
         idle(parts)
         assert len(parts.meaning.turn_index) == 30
     assert 30 in embedder.calls
@@ -149,7 +149,7 @@ def test_a_long_turn_does_not_keep_short_ones_from_being_embedded(tmp_path: Path
     with running(str(tmp_path)) as parts:
         idle(parts)
         texts = ["A short answer.", long, "Another short answer.", long + "And again.", "The last one."]
-        observe(parts, [event("reply", text=text) for text in texts]).result(60)
+        store_events(parts, [event("reply", text=text) for text in texts]).result(60)
         idle(parts)
         assert len(parts.meaning.turn_index) == 5
 
@@ -165,7 +165,7 @@ def test_prompts_that_are_understood_together_see_each_other(tmp_path: Path) -> 
         with running(str(home)) as parts:
             idle(parts)
             for some in [said] if together else [[text] for text in said]:
-                observe(parts, [event(text=text) for text in some]).result(60)
+                store_events(parts, [event(text=text) for text in some]).result(60)
                 idle(parts)
             rows = parts.readers.here(
                 lambda tx: parts.memories(tx).within(project=SHOP[0], user="local", all_states=True)
@@ -178,7 +178,7 @@ def test_prompts_that_are_understood_together_see_each_other(tmp_path: Path) -> 
 def test_the_brief_follows_what_was_understood(tmp_path: Path) -> None:
     with running(str(tmp_path)) as parts:
         idle(parts)
-        observe(parts, [event(text=f"Always run `make check{n}` before you commit.") for n in range(3)]).result(60)
+        store_events(parts, [event(text=f"Always run `make check{n}` before you commit.") for n in range(3)]).result(60)
         idle(parts)
         briefs = [path.read_text(encoding="utf-8") for path in (tmp_path / BRIEFS).iterdir()]
         assert any(all(f"make check{n}" in text for n in range(3)) for text in briefs)

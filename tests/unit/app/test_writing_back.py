@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.errors import BadConfig
 from filrouge.core.settings import check
 from filrouge.erasure.service import Asked, forget_at_once
 from filrouge.memories import changes
 from filrouge.memories.models import Memory
 from filrouge.memories.statements import put_fact
-from filrouge.notes.pages_service import MOST_DELETED
-from filrouge.notes.service import described, search_notes
+from filrouge.notes.pages_service import MAX_DELETIONS
+from filrouge.notes.service import search_notes, vault_status
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle, running
@@ -102,7 +102,7 @@ def says(parts: Parts, text: str) -> list[str]:
 
 
 def written(parts: Parts) -> dict[str, Any]:
-    return parts.readers.here(lambda tx: described(parts, tx))["written"]
+    return parts.readers.here(lambda tx: vault_status(parts, tx))["written"]
 
 
 def test_what_is_known_stands_on_a_page_of_its_project_under_its_kind(parts: Parts, folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_what_is_known_stands_on_a_page_of_its_project_under_its_kind(parts: Par
 def test_pages_are_not_indexed_as_notes(parts: Parts, folder: Path) -> None:
     (folder / "Proxy.md").write_text("# Proxy\nCaddy forwards to the kiosk.\n", encoding="utf-8")
     eventually("they are written", holds(page(folder), "pnpm", "8443"))
-    eventually("the vault is read", lambda: parts.readers.here(lambda tx: described(parts, tx))["notes"] == 2)
+    eventually("the vault is read", lambda: parts.readers.here(lambda tx: vault_status(parts, tx))["notes"] == 2)
     found = parts.readers.here(lambda tx: search_notes(parts, tx, "production port of the kiosk"))
     assert {hit.path for hit in found.hits} == {"Proxy.md"}
 
@@ -196,15 +196,15 @@ def test_a_line_that_is_removed_goes_into_the_bin_and_back(parts: Parts, folder:
 
 
 def test_many_lines_that_go_at_once_take_no_memory_along(parts: Parts, folder: Path) -> None:
-    for number in range(MOST_DELETED + 1):
+    for number in range(MAX_DELETIONS + 1):
         say(parts, f"We decided that worker {number} of the kiosk listens on port {7100 + number}.")
     path = page(folder)
-    eventually("all are there", holds(path, *(str(7100 + number) for number in range(MOST_DELETED + 1))))
+    eventually("all are there", holds(path, *(str(7100 + number) for number in range(MAX_DELETIONS + 1))))
     head = path.read_text(encoding="utf-8").split("\n## ")[0]
     path.write_text(head + "\n", encoding="utf-8")
     os.utime(path, (1_700_000_000, 1_700_000_000))
     eventually("it is named", lambda: "went at once" in str(written(parts)["troubles"]))
-    assert says(parts, "port 71") == ["live"] * (MOST_DELETED + 1)
+    assert says(parts, "port 71") == ["live"] * (MAX_DELETIONS + 1)
     say(parts, "We decided that the cellar of the kiosk is painted green.")
     eventually("what is new is written", holds(path, "green"))
     assert "7100" not in path.read_text(encoding="utf-8")
@@ -313,7 +313,7 @@ def test_a_core_fact_is_corrected_with_or_without_its_name(parts: Parts, folder:
 
 
 def test_a_session_that_was_summed_up_stands_on_the_page_of_its_month(parts: Parts, folder: Path) -> None:
-    observe(parts, [event("session_end", reason="exit")]).result(60)
+    store_events(parts, [event("session_end", reason="exit")]).result(60)
     idle(parts)
     eventually("there is a page of sessions", lambda: list((folder / "Filrouge/Memory").glob("Sessions 20*.md")))
 
@@ -380,7 +380,7 @@ def test_nothing_is_written_through_a_link_that_leads_out_of_the_vault(tmp_path:
 def test_nothing_is_written_unless_a_folder_is_named(tmp_path: Path, folder: Path) -> None:
     with running(str(tmp_path / "home"), environ={"FILROUGE_NOTES_FOLDER": str(folder)}) as parts:
         say(parts, PNPM)
-        eventually("the vault is looked at", lambda: parts.readers.here(lambda tx: described(parts, tx))["is_there"])
+        eventually("the vault is looked at", lambda: parts.readers.here(lambda tx: vault_status(parts, tx))["is_there"])
         assert written(parts)["folder"] == ""
     assert list(folder.iterdir()) == []
 

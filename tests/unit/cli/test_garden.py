@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.protocols import Tx
-from filrouge.maintenance.garden_service import GARDEN, Gardens
+from filrouge.maintenance.garden_service import GARDEN, ConsolidationRuns
 from filrouge.runtime.jobs import Jobs
 from filrouge.testing import idle
 from tests.unit.app.gardens_given import converse
@@ -72,7 +72,7 @@ def test_a_second_run_is_refused(shell: Shell) -> None:
     now = shell.api.parts.clock.now()
 
     def another(tx: Tx) -> None:
-        Gardens(tx).begin("another", "idle", {"counts": {}, "memories_until": 0}, [], now)
+        ConsolidationRuns(tx).begin("another", "idle", {"counts": {}, "memories_until": 0}, [], now)
         Jobs(tx).enqueue("waits", {}, dedupe=GARDEN, at=now, delay=600.0)
 
     shell.api.parts.writer.run(another)

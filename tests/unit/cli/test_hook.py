@@ -22,7 +22,7 @@ from filrouge.capture import inbox
 from filrouge.cli.hook import run
 from filrouge.core import paths
 from filrouge.core.clock import from_epoch, new_id
-from filrouge.daemon.process import coming_up, only_one
+from filrouge.daemon.process import home_lock, start_lock
 from filrouge.daemon.starting import STARTING
 
 ROOT = Path(__file__).parents[3]
@@ -106,8 +106,8 @@ def place(tmp_path: Path, locks: ExitStack) -> Path:
     directory.mkdir()
     (tmp_path / "shop").mkdir()
     (directory / paths.HOOK_SETTINGS).write_text('{"wait_ms": 500}')  # a test machine may be busy
-    locks.enter_context(coming_up(str(directory)))
-    locks.enter_context(only_one(str(directory)))
+    locks.enter_context(start_lock(str(directory)))
+    locks.enter_context(home_lock(str(directory)))
     return directory
 
 

@@ -176,7 +176,7 @@ def test_an_event_that_cannot_be_written_is_counted(place: Path, payload: dict[s
     assert hook(place, payload) == b""
     found = losses.read(str(place))
     assert (found.events, found.reason) == (1, "cannot be written")
-    assert "uv" not in (place / paths.LOSSES).read_text()
+    assert "uv" not in (place / paths.LOST_EVENTS).read_text()
 
 
 def test_counting_begins_again_after_it_was_cleared(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_counting_begins_again_after_it_was_cleared(tmp_path: Path) -> None:
 
 
 def test_a_count_at_its_end_says_that_there_may_be_more(tmp_path: Path) -> None:
-    losses.add(str(tmp_path), "failed", losses.MOST)
+    losses.add(str(tmp_path), "failed", losses.MAX_COUNT)
     assert not losses.read(str(tmp_path)).at_least
     losses.add(str(tmp_path), "out of time")
     assert "at least 999999 events" in losses.read(str(tmp_path)).sentence()

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from filrouge.cli.imports import Passed, Wanted, pages_of_packed
-from filrouge.hosts.transcripts import Unpacked, histories, zstd
+from filrouge.cli.imports import ImportFilter, Skipped, pages_of_packed
+from filrouge.hosts.transcripts import ZstdReader, find_transcripts, zstd
 from tests.unit.server.conftest import Api, serving
 
 from .test_changing import typed
@@ -84,8 +84,8 @@ def test_what_was_read_before_it_was_compressed_is_not_read_again(api: Api, tmp_
 def test_several_frames_are_one_file(rollout: Path, tmp_path: Path) -> None:
     whole = rollout.read_bytes()
     packed(rollout, whole[:1000], whole[1000:])
-    [history] = histories("codex", str(tmp_path / "codex"))
-    *_, last, end = pages_of_packed("codex", history, 0, Wanted(), Passed())
+    [history] = find_transcripts("codex", str(tmp_path / "codex"))
+    *_, last, end = pages_of_packed("codex", history, 0, ImportFilter(), Skipped())
     assert last.mark is not None
     assert end.mark is not None
     assert (last.mark["offset"], last.mark["path"]) == (len(whole), str(rollout))
@@ -95,9 +95,9 @@ def test_several_frames_are_one_file(rollout: Path, tmp_path: Path) -> None:
 
 def test_of_a_rollout_that_was_replaced_by_a_shorter_one_everything_is_read(rollout: Path, tmp_path: Path) -> None:
     packed(rollout)
-    [history] = histories("codex", str(tmp_path / "codex"))
-    whole = [page.turns for page in pages_of_packed("codex", history, 0, Wanted(), Passed())]
-    assert [page.turns for page in pages_of_packed("codex", history, 10**9, Wanted(), Passed())] == whole
+    [history] = find_transcripts("codex", str(tmp_path / "codex"))
+    whole = [page.turns for page in pages_of_packed("codex", history, 0, ImportFilter(), Skipped())]
+    assert [page.turns for page in pages_of_packed("codex", history, 10**9, ImportFilter(), Skipped())] == whole
     assert any(whole)
 
 
@@ -143,7 +143,7 @@ def test_what_claims_to_unpack_to_much_takes_little_memory(tmp_path: Path) -> No
     assert path.stat().st_size < 100_000
     tracemalloc.start()
     try:
-        with io.BufferedReader(Unpacked(str(path))) as file:
+        with io.BufferedReader(ZstdReader(str(path))) as file:
             length = sum(len(step) for step in iter(lambda: file.read(MEGABYTE), b""))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -157,6 +157,6 @@ def test_a_window_that_is_too_large_is_refused(tmp_path: Path) -> None:
     much: dict[int, int] = {zstd.CompressionParameter.window_log: 28, zstd.CompressionParameter.content_size_flag: 0}
     maker = zstd.ZstdCompressor(options=much)
     path.write_bytes(maker.compress(b"{}\n") + maker.flush())
-    with Unpacked(str(path)) as raw:
+    with ZstdReader(str(path)) as raw:
         assert raw.read() == b""
         assert "damaged" in raw.trouble

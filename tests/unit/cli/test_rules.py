@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.memories.repository import MOST_RULES
+from filrouge.memories.repository import MAX_RULES
 from tests.unit.server.conftest import serving
 
 from .test_changing import Shell
@@ -36,7 +36,7 @@ def test_a_rule_is_added_listed_switched_edited_and_removed(shell: Shell) -> Non
 
 
 def test_who_adds_one_too_many_is_told_which_wait_and_what_to_do(shell: Shell) -> None:
-    for number in range(MOST_RULES):
+    for number in range(MAX_RULES):
         body = {"text": f"Never touch module number {number}.", "scope": "user"}
         assert shell.api.ask("POST", "/api/memory/rules", body).status == 201
     assert "waits" not in shell("rules").out

@@ -187,10 +187,10 @@ def test_an_older_daemon_is_asked_to_leave_and_a_newer_one_is_not(tmp_path: Path
     held = starting.acquire(str(tmp_path))  # so that no successor is started
     assert held is not None
     with serving(tmp_path, saying(OK)) as heard:
-        assert not client.succeed(str(tmp_path), Reply(200, {}, "999.0"))
-        assert not client.succeed(str(tmp_path), Reply(200, {}, ""))
+        assert not client.replace_older_daemon(str(tmp_path), Reply(200, {}, "999.0"))
+        assert not client.replace_older_daemon(str(tmp_path), Reply(200, {}, ""))
         assert heard == []
-        assert client.succeed(str(tmp_path), Reply(200, {}, "0.0.1"))
+        assert client.replace_older_daemon(str(tmp_path), Reply(200, {}, "0.0.1"))
         assert heard[0].startswith(b"POST /daemon/drain ")
 
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.core.scope import Scope
-from filrouge.extraction.model_answers import Admitted, Place, Stated, admit
+from filrouge.extraction.model_answers import CheckedDecisions, FactWithNeighbours, StatedIn, check_decisions
 from filrouge.memories.models import Add, Conflict, Delete, Memory, Neighbour, Noop, Statement, Update
 from tests.support.tiers import examples
 from tests.unit.store.given import NOON, statement
 
 SHOP = Scope(project="name:shop", agent="a1", channel="codex")
-PLACE = Place(scope=SHOP, at=NOON)
+PLACE = StatedIn(scope=SHOP, at=NOON)
 
 
 def memory(id_: str, text: str = "The port is 8443", **other: Any) -> Memory:
@@ -27,9 +27,9 @@ def memory(id_: str, text: str = "The port is 8443", **other: Any) -> Memory:
     return replace(known, **other)
 
 
-def stated(text: str, *shown: Memory) -> Stated:
+def stated(text: str, *shown: Memory) -> FactWithNeighbours:
     one = statement(text, scope="project")
-    return Stated(statement=one, shown=tuple(Neighbour(memory=known, similarity=0.5) for known in shown))
+    return FactWithNeighbours(statement=one, shown=tuple(Neighbour(memory=known, similarity=0.5) for known in shown))
 
 
 def wrote(action: str, fact: object = 0, **other: object) -> dict[str, object]:
@@ -41,11 +41,11 @@ def says_no_more(one: Statement) -> bool:
     return "invented" not in one.text
 
 
-def judged(raw: object, *facts: Stated, place: Place = PLACE) -> Admitted:
-    return admit(raw, facts, place, says_no_more)
+def judged(raw: object, *facts: FactWithNeighbours, place: StatedIn = PLACE) -> CheckedDecisions:
+    return check_decisions(raw, facts, place, says_no_more)
 
 
-def reason(raw: object, *facts: Stated, place: Place = PLACE) -> str:
+def reason(raw: object, *facts: FactWithNeighbours, place: StatedIn = PLACE) -> str:
     """Why the last of a list is dropped."""
     return judged(raw, *facts, place=place).rejected[-1].reason
 
@@ -65,7 +65,7 @@ def test_each_action_becomes_its_decision() -> None:
     third = memory("m3", "Deploys go to Fly")
     facts = [stated(f"fact {number}", OLD, OTHER, third) for number in range(5)]
     said = [fact.statement for fact in facts]
-    assert judged(raw, *facts) == Admitted(
+    assert judged(raw, *facts) == CheckedDecisions(
         decisions={
             0: Add(statement=said[0], reason="because"),
             1: Update(statement=said[1], old_ids=("m1",), reason="because"),

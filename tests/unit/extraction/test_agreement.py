@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.extraction.reader import agreed
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
@@ -72,7 +72,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 def talk(parts: Parts, *lines: str, session: str = "s") -> None:
     """A prompt, the agent's reply, the next prompt, and so on."""
     for number, text in enumerate(lines):
-        observe(parts, [event("reply" if number % 2 else "prompt", text=text, session=session)]).result(60)
+        store_events(parts, [event("reply" if number % 2 else "prompt", text=text, session=session)]).result(60)
     idle(parts)
 
 

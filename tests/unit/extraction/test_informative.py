@@ -13,10 +13,10 @@ from filrouge.extraction.tool_output import (
     SHORTEST,
     THRESHOLD,
     answer_of,
-    gist,
+    extract_answer,
+    extract_lines,
     informativeness,
-    informed,
-    told,
+    judge_by_rules,
 )
 
 FOUND = (
@@ -38,13 +38,13 @@ JSON_VALUES = st.recursive(
 
 @pytest.mark.parametrize("name", ["content", "output", "result", "text", "message"])
 def test_the_answer_of_a_task_is_in_one_of_five_fields(name: str) -> None:
-    assert told(json.dumps({"status": "completed", "prompt": "x" * 400, name: FOUND})) == FOUND
+    assert extract_answer(json.dumps({"status": "completed", "prompt": "x" * 400, name: FOUND})) == FOUND
 
 
 def test_content_may_be_blocks_and_an_answer_may_be_wrapped_twice() -> None:
     blocks = [{"type": "text", "text": FOUND}, {"type": "image"}, {"type": "text", "text": "Nothing else."}]
-    assert told(json.dumps({"content": blocks})) == f"{FOUND}\nNothing else."
-    assert told(json.dumps({"result": {"output": FOUND}})) == FOUND
+    assert extract_answer(json.dumps({"content": blocks})) == f"{FOUND}\nNothing else."
+    assert extract_answer(json.dumps({"result": {"output": FOUND}})) == FOUND
 
 
 def test_fields_come_in_their_order_and_a_short_one_is_passed_over() -> None:
@@ -58,13 +58,13 @@ def test_without_such_a_field_the_longest_text_is_the_answer_but_never_a_status(
 
 
 def test_plain_text_is_kept_when_it_is_long_enough() -> None:
-    assert told("p" * (SHORTEST + 1)) == "p" * (SHORTEST + 1)
-    assert told("p" * SHORTEST) == ""
+    assert extract_answer("p" * (SHORTEST + 1)) == "p" * (SHORTEST + 1)
+    assert extract_answer("p" * SHORTEST) == ""
 
 
 @pytest.mark.parametrize("output", [FOUND, FAILED, json.dumps({"content": FOUND})])
 def test_what_tells_something_is_kept(output: str) -> None:
-    found = informed(output)
+    found = judge_by_rules(output)
     assert found.is_kept
     assert found.summary
 
@@ -74,26 +74,26 @@ def test_what_tells_something_is_kept(output: str) -> None:
     ["", "ok", "a" * 90, PROGRESS, LISTING, json.dumps({"rows": list(range(200))}), json.dumps([{"id": 1}] * 50)],
 )
 def test_what_tells_nothing_is_not(output: str) -> None:
-    found = informed(output)
+    found = judge_by_rules(output)
     assert (found.is_kept, found.summary) == (False, "")
 
 
 def test_a_long_output_keeps_the_lines_that_tell_most_in_their_order() -> None:
     lines = [f"step {n} of the run was carried out on the machine as planned" for n in range(20)]
     lines[11] = "fatal: the root cause is a stale lock in the registry"
-    kept = gist("\n".join(lines)).splitlines()
+    kept = extract_lines("\n".join(lines)).splitlines()
     assert lines[11] in kept
     assert kept == [line for line in lines if line in kept]
 
 
 def test_a_marker_of_a_secret_is_not_kept() -> None:
-    assert "redacted" not in gist("The token [redacted:api-key] was refused because it had expired last week.")
+    assert "redacted" not in extract_lines("The token [redacted:api-key] was refused because it had expired last week.")
 
 
 @settings(deadline=None)
 @given(st.text(max_size=4000) | st.sampled_from([FOUND, FAILED, PROGRESS, LISTING]) | JSON_VALUES.map(json.dumps))
 def test_any_output_has_a_score_and_a_summary_within_bounds(output: str) -> None:
-    found = informed(output)
+    found = judge_by_rules(output)
     assert 0.0 <= found.score <= 1.0
     assert len(found.summary) <= LONGEST_SUMMARY
     assert found.is_kept == (found.score >= THRESHOLD)

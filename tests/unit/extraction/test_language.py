@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from filrouge.extraction.summaries import vote
+from filrouge.extraction.summaries import detect_language
 
 
 def test_small_words_tell_the_language() -> None:
-    assert vote(["Which port is the server on?"]) == "en"
-    assert vote(["Sur quel port tourne la prod maintenant ?"]) == "fr"
-    assert vote(["¿En qué puerto está el servidor y por qué?"]) == "es"
+    assert detect_language(["Which port is the server on?"]) == "en"
+    assert detect_language(["Sur quel port tourne la prod maintenant ?"]) == "fr"
+    assert detect_language(["¿En qué puerto está el servidor y por qué?"]) == "es"
 
 
 def test_a_tie_keeps_the_former_language() -> None:
-    assert vote([], "fr") == "fr"
-    assert vote(["npm install"], "es") == "es"
+    assert detect_language([], "fr") == "fr"
+    assert detect_language(["npm install"], "es") == "es"
 
 
 def test_only_the_last_five_turns_vote() -> None:
-    assert vote(["the port is the one that we use in the API"] * 3 + ["la prod est sur le port"] * 5) == "fr"
+    assert detect_language(["the port is the one that we use in the API"] * 3 + ["la prod est sur le port"] * 5) == "fr"
 
 
 def test_code_does_not_vote() -> None:
-    assert vote(["Corrige le test dans ce fichier :\n```\nif this is not the one and that is for it\n```"]) == "fr"
+    assert (
+        detect_language(["Corrige le test dans ce fichier :\n```\nif this is not the one and that is for it\n```"])
+        == "fr"
+    )

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.errors import Unreadable
-from filrouge.extraction.model_answers import LONGEST, asked, json_object
+from filrouge.extraction.model_answers import LONGEST, ask_and_parse, json_object
 from filrouge.extraction.models import SessionShape, StatedFact, read_items, schema_of
-from filrouge.providers.models import Ask, Completion, Prompt
+from filrouge.providers.models import Completion, CompletionRequest, Prompt
 
-ASK = Ask(operation="extract", prompt=Prompt(text="Read.", version="extract/en/0"), text="<conversation/>", schema={})
+ASK = CompletionRequest(
+    operation="extract", prompt=Prompt(text="Read.", version="extract/en/0"), text="<conversation/>", schema={}
+)
 REPAIR = Prompt(text="Once more.", version="repair/en/0")
 FACT: dict[str, Any] = {"turn": 1, "quote": "port 9443", "text": "Production is on port 9443."}
 
@@ -23,9 +25,9 @@ def said(text: str) -> Completion:
     return Completion(text=text, provider="openai", model="small", spent={})
 
 
-def outcome(*answers: str) -> tuple[Any, list[Ask]]:
+def outcome(*answers: str) -> tuple[Any, list[CompletionRequest]]:
     """What came of these answers, and the questions that were asked."""
-    thought = asked(ASK, REPAIR, dict)
+    thought = ask_and_parse(ASK, REPAIR, dict)
     questions = [next(thought)]
     for answer in answers:
         try:

@@ -13,9 +13,9 @@ import pytest
 from filrouge.capture.models import Turn
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.scope import Scope
-from filrouge.extraction.model_answers import Judged, Near, Similar, Understood, boot_texts, understanding
+from filrouge.extraction.model_answers import FactOutcome, Near, Similar, UnderstoodTurns, boot_texts, understand_turns
 from filrouge.memories.models import Add, Conflict, Delete, Memory, Neighbour, Noop, Update
-from filrouge.providers.models import Ask, Completion, Prompt
+from filrouge.providers.models import Completion, CompletionRequest, Prompt
 
 from .replay import START, prompt
 
@@ -60,12 +60,14 @@ class World:
     known: Sequence[Neighbour] = ()
     similarity: Callable[[str, str], float] = lambda one, other: 0.6
     decides: bool = True
-    asked: list[Ask] = field(default_factory=list[Ask])
+    asked: list[CompletionRequest] = field(default_factory=list[CompletionRequest])
 
     def understand(
         self, *turns: Turn, given: Sequence[str] = (), decides: bool | None = None, isolated: bool = False
-    ) -> Understood:
-        thought = understanding(turns, prompts, "en", given=given, most_tokens=500, decides=decides, isolated=isolated)
+    ) -> UnderstoodTurns:
+        thought = understand_turns(
+            turns, prompts, "en", given=given, most_tokens=500, decides=decides, isolated=isolated
+        )
         answer: Any = None
         failure: Exception | None = None
         try:
@@ -73,7 +75,7 @@ class World:
                 need = thought.send(answer) if failure is None else thought.throw(failure)
                 answer, failure = None, None
                 match need:
-                    case Ask():
+                    case CompletionRequest():
                         self.asked.append(need)
                         said: Answer = getattr(self, need.operation)
                         if isinstance(said, Exception):
@@ -103,7 +105,7 @@ def decided(action: str, **more: Any) -> dict[str, Any]:
     return {"decisions": [{"fact": 0, "action": action, "id": None, "text": None, "reason": "because", **more}]}
 
 
-def only(found: Understood) -> Judged:
+def only(found: UnderstoodTurns) -> FactOutcome:
     (one,) = found.facts
     return one
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.extraction.replacing import SURE, Beside, Said, chance, rarities
+from filrouge.extraction.replacing import REPLACE_THRESHOLD, ComparedText, Relation, chance, rarities
 
 OLD = "the demo is on Thursday at 10"
 OTHERS = [
@@ -16,19 +16,21 @@ OTHERS = [
 
 
 def replaced(new: str, old: str = OLD, *, similarity: float = 0.93, same_turn: bool = False) -> float:
-    beside = Beside(similarity=similarity, standard=2.0, rank=0, same_turn=same_turn, same_session=same_turn)
-    return chance(Said(text=new, kind="fact"), Said(text=old, kind="fact"), beside, rarities([old, *OTHERS]))
+    beside = Relation(similarity=similarity, standard=2.0, rank=0, same_turn=same_turn, same_session=same_turn)
+    return chance(
+        ComparedText(text=new, kind="fact"), ComparedText(text=old, kind="fact"), beside, rarities([old, *OTHERS])
+    )
 
 
 def test_another_value_of_the_same_thing_replaces_it() -> None:
-    assert replaced("the demo is now on Friday at 14") >= SURE
+    assert replaced("the demo is now on Friday at 14") >= REPLACE_THRESHOLD
 
 
 @pytest.mark.parametrize("new", ["the kiosk is painted green", "Marc joins the team on Monday"])
 def test_another_thing_replaces_nothing(new: str) -> None:
-    assert replaced(new, similarity=0.82) < SURE
+    assert replaced(new, similarity=0.82) < REPLACE_THRESHOLD
 
 
 def test_two_values_in_one_breath_live_side_by_side() -> None:
     said = "the demo is now on Friday at 14"
-    assert replaced(said, same_turn=True) < SURE <= replaced(said)
+    assert replaced(said, same_turn=True) < REPLACE_THRESHOLD <= replaced(said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.extraction.heuristics import tells
+from filrouge.extraction.heuristics import states_anything
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from filrouge.extraction.heuristics import tells
     ],
 )
 def test_what_asks_or_orders_tells_nothing(prompt: str) -> None:
-    assert not tells(prompt)
+    assert not states_anything(prompt)
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_what_asks_or_orders_tells_nothing(prompt: str) -> None:
     ],
 )
 def test_what_states_something_tells_it(prompt: str) -> None:
-    assert tells(prompt)
+    assert states_anything(prompt)

@@ -15,10 +15,10 @@ from filrouge.extraction.decide import decide
 from filrouge.maintenance.consolidation import (
     concept_key,
     contradiction,
+    is_mergeable,
     is_same,
     is_same_concept,
     kept_of,
-    may_be_one,
     stated,
 )
 from filrouge.memories.models import Evidence, Kind, Memory, Neighbour, Noop, Span
@@ -129,7 +129,7 @@ def test_being_one_is_mutual_and_never_costs_a_pin_or_trust(pair: list[Memory], 
     assert is_same(one, other, similarity) == is_same(other, one, similarity)
     if is_same(one, other, similarity):
         kept, gone = kept_of(one, other)
-        assert may_be_one(one, other)
+        assert is_mergeable(one, other)
         assert not gone.pinned
         assert kept.pinned or kept.trust >= gone.trust
         assert isinstance(decide(stated(gone), [Neighbour(memory=kept, similarity=similarity)]), Noop)

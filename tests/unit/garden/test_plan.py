@@ -6,7 +6,7 @@ import pytest
 
 from filrouge.core.clock import Language
 from filrouge.maintenance.consolidation import GardenPlan, Step, estimate, in_order, label, messages
-from filrouge.maintenance.models import KINDS, Garden, GardenStep, StepKind
+from filrouge.maintenance.models import KINDS, ConsolidationRun, RunStep, StepKind
 
 from ..store.given import NOON
 
@@ -19,9 +19,9 @@ def planned(*found: Step, left: int = 0) -> GardenPlan:
     return GardenPlan(steps=found, estimate=estimate(found, {}), left=left)
 
 
-def a_run(*kinds: StepKind, sessions: int = 0, new_items: int = 0) -> Garden:
+def a_run(*kinds: StepKind, sessions: int = 0, new_items: int = 0) -> ConsolidationRun:
     """A run that came to its end with these steps."""
-    return Garden(
+    return ConsolidationRun(
         id="g",
         occasion="hand",
         state="completed",
@@ -88,8 +88,8 @@ def test_a_run_is_estimated_by_the_pace_of_runs_before_it() -> None:
 
 def test_messages_count_each_phase_from_one_to_its_total_and_end_with_what_came_of_it() -> None:
     kinds: list[StepKind] = ["sessions", "sessions", "preferences", "duplicates", "vectors"]
-    done = [GardenStep(place=n, kind=kind, subject={"session": f"s{n}"}) for n, kind in enumerate(kinds)]
-    done[3] = GardenStep(place=3, kind="duplicates", subject={"kept": "a", "gone": "b"})
+    done = [RunStep(place=n, kind=kind, subject={"session": f"s{n}"}) for n, kind in enumerate(kinds)]
+    done[3] = RunStep(place=3, kind="duplicates", subject={"kept": "a", "gone": "b"})
     found = [one.to_json() for one in messages(a_run(*kinds, sessions=2, new_items=7), done)]
     assert {one["type"] for one in found} == {"ws:memory_progress"}
     assert [one["payload"] for one in found] == [
@@ -124,7 +124,7 @@ def test_messages_count_each_phase_from_one_to_its_total_and_end_with_what_came_
 )
 def test_messages_have_labels_in_three_languages(language: Language, reading: str, over: str) -> None:
     kinds: list[StepKind] = ["sessions"] * 5
-    done = [GardenStep(place=n, kind="sessions", subject={"session": "s"}) for n in range(5)]
+    done = [RunStep(place=n, kind="sessions", subject={"session": "s"}) for n in range(5)]
     told = [
         label(one.to_json()["payload"], language) for one in messages(a_run(*kinds, sessions=5, new_items=23), done)
     ]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.maintenance.decay import PRESSURES, Policy, cutoffs, pressed_further
+from filrouge.maintenance.decay import PRESSURES, Policy, cutoffs, next_pressure
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 DAYS = st.integers(1, 3650)
@@ -34,6 +34,6 @@ def test_more_pressure_never_keeps_longer_and_never_less_than_a_day(days: int, p
 @given(st.integers(0, 10**12), st.integers(0, 10**12))
 def test_pressure_rises_while_the_home_is_above_its_cap_and_there_is_a_step_left(size: int, cap: int) -> None:
     steps, pressure = 0, 0
-    while (further := pressed_further(Policy(cap=cap), size, pressure)) is not None:
+    while (further := next_pressure(Policy(cap=cap), size, pressure)) is not None:
         pressure, steps = further, steps + 1
     assert steps == (len(PRESSURES) - 1 if cap and size > cap else 0)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from filrouge.hosts.transcripts import directory, histories, zstd
+from filrouge.hosts.transcripts import directory, find_transcripts, zstd
 from tests.support.histories import Claude, session
 
 
@@ -32,7 +32,7 @@ def test_sessions_of_claude_code_are_found_oldest_first_and_what_else_lies_there
     (older.parent / "notes.jsonl").write_text("{}\n", "utf-8")
     (tmp_path / "history.jsonl").write_text("{}\n", "utf-8")
     os.mkfifo(older.parent / f"{session(9)}.jsonl")
-    found = histories("claude-code", str(tmp_path))
+    found = find_transcripts("claude-code", str(tmp_path))
     assert [(one.path, one.session) for one in found] == [(str(older), session(1)), (str(newer), session(2))]
 
 
@@ -41,8 +41,8 @@ def test_sessions_of_codex_are_named_by_their_first_line_and_archived_ones_count
     rollout(tmp_path, "sessions/2026/11/22/rollout-2026-11-22T00-00-00-x.jsonl", session_id="one")
     rollout(tmp_path, f"archived_sessions/rollout-2026-01-01T00-00-00-{thread}.jsonl")
     rollout(tmp_path, "sessions/2026/11/22/rollout-2026-11-22T01-00-00-y.jsonl", source={"subagent": "review"}, id="h")
-    assert {one.session for one in histories("codex", str(tmp_path))} == {"one", thread}
-    assert {one.cwd for one in histories("codex", str(tmp_path))} == {"/home/ana/shop"}
+    assert {one.session for one in find_transcripts("codex", str(tmp_path))} == {"one", thread}
+    assert {one.cwd for one in find_transcripts("codex", str(tmp_path))} == {"/home/ana/shop"}
 
 
 def test_compressed_sessions_of_codex_count_unless_the_plain_one_is_still_there(tmp_path: Path) -> None:
@@ -52,6 +52,6 @@ def test_compressed_sessions_of_codex_count_unless_the_plain_one_is_still_there(
         if not is_left:
             one.unlink()
     Path(tmp_path, "sessions/2026/11/01/rollout-broken.jsonl.zst").write_bytes(b"{}")
-    found = {one.session: Path(one.path).suffix for one in histories("codex", str(tmp_path))}
+    found = {one.session: Path(one.path).suffix for one in find_transcripts("codex", str(tmp_path))}
     assert found == {"1": ".zst", "2": ".jsonl", "rollout-broken": ".zst"}
-    assert {one.cwd for one in histories("codex", str(tmp_path)) if one.session in "12"} == {"/home/ana/shop"}
+    assert {one.cwd for one in find_transcripts("codex", str(tmp_path)) if one.session in "12"} == {"/home/ana/shop"}

@@ -196,6 +196,6 @@ def test_a_project_and_the_environment_can_refuse_capture(
 ) -> None:
     (tmp_path / ".filrouge.toml").write_text(text)
     (tmp_path / "src").mkdir()
-    assert project.captures(str(tmp_path / "src"), {"FILROUGE_AUTO_CAPTURE": given}) is captured
-    assert project.captures("", {})
-    assert project.captures("/bad\0name", {})
+    assert project.is_capture_enabled(str(tmp_path / "src"), {"FILROUGE_AUTO_CAPTURE": given}) is captured
+    assert project.is_capture_enabled("", {})
+    assert project.is_capture_enabled("/bad\0name", {})

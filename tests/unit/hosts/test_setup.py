@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from filrouge.core.errors import BadInput, Stale
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.entries import AGENTS, CLAUDE_CODE, is_hook_of_ours, is_tool_of_ours
-from filrouge.hosts.setup.files import Machine, with_entry, without
+from filrouge.hosts.setup.files import Machine, insert_entry, remove_matching
 from filrouge.hosts.setup.plan import Plan, carry_out, connecting, detected, disconnecting
 from tests.support.tiers import examples
 
@@ -420,14 +420,14 @@ def test_ours_is_a_server_that_is_filrouge_mcp() -> None:
 
 def test_what_stands_in_the_same_line_stays_with_its_value() -> None:
     text = '{\n    "a": 1 // one\n}\n'
-    assert with_entry(text, ("b",), 2, listed=False) == '{\n    "a": 1, // one\n    "b": 2\n}\n'
+    assert insert_entry(text, ("b",), 2, listed=False) == '{\n    "a": 1, // one\n    "b": 2\n}\n'
 
 
 def test_a_comma_too_many_stays_one() -> None:
     text = '{\n  "a": [\n    1, // one\n  ],\n}\n'
-    after = with_entry(text, ("a",), 2, listed=True)
+    after = insert_entry(text, ("a",), 2, listed=True)
     assert after == '{\n  "a": [\n    1, // one\n    2,\n  ],\n}\n'
-    assert without(after, ("a",), lambda one: one == 2, listed=True, was_there=lambda _: True) == text
+    assert remove_matching(after, ("a",), lambda one: one == 2, listed=True, was_there=lambda _: True) == text
 
 
 def test_a_table_goes_with_those_below_it_and_leaves_what_is_said_about_the_next() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from filrouge.core.protocols import Numbers, Vector, VectorIndex, Vectors
+from filrouge.core.protocols import RowNumbers, Vector, VectorIndex, Vectors
 from filrouge.providers.models import Nearest
 
 DIMENSION = 4
@@ -37,7 +37,7 @@ class Model:
         """The row of an owner; rows are numbered from one, in the order of their first mention."""
         return self._numbers.setdefault(owner, len(self._numbers) + 1)
 
-    def numbers(self, owners: Collection[str]) -> Numbers:
+    def numbers(self, owners: Collection[str]) -> RowNumbers:
         """The rows of owners, of which the index need not know any."""
         return np.array([self.number(owner) for owner in owners], dtype=np.int64)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from filrouge.core.protocols import WordIndex
 from filrouge.search.analyser import any_of
 from filrouge.search.fusion import BUILT_IN, Collection, bm25
-from filrouge.search.models import NEVER, Mark, Selection, WordRow
+from filrouge.search.models import NEVER, IndexPosition, Selection, WordRow
 from filrouge.search.word_files import WordFiles
 from filrouge.testing import TextAnalyser
 from tests.support.tiers import examples
@@ -35,7 +35,7 @@ def row(number: int, text: str, *labels: str, begins: int = 0, ends: int = NEVER
 def filled(home: Path, texts: Sequence[str]) -> WordIndex:
     index = WordFiles(str(home), ANALYSER.version).create("turn")
     index.replace((), [row(number, text) for number, text in enumerate(texts, 1)])
-    index.commit(Mark(row=len(texts), change=0))
+    index.commit(IndexPosition(row=len(texts), change=0))
     return index
 
 
@@ -86,7 +86,7 @@ def test_a_selection_narrows_what_is_found_and_what_is_counted(tmp_path: Path) -
         row(3, "port three", "of:shop", "trust:0", begins=7),
     ]
     index.replace((), rows)
-    index.commit(Mark(row=3, change=0))
+    index.commit(IndexPosition(row=3, change=0))
     view, terms = index.view(), ANALYSER.terms("port")
     chosen = {
         Selection(labels=(frozenset({"of:shop"}),)): [1, 3],
@@ -110,7 +110,7 @@ def test_a_selection_narrows_what_is_found_and_what_is_counted(tmp_path: Path) -
 def test_a_row_put_in_again_stands_there_once_with_its_new_labels(tmp_path: Path) -> None:
     with closing(filled(tmp_path, ["port one", "port two"])) as index:
         index.replace([1], [row(1, "port one", "state:superseded")])
-        index.commit(Mark(row=2, change=1))
+        index.commit(IndexPosition(row=2, change=1))
         gone = Selection(labels=(frozenset({"state:superseded"}),))
         assert index.view().numbers(gone, 9).tolist() == [1]
         assert sorted(index.view().numbers(Selection(), 9).tolist()) == [1, 2]
@@ -122,7 +122,7 @@ def test_what_was_not_committed_is_not_there_after_a_start(tmp_path: Path) -> No
         assert index.view().numbers(Selection(), 9).tolist() == [1]
     again = WordFiles(str(tmp_path), ANALYSER.version).open("turn")
     assert again is not None
-    assert (again.view().mark, again.view().numbers(Selection(), 9).tolist()) == (Mark(row=1, change=0), [1])
+    assert (again.view().mark, again.view().numbers(Selection(), 9).tolist()) == (IndexPosition(row=1, change=0), [1])
     again.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.rendering import LONGEST_ITEM, Line, frame, fresh_nonce, neutral, parse, render, shortened
+from filrouge.context.rendering import LONGEST_ITEM, Line, empty_size, fresh_nonce, neutralise, parse, render, shortened
 from filrouge.core.clock import Language
 from tests.support.tiers import examples
 
@@ -116,12 +116,12 @@ def test_a_block_holds_exactly_its_lines_and_ends_with_its_nonce_alone(lines: li
 @settings(max_examples=examples(100), deadline=None)
 @given(HOSTILE)
 def test_neutral_text_is_one_visible_line_and_neutral_again(text: str) -> None:
-    once = neutral(text)
+    once = neutralise(text)
     assert len(once.splitlines()) <= 1
     assert reserved_tags(once) == []
     assert not re.match(r"\W*(system|assistant|human|user|developer)\s*:", once, re.IGNORECASE)
     assert unicodedata.is_normalized("NFC", once)
-    assert neutral(once) == once
+    assert neutralise(once) == once
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_neutral_text_is_one_visible_line_and_neutral_again(text: str) -> None:
     ],
 )
 def test_harmless_text_stays_as_it_is(text: str) -> None:
-    assert neutral(text) == text
+    assert neutralise(text) == text
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_harmless_text_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_what_could_mean_something_is_shown_as_text(text: str, shown: str) -> None:
-    assert neutral(text) == shown
-    assert neutral(shown) == shown
+    assert neutralise(text) == shown
+    assert neutralise(shown) == shown
 
 
 @pytest.mark.parametrize("language", ["en", "fr", "es"])
@@ -224,8 +224,8 @@ def test_the_room_of_the_frame_is_what_a_block_has_beside_its_lines(language: La
     line = Line(section="facts", age="now", source="cli", text="été", verified=True)
     block = render([line], language, NONCE)
     inside = f"{block.split(chr(10))[2]}\n{line.render()}\n"
-    assert frame(language).characters == len(block) - len(inside)
-    assert frame(language).bytes == len(block.encode()) - len(inside.encode())
+    assert empty_size(language).characters == len(block) - len(inside)
+    assert empty_size(language).bytes == len(block.encode()) - len(inside.encode())
 
 
 @given(st.text(st.sampled_from("ab ")), st.integers(2, 60))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.core.clock import after, from_epoch, from_text, new_id, to_text
+from filrouge.core.clock import add_seconds, from_epoch, from_text, new_id, to_text
 from filrouge.testing import ManualClock
 
 MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))
@@ -46,7 +46,7 @@ def test_a_naive_moment_cannot_be_stored() -> None:
 
 
 def test_seconds_are_counted_from_1970_and_onwards() -> None:
-    assert after(from_epoch(0.0), 1.5) == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
+    assert add_seconds(from_epoch(0.0), 1.5) == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
 
 
 def test_a_manual_clock_stands_still_until_it_is_moved() -> None:

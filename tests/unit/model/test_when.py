@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.core.clock import Language, ago, long_date
+from filrouge.core.clock import Language, format_long_date, relative_date
 
 NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -38,12 +38,12 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 )
 def test_each_unit_begins_at_its_own_second(seconds: int, en: str, fr: str, es: str) -> None:
     at = NOW - timedelta(seconds=seconds)
-    assert (ago(at, NOW, "en"), ago(at, NOW, "fr"), ago(at, NOW, "es")) == (en, fr, es)
+    assert (relative_date(at, NOW, "en"), relative_date(at, NOW, "fr"), relative_date(at, NOW, "es")) == (en, fr, es)
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.sampled_from(["en", "fr", "es"]))
 def test_a_long_date_names_day_and_year_on_every_platform(at: datetime, language: Language) -> None:
-    text = long_date(at, language)
+    text = format_long_date(at, language)
     assert str(at.year) in text
     assert ("1er" in text) == (language == "fr" and at.day == 1)
     assert "0" + str(at.day) not in text.replace(str(at.year), "")
@@ -52,4 +52,4 @@ def test_a_long_date_names_day_and_year_on_every_platform(at: datetime, language
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=29)), st.sampled_from(["en", "fr", "es"]))
 def test_the_zone_of_a_moment_changes_nothing(back: timedelta, language: Language) -> None:
     at = NOW - back
-    assert ago(at.astimezone(), NOW, language) == ago(at, NOW, language)
+    assert relative_date(at.astimezone(), NOW, language) == relative_date(at, NOW, language)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.notes.models import Note
-from filrouge.notes.pages import LONGEST, MOST_CHARACTERS, chunks
+from filrouge.notes.pages import MAX_CHARACTERS, MAX_CHUNK, chunks
 
 lines = st.one_of(
     st.sampled_from(
@@ -35,7 +35,7 @@ def note(text: str, *aliases: str) -> Note:
 def test_no_character_is_lost_and_no_part_is_too_long(text: str) -> None:
     parts = chunks(note(text))
     assert "".join("".join(one.text for one in parts).split()) == "".join(text.split())
-    assert all(0 < len(one.text) <= LONGEST for one in parts)
+    assert all(0 < len(one.text) <= MAX_CHUNK for one in parts)
     assert [one.part for one in parts] == list(range(len(parts)))
 
 
@@ -67,7 +67,7 @@ def test_a_long_text_is_cut_between_paragraphs() -> None:
 
 def test_a_book_is_read_up_to_its_limit() -> None:
     parts = chunks(note("word " * 100_000))
-    assert MOST_CHARACTERS - LONGEST < sum(len(one.text) + 1 for one in parts) <= MOST_CHARACTERS + len(parts)
+    assert MAX_CHARACTERS - MAX_CHUNK < sum(len(one.text) + 1 for one in parts) <= MAX_CHARACTERS + len(parts)
 
 
 def test_a_note_without_a_word_has_no_part() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.errors import NotFound, Stale, VaultUnavailable
-from filrouge.notes.pages import MOST_CHARACTERS
+from filrouge.notes.pages import MAX_CHARACTERS
 from filrouge.notes.vault import FolderVault
 
 SECRET = "outside of every vault"
@@ -90,9 +90,9 @@ def test_whatever_bytes_a_note_has_it_is_read(folder: Path) -> None:
 
 
 def test_of_a_book_the_beginning_is_searched_and_that_is_said(folder: Path) -> None:
-    (folder / "book.md").write_text("word " * MOST_CHARACTERS, encoding="utf-8")
+    (folder / "book.md").write_text("word " * MAX_CHARACTERS, encoding="utf-8")
     (folder / "large.md").write_text("word " * 20_000, encoding="utf-8")
-    assert str(MOST_CHARACTERS) in FolderVault(str(folder)).read("book.md").trouble
+    assert str(MAX_CHARACTERS) in FolderVault(str(folder)).read("book.md").trouble
     assert FolderVault(str(folder)).read("large.md").trouble == ""
 
 

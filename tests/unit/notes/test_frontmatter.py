@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.notes.pages import parted
+from filrouge.notes.pages import split_frontmatter
 
 
 @pytest.mark.parametrize(
@@ -25,21 +25,21 @@ from filrouge.notes.pages import parted
     ],
 )
 def test_tags_are_read_in_every_way_that_obsidian_writes_them(written: str, found: tuple[str, ...]) -> None:
-    front = parted(f"---\n{written}\n---\nText.")
+    front = split_frontmatter(f"---\n{written}\n---\nText.")
     assert (front.tags, front.text, front.trouble) == (found, "Text.", "")
 
 
 def test_other_names_are_kept() -> None:
-    assert parted("---\naliases: [Cuisine, Recettes]\n---\n").aliases == ("Cuisine", "Recettes")
+    assert split_frontmatter("---\naliases: [Cuisine, Recettes]\n---\n").aliases == ("Cuisine", "Recettes")
 
 
 def test_a_note_without_frontmatter_is_all_text() -> None:
     for text in ("Text.", "", "text\n---\ntags: a\n---\n", " ---\ntags: a\n---\n", "---\ntags: a\nnever closed"):
-        assert (parted(text).tags, parted(text).text) == ((), text)
+        assert (split_frontmatter(text).tags, split_frontmatter(text).text) == ((), text)
 
 
 def test_an_empty_one_is_none_and_hides_nothing() -> None:
-    assert parted("---\n---\nText.").text == "Text."
+    assert split_frontmatter("---\n---\nText.").text == "Text."
 
 
 @pytest.mark.parametrize(
@@ -54,20 +54,20 @@ def test_an_empty_one_is_none_and_hides_nothing() -> None:
     ],
 )
 def test_one_that_cannot_be_read_leaves_the_note_as_text(hostile: str) -> None:
-    front = parted(f"---\n{hostile}\n---\nText.")
+    front = split_frontmatter(f"---\n{hostile}\n---\nText.")
     assert front.text.endswith("Text.")
     assert front.tags == ()
 
 
 def test_no_frontmatter_makes_an_object() -> None:
-    assert parted("---\ntags: !!python/object/apply:os.system ['true']\n---\n").tags == ("true",)
+    assert split_frontmatter("---\ntags: !!python/object/apply:os.system ['true']\n---\n").tags == ("true",)
 
 
 def test_one_that_cannot_be_read_is_said() -> None:
-    assert parted("---\na: [\n---\n").trouble == "its frontmatter is no YAML"
+    assert split_frontmatter("---\na: [\n---\n").trouble == "its frontmatter is no YAML"
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read(text: str) -> None:
-    front = parted(f"---\n{text}")
+    front = split_frontmatter(f"---\n{text}")
     assert f"---\n{text}".endswith(front.text)

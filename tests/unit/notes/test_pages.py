@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.notes.pages import Line, begun, key_of, lines, plain_name, rewritten
+from filrouge.notes.pages import Line, apply_changes, key_of, lines, new_page, plain_name
 
 FIRST, SECOND, THIRD = (f"01j{digit * 23}" for digit in "abc")
 
@@ -41,7 +41,9 @@ def test_whatever_is_no_memorys_line_stays_as_it_is(page: str, data: st.DataObje
     found = lines(page)
     fates = st.one_of(st.none(), st.just(Line(id=THIRD, words="new words")))
     changed = {one.number: data.draw(fates) for one in found if data.draw(st.booleans())}
-    new = rewritten(page, changed, [("Added", Line(id=SECOND, words="added")), ("Facts", Line(id=FIRST, words="more"))])
+    new = apply_changes(
+        page, changed, [("Added", Line(id=SECOND, words="added")), ("Facts", Line(id=FIRST, words="more"))]
+    )
     assert others(new) == others(page)
     assert {(FIRST, "more"), (SECOND, "added")} <= {(one.id, one.words) for one in lines(new)}
 
@@ -49,16 +51,16 @@ def test_whatever_is_no_memorys_line_stays_as_it_is(page: str, data: st.DataObje
 @given(page=pages)
 def test_a_page_of_which_nothing_changes_is_the_same_byte_for_byte(page: str) -> None:
     same: dict[int, Line | None] = {}
-    assert rewritten(page, same, []) == page
+    assert apply_changes(page, same, []) == page
     kept = lines(page)
-    again = lines(rewritten(page, {one.number: one for one in kept}, []))
+    again = lines(apply_changes(page, {one.number: one for one in kept}, []))
     assert [(one.id, one.words) for one in again] == [(one.id, one.words) for one in kept]
 
 
 @given(words=st.lists(st.from_regex(r"[a-z][a-z ]{0,20}[a-z]", fullmatch=True), min_size=1, max_size=5))
 def test_what_is_written_is_read(words: list[str]) -> None:
     some = [(f"Part {n % 2}", Line(id=FIRST, words=one)) for n, one in enumerate(words)]
-    page = rewritten(begun("user", "User"), {}, some)
+    page = apply_changes(new_page("user", "User"), {}, some)
     assert sorted(one.words for one in lines(page)) == sorted(words)
     assert key_of(page) == "user"
 
@@ -72,7 +74,7 @@ def test_a_line_is_known_whatever_stands_before_its_words() -> None:
 
 def test_new_lines_stand_behind_the_last_of_their_section() -> None:
     page = f"# Shop\n\n## Facts\n\n- one ^frl-{FIRST}\n\nmine\n\n## Rules\nfree text\n"
-    new = rewritten(page, {}, [("Facts", Line(id=SECOND, words="two")), ("Rules", Line(id=THIRD, words="three"))])
+    new = apply_changes(page, {}, [("Facts", Line(id=SECOND, words="two")), ("Rules", Line(id=THIRD, words="three"))])
     assert new == (
         f"# Shop\n\n## Facts\n\n- one ^frl-{FIRST}\n- two ^frl-{SECOND}\n\nmine\n\n"
         f"## Rules\n\n- three ^frl-{THIRD}\n\nfree text\n"

@@ -12,7 +12,7 @@ import pytest
 
 from filrouge.core.errors import BadInput, NotFound, Stale, VaultUnavailable
 from filrouge.notes import vault as certificate
-from filrouge.notes.pages import MOST_CHARACTERS, chunks
+from filrouge.notes.pages import MAX_CHARACTERS, chunks
 from filrouge.notes.vault import FolderVault, RestVault, Vaults
 from tests.support.obsidian import KEY, Obsidian, obsidian
 
@@ -29,8 +29,8 @@ def app(tmp_path: Path, home: str) -> Iterator[Obsidian]:
     """A running Obsidian that is trusted, with one note in a folder."""
     with obsidian(tmp_path) as running:
         running.write("Maison/Four à pain.md", NOTE)
-        certificate.keep(home, certificate.CERTIFICATE, running.pem)
-        certificate.keep(home, certificate.KEY, KEY)
+        certificate.store_secret(home, certificate.CERTIFICATE, running.pem)
+        certificate.store_secret(home, certificate.KEY, KEY)
         yield running
 
 
@@ -73,7 +73,7 @@ def test_a_missing_note_is_said(app: Obsidian, home: str) -> None:
 
 def test_a_large_note_is_read_to_its_bound(app: Obsidian, home: str) -> None:
     app.write("large.md", "# Large\n" + "Le phare tourne. " * 6000)  # 100 KB
-    app.write("larger.md", "x " * MOST_CHARACTERS)
+    app.write("larger.md", "x " * MAX_CHARACTERS)
     vault = RestVault(app.address, home)
     assert len(vault.read("large.md").text) > 100_000
     assert all(len(chunk.text) <= 1000 for chunk in chunks(vault.read("large.md")))
@@ -108,13 +108,15 @@ def test_without_a_trusted_certificate_nothing_is_sent(app: Obsidian, home: str)
 
 
 def test_a_damaged_certificate_is_said(app: Obsidian, home: str) -> None:
-    certificate.keep(home, certificate.CERTIFICATE, "-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
+    certificate.store_secret(
+        home, certificate.CERTIFICATE, "-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n"
+    )
     with pytest.raises(VaultUnavailable, match="damaged"):
         RestVault(app.address, home).list()
 
 
 def test_a_wrong_key_is_said(app: Obsidian, home: str) -> None:
-    certificate.keep(home, certificate.KEY, "another")
+    certificate.store_secret(home, certificate.KEY, "another")
     with pytest.raises(VaultUnavailable, match="does not take the key") as told:
         RestVault(app.address, home).list()
     assert "--key" in told.value.remedy
@@ -176,7 +178,7 @@ def test_a_page_that_somebody_else_wrote_is_not_written_over(app: Obsidian, home
 
 
 def test_a_page_is_not_written_without_the_key_or_an_answer(app: Obsidian, home: str) -> None:
-    certificate.keep(home, certificate.KEY, "another")
+    certificate.store_secret(home, certificate.KEY, "another")
     with pytest.raises(VaultUnavailable, match="key"):
         RestVault(app.address, home).write("Page.md", "ours", before=None)
     assert "Page.md" not in app.notes

@@ -20,20 +20,20 @@ def test_a_tag_is_found_wherever_white_space_stands_before_it_and_nothing_else_i
     written: list[tuple[str, str]],
 ) -> None:
     text = "\n".join(f"{before}\n#{name} {before}" for before, name in written)
-    assert pages.inline(text) == tuple(dict.fromkeys(pages.folded(name) for _, name in written))
+    assert pages.inline_tags(text) == tuple(dict.fromkeys(pages.folded(name) for _, name in written))
 
 
 @given(
     words, names, st.sampled_from(("{0}x#{1}", "`{0} #{1}`", "```\n#{1}\n```", "%%{0} #{1}%%", "[[{0} #{1}]]", "# {0}"))
 )
 def test_within_a_word_code_a_comment_or_a_link_there_is_no_tag(before: str, name: str, form: str) -> None:
-    assert pages.inline(form.format(before, name)) == ()
+    assert pages.inline_tags(form.format(before, name)) == ()
 
 
 @given(names)
 def test_case_and_a_hash_before_it_make_no_other_tag(name: str) -> None:
-    assert pages.listed([f"#{name.upper()}"]) == pages.listed([name.upper()])
-    assert pages.inline(f"#{name.upper()}") == pages.listed([name.upper()])
+    assert pages.frontmatter_tags([f"#{name.upper()}"]) == pages.frontmatter_tags([name.upper()])
+    assert pages.inline_tags(f"#{name.upper()}") == pages.frontmatter_tags([name.upper()])
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_case_and_a_hash_before_it_make_no_other_tag(name: str) -> None:
     ],
 )
 def test_what_is_a_tag(text: str, found: tuple[str, ...]) -> None:
-    assert pages.inline(text) == found
+    assert pages.inline_tags(text) == found
 
 
 @pytest.mark.parametrize(
@@ -66,17 +66,17 @@ def test_what_is_a_tag(text: str, found: tuple[str, ...]) -> None:
     ],
 )
 def test_a_frontmatter_may_write_them_as_a_list_or_as_one_text(values: list[str], found: tuple[str, ...]) -> None:
-    assert pages.listed(values) == found
+    assert pages.frontmatter_tags(values) == found
 
 
 def test_a_tag_is_carried_by_what_stands_below_it() -> None:
-    assert pages.carries(["work/shop"], "#Work")
-    assert not pages.carries(["workshop"], "work")
-    assert not pages.carries(["anything"], "")
+    assert pages.has_tag(["work/shop"], "#Work")
+    assert not pages.has_tag(["workshop"], "work")
+    assert not pages.has_tag(["anything"], "")
 
 
 @pytest.mark.parametrize("text", ["`" * 200_000, "` `` " * 40_000, "%%" * 100_000, "[[" * 100_000, "#" * 200_000])
 def test_no_note_takes_long(text: str) -> None:
     began = time.process_time()
-    pages.inline(text)
+    pages.inline_tags(text)
     assert time.process_time() - began < 2.0

@@ -11,7 +11,7 @@ import pytest
 from filrouge.core.errors import ModelUnavailable
 from filrouge.core.protocols import LanguageModel
 from filrouge.providers.language_models import ModelOptions, model
-from filrouge.providers.models import Ask, Completion, Failure, Prompt
+from filrouge.providers.models import Completion, CompletionRequest, Failure, Prompt
 from tests.support.provider import Provider
 
 T = TypeVar("T")
@@ -29,9 +29,9 @@ SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 
-def ask(text: str = TEXT, told: str = TOLD, most_tokens: int = 1024) -> Ask:
+def ask(text: str = TEXT, told: str = TOLD, most_tokens: int = 1024) -> CompletionRequest:
     prompt = Prompt(text=told, version="extract/en/0123456789ab")
-    return Ask(operation="extract", prompt=prompt, text=text, schema=SCHEMA, most_tokens=most_tokens)
+    return CompletionRequest(operation="extract", prompt=prompt, text=text, schema=SCHEMA, most_tokens=most_tokens)
 
 
 def at(provider: str, server: Provider, **given: Any) -> ModelOptions:
@@ -52,11 +52,11 @@ def using(made: LanguageModel, work: Callable[[LanguageModel], Awaitable[T]]) ->
     return asyncio.run(within())
 
 
-def answer(options: ModelOptions, question: Ask | None = None) -> Completion:
+def answer(options: ModelOptions, question: CompletionRequest | None = None) -> Completion:
     return using(model(options), lambda made: made.complete(question or ask()))
 
 
-def failure(options: ModelOptions, question: Ask | None = None) -> tuple[Failure, ModelUnavailable]:
+def failure(options: ModelOptions, question: CompletionRequest | None = None) -> tuple[Failure, ModelUnavailable]:
     """Why a model does not answer."""
     with pytest.raises(ModelUnavailable) as caught:
         answer(options, question)

@@ -13,7 +13,7 @@ from filrouge.core.protocols import LanguageModel
 from filrouge.providers.language_models import Mode, model
 from filrouge.providers.models import Completion, Usage
 from filrouge.providers.ollama import context_of
-from filrouge.providers.pydantic_models import strict
+from filrouge.providers.pydantic_models import strict_schema
 from tests.support.provider import Asked, Choosing, Provider, Raw, Reply, Status, as_json, fenced, nested, tokens
 from tests.unit.providers.given import KEY, SCHEMA, SERVERS, TEXT, TOLD, answer, ask, at, failure, using
 
@@ -258,7 +258,7 @@ def test_a_strict_schema_requires_every_property_and_lets_the_optional_be_null()
         "required": ["a"],
         "additionalProperties": False,
     }
-    assert strict(schema) == {
+    assert strict_schema(schema) == {
         "type": "object",
         "properties": {
             "properties": {"type": "string"},
@@ -270,4 +270,4 @@ def test_a_strict_schema_requires_every_property_and_lets_the_optional_be_null()
 
 
 def test_a_strict_schema_stays_as_it_is() -> None:
-    assert strict(SCHEMA) == SCHEMA
+    assert strict_schema(SCHEMA) == SCHEMA

@@ -14,7 +14,7 @@ import pytest
 
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.protocols import Embedder, HealthChecked, Vector
-from filrouge.providers.embedders import EmbedderOptions, embedder
+from filrouge.providers.embedders import EmbedderOptions, create_embedder
 from filrouge.providers.packaged_embedders import Backend, FastEmbed, SentenceTransformers
 
 BOTH = pytest.mark.parametrize("make", [FastEmbed, SentenceTransformers])
@@ -82,13 +82,13 @@ def test_what_goes_wrong_inside_is_named_without_the_text(make: Make) -> None:
 def test_a_package_that_is_not_installed_is_named_with_its_extra(name: str, package: str) -> None:
     if importlib.util.find_spec(package):
         pytest.skip(f"{package} is installed here")
-    model = embedder(f"{name}:some/model")
+    model = create_embedder(f"{name}:some/model")
     with pytest.raises(EmbedderUnavailable, match=f"The package {name} cannot be loaded") as caught:
         model.query("a")
     assert f"pip install '{name}>=" in caught.value.remedy
 
 
 def test_a_known_length_needs_no_model_and_cannot_be_another() -> None:
-    assert embedder("fastembed:BAAI/bge-small-en-v1.5").space.dimension == 384
+    assert create_embedder("fastembed:BAAI/bge-small-en-v1.5").space.dimension == 384
     with pytest.raises(BadConfig, match="length 384, not 100"):
-        embedder("fastembed:BAAI/bge-small-en-v1.5", EmbedderOptions(dimensions=100))
+        create_embedder("fastembed:BAAI/bge-small-en-v1.5", EmbedderOptions(dimensions=100))

@@ -16,11 +16,11 @@ from filrouge.core.errors import EmbedderUnavailable
 from filrouge.providers.e5 import OnnxE5
 from filrouge.providers.e5_network import (
     MANIFEST,
-    MODEL,
+    MODEL_DIRECTORY,
     NETWORK,
     Weights,
     build,
-    is_whole,
+    is_intact,
     model_path,
     models_directory,
     source,
@@ -42,10 +42,10 @@ def test_a_damaged_model_is_noticed_and_built_again(tmp_path: Path, name: str) -
     data[len(data) // 2] ^= 0x10
     (Path(model) / name).write_bytes(data)
     if name != MANIFEST:
-        assert not is_whole(model)
+        assert not is_intact(model)
     assert OnnxE5(model).query("ready?").shape == (384,)
-    assert is_whole(model)
-    assert sorted(os.listdir(tmp_path)) == [MODEL, f"{MODEL}.lock"]
+    assert is_intact(model)
+    assert sorted(os.listdir(tmp_path)) == [MODEL_DIRECTORY, f"{MODEL_DIRECTORY}.lock"]
 
 
 def test_two_builders_make_one_model(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_two_builders_make_one_model(tmp_path: Path) -> None:
     told = [one.communicate(timeout=60)[0] for one in both]
     assert [one.returncode for one in both] == [0, 0]
     assert sum("done (100 %)" in lines for lines in told) == 1
-    assert is_whole(model)
+    assert is_intact(model)
 
 
 def test_a_killed_builder_leaves_nothing_that_stands_in_the_way(tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_a_killed_builder_leaves_nothing_that_stands_in_the_way(tmp_path: Path) 
         time.sleep(moment)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        assert is_whole(model) or not os.path.exists(model)
+        assert is_intact(model) or not os.path.exists(model)
     build(model)
-    assert is_whole(model)
-    assert sorted(os.listdir(tmp_path)) == [MODEL, f"{MODEL}.lock"]
+    assert is_intact(model)
+    assert sorted(os.listdir(tmp_path)) == [MODEL_DIRECTORY, f"{MODEL_DIRECTORY}.lock"]
 
 
 def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from filrouge.providers.calibration import (
     shares,
 )
 from filrouge.providers.e5 import OnnxE5
-from filrouge.providers.embedders import embedder
+from filrouge.providers.embedders import create_embedder
 from filrouge.providers.hashing import StableHash
 from filrouge.providers.models import Anchor, Calibration, EmbeddingSpace
 
@@ -52,7 +52,7 @@ def minilm(half: Half) -> Cosines:
 def e5_halves() -> dict[Half, Cosines]:
     """The bundled model on both halves."""
     halves: tuple[Half, Half] = ("measure", "check")
-    return {half: EmbeddedSample(embedder("e5"), bundled(half)).cosines() for half in halves}
+    return {half: EmbeddedSample(create_embedder("e5"), bundled(half)).cosines() for half in halves}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def turns(seed: int, count: int, sessions: int) -> tuple[Vectors, list[str]]:
 def test_a_measured_space_puts_as_many_pairs_above_a_threshold_as_the_bundled_model(
     e5_halves: dict[Half, Cosines], kind: str, threshold: float
 ) -> None:
-    shipped = embedder("e5").space.calibration
+    shipped = create_embedder("e5").space.calibration
     assert shipped
     folds: list[tuple[Half, Half]] = [("measure", "check"), ("check", "measure")]
     # Each half is judged by anchors from the other: one half alone is so small that a pair more or less is .009.
@@ -100,7 +100,7 @@ def test_a_measured_space_puts_as_many_pairs_above_a_threshold_as_the_bundled_mo
 @pytest.mark.slow
 def test_a_straight_line_from_the_median_is_not_enough(e5: Cosines) -> None:
     line = ((float(np.median(minilm("measure").unrelated)), 0.0), (1.0, 1.0))
-    reference = embedder("e5").space.calibration
+    reference = create_embedder("e5").space.calibration
     assert reference
     assert above(minilm("check").unrelated, line, 0.35) - above(e5.unrelated, reference.texts, 0.35) > 0.1
 

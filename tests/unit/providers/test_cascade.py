@@ -9,8 +9,8 @@ import pytest
 
 from filrouge.core.errors import ModelUnavailable
 from filrouge.core.protocols import LanguageModel
-from filrouge.providers.language_models import Cascade, Step, cascade
-from filrouge.providers.models import Ask, Completion, Failure, Usage
+from filrouge.providers.language_models import Cascade, CascadeEntry, cascade
+from filrouge.providers.models import Completion, CompletionRequest, Failure, Usage
 from filrouge.testing import ScriptedModel
 from tests.support.provider import Hang, Provider, Refusal, Reply, Status, Trickle
 from tests.unit.providers.given import TEXT, ask, at, using
@@ -30,7 +30,7 @@ class Twice:
         self.first = ScriptedModel(answers, model="first")
         self.second = ScriptedModel(["from the second"], model="second")
         self.cascade = Cascade(
-            [Step(model=self.first, seconds=5), Step(model=self.second, seconds=5)],
+            [CascadeEntry(model=self.first, seconds=5), CascadeEntry(model=self.second, seconds=5)],
             rest_seconds=60.0,
             now=lambda: self.now,
         )
@@ -104,7 +104,7 @@ def test_who_asks_for_a_pause_is_given_it_and_no_longer_than_a_quarter_of_an_hou
 def test_when_nobody_answers_everybody_is_named_with_what_was_spent() -> None:
     first = ScriptedModel([away()], model="first")
     second = ScriptedModel([away("refused")], model="second")
-    both = Cascade([Step(model=first, seconds=5), Step(model=second, seconds=5)], now=lambda: 0.0)
+    both = Cascade([CascadeEntry(model=first, seconds=5), CascadeEntry(model=second, seconds=5)], now=lambda: 0.0)
     errors: list[ModelUnavailable] = []
     for _ in range(6):
         with pytest.raises(ModelUnavailable) as caught:
@@ -122,7 +122,7 @@ def test_a_model_that_raises_anything_is_a_failure_without_its_words() -> None:
     def broken(_: object) -> str:
         raise KeyError(TEXT)
 
-    one = Cascade([Step(model=ScriptedModel(broken), seconds=5)])
+    one = Cascade([CascadeEntry(model=ScriptedModel(broken), seconds=5)])
     with pytest.raises(ModelUnavailable) as caught:
         asyncio.run(one.complete(ask()))
     assert caught.value.failures[0].kind == "other"
@@ -145,13 +145,13 @@ def test_whoever_hangs_loses_its_turn_in_real_time() -> None:
 
 def test_a_question_that_is_soon_of_no_use_is_given_up_by_all_and_held_against_nobody() -> None:
     class Slow(ScriptedModel):
-        async def complete(self, ask: Ask) -> Completion:
+        async def complete(self, ask: CompletionRequest) -> Completion:
             self.asked.append(ask)
             await asyncio.sleep(60 if ask.seconds else 0)
             return await super().complete(ask)
 
     slow, behind = Slow(["at last"], model="slow"), ScriptedModel(["from behind"], model="behind")
-    made = Cascade([Step(model=slow, seconds=30), Step(model=behind, seconds=30)])
+    made = Cascade([CascadeEntry(model=slow, seconds=30), CascadeEntry(model=behind, seconds=30)])
     for _ in range(6):
         with pytest.raises(ModelUnavailable) as caught:
             asyncio.run(made.complete(replace(ask(), seconds=0.01)))

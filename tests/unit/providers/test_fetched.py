@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.protocols import Vector
-from filrouge.providers.embedders import embedder
+from filrouge.providers.embedders import create_embedder
 from filrouge.providers.fetching import fetch
 from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetched_path, normalised, unigram
 from tests.unit.providers.stand_in import PIECES, files, publishing
@@ -88,13 +88,13 @@ def test_a_normalised_text_is_normal(text: str) -> None:
 def test_its_space_names_the_revision_and_is_no_other_engine_s(e5: FetchedE5) -> None:
     assert e5.space.id == "multilingual-e5-small/0123456789ab-int8/384/mean/query-passage"
     names = ("e5", "e5-onnx", "e5-fetched", "hashing")
-    assert len({embedder(name).space.id for name in names if name != "e5"}) == 3
+    assert len({create_embedder(name).space.id for name in names if name != "e5"}) == 3
     assert e5.space.calibration is None
 
 
 def test_without_the_file_it_says_how_to_get_it_and_fetches_nothing() -> None:
     with pytest.raises(EmbedderUnavailable, match="is absent") as caught:
-        embedder("e5-fetched").query("a")
+        create_embedder("e5-fetched").query("a")
     assert "filrouge model fetch" in caught.value.remedy
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
-from filrouge.providers.e5_network import is_whole, state_of
+from filrouge.providers.e5_network import is_intact, state_of
 from filrouge.providers.fetching import fetch
 from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetched_path, published
 from tests.unit.providers.servers import Asked, Told, serving
@@ -89,9 +89,9 @@ def test_a_killed_fetch_goes_on_where_it_stopped(tmp_path: Path) -> None:
             time.sleep(dice.uniform(0.02, 0.12))
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            assert not os.path.exists(path) or is_whole(path)
+            assert not os.path.exists(path) or is_intact(path)
         fetch(model, path, silent, consent=True)
-        assert is_whole(path)
+        assert is_intact(path)
         starts = [asked.headers["Range"] for asked in server.asked if "Range" in asked.headers]
         assert len(starts) >= 5
     assert nothing_left(str(tmp_path), model)
@@ -103,7 +103,7 @@ def test_two_processes_at_once_fetch_it_once(tmp_path: Path) -> None:
         both = [fetcher(model, path), fetcher(model, path)]
         assert all("done" in one.communicate(timeout=60)[0] for one in both)
         assert len(server.asked) == len(model.files)
-    assert is_whole(path)
+    assert is_intact(path)
 
 
 def test_a_file_with_a_wrong_sum_is_removed_and_said(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_server_that_cannot_go_on_sends_all_of_it(tmp_path: Path, tag: str, ig
         (begun / "model_quantized.onnx.part").write_bytes(b"of another version")
         (begun / "model_quantized.onnx.part.etag").write_text('"v1"')
         fetch(model, path, silent, consent=True)
-        assert is_whole(path)
+        assert is_intact(path)
 
 
 def test_a_reply_that_is_cut_short_is_asked_for_the_rest(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_reply_that_is_cut_short_is_asked_for_the_rest(tmp_path: Path) -> None
     with publishing(content, cut) as (model, server):
         path = fetched_path(model, str(tmp_path))
         fetch(model, path, silent, consent=True)
-        assert is_whole(path)
+        assert is_intact(path)
         starts = [asked.headers["Range"] for asked in server.asked if "Range" in asked.headers]
         assert starts == ["bytes=100000-", "bytes=200000-", "bytes=300000-"]
 
@@ -213,7 +213,7 @@ def test_redirects_are_followed_here_and_to_encrypted_places_alone(tmp_path: Pat
         with publishing(content, moved) as (model, _):
             path = fetched_path(model, str(tmp_path))
             fetch(model, path, silent, consent=True)
-            assert is_whole(path)
+            assert is_intact(path)
     away = Told(302, headers={"Location": "http://files.example/x"})
     with (
         publishing(content, lambda _: away) as (model, _),

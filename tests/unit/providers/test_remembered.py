@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.providers.embedders import Remembering
+from filrouge.providers.embedders import CachingEmbedder
 from filrouge.providers.hashing import StableHash
 from filrouge.providers.models import EmbeddingSpace
 
@@ -48,7 +48,7 @@ CALLS = st.lists(TEXTS | st.lists(TEXTS, max_size=6), max_size=12)
 @given(CALLS)
 def test_answers_are_those_of_the_bare_model_which_sees_each_text_once(calls: list[str | list[str]]) -> None:
     bare, counting = Counting(), Counting()
-    model = Remembering(counting)
+    model = CachingEmbedder(counting)
     for call in calls:
         if isinstance(call, str):
             assert np.array_equal(model.query(call), bare.query(call))
@@ -64,7 +64,7 @@ def test_answers_are_those_of_the_bare_model_which_sees_each_text_once(calls: li
 @settings(deadline=None)
 @given(CALLS, st.integers(0, 8000))
 def test_a_small_memory_forgets_and_answers_the_same(calls: list[str | list[str]], most: int) -> None:
-    bare, model = Counting(), Remembering(Counting(), most_bytes=most)
+    bare, model = Counting(), CachingEmbedder(Counting(), most_bytes=most)
     for call in calls:
         if isinstance(call, str):
             assert np.array_equal(model.query(call), bare.query(call))
@@ -74,7 +74,7 @@ def test_a_small_memory_forgets_and_answers_the_same(calls: list[str | list[str]
 
 def test_misses_reach_the_model_in_one_call_and_doubles_once() -> None:
     counting = Counting()
-    model = Remembering(counting)
+    model = CachingEmbedder(counting)
     model.passages(["a", "b"])
     model.passages(["a", "c", "c", "d", "b"])
     assert counting.calls == 2
@@ -83,7 +83,7 @@ def test_misses_reach_the_model_in_one_call_and_doubles_once() -> None:
 
 def test_the_least_recently_used_goes_first() -> None:
     counting = Counting()
-    model = Remembering(counting, most_bytes=2 * (384 * 4 + 300))
+    model = CachingEmbedder(counting, most_bytes=2 * (384 * 4 + 300))
     model.query("a")
     model.query("b")
     model.query("a")
@@ -95,7 +95,7 @@ def test_the_least_recently_used_goes_first() -> None:
 
 
 def test_changing_an_answer_changes_nothing_that_is_remembered() -> None:
-    model = Remembering(StableHash())
+    model = CachingEmbedder(StableHash())
     first = model.query("a")
     first[:] = 0.0
     model.query("a")[:] = 0.0
@@ -106,7 +106,7 @@ def test_changing_an_answer_changes_nothing_that_is_remembered() -> None:
 
 def test_what_is_forgotten_is_asked_again() -> None:
     counting = Counting()
-    model = Remembering(counting)
+    model = CachingEmbedder(counting)
     for _ in range(2):
         model.query("a")
         model.forget_all()
@@ -123,7 +123,7 @@ def test_what_is_being_embedded_while_all_is_forgotten_is_not_kept() -> None:
             return super().query(text)
 
     slow = Slow()
-    model = Remembering(slow)
+    model = CachingEmbedder(slow)
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(model.query, "a")
         assert begun.wait(5)
@@ -138,7 +138,7 @@ def test_texts_are_not_held() -> None:
     class Text(str):
         __slots__ = ("__weakref__",)
 
-    model = Remembering(StableHash())
+    model = CachingEmbedder(StableHash())
     text = Text("a sentence that somebody may want to be forgotten")
     alive = weakref.ref(text)
     model.query(text)
@@ -149,7 +149,7 @@ def test_texts_are_not_held() -> None:
 
 
 def test_many_threads_have_the_right_answers() -> None:
-    model = Remembering(Counting(), most_bytes=20_000)
+    model = CachingEmbedder(Counting(), most_bytes=20_000)
     texts = [f"text {number % 30}" for number in range(600)]
     with ThreadPoolExecutor(8) as pool:
         questions = list(pool.map(model.query, texts))
@@ -160,8 +160,8 @@ def test_many_threads_have_the_right_answers() -> None:
 
 def test_the_embedder_behind_can_be_reached() -> None:
     counting = Counting()
-    assert Remembering(counting).inner is counting
-    assert Remembering(counting).space == counting.space
+    assert CachingEmbedder(counting).inner is counting
+    assert CachingEmbedder(counting).space == counting.space
 
 
 class Learned(Counting):
@@ -180,7 +180,7 @@ class Learned(Counting):
 
 def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question() -> None:
     learned = Learned()
-    model = Remembering(learned)
+    model = CachingEmbedder(learned)
     asked, first, second = model.query("port"), model.seek("port"), model.seek("port")
     assert first is not None
     assert second is not None
@@ -198,7 +198,7 @@ def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question(
 
 
 def test_an_embedder_that_did_not_learn_it_has_no_vector_of_what_is_needed() -> None:
-    assert Remembering(Counting()).seek("port") is None
-    assert Remembering(Counting()).nothing is None
-    assert Remembering(Counting()).sought([("", "port")]) is None
-    assert Remembering(Counting()).revision == ""
+    assert CachingEmbedder(Counting()).seek("port") is None
+    assert CachingEmbedder(Counting()).nothing is None
+    assert CachingEmbedder(Counting()).sought([("", "port")]) is None
+    assert CachingEmbedder(Counting()).revision == ""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from filrouge.context.intents import Period, asks_back, span_of
+from filrouge.context.intents import Period, asked_period, period_bounds
 
 ASKED: list[tuple[Period, str]] = [
     ("last_week", "what did we talk about last week?"),
@@ -53,18 +53,20 @@ OTHERS = [
 
 @pytest.mark.parametrize(("period", "prompt"), ASKED)
 def test_asking_back_is_recognised_with_its_time(period: Period, prompt: str) -> None:
-    assert asks_back(prompt) == period
+    assert asked_period(prompt) == period
 
 
 @pytest.mark.parametrize("prompt", OTHERS)
 def test_a_prompt_with_a_subject_of_its_own_is_left_to_recall(prompt: str) -> None:
-    assert asks_back(prompt) is None
+    assert asked_period(prompt) is None
 
 
 def test_a_time_is_a_span_of_days_in_the_zone_of_now() -> None:
     friday = datetime(2026, 5, 1, 15, 30, tzinfo=UTC)
-    spans = {name: [at and f"{at:%m-%d %H:%M}" for at in span_of(name, friday)] for name in ("today", "yesterday")}
+    spans = {
+        name: [at and f"{at:%m-%d %H:%M}" for at in period_bounds(name, friday)] for name in ("today", "yesterday")
+    }
     assert spans == {"today": ["05-01 00:00", None], "yesterday": ["04-30 00:00", "05-01 00:00"]}
-    assert [at and f"{at:%m-%d %H:%M}" for at in span_of("last_week", friday)] == ["04-17 15:30", "04-27 00:00"]
-    assert [at and f"{at:%m-%d %H:%M}" for at in span_of("last_month", friday)][1] == "05-01 00:00"
-    assert span_of("all", friday) == (None, None)
+    assert [at and f"{at:%m-%d %H:%M}" for at in period_bounds("last_week", friday)] == ["04-17 15:30", "04-27 00:00"]
+    assert [at and f"{at:%m-%d %H:%M}" for at in period_bounds("last_month", friday)][1] == "05-01 00:00"
+    assert period_bounds("all", friday) == (None, None)

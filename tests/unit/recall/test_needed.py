@@ -8,37 +8,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.search.relevance import LEAST, Found, Questioned, anything_needed, needed_chances, rank
+from filrouge.search.relevance import (
+    MIN_PROBABILITY,
+    NeedFeatures,
+    WeightedQuestion,
+    anything_needed,
+    needed_chances,
+    rank,
+)
 
 from .test_recall import candidate
 
-FOUND = st.builds(Found, needed=st.floats(-1, 1), covered=st.floats(0, 1), similarity=st.floats(0, 1))
+FOUND = st.builds(NeedFeatures, needed=st.floats(-1, 1), covered=st.floats(0, 1), similarity=st.floats(0, 1))
 
 
 @given(st.lists(FOUND, max_size=6))
-def test_every_memory_has_a_probability(found: list[Found]) -> None:
+def test_every_memory_has_a_probability(found: list[NeedFeatures]) -> None:
     assert len(needed_chances(found)) == len(found)
     assert all(0.0 < chance < 1.0 for chance in needed_chances(found))
 
 
 @given(st.lists(FOUND, min_size=1, max_size=6), st.sampled_from(("needed", "covered", "similarity")), st.floats(0, 1))
-def test_more_of_a_sign_never_lowers_a_memory(found: list[Found], sign: str, more: float) -> None:
+def test_more_of_a_sign_never_lowers_a_memory(found: list[NeedFeatures], sign: str, more: float) -> None:
     raised = replace(found[0], **{sign: getattr(found[0], sign) + more})
     assert needed_chances([raised, *found[1:]])[0] >= needed_chances(found)[0] - 1e-9
 
 
 @given(st.lists(FOUND, min_size=1, max_size=6), FOUND)
-def test_what_is_found_beside_a_memory_never_raises_it(found: list[Found], other: Found) -> None:
+def test_what_is_found_beside_a_memory_never_raises_it(found: list[NeedFeatures], other: NeedFeatures) -> None:
     alone, beside = needed_chances(found), needed_chances([*found, other])
     assert all(one >= two - 1e-9 for one, two in zip(alone, beside, strict=False))
 
 
 def test_one_that_stands_out_is_shown_and_one_of_many_alike_is_not() -> None:
-    ahead = Found(needed=0.35, covered=0.2, similarity=0.2)
-    behind = Found(needed=0.15, covered=0.1, similarity=0.1)
+    ahead = NeedFeatures(needed=0.35, covered=0.2, similarity=0.2)
+    behind = NeedFeatures(needed=0.15, covered=0.1, similarity=0.1)
     first, *others = needed_chances([ahead, *[behind] * 9])
-    assert first >= LEAST > max(others)
-    assert max(needed_chances([behind] * 10)) < LEAST
+    assert first >= MIN_PROBABILITY > max(others)
+    assert max(needed_chances([behind] * 10)) < MIN_PROBABILITY
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
@@ -57,7 +64,7 @@ def test_a_prompt_to_which_everything_is_much_farther_than_nothing_needs_nothing
 def test_what_a_prompt_needs_goes_before_what_speaks_of_the_same() -> None:
     same = replace(candidate("same", cosine=0.9, similarity=0.4), needed=0.1)
     other = replace(candidate("other", cosine=0.8, similarity=0.1), needed=0.4)
-    questioned = Questioned([("port",)], {}, 0)
+    questioned = WeightedQuestion([("port",)], {}, 0)
     found = rank("which port?", questioned, [same, other])
     assert found.by_need
     assert [hit.id for hit in found.hits] == ["other", "same"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.passages import NEAR, Choice, Told, chosen, excerpt
+from filrouge.context.passages import MAX_GAP, PassageCandidate, Selection, excerpt
+from filrouge.context.passages import choose as chosen
 from tests.support.tiers import examples
 
 MARK = 30
@@ -21,9 +22,9 @@ def told(
     opens: bool = True,
     answers: tuple[str, str] | None = None,
     words: str = "",
-) -> Told:
+) -> PassageCandidate:
     """A candidate that says its own id unless told otherwise."""
-    return Told(
+    return PassageCandidate(
         id=id_,
         conversation=conversation,
         place=place,
@@ -35,12 +36,12 @@ def told(
     )
 
 
-def choose(*candidates: Told, room: int = 1500, most: int = 4) -> Choice:
+def choose(*candidates: PassageCandidate, room: int = 1500, most: int = 4) -> Selection:
     """The passages of these candidates."""
     return chosen(candidates, room=room, most=most, longest=500, mark=MARK)
 
 
-def texts(choice: Choice) -> list[str]:
+def texts(choice: Selection) -> list[str]:
     """The text of each line."""
     return [passage.text for passage in choice.passages]
 
@@ -50,11 +51,11 @@ def test_neighbours_share_a_line_in_the_order_in_which_they_were_said() -> None:
 
 
 def test_what_is_left_out_between_two_turns_is_marked() -> None:
-    assert texts(choose(told("a", 0), told("b", NEAR))) == ["User: a\n…\nUser: b"]
+    assert texts(choose(told("a", 0), told("b", MAX_GAP))) == ["User: a\n…\nUser: b"]
 
 
 def test_turns_that_are_far_apart_or_of_two_conversations_share_no_line() -> None:
-    assert len(choose(told("a", 0), told("b", NEAR + 1)).passages) == 2
+    assert len(choose(told("a", 0), told("b", MAX_GAP + 1)).passages) == 2
     assert len(choose(told("a", 0), told("b", 1, conversation="other")).passages) == 2
 
 

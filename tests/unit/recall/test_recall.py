@@ -15,15 +15,15 @@ from filrouge.search.fusion import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS, fuse, n
 from filrouge.search.relevance import (
     Candidate,
     LogOdds,
-    Questioned,
-    Signs,
+    RelevanceFeatures,
+    WeightedQuestion,
     chances,
     coverage,
+    is_topic_word,
     known,
     rank,
     rarity,
     shares,
-    telling,
 )
 from filrouge.testing import ManualClock
 
@@ -92,8 +92,8 @@ def test_an_alpha_out_of_bounds_is_refused(alpha: float) -> None:
 
 
 @st.composite
-def signs(draw: st.DrawFn) -> Signs:
-    return Signs(
+def signs(draw: st.DrawFn) -> RelevanceFeatures:
+    return RelevanceFeatures(
         similarity=draw(UNIT),
         around=draw(UNIT),
         wide=draw(UNIT),
@@ -106,21 +106,25 @@ def signs(draw: st.DrawFn) -> Signs:
 
 @pytest.mark.parametrize("weights", [RELEVANCE, RELEVANCE_BY_WORDS], ids=["with vectors", "by words"])
 @given(one=signs(), more=signs(), name=st.sampled_from(["similarity", "around", "wide", "covered", "telling", "share"]))
-def test_more_evidence_never_lowers_relevance(weights: LogOdds, one: Signs, more: Signs, name: str) -> None:
+def test_more_evidence_never_lowers_relevance(
+    weights: LogOdds, one: RelevanceFeatures, more: RelevanceFeatures, name: str
+) -> None:
     low, high = sorted((getattr(one, name), getattr(more, name)))
     less, greater = chances([replace(one, **{name: low}), replace(one, **{name: high})], weights)
     assert 0.0 <= less <= greater <= 1.0
 
 
 @given(st.lists(signs(), min_size=1, max_size=6), UNIT)
-def test_what_is_known_is_a_probability_and_nothing_found_is_nothing_known(found: list[Signs], words: float) -> None:
+def test_what_is_known_is_a_probability_and_nothing_found_is_nothing_known(
+    found: list[RelevanceFeatures], words: float
+) -> None:
     assert 0.0 <= known(found, chances(found, RELEVANCE), words, KNOWN) <= 1.0
     assert known([], [], words, KNOWN) == 0.0
 
 
 def test_one_thing_said_in_the_words_of_the_question_is_probably_meant_and_one_of_nothing_in_common_is_not() -> None:
-    nothing = Signs(similarity=0.0, around=0.0, wide=0.0, covered=0.0, telling=False, share=1.0, words=4)
-    all_of_it = Signs(similarity=0.7, around=0.7, wide=0.7, covered=1.0, telling=True, share=1.0, words=4)
+    nothing = RelevanceFeatures(similarity=0.0, around=0.0, wide=0.0, covered=0.0, telling=False, share=1.0, words=4)
+    all_of_it = RelevanceFeatures(similarity=0.7, around=0.7, wide=0.7, covered=1.0, telling=True, share=1.0, words=4)
     assert chances([nothing], RELEVANCE)[0] < 0.2
     assert chances([all_of_it], RELEVANCE)[0] > 0.7
     assert known([nothing], chances([nothing], RELEVANCE), 0.0, KNOWN) < 0.2
@@ -137,15 +141,15 @@ def test_shares_are_of_one_whole_and_keep_the_order(scores: list[float]) -> None
 
 @given(st.sampled_from(sorted(PLAIN_WORDS)), st.integers(0, 100), st.integers(0, 10_000))
 def test_plain_words_never_count_as_telling(word: str, frequency: int, size: int) -> None:
-    assert not telling(word, frequency, size)
+    assert not is_topic_word(word, frequency, size)
 
 
 def test_a_name_tells_and_a_word_of_every_memory_does_not() -> None:
-    assert telling("drizzle", 1, 1000)
-    assert telling("9443", 1, 1000)
-    assert not telling("drizzle", 600, 1000)
-    assert not telling("x", 1, 1000)
-    assert not telling("42", 1, 1000)
+    assert is_topic_word("drizzle", 1, 1000)
+    assert is_topic_word("9443", 1, 1000)
+    assert not is_topic_word("drizzle", 600, 1000)
+    assert not is_topic_word("x", 1, 1000)
+    assert not is_topic_word("42", 1, 1000)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=3, max_size=3, unique=True))
@@ -164,8 +168,8 @@ def test_coverage_is_a_share_that_grows_with_every_word(weights: dict[str, float
     assert coverage([], {}) == 0.0
 
 
-def questioned(*terms: tuple[tuple[str, ...], int], size: int = 100) -> Questioned:
-    return Questioned([forms for forms, _ in terms], {forms[0]: often for forms, often in terms}, size)
+def questioned(*terms: tuple[tuple[str, ...], int], size: int = 100) -> WeightedQuestion:
+    return WeightedQuestion([forms for forms, _ in terms], {forms[0]: often for forms, often in terms}, size)
 
 
 def test_a_ranking_orders_by_score_and_explains_every_part() -> None:

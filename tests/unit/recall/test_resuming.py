@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.context.intents import resumes
+from filrouge.context.intents import is_resuming
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from filrouge.context.intents import resumes
     ],
 )
 def test_going_back_to_work_is_recognised(prompt: str) -> None:
-    assert resumes(prompt)
+    assert is_resuming(prompt)
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_going_back_to_work_is_recognised(prompt: str) -> None:
     ],
 )
 def test_a_question_or_other_work_is_not(prompt: str) -> None:
-    assert not resumes(prompt)
+    assert not is_resuming(prompt)

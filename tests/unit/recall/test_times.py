@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.search.turn_ranking import closeness, spans
+from filrouge.search.turn_ranking import closeness, parse_times
 
 TODAY = date(2023, 11, 1)
 
@@ -32,7 +32,7 @@ TODAY = date(2023, 11, 1)
     ],
 )
 def test_a_named_time_is_a_span_of_days(question: str, first: str, last: str) -> None:
-    assert [(str(span.first), str(span.last)) for span in spans(question, TODAY)] == [(first, last)]
+    assert [(str(span.first), str(span.last)) for span in parse_times(question, TODAY)] == [(first, last)]
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_a_named_time_is_a_span_of_days(question: str, first: str, last: str) ->
     ],
 )
 def test_words_that_only_look_like_a_time_name_none(question: str) -> None:
-    assert spans(question, TODAY) == ()
+    assert parse_times(question, TODAY) == ()
 
 
 def test_the_nearer_a_day_is_to_the_span_the_more_it_counts() -> None:
-    named = spans("in May 2023", TODAY)
+    named = parse_times("in May 2023", TODAY)
     days = [date(2023, 5, 31), date(2023, 6, 4), date(2023, 6, 20), date(2023, 8, 1)]
     near = [closeness(named, day) for day in days]
     assert near == sorted(near, reverse=True)
@@ -62,6 +62,6 @@ def test_the_nearer_a_day_is_to_the_span_the_more_it_counts() -> None:
 
 @given(st.text(max_size=80), st.dates())
 def test_any_text_can_be_read_on_any_day(text: str, today: date) -> None:
-    for span in spans(text, today):
+    for span in parse_times(text, today):
         assert span.first <= span.last
         assert 0.0 <= span.closeness(today) <= 1.0

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from filrouge.cli.imports import hand_over
+from filrouge.cli.imports import send_lines
 from filrouge.core.paths import socket_path
 from filrouge.extraction.models import Analysis
 from filrouge.server.routes.transfer import ImportedAnswer
 from filrouge.testing import idle
-from filrouge.transfer.exports import WHOLE_TABLES, opened
+from filrouge.transfer.exports import FULL_TABLES, opened
 
 from .conftest import Api, serving
 
@@ -62,7 +62,7 @@ def read_in(api: Api, lines: list[bytes], *, mine: bool = True) -> dict[str, Any
 
     found = opened(lines[0], lines[1:], 1)
     assert found is not None
-    done = hand_over(found, send)
+    done = send_lines(found, send)
     idle(api.parts)
     return done
 
@@ -134,9 +134,9 @@ def summed_up(lines: list[bytes]) -> list[bytes]:
         {"table": "sessions", **where, "analysis": analysis, "episode_id": "e1", "analysed_at": at},
         {"table": "readings", **where, "at": at},
     ]
-    order: dict[str, int] = {name: place for place, name in enumerate(WHOLE_TABLES)}
+    order: dict[str, int] = {name: place for place, name in enumerate(FULL_TABLES)}
     body: list[dict[str, Any]] = sorted([*rows(lines)[:-1], *more], key=lambda row: order[str(row["table"])])
-    counts = {name: sum(row["table"] == name for row in body) for name in WHOLE_TABLES}
+    counts = {name: sum(row["table"] == name for row in body) for name in FULL_TABLES}
     end = {"filrouge_export_end": 1, "counts": counts}
     return [lines[0], *(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in [*body, end])]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.protocols import Tx
-from filrouge.maintenance.garden_service import GARDEN, Gardens
+from filrouge.maintenance.garden_service import GARDEN, ConsolidationRuns
 from filrouge.runtime.jobs import Jobs
 from filrouge.testing import idle
 
@@ -21,7 +21,7 @@ def converse(api: Api, session: str) -> None:
         event("reply", session=session, text="Done, all tests pass."),
         event(session=session, text="And the docs?"),
     ]
-    observe(api.parts, said).result(60)
+    store_events(api.parts, said).result(60)
     idle(api.parts)
 
 
@@ -74,7 +74,7 @@ def test_a_second_run_is_refused_while_one_is_at_work(api: Api) -> None:
     now = api.parts.clock.now()
 
     def another(tx: Tx) -> None:
-        Gardens(tx).begin("another", "idle", {"counts": {}, "memories_until": 0}, [], now)
+        ConsolidationRuns(tx).begin("another", "idle", {"counts": {}, "memories_until": 0}, [], now)
         Jobs(tx).enqueue("waits", {}, dedupe=GARDEN, at=now, delay=600.0)
 
     api.parts.writer.run(another)

@@ -17,7 +17,7 @@ from filrouge.capture.service import drain_spool
 from filrouge.cli.hook import run
 from filrouge.core.paths import SPOOL, brief_path, inside, socket_path
 from filrouge.core.protocols import Vector
-from filrouge.daemon.client import notify, written
+from filrouge.daemon.client import encode_request, notify
 from filrouge.testing import idle
 
 from ..app.given import SHOP
@@ -106,7 +106,7 @@ def test_a_program_that_hung_up_before_its_answer_gets_nothing(api: Api) -> None
     idle(api.parts)
     with slow_embedder(api), socket.socket(socket.AF_UNIX) as wire:
         wire.connect(socket_path(api.home))
-        wire.sendall(written("POST", "/memory/context", {"prompt": QUESTION, "project": list(SHOP)}))
+        wire.sendall(encode_request("POST", "/memory/context", {"prompt": QUESTION, "project": list(SHOP)}))
     while not (rows := logged(api)):
         threading.Event().wait(0.01)
     assert [row["outcome"] for row in rows] == ["late"]
@@ -118,7 +118,7 @@ def test_the_answer_begins_before_the_context_is_made(api: Api) -> None:
         wire.settimeout(20)
         wire.connect(socket_path(api.home))
         delivery = {"events": [event(text=QUESTION)], "context": True, "wait_ms": 60_000}
-        wire.sendall(written("POST", "/hooks/events", delivery))
+        wire.sendall(encode_request("POST", "/hooks/events", delivery))
         raw = b""
         while not raw.partition(b"\r\n\r\n")[2]:
             raw += wire.recv(65536)
@@ -175,7 +175,7 @@ def test_a_failure_to_store_is_told_in_an_answer_that_had_begun(api: Api, tmp_pa
     with socket.socket(socket.AF_UNIX) as wire:
         wire.settimeout(20)
         wire.connect(socket_path(api.home))
-        wire.sendall(written("POST", "/hooks/events", delivery))
+        wire.sendall(encode_request("POST", "/hooks/events", delivery))
         raw = b"".join(iter(lambda: wire.recv(65536), b""))
     assert b"accepted" not in raw
     assert b"stopping" in raw

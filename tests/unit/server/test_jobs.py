@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import socket_path
 from filrouge.core.protocols import Tx
-from filrouge.runtime.jobs import MOST_ATTEMPTS, Job, Jobs
+from filrouge.runtime.jobs import MAX_ATTEMPTS, Job, Jobs
 from filrouge.server.routes.maintenance import JobAnswer, QueueAnswer, RecallAnswer
 from filrouge.testing import idle
 
@@ -28,7 +28,7 @@ def set_aside(api: Api, *turns: str) -> None:
             Jobs(tx).enqueue("analyse", {"turn": turn}, dedupe=f"analyse:{turn}", at=now, delay=3600)
         for row in Jobs(tx).listed(state="queued"):
             tx.run("jobs.lease", {"worker": "w", "now": "2026", "lease_until": "2099", "seqs": f"[{row['seq']}]"})
-            job = Job(id=row["id"], kind="analyse", payload={}, attempts=MOST_ATTEMPTS, worker="w")
+            job = Job(id=row["id"], kind="analyse", payload={}, attempts=MAX_ATTEMPTS, worker="w")
             Jobs(tx).fail(job, "NotFound", now)
 
     api.parts.writer.run(write)

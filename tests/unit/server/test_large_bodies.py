@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.capture.cutting import LONGEST_TEXT, MOST_VALUES
+from filrouge.capture.cutting import LONGEST_TEXT, MAX_VALUES
 from filrouge.server.body_limits import KEPT, KEPT_OF_ITEM, KEPT_VALUES, JsonCutter
 
 MARK = re.compile(r"\n\[filrouge: (\d+) characters cut\]\Z")
@@ -84,7 +84,7 @@ def test_many_values_are_cut_within_their_containers_and_the_events_own_fields_s
         [kept] = event["data"]["calls"]
         *whole, last, mark = kept["output"]
         assert whole == lines[: len(whole)]
-        assert len(whole) > MOST_VALUES / 4
+        assert len(whole) > MAX_VALUES / 4
         assert last["line"] == lines[len(whole)]["line"]
         assert mark == f"[filrouge: {len(lines) - len(whole) - 1} items cut]"
         assert kept["failed"] is False

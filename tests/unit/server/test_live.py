@@ -14,15 +14,15 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, unix_connect
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import socket_path
 from filrouge.core.protocols import Tx
 from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed import ROOM
-from filrouge.runtime.feed_messages import TOPICS, JobDead, Told
+from filrouge.runtime.feed_messages import TOPICS, JobDead, LiveMessage
 from filrouge.runtime.jobs import Jobs
-from filrouge.server.live import LONGEST_WORD, MOST_SOCKETS
+from filrouge.server.live import MAX_MESSAGE_CHARS, MAX_SOCKETS
 
 from ..app.given import event
 from .conftest import Api
@@ -68,7 +68,7 @@ def test_the_first_word_says_who_answers_and_that_nothing_of_before_is_told(sile
 def test_an_event_is_followed_from_the_disk_to_the_memory_and_no_word_of_it_is_told(api: Api) -> None:
     said = event(text=f"We decided: {PORT}")
     with listening(api, "events", "memories", "threads") as live:
-        observe(api.parts, [said]).result(SECONDS)
+        store_events(api.parts, [said]).result(SECONDS)
         captured = until(live, type="ws:event_captured")
         assert (captured["id"], captured["kind"], captured["session_id"]) == (said.id, "prompt", "s")
         wanted = {"ws:event_settled", "ws:memory_decided", "ws:thread_placed"}
@@ -86,7 +86,7 @@ def test_an_event_is_followed_from_the_disk_to_the_memory_and_no_word_of_it_is_t
 
 def test_an_event_that_says_nothing_is_told_with_the_reason_why_it_was_passed_over(api: Api) -> None:
     with listening(api, "events") as live:
-        observe(api.parts, [event("session_start", source="startup")]).result(SECONDS)
+        store_events(api.parts, [event("session_start", source="startup")]).result(SECONDS)
         assert until(live, type="ws:event_settled")["reason"] == "it marks a moment and says nothing"
 
 
@@ -141,7 +141,7 @@ def test_who_comes_later_is_not_told_what_was_before(api: Api) -> None:
     ("said", "code"),
     [
         (b"\x00", 1003),
-        ("x" * (LONGEST_WORD + 1), 1009),
+        ("x" * (MAX_MESSAGE_CHARS + 1), 1009),
         ("no json", 1008),
         ("[" * 4000, 1008),
         ('{"subscribe": ["everything"]}', 1008),
@@ -177,7 +177,7 @@ def test_one_that_stops_reading_loses_the_oldest_is_told_how_many_and_keeps_nobo
 def test_no_more_sockets_are_admitted_than_are_bounded_and_one_that_left_makes_room(api: Api) -> None:
     url, place = "ws://filrouge/ws", socket_path(api.home)
     with ExitStack() as admitted:
-        for _ in range(MOST_SOCKETS - 1):
+        for _ in range(MAX_SOCKETS - 1):
             admitted.enter_context(listening(api))
         with listening(api), pytest.raises(InvalidStatus) as refused, unix_connect(place, url):
             pass
@@ -200,6 +200,6 @@ def test_nothing_is_read_for_the_feed_while_nobody_listens(api: Api) -> None:
 def test_the_page_lists_every_message_with_its_topic_and_fields() -> None:
     rows = re.findall(r"^\| `(ws:\w+)` \| `(\w+)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     written = {type_: (topic, re.findall(r"`(\w+)`", names)) for type_, topic, names in rows}
-    promised = {one.type: (one.topic, [field.name for field in fields(one)]) for one in get_args(Told)}
+    promised = {one.type: (one.topic, [field.name for field in fields(one)]) for one in get_args(LiveMessage)}
     assert written == promised | {"ws:memory_progress": ("progress", ["garden_id", "payload"])}
     assert {topic for topic, _ in written.values()} == set(TOPICS)

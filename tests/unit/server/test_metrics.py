@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from filrouge.core.errors import NotFound
 from filrouge.core.paths import socket_path
 from filrouge.providers.models import Usage
-from filrouge.runtime.metrics import MOST_VALUES, Meters
+from filrouge.runtime.metrics import MAX_LABEL_VALUES, Metrics
 from filrouge.search.memory_search import Question, recall
 from filrouge.search.retrievers import HybridQuery, hybrid_query
 from filrouge.testing import idle
@@ -62,7 +62,7 @@ PROMISED = {
 
 
 def everything_once() -> str:
-    meters = Meters()
+    meters = Metrics()
     meters.cache(hit=True)
     meters.cache(hit=False)
     meters.analysed("heuristic", 0.3)
@@ -130,7 +130,7 @@ def test_counters_end_in_total_and_nothing_else_is_shown() -> None:
 
 
 def test_two_filrouges_in_one_process_do_not_add_up_and_leave_the_programs_own_registry_alone() -> None:
-    first, second = Meters(), Meters()
+    first, second = Metrics(), Metrics()
     first.cache(hit=True)
     assert (
         values(second.text(jobs={}, events={}, received=0, cached=0, threads={}, continuation=(0, 0)).decode())[
@@ -205,7 +205,7 @@ def test_tokens_and_searches_for_threads_are_counted(api: Api) -> None:
 
 @given(st.lists(st.text(max_size=200), max_size=300))
 def test_a_label_that_comes_from_outside_has_a_bounded_number_of_values(names: list[str]) -> None:
-    meters = Meters()
+    meters = Metrics()
     for name in names:
         meters.spent("extract", {(name, name): Usage(calls=1)})
         meters.analysed(name, 0.1)
@@ -215,7 +215,7 @@ def test_a_label_that_comes_from_outside_has_a_bounded_number_of_values(names: l
     for family in text_string_to_metric_families(text):
         for label in ("provider", "model", "event"):
             values_ = {one.labels[label] for one in family.samples if label in one.labels}
-            assert len(values_) <= MOST_VALUES + 1
+            assert len(values_) <= MAX_LABEL_VALUES + 1
             assert all(len(value) <= 100 for value in values_)
 
 

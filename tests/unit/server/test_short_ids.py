@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.server import routes, validation
 from filrouge.server.deferred import routers_of, routes_of
 from filrouge.testing import idle
@@ -52,7 +52,7 @@ def test_a_beginning_of_several_lists_them(api: Api) -> None:
 
 def test_threads_turns_and_bridges_in_path_query_and_body(api: Api) -> None:
     for number, text in enumerate((*COUPON[:2], *POSTGRES)):
-        observe(api.parts, [event("prompt", session=f"s{number // 2}", text=text)]).result(30)
+        store_events(api.parts, [event("prompt", session=f"s{number // 2}", text=text)]).result(30)
         idle(api.parts)
     threads = [one["id"] for one in api.get("/api/memory/threads")]
     one, other = (shortest(id_, threads) for id_ in threads[:2])

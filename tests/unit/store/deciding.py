@@ -15,12 +15,12 @@ from filrouge.capture.repository import Projects, Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
-from filrouge.erasure.repository import Erasing
-from filrouge.extraction.model_answers import Place, Stated, admit
-from filrouge.maintenance.consolidation import kept_of, may_be_one
+from filrouge.erasure.repository import EraseRepository
+from filrouge.extraction.model_answers import FactWithNeighbours, StatedIn, check_decisions
+from filrouge.maintenance.consolidation import is_mergeable, kept_of
 from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Span, Statement, Update
-from filrouge.memories.repository import ByHand, Memories, Origin, Reviews
+from filrouge.memories.repository import Memories, Origin, Reviews, UserChanges
 from filrouge.memories.undo_repository import Undoing
 from filrouge.runtime.journal import Journal
 from filrouge.search.analyser import TextAnalyser
@@ -136,9 +136,9 @@ class World:
         """The same through the gate, as JSON that a model wrote."""
         live = Memories(tx, _ANALYSER).within(project=None, user="local", everywhere=True)[:6]
         shown = tuple(Neighbour(memory=memory, similarity=0.5) for memory in live)
-        stated = [Stated(statement=_statement(one), shown=shown) for one in drawn]
+        stated = [FactWithNeighbours(statement=_statement(one), shown=shown) for one in drawn]
         raw = [self._written(one, number) for number, one in enumerate(drawn)]
-        found = admit(raw, stated, Place(scope=place.scope, at=place.at), lambda one: one.text in _TEXTS)
+        found = check_decisions(raw, stated, StatedIn(scope=place.scope, at=place.at), lambda one: one.text in _TEXTS)
         for rejected in found.rejected:
             Memories(tx, _ANALYSER).refuse(place, rejected.reason)
         return list(found.decisions.values())
@@ -185,16 +185,16 @@ class World:
         return Origin(scope=Scope(), trust=3, at=origin(seconds=self._seconds).at, actor="user")
 
     def _pin(self, tx: Tx, drawn: Number) -> None:
-        ByHand(tx, _ANALYSER).pin(self._some(drawn), self._hand())
+        UserChanges(tx, _ANALYSER).pin(self._some(drawn), self._hand())
 
     def _unpin(self, tx: Tx, drawn: Number) -> None:
-        ByHand(tx, _ANALYSER).unpin(self._some(drawn), self._hand())
+        UserChanges(tx, _ANALYSER).unpin(self._some(drawn), self._hand())
 
     def _bin(self, tx: Tx, drawn: Number) -> None:
         Memories(tx, _ANALYSER).bin(self._some(drawn), self._hand(), "by hand")
 
     def _restore(self, tx: Tx, drawn: Number) -> None:
-        ByHand(tx, _ANALYSER).restore(self._some(drawn), self._hand())
+        UserChanges(tx, _ANALYSER).restore(self._some(drawn), self._hand())
 
     def _supersede(self, tx: Tx, drawn: Number) -> None:
         id_ = self._some(drawn)
@@ -234,7 +234,7 @@ class World:
     def _pair(self, tx: Tx, drawn: Number) -> tuple[Memory, Memory]:
         """Two live memories that may be one."""
         one = next(iter(Memories(tx, _ANALYSER).known([self._some(drawn)])), None)
-        beside = [other for other in Memories(tx, _ANALYSER).known(self.live) if one and may_be_one(one, other)]
+        beside = [other for other in Memories(tx, _ANALYSER).known(self.live) if one and is_mergeable(one, other)]
         if one is None or not beside:
             raise NotFound("There are no two.")
         kept, gone = kept_of(one, drawn.of(beside))
@@ -252,8 +252,8 @@ class World:
     def _erase(self, tx: Tx, drawn: Number) -> None:
         if drawn.below(4):
             raise NotFound("Not this time.")
-        doomed = Erasing(tx, _ANALYSER).reach([self._some(drawn)])
-        Erasing(tx, _ANALYSER).carry_out(doomed, at=self._hand().at, actor="user")
+        doomed = EraseRepository(tx, _ANALYSER).reach([self._some(drawn)])
+        EraseRepository(tx, _ANALYSER).carry_out(doomed, at=self._hand().at, actor="user")
         self._erased |= set(doomed.memories)
 
     def _note(self, tx: Tx) -> None:

@@ -7,7 +7,7 @@ import pytest
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import Update
-from filrouge.memories.repository import ByHand, Memories
+from filrouge.memories.repository import Memories, UserChanges
 from filrouge.runtime.journal import Journal
 from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import memory_database
@@ -15,9 +15,9 @@ from filrouge.testing import memory_database
 from .given import origin, statement
 
 
-def fresh() -> tuple[Memories, ByHand, Tx]:
+def fresh() -> tuple[Memories, UserChanges, Tx]:
     tx = memory_database().tx
-    return Memories(tx, TextAnalyser()), ByHand(tx, TextAnalyser()), tx
+    return Memories(tx, TextAnalyser()), UserChanges(tx, TextAnalyser()), tx
 
 
 def replaced(memories: Memories, old: str, text: str, seconds: float) -> str:

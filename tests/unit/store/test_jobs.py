@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from filrouge.core.clock import to_text
-from filrouge.runtime.jobs import DEADLY, LEASE_SECONDS, MOST_ATTEMPTS, MOST_DEATHS, Job, Jobs, QueueCount
+from filrouge.runtime.jobs import DEADLY, LEASE_SECONDS, MAX_ATTEMPTS, MAX_DEATHS, Job, Jobs, QueueCount
 from filrouge.testing import ManualClock, memory_database
 
 from .given import NOON
@@ -64,10 +64,10 @@ def test_a_lease_that_runs_out_goes_to_another_and_the_first_cannot_finish() -> 
 
 def test_a_failure_backs_off_by_powers_of_two_and_is_set_aside_after_eight() -> None:
     jobs, clock = queue("a")
-    for attempt in range(1, MOST_ATTEMPTS + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         job = leased(jobs, clock)
         assert job.attempts == attempt
-        assert jobs.fail(job, "no model", clock.now()) == (attempt == MOST_ATTEMPTS)
+        assert jobs.fail(job, "no model", clock.now()) == (attempt == MAX_ATTEMPTS)
         clock.move(seconds=2**attempt - 0.001)
         assert jobs.lease("w", clock.now()) == []
         clock.move(milliseconds=1)
@@ -78,7 +78,7 @@ def test_a_failure_backs_off_by_powers_of_two_and_is_set_aside_after_eight() -> 
 
 def test_a_lost_lease_cannot_fail_the_job_of_who_has_it() -> None:
     jobs, clock = queue("a")
-    for _ in range(MOST_ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         leased(jobs, clock, "slow")
         clock.move(seconds=LEASE_SECONDS)
     lost = leased(jobs, clock, "slow")
@@ -197,7 +197,7 @@ def deaths(jobs: Jobs, clock: ManualClock, number: int) -> float:
 
 def test_what_processes_die_of_again_and_again_waits_longer_each_time_and_is_set_aside() -> None:
     jobs, clock = queue("a")
-    assert deaths(jobs, clock, MOST_DEATHS - 1) >= 60
+    assert deaths(jobs, clock, MAX_DEATHS - 1) >= 60
     clock.move(seconds=120)
     assert len(jobs.lease("last", clock.now())) == 1
     assert jobs.reclaim("next", clock.now()) == [{"turn": "a"}]
@@ -206,8 +206,8 @@ def test_what_processes_die_of_again_and_again_waits_longer_each_time_and_is_set
 
 def test_work_that_got_somewhere_between_deaths_is_never_set_aside_for_them() -> None:
     jobs, clock = queue("a")
-    for step in range(3 * MOST_DEATHS):
-        deaths(jobs, clock, MOST_DEATHS - 1)
+    for step in range(3 * MAX_DEATHS):
+        deaths(jobs, clock, MAX_DEATHS - 1)
         clock.move(seconds=120)
         assert jobs.again(leased(jobs, clock), {"turn": "a", "from": step}, clock.now())
     assert jobs.count() == QueueCount(waiting=1, running=0, dead=0)
@@ -215,7 +215,7 @@ def test_work_that_got_somewhere_between_deaths_is_never_set_aside_for_them() ->
 
 def test_deaths_leave_the_tries_of_a_job_that_fails_as_they_were() -> None:
     jobs, clock = queue("a")
-    deaths(jobs, clock, MOST_DEATHS - 1)
+    deaths(jobs, clock, MAX_DEATHS - 1)
     clock.move(seconds=120)
     job = leased(jobs, clock)
     assert (job.attempts, jobs.fail(job, "no model", clock.now())) == (1, False)

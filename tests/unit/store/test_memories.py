@@ -10,10 +10,10 @@ from filrouge.capture.repository import Projects, Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import Add, Conflict, Delete, Evidence, Noop, Span, Update
-from filrouge.memories.repository import Action, ByHand, Memories, intact
+from filrouge.memories.repository import Action, Memories, UserChanges, intact
 from filrouge.runtime.journal import Journal
 from filrouge.search.analyser import TextAnalyser, any_of
-from filrouge.search.word_repository import Words
+from filrouge.search.word_repository import FullTextIndex
 from filrouge.testing import memory_database
 
 from .given import NOON, origin, statement, turn
@@ -115,7 +115,7 @@ def test_a_conflict_changes_nothing_and_waits_for_review() -> None:
 def test_what_would_change_a_pinned_memory_waits_for_the_user() -> None:
     memories, tx = fresh()
     pinned = memories.add(statement("Never deploy on Friday"), origin(), "new").memory_id
-    ByHand(tx, TextAnalyser()).pin(pinned, origin())
+    UserChanges(tx, TextAnalyser()).pin(pinned, origin())
     new = statement("Deploy on Friday")
     replacing = memories.apply(Update(statement=new, old_ids=(pinned,), reason="newer"), origin())
     ending = memories.apply(Delete(statement=statement("Friday is over"), old_ids=(pinned,), reason="gone"), origin())
@@ -256,7 +256,7 @@ def test_the_words_of_a_memory_are_counted_over_all() -> None:
     memories, tx = fresh()
     one = memories.add(statement("Drizzle and Prisma"), origin(), "new").memory_id
     memories.add(statement("Drizzle alone"), origin(), "new")
-    assert Words(tx, TextAnalyser(), "memory").frequencies(["drizzle", "prisma", "typst"]) == {
+    assert FullTextIndex(tx, TextAnalyser(), "memory").frequencies(["drizzle", "prisma", "typst"]) == {
         "drizzle": 2,
         "prisma": 1,
     }

@@ -7,9 +7,9 @@ import pytest
 from filrouge.capture.repository import Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
-from filrouge.erasure.repository import Erasing
+from filrouge.erasure.repository import EraseRepository
 from filrouge.memories.models import Conflict, Memory, Update
-from filrouge.memories.repository import ByHand, Memories, Reviews
+from filrouge.memories.repository import Memories, Reviews, UserChanges
 from filrouge.runtime.journal import Journal
 from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import memory_database
@@ -26,7 +26,7 @@ class Store:
         self.reviews = Reviews(self.tx, TextAnalyser())
         old = statement("We use uv", key=key, value="uv" if key else None)
         self.old = self.memories.add(old, origin(), "new").memory_id
-        ByHand(self.tx, TextAnalyser()).pin(self.old, origin())
+        UserChanges(self.tx, TextAnalyser()).pin(self.old, origin())
         new = statement("We use pip", key=key, value="pip" if key else None)
         update = Update(statement=new, old_ids=(self.old,), reason="newer")
         self.new = self.memories.apply(update, origin(seconds=60)).review
@@ -154,7 +154,7 @@ def test_what_was_settled_and_is_said_again_waits_anew() -> None:
 
 def test_erasing_takes_what_waits_along_with_its_words() -> None:
     store = Store()
-    erasing = Erasing(store.tx, TextAnalyser())
+    erasing = EraseRepository(store.tx, TextAnalyser())
     erasing.carry_out(erasing.reach([store.new]), at=NOON, actor="user")
     assert store.reviews.all(settled=True) == []
     assert {entry.action: entry.payload for entry in Journal(store.tx).of(store.new)}["conflict"] is None
@@ -163,7 +163,7 @@ def test_erasing_takes_what_waits_along_with_its_words() -> None:
 
 def test_where_what_it_speaks_against_is_erased_a_statement_still_waits_and_quotes_nothing_of_it() -> None:
     store = Store()
-    erasing = Erasing(store.tx, TextAnalyser())
+    erasing = EraseRepository(store.tx, TextAnalyser())
     erasing.carry_out(erasing.reach([store.old]), at=NOON, actor="user")
     [one] = store.reviews.all()
     assert (one.id, one.against, one.reason) == (store.new, None, "")

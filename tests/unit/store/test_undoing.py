@@ -9,9 +9,9 @@ import pytest
 from filrouge.capture.repository import Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
-from filrouge.erasure.repository import Erasing
+from filrouge.erasure.repository import EraseRepository
 from filrouge.memories.models import Conflict, Delete, Memory, Noop, UndoPlan, Update
-from filrouge.memories.repository import ByHand, Memories, Reviews
+from filrouge.memories.repository import Memories, Reviews, UserChanges
 from filrouge.memories.undo_repository import Undoing
 from filrouge.runtime.journal import Journal
 from filrouge.search.analyser import TextAnalyser
@@ -26,7 +26,7 @@ class Store:
     def __init__(self) -> None:
         self.tx: Tx = memory_database().tx
         self.memories = Memories(self.tx, TextAnalyser())
-        self.hand = ByHand(self.tx, TextAnalyser())
+        self.hand = UserChanges(self.tx, TextAnalyser())
         self.undoing = Undoing(self.tx, TextAnalyser())
         self.seconds = 0.0
 
@@ -235,7 +235,7 @@ def test_what_touches_something_erased_is_refused_and_nothing_changes() -> None:
     old = store.add("port 1")
     new = store.update(old, "port 2")
     add, update = (Journal(store.tx).of(id_)[0].seq for id_ in (old, new))
-    erasing = Erasing(store.tx, TextAnalyser())
+    erasing = EraseRepository(store.tx, TextAnalyser())
     erasing.carry_out(erasing.reach([new]), at=NOON, actor="user")
     before = store.all()
     for entry in (add, update, store.last(new)):

@@ -13,7 +13,7 @@ from filrouge.capture.repository import Turns
 from filrouge.memories.repository import Memories
 from filrouge.runtime.sqlite import Database
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.word_repository import Totals, Words
+from filrouge.search.word_repository import FullTextIndex, Totals
 from filrouge.testing import ManualClock, memory_database
 from tests.support.tiers import examples
 
@@ -62,10 +62,10 @@ def sound(database: Database) -> bool:
 @given(TEXTS, st.sets(st.integers(0, 7)))
 def test_what_is_removed_leaves_the_index_as_if_it_had_never_been_there(texts: list[str], gone: set[int]) -> None:
     database, ids = filled(texts)
-    Words(database.tx, ANALYSER, "turn").remove([ids[number] for number in gone if number < len(ids)])
+    FullTextIndex(database.tx, ANALYSER, "turn").remove([ids[number] for number in gone if number < len(ids)])
     kept, _ = filled([text for number, text in enumerate(texts) if number not in gone])
     assert held(database) == held(kept)
-    mine, other = (Words(one.tx, ANALYSER, "turn").totals() for one in (database, kept))
+    mine, other = (FullTextIndex(one.tx, ANALYSER, "turn").totals() for one in (database, kept))
     assert (mine, sound(database)) == (other, True)
 
 
@@ -75,7 +75,7 @@ def test_rows_indexed_by_another_analyser_are_found_and_renewed_in_batches_of_an
     texts: list[str], batch: int
 ) -> None:
     database, ids = filled(texts, LaterAnalyser())
-    words = Words(database.tx, ANALYSER, "turn")
+    words = FullTextIndex(database.tx, ANALYSER, "turn")
     assert sorted(words.stale(99)) == sorted(zip(ids, texts, strict=True))
     words.renew(words.stale(batch))
     assert len(words.stale(99)) == max(0, len(texts) - batch)
@@ -85,7 +85,7 @@ def test_rows_indexed_by_another_analyser_are_found_and_renewed_in_batches_of_an
 
 def test_a_row_may_be_removed_twice_and_nobody_needs_to_exist() -> None:
     database, ids = filled(["the port", "the door"])
-    words = Words(database.tx, ANALYSER, "turn")
+    words = FullTextIndex(database.tx, ANALYSER, "turn")
     for _ in range(2):
         words.remove([ids[0], "01unknown"])
     assert (words.totals(), sound(database)) == (Totals(rows=1, tokens=2), True)
@@ -100,9 +100,9 @@ def test_a_row_deleted_without_a_word_takes_its_words_along() -> None:
 def test_many_rows_are_deleted_after_they_are_unindexed_together() -> None:
     database, ids = filled([f"port number{number}" for number in range(50)])
     with database.transaction() as tx:
-        Words(tx, ANALYSER, "turn").remove(ids[:40])
+        FullTextIndex(tx, ANALYSER, "turn").remove(ids[:40])
         bare(database).execute("delete from turns where seq <= 40")
-    assert Words(database.tx, ANALYSER, "turn").frequencies(["port", "gone"]) == {"port": 10}
+    assert FullTextIndex(database.tx, ANALYSER, "turn").frequencies(["port", "gone"]) == {"port": 10}
     assert sound(database)
 
 
@@ -115,7 +115,7 @@ def test_a_memory_leaves_no_byte_of_its_words_whatever_analyser_indexed_them(tmp
             later.add(statement(f"ordinary fact number{number}"), origin(), "new")
         secret = later.add(statement("the zanzibarquuxes are secret"), origin(), "new").memory_id
     with database.transaction() as tx:
-        Words(tx, ANALYSER, "memory").remove([secret])
+        FullTextIndex(tx, ANALYSER, "memory").remove([secret])
         bare(database).execute("delete from memories where id = ?", (secret,))
         bare(database).execute("delete from journal where subject_id = ?", (secret,))
     database.checkpoint()
@@ -126,10 +126,10 @@ def test_a_memory_leaves_no_byte_of_its_words_whatever_analyser_indexed_them(tmp
 
 def test_the_index_knows_its_size() -> None:
     empty, _ = filled([])
-    assert Words(empty.tx, ANALYSER, "turn").totals() == Totals(rows=0, tokens=0)
-    assert Words(empty.tx, ANALYSER, "memory").totals().mean == 0.0
+    assert FullTextIndex(empty.tx, ANALYSER, "turn").totals() == Totals(rows=0, tokens=0)
+    assert FullTextIndex(empty.tx, ANALYSER, "memory").totals().mean == 0.0
     database, _ = filled(["red " * 200] * 300 + ["?"])
-    totals = Words(database.tx, ANALYSER, "turn").totals()
+    totals = FullTextIndex(database.tx, ANALYSER, "turn").totals()
     assert (totals.rows, totals.tokens, totals.mean) == (300, 60_000, 200.0)
 
 
@@ -137,4 +137,4 @@ def test_the_index_knows_its_size() -> None:
 def test_a_text_without_words_is_stored_and_deleted_like_any_other(text: str) -> None:
     database, _ = filled([text, "the port"])
     bare(database).execute("delete from turns where text = ?", (text,))
-    assert (Words(database.tx, ANALYSER, "turn").totals().rows, sound(database)) == (1, True)
+    assert (FullTextIndex(database.tx, ANALYSER, "turn").totals().rows, sound(database)) == (1, True)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from filrouge.core.errors import Unreadable
-from filrouge.providers.models import Ask, Completion
+from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.prompt_files import prompt
 from filrouge.threads.assignment import Item
 from filrouge.threads.model_questions import asking
-from filrouge.threads.models import Routing, Thread, Weighed
+from filrouge.threads.models import Candidate, Routing, Thread
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CANDIDATE = Thread(
@@ -28,10 +28,12 @@ ITEM = Item(text="y" * 900, topics=("a1", "b1", "c1", "d1", "e1", "f1"), at=NOON
 
 
 def routing(*, own: bool = False) -> Routing:
-    best = Weighed(
+    best = Candidate(
         thread_id="bread", state="suspended", embedding=0.3, topics=0.1, exact=False, own=False, similarity=0.3
     )
-    inside = Weighed(thread_id="tax", state="active", embedding=0.0, topics=0.0, exact=False, own=True, similarity=0.1)
+    inside = Candidate(
+        thread_id="tax", state="active", embedding=0.0, topics=0.0, exact=False, own=True, similarity=0.1
+    )
     return Routing(
         action="new",
         thread_id=None,
@@ -42,7 +44,9 @@ def routing(*, own: bool = False) -> Routing:
     )
 
 
-def answered(thought: Generator[Ask, Completion, Routing], *answers: str) -> tuple[Routing, Ask]:
+def answered(
+    thought: Generator[CompletionRequest, Completion, Routing], *answers: str
+) -> tuple[Routing, CompletionRequest]:
     ask = next(thought)
     for answer in answers:
         try:

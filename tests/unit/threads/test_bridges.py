@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.threads.bridges import (
-    DEEPEST,
+    ACTIVE_DAYS_KEPT,
     LEAST_SIMILARITY,
     LEAST_STRENGTH,
-    LONGEST_DAYS,
-    MOST,
+    MAX_BRIDGES,
+    MAX_DEPTH,
+    BridgeCandidate,
     Changes,
     Strength,
-    Tie,
-    heard,
     key_of,
+    propagate,
     redirected,
     settled,
     strength_at,
@@ -72,8 +72,8 @@ def tie(
     confidence: float = 0.8,
     *,
     by: BridgeBy = "rules",
-) -> Tie:
-    return Tie(source=source, target=target, kind=kind, confidence=confidence, reason="a sign", made_by=by)
+) -> BridgeCandidate:
+    return BridgeCandidate(source=source, target=target, kind=kind, confidence=confidence, reason="a sign", made_by=by)
 
 
 def day(number: int) -> str:
@@ -84,7 +84,9 @@ def full(one: Bridge) -> float:
     return one.confidence
 
 
-def settle(there: Sequence[Bridge], *ties: Tie, strength: Strength = full, refused: Sequence[Bridge] = ()) -> Changes:
+def settle(
+    there: Sequence[Bridge], *ties: BridgeCandidate, strength: Strength = full, refused: Sequence[Bridge] = ()
+) -> Changes:
     unwanted = {key_of(one) for one in refused}
     return settled(there, ties, strength=strength, at=NOON, refused=unwanted, new_id=new_id)
 
@@ -107,7 +109,7 @@ def test_days_on_which_nothing_was_done_cost_nothing() -> None:
 
 @given(st.floats(0.5, 1.0))
 def test_the_surest_bridge_is_gone_within_the_days_that_are_looked_at(confidence: float) -> None:
-    days = [day(number) for number in range(1, LONGEST_DAYS + 1)]
+    days = [day(number) for number in range(1, ACTIVE_DAYS_KEPT + 1)]
     assert strength_at(bridge(confidence=confidence), days) < LEAST_STRENGTH
     assert strength_at(bridge(confidence=confidence), days[:3]) >= LEAST_STRENGTH
 
@@ -151,26 +153,26 @@ def test_the_user_makes_an_automatic_bridge_his_own() -> None:
 
 
 def test_the_weakest_of_ten_gives_way_to_a_stronger_one_only() -> None:
-    ten = [bridge("a", name, confidence=0.6 + number / 100) for number, name in enumerate(NAMES[:MOST])]
+    ten = [bridge("a", name, confidence=0.6 + number / 100) for number, name in enumerate(NAMES[:MAX_BRIDGES])]
     assert settle(ten, tie("a", "new", confidence=0.6)) == Changes()
     changes = settle(ten, tie("a", "new", confidence=0.65))
     assert (changes.gone, [one.target for one in changes.kept]) == ((ten[0].id,), ["new"])
 
 
 def test_one_bridge_may_make_room_at_both_ends() -> None:
-    tens = [bridge(end, f"{end}-{name}", confidence=0.9) for end in "ab" for name in NAMES[: MOST - 1]]
+    tens = [bridge(end, f"{end}-{name}", confidence=0.9) for end in "ab" for name in NAMES[: MAX_BRIDGES - 1]]
     between = bridge("a", "b", confidence=0.5)
     changes = settle([*tens, between], tie("b", "a", "depends_on", 0.8))
     assert (changes.gone, [one.kind for one in changes.kept]) == ((between.id,), ["depends_on"])
 
 
 def test_a_thread_with_ten_bridges_of_the_user_has_no_room() -> None:
-    ten = [bridge("a", name, confidence=1.0, by="user") for name in NAMES[:MOST]]
+    ten = [bridge("a", name, confidence=1.0, by="user") for name in NAMES[:MAX_BRIDGES]]
     assert settle(ten, tie("a", "new", confidence=1.0)) == settle(ten, tie("a", "new", by="user")) == Changes()
 
 
 def test_the_users_tie_makes_room_among_the_automatic_ones() -> None:
-    ten = [bridge("a", name, confidence=1.0) for name in NAMES[:MOST]]
+    ten = [bridge("a", name, confidence=1.0) for name in NAMES[:MAX_BRIDGES]]
     changes = settle(ten, tie("a", "new", confidence=1.0, by="user"))
     assert (len(changes.gone), [one.made_by for one in changes.kept]) == (1, ["user"])
 
@@ -191,14 +193,14 @@ TIES = st.lists(
 def assert_lawful(there: Sequence[Bridge]) -> None:
     """At most ten at a thread, one of a kind between two, none to itself, none unsure, none from far."""
     degrees = Counter(end for one in there for end in (one.source, one.target))
-    assert max(degrees.values(), default=0) <= MOST
+    assert max(degrees.values(), default=0) <= MAX_BRIDGES
     assert len({key_of(one) for one in there}) == len({one.id for one in there}) == len(there)
-    assert all(one.source != one.target and 0.5 <= one.confidence <= 1.0 and one.depth <= DEEPEST for one in there)
+    assert all(one.source != one.target and 0.5 <= one.confidence <= 1.0 and one.depth <= MAX_DEPTH for one in there)
 
 
 @given(st.lists(TIES, max_size=6))
 @settings(max_examples=examples(60), deadline=None)
-def test_whatever_signs_come_the_laws_hold(batches: list[list[Tie]]) -> None:
+def test_whatever_signs_come_the_laws_hold(batches: list[list[BridgeCandidate]]) -> None:
     there = list[Bridge]()
     for ties in batches:
         there = after(there, settle(there, *ties))
@@ -208,7 +210,7 @@ def test_whatever_signs_come_the_laws_hold(batches: list[list[Tie]]) -> None:
 @given(TIES, st.sampled_from(NAMES), st.sampled_from(NAMES), st.data())
 @settings(max_examples=examples(100), deadline=None)
 def test_the_laws_hold_after_a_merge_and_the_merged_thread_has_no_bridge(
-    ties: list[Tie], merged: str, into: str, data: st.DataObject
+    ties: list[BridgeCandidate], merged: str, into: str, data: st.DataObject
 ) -> None:
     there = after([], settle([], *ties))
     refused = data.draw(st.lists(st.sampled_from(there), max_size=3)) if there else []
@@ -229,19 +231,19 @@ def test_of_two_of_a_kind_the_stronger_stays_when_threads_merge() -> None:
 def test_neighbours_of_neighbours_are_tied_where_they_are_alike() -> None:
     there = [bridge("a", "b", confidence=0.9), bridge("c", "b", confidence=0.9), bridge("b", "d", confidence=0.9)]
     alike = {"c": 0.6, "d": LEAST_SIMILARITY - 0.01}
-    [found] = heard("a", there, strength=full, similarity=alike.get)
+    [found] = propagate("a", there, strength=full, similarity=alike.get)
     assert (found.target, found.made_by, found.depth) == ("c", "gossip", 1)
     assert found.confidence == pytest.approx(0.729)
 
 
 def test_gossip_over_faded_bridges_is_not_believed() -> None:
     there = [bridge("a", "b", confidence=0.9), bridge("b", "c", confidence=0.9)]
-    assert heard("a", there, strength=lambda one: one.confidence / 2, similarity=lambda _: 1.0) == []
+    assert propagate("a", there, strength=lambda one: one.confidence / 2, similarity=lambda _: 1.0) == []
 
 
 def test_gossip_comes_two_steps_far_and_no_further() -> None:
     there = [bridge("a", "b", confidence=1.0, depth=2, by="gossip"), bridge("b", "c", confidence=1.0)]
-    assert heard("a", there, strength=full, similarity=lambda _: 1.0) == []
+    assert propagate("a", there, strength=full, similarity=lambda _: 1.0) == []
 
 
 @given(st.integers(0, 10**6), st.integers(3, 60), st.floats(0.0, 1.0))
@@ -264,12 +266,12 @@ def test_gossip_cannot_explode_however_often_threads_change(seed: int, number: i
             for _ in range(draw.randrange(12))
         ]
         there = after(there, settled(there, signs, strength=strength, at=now, new_id=new_id))
-        rumours = heard(thread, there, strength=strength, similarity=lambda _: draw.uniform(0.0, 2 * likeness))
-        assert len(rumours) <= MOST * (MOST - 1)
-        assert all(one.confidence >= 0.5 and one.depth <= DEEPEST for one in rumours)
+        rumours = propagate(thread, there, strength=strength, similarity=lambda _: draw.uniform(0.0, 2 * likeness))
+        assert len(rumours) <= MAX_BRIDGES * (MAX_BRIDGES - 1)
+        assert all(one.confidence >= 0.5 and one.depth <= MAX_DEPTH for one in rumours)
         there = after(there, settled(there, rumours, strength=strength, at=now, new_id=new_id))
         assert_lawful(there)
-        assert len(there) <= MOST * number / 2
+        assert len(there) <= MAX_BRIDGES * number / 2
 
 
 def test_gossip_alone_dies_out() -> None:
@@ -277,7 +279,7 @@ def test_gossip_alone_dies_out() -> None:
     six = NAMES[:6]
     there = [bridge(one, other, confidence=1.0) for one, other in pairwise(six)]
     counts = list[int]()
-    for number in range(3 * LONGEST_DAYS):
+    for number in range(3 * ACTIVE_DAYS_KEPT):
         days, now = [day(past) for past in range(number + 1)], NOON + timedelta(days=number)
 
         def strength(one: Bridge, seen: Sequence[str] = tuple(days)) -> float:
@@ -285,7 +287,7 @@ def test_gossip_alone_dies_out() -> None:
 
         for thread in six:
             there = after(there, settled(there, [], strength=strength, at=now, new_id=new_id))
-            rumours = heard(thread, there, strength=strength, similarity=lambda _: 1.0)
+            rumours = propagate(thread, there, strength=strength, similarity=lambda _: 1.0)
             there = after(there, settled(there, rumours, strength=strength, at=now, new_id=new_id))
         counts.append(len(there))
     assert (counts[0] > len(six), counts[-1]) == (True, 0)

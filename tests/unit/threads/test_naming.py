@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core.errors import Unreadable
 from filrouge.core.scope import Scope
-from filrouge.extraction.model_answers import Thought
+from filrouge.extraction.model_answers import RequestGenerator
 from filrouge.extraction.summaries import LONGEST_TITLE
 from filrouge.extraction.vocabulary import fold
-from filrouge.providers.models import Ask, Completion
+from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.prompt_files import prompt
 from filrouge.threads.models import Thread, TitleBy
 from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_between, name, naming, subjects
@@ -49,8 +49,8 @@ def thread(title: str, by: TitleBy = "rules") -> Thread:
     )
 
 
-def played(thought: Thought[Name], *answers: str) -> tuple[Name, list[Ask]]:
-    asks: list[Ask] = [next(thought)]
+def played(thought: RequestGenerator[Name], *answers: str) -> tuple[Name, list[CompletionRequest]]:
+    asks: list[CompletionRequest] = [next(thought)]
     for answer in answers:
         try:
             asks.append(thought.send(Completion(text=answer, provider="toy", model="m", spent={})))

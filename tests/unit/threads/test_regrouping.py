@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.protocols import Vector
-from filrouge.threads.assignment import Regrouping, Unit, regroup
+from filrouge.threads.assignment import PlacedPrompt, Regrouping, regroup
 from filrouge.threads.models import Thread
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -27,7 +27,7 @@ def thread(id_: str, age: int = 0) -> Thread:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class About(Unit):
+class About(PlacedPrompt):
     """A prompt, and what it is about."""
 
     subject: Vector
@@ -55,7 +55,7 @@ def done(units: Sequence[About], moves: Sequence[Regrouping]) -> list[About]:
     ]
 
 
-def together(units: Sequence[Unit]) -> set[frozenset[str]]:
+def together(units: Sequence[PlacedPrompt]) -> set[frozenset[str]]:
     ids: dict[str, set[str]] = {}
     for one in units:
         ids.setdefault(one.thread.id, set()).add(one.id)

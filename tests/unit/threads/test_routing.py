@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.threads.assignment import (
-    BAND,
     BORDERLINE,
-    LEAST,
+    MIN_VECTORS,
+    SAME_THREAD_THRESHOLD,
     SURE,
-    Ground,
     Item,
     Known,
+    Whitening,
     prompt_vector,
     route,
     thread_vector,
@@ -83,10 +83,10 @@ def test_a_thread_none_of_whose_prompts_was_looked_at_takes_nothing() -> None:
 @pytest.mark.parametrize(
     ("state", "chance", "action", "asked"),
     [
-        ("active", BAND + 0.01, "continue", False),
-        ("active", BAND - 0.01, "new", False),
-        ("suspended", BAND + 0.01, "reactivate", True),
-        ("suspended", BAND - 0.01, "new", True),
+        ("active", SAME_THREAD_THRESHOLD + 0.01, "continue", False),
+        ("active", SAME_THREAD_THRESHOLD - 0.01, "new", False),
+        ("suspended", SAME_THREAD_THRESHOLD + 0.01, "reactivate", True),
+        ("suspended", SAME_THREAD_THRESHOLD - 0.01, "new", True),
         ("archived", SURE + 0.01, "reactivate", False),
         ("archived", BORDERLINE - 0.01, "new", False),
     ],
@@ -149,7 +149,7 @@ def many(count: int) -> Vectors:
 
 def test_with_its_ground_taken_off_talk_is_unrelated_at_nought() -> None:
     vectors = many(400)
-    ground = Ground.of(vectors)
+    ground = Whitening.of(vectors)
     assert ground is not None
 
     raw, levelled = vectors @ vectors.T, ground.off(vectors) @ ground.off(vectors).T
@@ -160,8 +160,8 @@ def test_with_its_ground_taken_off_talk_is_unrelated_at_nought() -> None:
 
 
 def test_a_few_vectors_are_no_ground() -> None:
-    assert Ground.of(many(LEAST - 1)) is None
-    assert Ground.of(many(LEAST)) is not None
+    assert Whitening.of(many(MIN_VECTORS - 1)) is None
+    assert Whitening.of(many(MIN_VECTORS)) is not None
 
 
 def test_vectors_are_means_of_length_one_or_missing() -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from filrouge.core.protocols import Vector
 from filrouge.providers.models import Calibration, EmbeddingSpace
-from filrouge.threads.bridges import MOST, Known, Replaced, Tie, files_of, similarities, ties_of
+from filrouge.threads.bridges import (
+    MAX_BRIDGES,
+    BridgeCandidate,
+    DetectionInput,
+    Replaced,
+    files_of,
+    similarities,
+    ties_of,
+)
 
 SPACE = EmbeddingSpace(
     id="test",
@@ -35,15 +43,17 @@ def known(
     at: float | None = None,
     said: tuple[str, ...] = (),
     parent: str | None = None,
-) -> Known:
+) -> DetectionInput:
     vector = None if at is None else pointing(at)
-    return Known(id=id_, title=title or f"Title of {id_}", topics=topics, parent=parent, vector=vector, said=said)
+    return DetectionInput(
+        id=id_, title=title or f"Title of {id_}", topics=topics, parent=parent, vector=vector, said=said
+    )
 
 
 ROLLBACK = known("rollback", "Rollback of the gateway", "alembic", "gateway")
 
 
-def only(thread: Known, other: Known = ROLLBACK, *replaced: Replaced) -> Tie:
+def only(thread: DetectionInput, other: DetectionInput = ROLLBACK, *replaced: Replaced) -> BridgeCandidate:
     [found] = ties_of(thread, [other], SPACE, replaced)
     return found
 
@@ -69,7 +79,7 @@ def test_meaning_and_topics_together_are_surer_than_either() -> None:
     topics = ("alembic", "rollback", "gateway")
     filling = [known(f"f{number}", "", "other", at=90) for number in range(5)]
 
-    def sure(first: Known, second: Known) -> float:
+    def sure(first: DetectionInput, second: DetectionInput) -> float:
         found = [one for one in ties_of(first, [second, *filling], SPACE) if one.target == second.id]
         return found[0].confidence if found else 0.0
 
@@ -164,15 +174,17 @@ WORDS = st.lists(st.sampled_from(["alembic", "gateway", "needs", "once", "is don
 
 
 @st.composite
-def threads(draw: st.DrawFn) -> Known:
+def threads(draw: st.DrawFn) -> DetectionInput:
     topics = draw(st.lists(st.sampled_from(["alembic", "gateway", "invoice", "nginx"]), max_size=4))
     said = (" ".join(draw(WORDS)),)
     return known(f"t{draw(st.integers(1, 40))}", "", *topics, at=draw(st.none() | st.floats(0, 180)), said=said)
 
 
 @given(threads(), st.lists(threads(), max_size=30, unique_by=lambda one: one.id))
-def test_there_are_at_most_ten_ties_each_of_them_sure_and_with_a_reason(thread: Known, others: list[Known]) -> None:
+def test_there_are_at_most_ten_ties_each_of_them_sure_and_with_a_reason(
+    thread: DetectionInput, others: list[DetectionInput]
+) -> None:
     found = ties_of(thread, [one for one in others if one.id != thread.id], SPACE)
-    assert len(found) <= MOST
+    assert len(found) <= MAX_BRIDGES
     assert all(0.5 <= one.confidence <= 1.0 and one.reason and one.source != one.target for one in found)
     assert [one.confidence for one in found] == sorted((one.confidence for one in found), reverse=True)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.cli.imports import hand_over
+from filrouge.cli.imports import send_lines
 from filrouge.core.errors import BadInput
-from filrouge.transfer.exports import Lines, opened, written
+from filrouge.transfer.exports import JsonLinesReader, json_lines, opened
 
 HEAD: dict[str, Any] = {"filrouge_export": 1, "version": "0", "counts": {}}
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -20,10 +20,10 @@ NONE = {"added": 0, "present": 0, "forgotten": 0, "bad": 0}
 
 
 def encoded(rows: list[tuple[str, dict[str, Any]]]) -> list[bytes]:
-    return [line.encode() for line in written(HEAD, rows)]
+    return [line.encode() for line in json_lines(HEAD, rows)]
 
 
-def read(lines: list[bytes]) -> tuple[list[tuple[int, str, dict[str, Any]]], Lines]:
+def read(lines: list[bytes]) -> tuple[list[tuple[int, str, dict[str, Any]]], JsonLinesReader]:
     found = opened(lines[0], lines[1:], 1)
     assert found is not None
     return list(found.rows()), found
@@ -83,11 +83,11 @@ def test_a_hundred_thousand_rows_pass_in_the_room_of_one_piece() -> None:
         handed.append(len(piece.get("messages", [])))
         return {"projects": NONE, "messages": NONE, "memories": NONE, "beside": {}, "problems": []}
 
-    encoded_lines = (line.encode() for line in written(HEAD, rows()))
+    encoded_lines = (line.encode() for line in json_lines(HEAD, rows()))
     tracemalloc.start()
     found = opened(next(encoded_lines), encoded_lines, 1)
     assert found is not None
-    done = hand_over(found, send)
+    done = send_lines(found, send)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (sum(handed), done["problems"]) == (100_000, [])

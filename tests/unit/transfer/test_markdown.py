@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from filrouge.notes.pages import USER_PAGE, escaped, pages, read, unescaped
+from filrouge.notes.pages import USER_PAGE, escaped, export_pages, parse_export_page, unescaped
 
 SHOP = {"id": "name:shop", "name": "shop", "aliases": ["name:shop", "git:shop"]}
 texts = st.text(
@@ -64,7 +64,7 @@ def test_any_words_stand_on_one_line_and_come_back(text: str) -> None:
 @given(st.lists(rows, max_size=5))
 def test_every_memory_comes_back_with_its_life(drawn: list[dict[str, Any]]) -> None:
     memories = [row(**one, id=f"m{place}") for place, one in enumerate(drawn)]
-    found = {name: read(text) for name, text in pages([SHOP], memories)}
+    found = {name: parse_export_page(text) for name, text in export_pages([SHOP], memories)}
     back = [one for page in found.values() if page for one in page.memories]
     assert sorted(back, key=lambda one: one["id"]) == memories
     assert [problem for page in found.values() if page for problem in page.problems] == []
@@ -79,7 +79,7 @@ def test_a_page_reads_like_a_page() -> None:
         row(id="m3", project_id=None, scope="user", kind="preference", text="Short commits."),
         row(id="m4", state="superseded", text="Port 8080."),
     ]
-    found = dict(pages([SHOP], memories))
+    found = dict(export_pages([SHOP], memories))
     assert list(found) == [USER_PAGE, "Project shop.md"]
     shown = [line.split(" <!--")[0] for line in found["Project shop.md"].splitlines() if line]
     assert shown == [
@@ -89,9 +89,9 @@ def test_a_page_reads_like_a_page() -> None:
 
 
 def test_lines_that_a_person_changed_are_told_by_their_number() -> None:
-    [_, (_, text)] = pages([SHOP], [row(), row(id="m2", text="Two words.")])
+    [_, (_, text)] = export_pages([SHOP], [row(), row(id="m2", text="Two words.")])
     number = next(place for place, line in enumerate(text.splitlines(), start=1) if "8443" in line)
-    page = read(text.replace("Port 8443", "Port 9443").replace("- Two", "Two") + "- Something new.\n")
+    page = parse_export_page(text.replace("Port 8443", "Port 9443").replace("- Two", "Two") + "- Something new.\n")
     assert page is not None
     assert [one["text"] for one in page.memories] == ["Port 9443."]
     told = dict(page.problems)
@@ -102,7 +102,9 @@ def test_lines_that_a_person_changed_are_told_by_their_number() -> None:
 
 
 def test_another_ones_file_is_no_page() -> None:
-    assert [read(text) for text in ("", "# Notes", "---\ntitle: x\n---\n- a", "---\nfilrouge: 2\n---\n")] == [None] * 4
+    assert [
+        parse_export_page(text) for text in ("", "# Notes", "---\ntitle: x\n---\n- a", "---\nfilrouge: 2\n---\n")
+    ] == [None] * 4
 
 
 def test_names_of_pages_are_names_of_files_and_differ() -> None:
@@ -110,7 +112,7 @@ def test_names_of_pages_are_names_of_files_and_differ() -> None:
     projects: list[dict[str, Any]] = [
         {"id": f"p{place}", "name": name, "aliases": []} for place, name in enumerate(names)
     ]
-    found = [name for name, _ in pages(projects, [row(project_id=one["id"]) for one in projects])]
+    found = [name for name, _ in export_pages(projects, [row(project_id=one["id"]) for one in projects])]
     assert len({name.casefold() for name in found}) == len(names) + 1
     assert all(not set(name) & set("/\\\x00:") and name.endswith(".md") and len(name) < 120 for name in found)
     assert all(name.startswith("Project ") for name in found[1:])

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.models import ImportedMemory, ImportedTurn, Item, Trouble
+from filrouge.capture.models import ImportedMemory, ImportedTurn, ImportProblem, Item
 from filrouge.core.errors import BadInput
 from filrouge.transfer import importers
-from filrouge.transfer.importers import FORMATS, elements, seconds
+from filrouge.transfer.importers import FORMATS, json_elements, seconds
 from tests.support.exports import HELD, MADE, RULE, chat, edited, node
 
 
@@ -24,7 +24,7 @@ def told(name: str, path: Path) -> list[Item]:
 
 
 def texts(items: list[Item]) -> list[str]:
-    return [one.text for one in items if not isinstance(one, Trouble)]
+    return [one.text for one in items if not isinstance(one, ImportProblem)]
 
 
 def saved(path: Path, value: Any) -> Path:
@@ -39,7 +39,7 @@ def test_every_format_tells_what_its_file_holds_and_the_same_at_every_reading(na
     kinds = Counter(type(one).__name__ for one in items)
     assert (kinds["ImportedTurn"], kinds["ImportedMemory"], kinds["Trouble"]) == HELD[name]
     assert told(name, path) == items
-    keys = [one.key for one in items if not isinstance(one, Trouble)]
+    keys = [one.key for one in items if not isinstance(one, ImportProblem)]
     assert len(set(keys)) == len(keys)
 
 
@@ -175,7 +175,7 @@ def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
 
 
 def test_a_zip_bomb_is_read_in_little_memory_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importers, "LARGEST", 4 * 1024 * 1024)
+    monkeypatch.setattr(importers, "MAX_PIECE", 4 * 1024 * 1024)
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("conversations.json", "w") as file:
         file.write(b'[{"mapping": "')
@@ -195,10 +195,10 @@ def test_a_zip_bomb_is_read_in_little_memory_and_refused(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("step", [1, 2, 7, 4096])
 def test_a_list_is_told_element_by_element_wherever_its_text_is_cut(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importers, "_STEP", step)
+    monkeypatch.setattr(importers, "_CHUNK", step)
     given: list[Any] = [{"a": "é\U0001f600"}, 12345, -1.5e3, "x,]", [], None, True]
     text = ("\ufeff \n" + json.dumps(given, ensure_ascii=False, indent=1)).encode()
-    assert list(elements(io.BytesIO(text), "x")) == given
+    assert list(json_elements(io.BytesIO(text), "x")) == given
 
 
 @pytest.mark.parametrize("given", [1735689600, 1735689600000.0, "2025-01-01T00:00:00Z", "2025-01-01"])

@@ -22,8 +22,8 @@ from filrouge.core.clock import SystemClock, from_text
 from filrouge.core.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import home
 from filrouge.daemon import client
-from filrouge.daemon.process import only_one
-from filrouge.daemon.waking import wake
+from filrouge.daemon.process import home_lock
+from filrouge.daemon.waking import ensure_running
 from filrouge.maintenance import backup_files as files
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def backup(
 
 
 def _check_target(to: str) -> None:
-    if client.is_elsewhere(os.environ):
+    if client.is_remote(os.environ):
         raise BadInput("--to writes on the machine of the daemon.", remedy="Run it there.")
     folder = os.path.dirname(os.path.abspath(to))
     if not os.path.isdir(folder):
@@ -131,7 +131,7 @@ def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
     Raises:
         BadInput: the daemon is remote, or the user cannot be asked.
     """
-    if client.is_elsewhere(os.environ):
+    if client.is_remote(os.environ):
         raise BadInput("A backup is restored on the machine of the daemon.", remedy=f"Unset {client.URL} there.")
     directory = home()
     path = files.find(directory, what)
@@ -186,12 +186,12 @@ def between_daemons(directory: str) -> Generator[None]:
     """
     was_there = _drained(directory)
     try:
-        with only_one(directory, patience=_DRAIN_SECONDS):
+        with home_lock(directory, patience=_DRAIN_SECONDS):
             yield
     finally:
         if was_there:
             with suppress(FilrougeError):  # the next command reports why it does not start
-                wake(directory)
+                ensure_running(directory)
 
 
 def _drained(directory: str) -> bool:

@@ -21,7 +21,7 @@ from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.daemon import logs as files
 from filrouge.daemon.process import is_held, owner_pid
-from filrouge.daemon.waking import wait_started, wake
+from filrouge.daemon.waking import ensure_running, wait_started
 
 daemon_app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
 _STOP_SECONDS = 15.0
@@ -35,7 +35,7 @@ def start(json: Json = False) -> None:
     except DaemonUnavailable:
         if not client.is_absent(home()):
             raise
-        wake(home())
+        ensure_running(home())
     status(json)
 
 

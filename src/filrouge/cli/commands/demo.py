@@ -27,7 +27,7 @@ from filrouge.cli.mcp import main
 from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.daemon.process import is_held
-from filrouge.daemon.waking import wake
+from filrouge.daemon.waking import ensure_running
 
 _UNDERSTAND_SECONDS = 60.0
 
@@ -48,7 +48,7 @@ def demo(
     script = _read(os.path.join(directory, "demo.json"))
     with tempfile.TemporaryDirectory(prefix="filrouge-demo-") as home:
         os.environ["FILROUGE_HOME"] = home
-        wake(home)
+        ensure_running(home)
         try:
             _play(directory, script, language)
         finally:

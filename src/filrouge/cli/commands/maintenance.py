@@ -186,7 +186,7 @@ def repair(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Rebuild a damaged memory from what can be read, after showing what is lost. The damaged files are kept."""
-    if client.is_elsewhere(os.environ):
+    if client.is_remote(os.environ):
         raise BadInput("A memory is repaired on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
     named = (("--dry-run", dry_run), ("--vectors", vectors), ("--all", all_anew), ("--undo", undo))
     ways = [word for word, said in named if said]
@@ -194,7 +194,7 @@ def repair(
         raise BadInput("--undo takes a repair back; it makes nothing anew.", remedy="Leave --vectors and --all out.")
     if not json and not undo:
         output.warn(_PROGRESS)
-    leave = _leave(_show_undo if undo else _show, undo=undo, yes=yes, json=json)
+    leave = _consent_asker(_show_undo if undo else _show, undo=undo, yes=yes, json=json)
     plan, done = _carried_out(home(), ways, leave)
     said = plan if done is None else done
     if json:
@@ -208,7 +208,7 @@ def repair(
     output.say(_outcome(done, undo=undo))
 
 
-def _leave(show: Show, *, undo: bool, yes: bool, json: bool) -> Callable[[dict[str, Any]], bool]:
+def _consent_asker(show: Show, *, undo: bool, yes: bool, json: bool) -> Callable[[dict[str, Any]], bool]:
     """Return a function that shows the plan and returns True if the user, or `yes`, agrees to it."""
 
     def given(plan: dict[str, Any]) -> bool:
@@ -234,13 +234,13 @@ def _carried_out(
         Corrupt: the worker died, or nothing could be saved.
     """
     with between_daemons(directory), _worker(directory, ways) as worker:
-        first = _said(worker)
+        first = _exchange(worker)
         if "plan" not in first:
             return first, None
         plan: dict[str, Any] = first["plan"]
         if not leave(plan):
             return plan, None
-        return plan, _said(worker, GO)
+        return plan, _exchange(worker, GO)
 
 
 @contextmanager
@@ -254,7 +254,7 @@ def _worker(directory: str, ways: list[str]) -> Generator[subprocess.Popen[str]]
         yield worker
 
 
-def _said(worker: subprocess.Popen[str], answer: str = "") -> dict[str, Any]:
+def _exchange(worker: subprocess.Popen[str], answer: str = "") -> dict[str, Any]:
     """Send the answer, if any, to the worker, and return the next JSON line that it prints.
 
     Raises:

@@ -53,13 +53,13 @@ def _trust(address: str, *, yes: bool) -> None:
     """
     from filrouge.notes import vault  # imports numpy
 
-    pem = vault.fetched(address)
+    pem = vault.fetch_certificate(address)
     output.say(f"SHA-256 {vault.fingerprint(pem)}")
     if not yes:
         if not sys.stdin.isatty():
             raise BadInput("Nobody can be asked here.", remedy="Compare the fingerprint, and add --yes.")
         output.confirm("Is this the certificate in the settings of Obsidian's plugin?", abort=True)
-    vault.keep(home(), vault.CERTIFICATE, pem)
+    vault.store_secret(home(), vault.CERTIFICATE, pem)
     output.say(f"Trusted. Name the vault: filrouge settings notes_folder {address}")
 
 
@@ -69,7 +69,7 @@ def _enter_key() -> None:
     said = output.prompt_secret("Key of the plugin") if sys.stdin.isatty() else sys.stdin.readline()
     if not said.strip() or not said.strip().isascii():
         raise BadInput("That is no key.", remedy="It stands in the settings of Obsidian's plugin Local REST API.")
-    vault.keep(home(), vault.KEY, said.strip())
+    vault.store_secret(home(), vault.KEY, said.strip())
     output.say("Kept in the home, readable by you alone.")
 
 

@@ -14,7 +14,7 @@ from filrouge.cli.options import Json
 from filrouge.cli.plans import consent
 from filrouge.core.errors import BadInput
 from filrouge.hosts.project import normalise
-from filrouge.projects.folder_names import UNDER
+from filrouge.projects.folder_names import HOLDER_PREFIX
 
 project_app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
 _PATH: Final = "/api/memory/projects"
@@ -116,7 +116,7 @@ def join(
 def _names_of(other: str) -> list[str]:
     """Return the project names for what the user typed, in the form in which hooks send them."""
     if os.path.isdir(other):
-        return [name for name in here(other) if not name.startswith(UNDER)]
+        return [name for name in here(other) if not name.startswith(HOLDER_PREFIX)]
     if other.partition(":")[0] in _KINDS and not other.partition(":")[2].startswith("//"):
         return [other]
     return [f"origin:{normalise(other)}"] if "/" in other or "@" in other else [f"name:{other}"]

@@ -441,7 +441,7 @@ def _switched_off(names: tuple[str, ...], directory: str) -> str:
     if guard.disabled(os.environ):
         return f"Hooks do nothing: {guard.DISABLED} is set."
     settings = hook.settings_of(home())
-    if not settings.auto_capture or not projects.captures(directory, os.environ):
+    if not settings.auto_capture or not projects.is_capture_enabled(directory, os.environ):
         return "Hooks do nothing here: auto_capture is off."
     if hook.is_disabled(settings, names):
         return "Hooks do nothing here: the project is among disabled_projects."

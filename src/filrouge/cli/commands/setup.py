@@ -21,7 +21,7 @@ from filrouge.core import installation
 from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import DATABASE, LOCK, home, inside, is_ours, make_private, socket_path
 from filrouge.daemon import client
-from filrouge.daemon.process import is_held, only_one
+from filrouge.daemon.process import home_lock, is_held
 from filrouge.hosts.setup.entries import AGENTS, all_plugged
 from filrouge.hosts.setup.files import NAME, this_machine
 from filrouge.hosts.setup.plan import Plan, connecting, detected, disconnecting, unignoring
@@ -49,7 +49,7 @@ def uninstall(
 
     A settings file that nobody edited since is restored byte for byte. The memory stays unless --purge is given.
     """
-    take_back(plans.known(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
+    take_back(plans.checked_agents(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
 
 
 def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: bool = False) -> None:
@@ -74,7 +74,7 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: 
     changed = wanted and not dry_run and plans.consent("Do this?", yes=yes, json=json)
     refused = dict[str, FilrougeError]()
     if changed:
-        refused = plans.done(plan, directory)
+        refused = plans.apply(plan, directory)
         if running:
             _stop(directory)
         _purge(directory, goes)
@@ -109,7 +109,7 @@ def _close(*, wanted: bool, changed: bool) -> None:
 def _check_purge(directory: str, *, everything: bool) -> None:
     if not everything:
         raise BadInput("--purge removes the memory of all agents.", remedy="Leave --host out.")
-    if client.is_elsewhere(os.environ):
+    if client.is_remote(os.environ):
         raise BadInput("A memory is removed on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
     if os.path.islink(directory) or (os.path.isdir(directory) and not is_ours(directory)):
         raise BadInput(
@@ -156,7 +156,7 @@ def _purge(directory: str, goes: list[str]) -> None:
     if not goes:
         return
     socket = socket_path(directory)
-    with only_one(directory):
+    with home_lock(directory):
         for path in goes:
             try:
                 shutil.rmtree(path)
@@ -212,7 +212,7 @@ def init(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Connect the agents of this machine: install hooks and MCP tools. Every change is shown first."""
-    names = plans.known(host or [])
+    names = plans.checked_agents(host or [])
     if reset:
         _check_reset(undo=undo, dry_run=dry_run, json=json)
     if undo:
@@ -234,7 +234,7 @@ def init(
     plugged = {} if is_named else all_plugged(names, machine)
     plan = connecting(machine, directory, names, tools=tools, conversations=conversations, plugged=plugged)
     plan = replace(plan, changes=(*plan.changes, *setup_choices.ignoring_home(directory)))
-    tightening = setup_choices.tightening(directory)
+    tightening = setup_choices.mode_warning(directory)
     memory = setup_choices.Memory.of(directory, reset=reset)
     if not json:
         output.say(f"Agents: {plans.titles(names)}")
@@ -252,7 +252,7 @@ def init(
     make_private(directory)
     setup_choices.ignore_itself(directory)
     setup_choices.write(directory, settings)
-    refused = plans.done(plan, directory)
+    refused = plans.apply(plan, directory)
     troubles = {**plan.troubles, **refused}
     warnings = setup_choices.warnings(settings)
     history = imports.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
@@ -274,7 +274,7 @@ def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
     """
     if undo:
         raise BadInput("--undo takes agents' settings back; it does not touch the memory.", remedy="Leave one out.")
-    if client.is_elsewhere(os.environ):
+    if client.is_remote(os.environ):
         raise BadInput("A memory is put away on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
     if not dry_run and (json or not sys.stdin.isatty()):
         raise BadInput(

@@ -15,7 +15,16 @@ import typer
 
 from filrouge.cli import imports, output
 from filrouge.cli.client import ask, here
-from filrouge.cli.imports import Wanted, export_of, hand_over, history_of, of_document, read_in, tell, together
+from filrouge.cli.imports import (
+    ImportFilter,
+    export_of,
+    history_of,
+    merge_results,
+    print_result,
+    run_import,
+    send_lines,
+    split_document,
+)
 from filrouge.core.choices import closest_first, listed, one_of
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
@@ -104,15 +113,15 @@ def import_(
         return
     known_as = tuple(here(project)) if project else ()
     if what in AGENTS:
-        wanted = Wanted(since=_day(since), project=frozenset([*known_as, *([project] if project else [])]))
+        wanted = ImportFilter(since=_day(since), project=frozenset([*known_as, *([project] if project else [])]))
         found = history_of(what, from_ or file, os.environ, wanted, anew=dry_run or trust)
     else:
-        found = export_of(what, file or from_, os.environ, Wanted(since=_day(since)), known_as)
-    done = read_in(found, trusted=trust, dry_run=dry_run)
+        found = export_of(what, file or from_, os.environ, ImportFilter(since=_day(since)), known_as)
+    done = run_import(found, trusted=trust, dry_run=dry_run)
     if json:
         output.show_json(done)
     else:
-        tell(done)
+        print_result(done)
 
 
 def _readable(what: str) -> str:
@@ -166,7 +175,7 @@ def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> 
             read = sys.stdin.buffer if file == "-" else opened.enter_context(open(file, "rb"))
             first = read.readline()
             if (lines := opened_lines(first, read, _VERSION)) is not None:
-                return hand_over(lines, send)
+                return send_lines(lines, send)
             given: object = json_.loads(first + read.read())
         except OSError as error:
             raise BadInput(f"{file} cannot be read: {error.strerror}.") from error
@@ -179,6 +188,6 @@ def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> 
 
 def _in_pieces(given: Mapping[str, Any], send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for piece in of_document(given):
-        found = together(found, send(piece))
+    for piece in split_document(given):
+        found = merge_results(found, send(piece))
     return found

@@ -32,11 +32,11 @@ from filrouge.hosts.setup.entries import (
     claude_plugin,
     codex_plugin,
     entries_of_ours,
+    has_entries,
     is_hook_of_ours,
     plugged,
     plugin_path,
     program,
-    stands,
 )
 from filrouge.hosts.setup.files import NAME, Machine, Manifest, this_machine
 from filrouge.hosts.setup.plan import Change, Plan, carry_out, connecting
@@ -106,7 +106,7 @@ class SettingsFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WiredAgent:
+class ConfiguredAgent:
     """An agent and its configuration on this machine.
 
     Attributes:
@@ -143,13 +143,13 @@ class WiredAgent:
         return found
 
 
-def claude(scene: Scene) -> WiredAgent:
+def claude(scene: Scene) -> ConfiguredAgent:
     """Read the configuration of Claude Code."""
     folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or os.path.join(scene.user_home, ".claude")
     paths = [f"{folder}/settings.json", *(f"{scene.cwd}/.claude/settings{local}.json" for local in ("", ".local"))]
     files = read_files(paths)
     plugins = (claude_plugin(file.path, file.content.get("enabledPlugins")) for file in files)
-    return WiredAgent(
+    return ConfiguredAgent(
         name="Claude Code",
         host="claude-code",
         program="claude",
@@ -161,14 +161,14 @@ def claude(scene: Scene) -> WiredAgent:
     )
 
 
-def codex(scene: Scene) -> WiredAgent:
+def codex(scene: Scene) -> ConfiguredAgent:
     """Read the configuration of Codex."""
     folder = scene.environ.get("CODEX_HOME", "").strip() or os.path.join(scene.user_home, ".codex")
     folders = (folder, os.path.join(scene.cwd, ".codex"))
     paths = [os.path.join(one, name) for one in folders for name in ("hooks.json", "config.toml")]
     files = read_files(paths)
     plugins = (codex_plugin(file.path, file.content.get("plugins")) for file in files)
-    return WiredAgent(
+    return ConfiguredAgent(
         name="Codex",
         host="codex",
         program="codex",
@@ -257,8 +257,8 @@ def snake(name: str) -> str:
 
 # Managed settings and timeouts, which can keep configured hooks from running.
 
-_ALONE: Final = "allowManagedHooksOnly"
-_OFF: Final = "disableAllHooks"
+_MANAGED_HOOKS_ONLY: Final = "allowManagedHooksOnly"
+_DISABLE_ALL_HOOKS: Final = "disableAllHooks"
 _ADMINISTRATOR: Final = "Ask who administers this machine; without hooks an agent has the tools (`filrouge mcp`) alone."
 #: A hook takes less than a second; the rest allows for a machine that starts processes slowly.
 _LEAST_SECONDS: Final = 2
@@ -281,18 +281,22 @@ def _managed(scene: Scene) -> Verdict:
     said: dict[str, tuple[str, Any]] = {
         name: (file.path, value) for file in files for name, value in file.content.items()
     }
-    path, value = said.get(_OFF, ("", None))
+    path, value = said.get(_DISABLE_ALL_HOOKS, ("", None))
     if value is True:
-        return fail(f"{path} has `{_OFF}`: no hook runs on this machine", _ADMINISTRATOR)
-    path, value = said.get(_ALONE, ("", None))
+        return fail(f"{path} has `{_DISABLE_ALL_HOOKS}`: no hook runs on this machine", _ADMINISTRATOR)
+    path, value = said.get(_MANAGED_HOOKS_ONLY, ("", None))
     if (
         value is True
         and claude_plugin(*said.get("enabledPlugins", ("", None))) is None
         and not any(file.hooks for file in files)
     ):
-        return fail(f"{path} has `{_ALONE}`: Claude Code runs no hook of yours, and no plugin's", _ADMINISTRATOR)
-    if own := [path for path, value in claude(scene).values(_ALONE) if value is True]:
-        return note(f"{own[0]} has `{_ALONE}`, which counts in managed settings alone", f"Remove it from {own[0]}.")
+        return fail(
+            f"{path} has `{_MANAGED_HOOKS_ONLY}`: Claude Code runs no hook of yours, and no plugin's", _ADMINISTRATOR
+        )
+    if own := [path for path, value in claude(scene).values(_MANAGED_HOOKS_ONLY) if value is True]:
+        return note(
+            f"{own[0]} has `{_MANAGED_HOOKS_ONLY}`, which counts in managed settings alone", f"Remove it from {own[0]}."
+        )
     return ok("they let our hooks run" if files else "there are none")
 
 
@@ -304,7 +308,7 @@ def _paths(folder: str) -> list[str]:
     return [os.path.join(folder, "managed-settings.json"), *dropped]
 
 
-def _limits(agent: WiredAgent, wanted: Mapping[str, int]) -> Verdict:
+def _limits(agent: ConfiguredAgent, wanted: Mapping[str, int]) -> Verdict:
     for hook in agent.hooks:
         if trouble := _trouble(hook, agent, wanted):
             return warn(
@@ -314,7 +318,7 @@ def _limits(agent: WiredAgent, wanted: Mapping[str, int]) -> Verdict:
     return ok("none is too short or too long" if agent.hooks else "there are no hooks")
 
 
-def _trouble(hook: Hook, agent: WiredAgent, wanted: Mapping[str, int]) -> str:
+def _trouble(hook: Hook, agent: ConfiguredAgent, wanted: Mapping[str, int]) -> str:
     said = hook.handler.get("timeout")
     if said is None:
         must = hook.event in _NEEDS_A_LIMIT[agent.host]
@@ -328,7 +332,7 @@ def _trouble(hook: Hook, agent: WiredAgent, wanted: Mapping[str, int]) -> str:
     return ""
 
 
-def _of(read: Callable[[Scene], WiredAgent], wanted: Mapping[str, int]) -> Callable[[Scene], Verdict]:
+def _of(read: Callable[[Scene], ConfiguredAgent], wanted: Mapping[str, int]) -> Callable[[Scene], Verdict]:
     return lambda scene: _limits(read(scene), wanted)
 
 
@@ -350,7 +354,7 @@ _MOST_AT_THE_END: Final = 3
 _OPEN: Final = "Start `codex`, type `/hooks`"
 
 
-def trust(agent: WiredAgent, _: Scene) -> Verdict:
+def trust(agent: ConfiguredAgent, _: Scene) -> Verdict:
     """Check whether the user approved Filrouge's hooks in Codex as they are now."""
     states = _states(agent)
     if agent.plugin and not agent.hooks and not _is_plugin_trusted(states):
@@ -400,7 +404,7 @@ def _seconds(hook: Hook) -> int:
     return max(1, said if isinstance(said, int) else _USUAL_SECONDS)
 
 
-def _states(agent: WiredAgent) -> dict[str, Mapping[str, Any]]:
+def _states(agent: ConfiguredAgent) -> dict[str, Mapping[str, Any]]:
     """Return what Codex stores about each hook, by key."""
     return {key: table(one) for _, states in agent.values("hooks", "state") for key, one in table(states).items()}
 
@@ -437,7 +441,7 @@ def _stale(scene: Scene) -> Verdict:
         return ok(f"as `init` writes it: {titles}" if titles else "`init` wrote nothing")
     agents = ", ".join(one.agent.title for one, _ in stale)
     remedy = _FIX.format(name=stale[0][0].agent.name)
-    if all(_is_of_another(scene, machine, one, plan) for one, plan in stale):
+    if all(_written_by_other_installation(scene, machine, one, plan) for one, plan in stale):
         return note(f"{agents}: connected to another Filrouge than this one, {machine.executable}", remedy)
     paths = ", ".join(change.path for _, plan in stale for change in plan.changes)
     return warn(f"{agents}: not as `init` writes it now: {paths}", remedy)
@@ -478,7 +482,7 @@ def _connected(scene: Scene, machine: Machine) -> Iterator[_Written]:
 def _stands(file: File) -> bool:
     """Return True if a file contains an entry of Filrouge, or cannot be read; the plan then says why."""
     try:
-        return stands(files.text_of(files.read(file.path), file.path), file)
+        return has_entries(files.text_of(files.read(file.path), file.path), file)
     except BadInput:
         return os.path.exists(file.path)
 
@@ -489,7 +493,7 @@ def _plan(scene: Scene, machine: Machine, one: _Written) -> Plan:
     return connecting(machine, scene.home, [name], hooks=one.hooks, tools=one.tools, conversations=one.hooks)
 
 
-def _is_of_another(scene: Scene, machine: Machine, one: _Written, plan: Plan) -> bool:
+def _written_by_other_installation(scene: Scene, machine: Machine, one: _Written, plan: Plan) -> bool:
     """Return True if the entries are those that another installation on this machine writes, which is not an error."""
     gone = [line for change in plan.changes for line in change.lines() if line.startswith("-")]
     programs = {word for line in gone for said in _TEXTS.findall(line) for word in _first_word(said)}
@@ -545,7 +549,7 @@ def _opencode_twice(scene: Scene) -> Verdict:
         return ok("no plugin lies in its folder")
     for file in agent.hooks(machine):
         try:
-            if stands(files.text_of(files.read(file.path), file.path), file):
+            if has_entries(files.text_of(files.read(file.path), file.path), file):
                 return warn(
                     f"{agent.title} has Filrouge's plugin in its folder ({found.place}) and in {file.path}: every"
                     " prompt gets two blocks",
@@ -568,7 +572,7 @@ CHECKS_OF_STALE: Final = (
 _NOT_HERE: Final = "it is not used here"
 
 
-def _version(agent: WiredAgent, scene: Scene) -> Verdict:
+def _version(agent: ConfiguredAgent, scene: Scene) -> Verdict:
     path = which(agent.program, scene.environ)
     if not path:
         if not os.path.isdir(agent.folder):
@@ -587,7 +591,7 @@ def _version(agent: WiredAgent, scene: Scene) -> Verdict:
     return ok(f"version {_dotted(found)}")
 
 
-def _hooks(agent: WiredAgent, scene: Scene) -> Verdict:
+def _hooks(agent: ConfiguredAgent, scene: Scene) -> Verdict:
     for file in agent.files:
         if file.trouble:
             return fail(f"{file.trouble}, so that {agent.name} ignores it", f"Mend {file.path}.")
@@ -604,7 +608,7 @@ def _hooks(agent: WiredAgent, scene: Scene) -> Verdict:
     return ok(f"{len(events)} events")
 
 
-def _wired_programs(agent: WiredAgent, scene: Scene) -> Verdict:
+def _wired_programs(agent: ConfiguredAgent, scene: Scene) -> Verdict:
     for hook in agent.hooks:
         if not which(os.path.expanduser(hook.program), scene.environ):
             what = hook.program or "its command"
@@ -612,7 +616,7 @@ def _wired_programs(agent: WiredAgent, scene: Scene) -> Verdict:
     return ok("every one is there" if agent.hooks else "there are no hooks")
 
 
-def _twice(agent: WiredAgent, _: Scene) -> Verdict:
+def _twice(agent: ConfiguredAgent, _: Scene) -> Verdict:
     if agent.plugin and agent.hooks:
         files = ", ".join(sorted({hook.file for hook in agent.hooks}))
         return warn(
@@ -630,13 +634,13 @@ def _twice(agent: WiredAgent, _: Scene) -> Verdict:
     return ok("each event is told once")
 
 
-def _claude_off(agent: WiredAgent, _: Scene) -> Verdict:
+def _claude_off(agent: ConfiguredAgent, _: Scene) -> Verdict:
     if off := [path for path, value in agent.values("disableAllHooks") if value is True]:
         return fail(f"{off[0]} has `disableAllHooks`: no hook runs", f"Remove `disableAllHooks` from {off[0]}.")
     return ok("they are on")
 
 
-def _codex_off(agent: WiredAgent, _: Scene) -> Verdict:
+def _codex_off(agent: ConfiguredAgent, _: Scene) -> Verdict:
     for name in ("hooks", "codex_hooks"):
         if off := [path for path, value in agent.values("features", name) if value is False]:
             return fail(f"{off[0]} has `features.{name} = false`: no hook runs", f"Remove that line from {off[0]}.")
@@ -652,7 +656,7 @@ def _mcp(scene: Scene) -> Verdict:
     return tell(cause, f"Run `{installation.add('mcp>=2.3,<3')}`.")
 
 
-def _is_used(agent: WiredAgent, scene: Scene) -> bool:
+def _is_used(agent: ConfiguredAgent, scene: Scene) -> bool:
     return bool(agent.files) or os.path.isdir(agent.folder) or bool(which(agent.program, scene.environ))
 
 
@@ -661,7 +665,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _wired_of(
-    read: Callable[[Scene], WiredAgent], look: Callable[[WiredAgent, Scene], Verdict]
+    read: Callable[[Scene], ConfiguredAgent], look: Callable[[ConfiguredAgent, Scene], Verdict]
 ) -> Callable[[Scene], Verdict]:
     return lambda scene: look(read(scene), scene)
 

@@ -26,12 +26,12 @@ from filrouge.core.clock import from_text
 from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
 from filrouge.core.network import is_loopback
 from filrouge.core.paths import CONFIG, FAILURE, LOCK, LOG, REFUSED, RUNTIME, SPOOL, socket_path
-from filrouge.core.settings import check, from_environment, may_stand_in_a_project, resolve
+from filrouge.core.settings import allowed_in_project_file, check, from_environment, resolve
 from filrouge.core.unknown_names import PROJECT_FILE, PROJECT_KEY, nearest, unknown_keys, unknown_variables
 from filrouge.daemon import client
 from filrouge.daemon.logs import LOG_BYTES, last_lines, parsed
-from filrouge.daemon.process import only_one
-from filrouge.daemon.waking import wake
+from filrouge.daemon.process import home_lock
+from filrouge.daemon.waking import ensure_running
 from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.repository import Token, Tokens
@@ -152,7 +152,7 @@ def _project_file(scene: Scene) -> Verdict:
         return warn(f"{path} is no TOML: {error}", f"Mend or remove {path}; without it, its settings do not hold.")
     for key, near in unknown_keys(found):
         return warn(f"{path} sets {key!r}, which is no setting and does nothing", f"{near} Correct it there.".strip())
-    ignored = sorted(key for key in found if key != PROJECT_KEY and not may_stand_in_a_project(key))
+    ignored = sorted(key for key in found if key != PROJECT_KEY and not allowed_in_project_file(key))
     if ignored:
         return note(
             f"{path} sets {len(ignored)} things that a repository may not set: {', '.join(ignored[:3])}",
@@ -210,7 +210,7 @@ def _capturing(scene: Scene) -> Verdict:
     settings = scene.settings()
     if not settings.auto_capture:
         return warn("nothing is captured: auto_capture is off", "Run `filrouge settings auto_capture true`.")
-    if not projects.captures(scene.cwd, scene.environ):
+    if not projects.is_capture_enabled(scene.cwd, scene.environ):
         return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {nearest(scene.cwd)}.")
     if hook.is_disabled(hook.settings_of(scene.home), projects.names(scene.cwd, scene.environ)):
         return note("nothing is captured in this project", "See `filrouge settings disabled_projects`.")
@@ -294,7 +294,7 @@ def _left_behind(scene: Scene) -> Verdict:
 def _mend_left_behind(scene: Scene) -> list[str]:
     left, done = _leavings(scene), list[str]()
     if left:
-        with only_one(scene.home):  # with the lock held, no daemon can start while they are removed
+        with home_lock(scene.home):  # with the lock held, no daemon can start while they are removed
             for path in left:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
@@ -362,7 +362,7 @@ def _mend_socket_mode(scene: Scene) -> list[str]:
 
 
 def _elsewhere(scene: Scene) -> Verdict:
-    if not client.is_elsewhere(scene.environ):
+    if not client.is_remote(scene.environ):
         return ok("hooks and commands use this machine's daemon")
     remedy = f"Check {client.URL}, or unset it to use this machine's daemon."
     try:
@@ -433,7 +433,7 @@ def _mend_spool(scene: Scene) -> list[str]:
     waiting = len(inbox.waiting(scene.path(SPOOL)))
     if not waiting or not scene.daemon.is_absent():
         return []
-    wake(scene.home)
+    ensure_running(scene.home)
     return [f"started the daemon, which takes in {waiting} events"]
 
 

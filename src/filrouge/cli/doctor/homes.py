@@ -21,12 +21,12 @@ from filrouge.cli.doctor.scene import MEND, START, Check, NotKnown, Scene, Verdi
 from filrouge.core import installation
 from filrouge.core.clock import from_text
 from filrouge.core.errors import StoreError
-from filrouge.core.paths import BACKUPS, BALLAST, BRIEFS, SPOOL, WORDS, make_private
+from filrouge.core.paths import BACKUPS, BRIEFS, DISK_RESERVE, SPOOL, WORD_INDEXES, make_private
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.copies import differing, schema_faults, schema_of
 from filrouge.maintenance.repair import wrong_vectors
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.soundness import broken_seals, complaints, journal_mode, may_be_written, progress, schema_number
+from filrouge.runtime.soundness import broken_seals, can_write, check_problems, journal_mode, progress, schema_number
 from filrouge.runtime.sqlite import check_engine, migrations
 
 # The home: existence, owner, modes, file system.
@@ -35,7 +35,7 @@ from filrouge.runtime.sqlite import check_engine, migrations
 _NETWORK: Final = frozenset(
     "nfs nfs4 cifs smb3 smbfs afpfs afs ncpfs 9p ceph glusterfs fuse.sshfs fuse.s3fs fuse.rclone webdav davfs".split()
 )
-_FOLDERS: Final = (SPOOL, BRIEFS, WORDS, BACKUPS)
+_FOLDERS: Final = (SPOOL, BRIEFS, WORD_INDEXES, BACKUPS)
 _LEFT: Final = (".new-", ".probe-")
 _LEFT_SECONDS: Final = 3600
 
@@ -264,8 +264,8 @@ def _space(scene: Scene) -> Verdict:
     return ok(f"{free >> 30} GB free")
 
 
-def _ballast(scene: Scene) -> Verdict:
-    if not os.path.exists(scene.database) or os.path.exists(scene.path(BALLAST)):
+def _disk_reserve(scene: Scene) -> Verdict:
+    if not os.path.exists(scene.database) or os.path.exists(scene.path(DISK_RESERVE)):
         return ok("the disk was not full")
     return warn(
         "the file that keeps room on a full disk is gone: the disk was full once, or nearly",
@@ -296,7 +296,7 @@ CHECKS_OF_MACHINE: Final = (
     Check(name="SQLite", look=_sqlite),
     Check(name="SQLite features", look=_sqlite_features),
     Check(name="Disk space", look=_space),
-    Check(name="Ballast", look=_ballast),
+    Check(name="Ballast", look=_disk_reserve),
     Check(name="Open files", look=_open_files),
     Check(name="Clock", look=_clock),
 )
@@ -320,7 +320,7 @@ def _database(scene: Scene) -> Verdict:
     if size > _ANY_CHECK_BYTES and not scene.deep:
         schema_number(scene.database)  # raises if the file does not open or its first pages cannot be read
         return note(f"it opens; {size >> 20} MB are too much to check in passing", "Run `filrouge doctor --deep`.")
-    if found := complaints(scene.database, quick=not scene.deep and size > _WHOLE_CHECK_BYTES):
+    if found := check_problems(scene.database, quick=not scene.deep and size > _WHOLE_CHECK_BYTES):
         return fail(found[0], MEND)
     return ok(f"sound, {size >> 10} KB")
 
@@ -338,7 +338,7 @@ def _schema(scene: Scene) -> Verdict:
 
 
 def _journal_mode(scene: Scene) -> Verdict:
-    _there(scene)
+    _require_database(scene)
     try:
         mode = journal_mode(scene.database)
     except StoreError as error:
@@ -350,7 +350,7 @@ def _journal_mode(scene: Scene) -> Verdict:
 
 def _write_lock(scene: Scene) -> Verdict:
     _number(scene)
-    if not may_be_written(scene.database, milliseconds=_LOCK_MILLISECONDS):
+    if not can_write(scene.database, milliseconds=_LOCK_MILLISECONDS):
         return warn(
             f"another program holds the database and lets nobody write for {_LOCK_MILLISECONDS / 1000:g} seconds",
             f"See who: `fuser {scene.database}`; close that program, or stop a daemon that hangs.",
@@ -402,14 +402,14 @@ def _number(scene: Scene) -> int:
     Raises:
         NotKnown: there is no database, or it cannot be read.
     """
-    _there(scene)
+    _require_database(scene)
     try:
         return schema_number(scene.database)
     except StoreError as error:
         raise NotKnown("unknown while the database cannot be read") from error
 
 
-def _there(scene: Scene) -> None:
+def _require_database(scene: Scene) -> None:
     if not os.path.exists(scene.database):
         raise NotKnown("there is no memory yet")
 
@@ -447,7 +447,7 @@ def _backups(scene: Scene) -> Verdict:
     return ok(found)
 
 
-def _whole(scene: Scene) -> Verdict:
+def _backups_verified(scene: Scene) -> Verdict:
     folder = backup_files.folder(scene.home)
     stems = [name.removesuffix(".db") for name in (os.listdir(folder) if os.path.isdir(folder) else [])]
     names = sorted(
@@ -475,7 +475,7 @@ def _days(now: datetime, at: str) -> float:
 
 CHECKS_OF_KEEPING: Final = (
     Check(name="Backups", look=_backups),
-    Check(name="Backups verified", look=_whole),
+    Check(name="Backups verified", look=_backups_verified),
     Check(name="Backup schedule", look=_schedule),
 )
 
@@ -515,7 +515,7 @@ def _vectors(scene: Scene) -> Verdict:
     return ok("every one has the length of its space")
 
 
-def _against_backup(scene: Scene) -> Verdict:
+def _unchanged_since_backup(scene: Scene) -> Verdict:
     last = backup_files.newest(scene.home)
     if last is None or last.schema != schema_of(scene.database):
         return ok("there is none of this schema to hold it against")
@@ -542,6 +542,6 @@ CHECKS_OF_DEEP: Final = (
     Check(name="Seals", look=_seals),
     Check(name="Journal", look=_journal),
     Check(name="Vectors", look=_vectors),
-    Check(name="Against the backup", look=_against_backup),
+    Check(name="Against the backup", look=_unchanged_since_backup),
     Check(name="Embedding model", look=_embedder),
 )

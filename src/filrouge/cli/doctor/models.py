@@ -33,7 +33,7 @@ from filrouge.core.clock import from_text
 from filrouge.core.errors import BadInput, VaultUnavailable
 from filrouge.core.network import is_loopback
 from filrouge.core.settings import Settings
-from filrouge.notes.vault import CERTIFICATE, KEY, RestVault, host_and_port, is_address, kept
+from filrouge.notes.vault import CERTIFICATE, KEY, RestVault, host_and_port, is_address, load_secret
 from filrouge.providers import e5_network
 from filrouge.providers.e5_network import models_directory, state_of
 from filrouge.providers.embedders import GROUP
@@ -397,9 +397,9 @@ def _obsidian(scene: Scene) -> Verdict:
         _, _, is_safe = host_and_port(place)
     except BadInput as error:
         return note(f"it is not asked: {error.message}")
-    if is_safe and not kept(scene.home, CERTIFICATE):
+    if is_safe and not load_secret(scene.home, CERTIFICATE):
         return fail(f"no certificate of {place} is trusted yet", f"Look at it: `filrouge notes --trust {place}`.")
-    if not kept(scene.home, KEY):
+    if not load_secret(scene.home, KEY):
         return fail(f"the key of {place} is missing", "Enter it: `filrouge notes --key`.")
     try:
         RestVault(place, scene.home, seconds=SECONDS).greet()

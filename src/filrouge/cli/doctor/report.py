@@ -31,7 +31,7 @@ from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.settings import Effective, Settings
 from filrouge.core.text import in_json, visible
-from filrouge.daemon.logs import last_lines, parsed, told
+from filrouge.daemon.logs import describe_exception, last_lines, parsed
 from filrouge.maintenance.sizes import sizes
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.soundness import schema_number
@@ -116,7 +116,7 @@ def _safely(check: Check, scene: Scene) -> Verdict:
     except OSError as error:
         return fail(f"{error.strerror}: {error.filename}", "Check the path and its permissions.")
     except Exception as error:  # a damaged row can cause any error; its content must not be shown
-        return fail(f"it ended with {told(error)}", MEND)
+        return fail(f"it ended with {describe_exception(error)}", MEND)
 
 
 # All checks, in the order of the findings.
@@ -146,9 +146,9 @@ _LOG_LINES: Final = 500
 _SET: Final = "(set)"
 _UNSET: Final = "(not set)"
 _SECRET_NAMES: Final = re.compile(r"(?i)key|token|secret|passw|credential|auth")
-_TOLD_OF_THE_ENVIRONMENT: Final = re.compile(r"(?i)^(filrouge_.*|.*_api_key|ollama_url|claude_config_dir|codex_home)$")
+_ENVIRONMENT_NAMES: Final = re.compile(r"(?i)^(filrouge_.*|.*_api_key|ollama_url|claude_config_dir|codex_home)$")
 _SHORTEST_SECRET: Final = 6
-_TOLD_OF_THE_LOG: Final = ("time", "level", "logger", "message", "error")
+_LOG_FIELDS: Final = ("time", "level", "logger", "message", "error")
 _LEVELS: Final = frozenset("DEBUG INFO WARNING ERROR CRITICAL".split())
 _LEFT_OUT: Final = "[left out]"
 _README: Final = """What `filrouge doctor --bundle` wrote: versions, findings, settings, counts, and the end of the log.
@@ -170,7 +170,7 @@ def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
         "filrouge-report/findings.json": [finding.to_json() for finding in findings],
         "filrouge-report/settings.json": _settings(scene),
         "filrouge-report/environment.json": {
-            name: _SET for name in sorted(scene.environ) if _TOLD_OF_THE_ENVIRONMENT.match(name)
+            name: _SET for name in sorted(scene.environ) if _ENVIRONMENT_NAMES.match(name)
         },
         "filrouge-report/counts.json": _counts(scene),
         "filrouge-report/log.txt": "\n".join(_log(scene)),
@@ -247,10 +247,12 @@ def _settings(scene: Scene) -> dict[str, Any]:
         found = scene.effective()
     except NotKnown as why:
         return {"unknown": str(why)}
-    return {name: {"value": _told(name, found), "from": found.origins[name]} for name in Settings.model_fields}
+    return {
+        name: {"value": _shareable_value(name, found), "from": found.origins[name]} for name in Settings.model_fields
+    }
 
 
-def _told(name: str, found: Effective) -> Any:
+def _shareable_value(name: str, found: Effective) -> Any:
     """Return a setting for the report: choices, switches and numbers as they are, the length of a list.
 
     Of free text it returns only whether it is set.
@@ -292,7 +294,7 @@ def _log(scene: Scene) -> list[str]:
     except NotFound:
         return ["There is no log yet."]
     return [
-        " ".join(str(one[name]) for name in _TOLD_OF_THE_LOG if one.get(name))
+        " ".join(str(one[name]) for name in _LOG_FIELDS if one.get(name))
         for one in records
         if one.get("level") in _LEVELS and str(one.get("logger")).startswith("filrouge")
     ]

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from filrouge.core.errors import BadInput
 from filrouge.hosts import plugins
 from filrouge.hosts.setup import files
-from filrouge.hosts.setup.files import NAME, Machine, Node, Path, WasThere, read_json, with_entry, without
+from filrouge.hosts.setup.files import NAME, Machine, Node, Path, WasThere, insert_entry, read_json, remove_matching
 
 
 def is_hook_of_ours(entry: Any) -> bool:
@@ -63,12 +63,12 @@ def is_named_like_us(entry: Any) -> bool:
     return entry == NAME
 
 
-def anybody(_: Any) -> bool:
+def always_ours(_: Any) -> bool:
     """Return True: at a place with Filrouge's name every value is ours."""
     return True
 
 
-def nobody(_: Any) -> bool:
+def never_ours(_: Any) -> bool:
     """Return False: a value that others share, such as a file's format version, is never ours."""
     return False
 
@@ -177,7 +177,7 @@ class Agent:
 _HOOKS = "hooks"
 
 
-def connected(text: str, file: File) -> str:
+def add_entries(text: str, file: File) -> str:
     """Return the text with all entries; entries of an earlier Filrouge version are replaced.
 
     Raises:
@@ -188,7 +188,7 @@ def connected(text: str, file: File) -> str:
     return text
 
 
-def disconnected(text: str, file: File, before: str | None) -> str:
+def remove_entries(text: str, file: File, before: str | None) -> str:
     """Return the text without Filrouge's entries.
 
     Args:
@@ -213,16 +213,16 @@ def disconnected(text: str, file: File, before: str | None) -> str:
         text = _without_hooks(text, (_HOOKS, event), was_there)
     for entry in file.entries:
         if entry.path[0] != _HOOKS and not (entry.beside and _is_alone(text, entry)):
-            text = without(text, entry.path, entry.ours, listed=entry.listed, was_there=was_there)
+            text = remove_matching(text, entry.path, entry.ours, listed=entry.listed, was_there=was_there)
     # Keep the format version only if somebody else's hooks remain.
     left = cast("dict[str, Any]", read_json(text).value)
     for entry in file.entries:
         if left == {entry.path[0]: entry.value} and not was_there(entry.path):
-            text = without(text, entry.path, lambda _: True, listed=False, was_there=was_there)
+            text = remove_matching(text, entry.path, lambda _: True, listed=False, was_there=was_there)
     return text
 
 
-def stands(text: str, file: File) -> bool:
+def has_entries(text: str, file: File) -> bool:
     """Return True if the text has an entry of this or an earlier Filrouge version.
 
     Raises:
@@ -272,11 +272,11 @@ def _events(text: str) -> list[str]:
 
 def _without_hooks(text: str, path: Path, was_there: WasThere) -> str:
     """Remove our hooks; a group that also holds a foreign hook keeps that one."""
-    text = without(text, path, is_hook_of_ours, listed=True, was_there=was_there)
+    text = remove_matching(text, path, is_hook_of_ours, listed=True, was_there=was_there)
     groups = read_json(text).at(path)
     for place, group in groups.parts.items() if groups is not None else ():
         if any(is_hook_of_ours(one) for one in handlers(group.value)):
-            text = without(text, (*path, place, _HOOKS), is_hook_of_ours, listed=True, was_there=was_there)
+            text = remove_matching(text, (*path, place, _HOOKS), is_hook_of_ours, listed=True, was_there=was_there)
     return text
 
 
@@ -285,16 +285,16 @@ def _with_json(text: str, entry: Entry) -> str:
     if entry.beside and (found is None or not found.items):
         return text
     if found is None:
-        return with_entry(text, entry.path, entry.value, listed=entry.listed)
+        return insert_entry(text, entry.path, entry.value, listed=entry.listed)
     present = [one for one in found.items if entry.ours(one)] if entry.listed else [found.value]
-    if present == [entry.value] or entry.ours is nobody:
+    if present == [entry.value] or entry.ours is never_ours:
         return text
     if entry.path[0] == _HOOKS:
         text = _without_hooks(text, entry.path, lambda _: True)
     else:
         _refuse_strangers(found.value, entry)
-        text = without(text, entry.path, entry.ours, listed=entry.listed, was_there=lambda _: True)
-    return with_entry(text, entry.path, entry.value, listed=entry.listed)
+        text = remove_matching(text, entry.path, entry.ours, listed=entry.listed, was_there=lambda _: True)
+    return insert_entry(text, entry.path, entry.value, listed=entry.listed)
 
 
 def _with_table(text: str, entry: Entry) -> str:
@@ -436,7 +436,7 @@ def _cursor(machine: Machine) -> str:
 def _cursor_hooks(machine: Machine) -> tuple[File, ...]:
     handler = {"command": _line(machine, "cursor")}
     entries = (Entry(path=("hooks", event), value=handler, ours=is_hook_of_ours, listed=True) for event in CURSOR)
-    version = Entry(path=("version",), value=1, ours=nobody)
+    version = Entry(path=("version",), value=1, ours=never_ours)
     return (File(path=os.path.join(_cursor(machine), "hooks.json"), form="json", entries=(version, *entries)),)
 
 
@@ -495,7 +495,7 @@ def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
             ours=is_plugin_of_ours,
             listed=True,
         ),
-        Entry(path=("plugins", "entries", NAME), value=allowed, ours=anybody),
+        Entry(path=("plugins", "entries", NAME), value=allowed, ours=always_ours),
         Entry(path=("plugins", "allow"), value=NAME, ours=is_named_like_us, listed=True, beside=True),
     )
     return (File(path=os.path.join(_openclaw(machine), "openclaw.json"), form="json", entries=entries),)

@@ -283,7 +283,7 @@ IsOurs = Callable[[Any], bool]
 WasThere = Callable[[Path], bool]
 
 
-def with_entry(text: str, path: tuple[str, ...], value: Any, *, listed: bool) -> str:
+def insert_entry(text: str, path: tuple[str, ...], value: Any, *, listed: bool) -> str:
     """Return the text with a value added at that path: as a new element of the list there, or as the value itself.
 
     Raises:
@@ -300,7 +300,7 @@ def with_entry(text: str, path: tuple[str, ...], value: Any, *, listed: bool) ->
             raise BadInput(f"{'.'.join(path)} is there already.")
         return _checked(text, _added(text, node, list, None, value), path, value, listed=listed)
     for key in reversed(rest[1:]):
-        missing = _Way({key: missing})
+        missing = _NewObject({key: missing})
     return _checked(text, _added(text, node, dict, rest[0], missing), path, value, listed=listed)
 
 
@@ -355,14 +355,14 @@ def _first(text: str, node: Node, label: str, value: Any, newline: str) -> str:
     return text[:at] + entry + (newline if newline not in inside else "") + text[at:]  # before a comment
 
 
-class _Way(dict[str, Any]):
+class _NewObject(dict[str, Any]):
     """A new intermediate object. It is written over several lines, so that other entries can be added to it."""
 
 
 def _written_json(value: Any, indent: str, newline: str) -> str:
     """Format a value; one that fits into a line is written on one line."""
     plain = json.dumps(value, ensure_ascii=False)
-    fits = len(plain) <= _ONE_LINE and not isinstance(value, _Way)
+    fits = len(plain) <= _ONE_LINE and not isinstance(value, _NewObject)
     if fits or not isinstance(value, (dict, list)) or not value:
         return plain
     inner = indent + _UNIT
@@ -384,7 +384,7 @@ def _indent(text: str, at: int) -> str:
     return found[0] if found else ""
 
 
-def without(text: str, path: Path, is_ours: IsOurs, *, listed: bool, was_there: WasThere) -> str:
+def remove_matching(text: str, path: Path, is_ours: IsOurs, *, listed: bool, was_there: WasThere) -> str:
     """Return the text without our entries at that path: elements of the list there, or the value itself.
 
     Args:
@@ -401,15 +401,15 @@ def without(text: str, path: Path, is_ours: IsOurs, *, listed: bool, was_there: 
     if node is None:
         return text
     if not listed:
-        return _less(text, path, was_there) if is_ours(node.value) else text
+        return _remove(text, path, was_there) if is_ours(node.value) else text
     if not isinstance(node.value, list):
         return text
     ours = [key for key, part in node.parts.items() if is_ours(part.value)]
     for key in reversed(ours):
-        text = _taken(text, _found(text, path), key)
+        text = _remove_child(text, _found(text, path), key)
     if not ours or len(ours) < len(node.parts) or was_there(path):
         return text
-    return _less(text, path, was_there)
+    return _remove(text, path, was_there)
 
 
 def _found(text: str, path: Path) -> Node:
@@ -418,16 +418,16 @@ def _found(text: str, path: Path) -> Node:
     return found
 
 
-def _less(text: str, path: Path, was_there: WasThere) -> str:
+def _remove(text: str, path: Path, was_there: WasThere) -> str:
     """Remove the value at that path, and parents that become empty and did not exist before."""
     holder = _found(text, path[:-1])
-    text = _taken(text, holder, path[-1])
+    text = _remove_child(text, holder, path[-1])
     if path[:-1] and len(holder.parts) == 1 and not was_there(path[:-1]):
-        return _less(text, path[:-1], was_there)
+        return _remove(text, path[:-1], was_there)
     return text
 
 
-def _taken(text: str, holder: Node, key: str | int) -> str:
+def _remove_child(text: str, holder: Node, key: str | int) -> str:
     keys = list(holder.parts)
     place = keys.index(key)
     start, end = holder.begins[key], holder.parts[key].end
@@ -444,7 +444,7 @@ def _taken(text: str, holder: Node, key: str | int) -> str:
         before = _comma_between(text, holder.parts[keys[place - 1]].end, start)
         if before is not None:
             pieces.insert(0, (before, before + 1))
-    wanted = _value_less(holder.value, key)
+    wanted = _without_key(holder.value, key)
     after = _cut(text, pieces, start)
     for candidate in (after, _cut(text, pieces, None)):
         if _same_but(text, candidate, holder, wanted):
@@ -478,7 +478,7 @@ def _cut(text: str, pieces: list[tuple[int, int]], line_of: int | None) -> str:
     return text[:begin] + text[close + 1 :]
 
 
-def _value_less(value: Any, key: str | int) -> Any:
+def _without_key(value: Any, key: str | int) -> Any:
     if isinstance(value, dict):
         return {name: one for name, one in value.items() if name != key}  # pyright: ignore[reportUnknownVariableType]
     return [one for place, one in enumerate(value) if place != key]

@@ -9,7 +9,7 @@ from typing import Final
 
 from filrouge.core.errors import FilrougeError, Stale
 from filrouge.hosts.setup import files
-from filrouge.hosts.setup.entries import AGENTS, Agent, Entry, File, Plugin, connected, disconnected, is_empty
+from filrouge.hosts.setup.entries import AGENTS, Agent, Entry, File, Plugin, add_entries, is_empty, remove_entries
 from filrouge.hosts.setup.files import Machine, Manifest, Record, digest
 
 
@@ -196,14 +196,14 @@ def _planned(wanted: Mapping[str, tuple[File, ...]], change: _Changing) -> Plan:
 def _connecting(agent: str, file: File, record: Record | None, manifest: Manifest) -> Change | None:
     now = files.read(file.path)
     text = files.text_of(now, file.path)
-    then = connected(text, file).encode()
+    then = add_entries(text, file).encode()
     if then == now:
         return None
     untouched = record is not None and now is not None and digest(now) == record.written
     if record is not None and untouched:
         original = manifest.former(record)
     elif record is not None or now is not None:
-        original = _less(text, file, manifest, record)
+        original = _without_filrouge(text, file, manifest, record)
     else:
         original = None
     return Change(agent=agent, path=file.path, now=now, then=then, original=original)
@@ -217,18 +217,18 @@ def _disconnecting(agent: str, file: File, record: Record | None, manifest: Mani
     if record is not None and digest(now) == record.written:
         former = manifest.former(record)
         return Change(agent=agent, path=file.path, now=now, then=former, original=former)
-    then = _less(files.text_of(now, file.path), file, manifest, record)
+    then = _without_filrouge(files.text_of(now, file.path), file, manifest, record)
     if then == now and record is None:
         return None
     note = "It was edited since; only what is Filrouge's is taken out." if record is not None else ""
     return Change(agent=agent, path=file.path, now=now, then=then, original=then, note=note)
 
 
-def _less(text: str, file: File, manifest: Manifest, record: Record | None) -> bytes | None:
+def _without_filrouge(text: str, file: File, manifest: Manifest, record: Record | None) -> bytes | None:
     """Return a file's content without Filrouge; None for a file that Filrouge created and that would be empty."""
     former = manifest.former(record) if record is not None else None
     before = files.text_of(former, file.path) if former is not None else None
-    rest = disconnected(text, file, before)
+    rest = remove_entries(text, file, before)
     if record is not None and not record.before and is_empty(rest, file):
         return None
     return rest.encode()

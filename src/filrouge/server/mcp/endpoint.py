@@ -33,7 +33,7 @@ from filrouge._version import __version__
 from filrouge.core.errors import BadInput, FilrougeError, Forbidden
 from filrouge.mcp.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
 from filrouge.runtime.services import Parts
-from filrouge.server.auth import ACCESS, Access, allows
+from filrouge.server.auth import ACCESS, Access, includes
 from filrouge.server.auth import Scope as Allowed
 from filrouge.server.mcp.tools import BY_NAME, Caller, quoted
 
@@ -117,7 +117,7 @@ def _permitted(request: Any, name: str) -> None:
         Forbidden: the token's scope is too small.
     """
     access, need = request.scope[ACCESS] if request is not None else None, _NEEDED[name]
-    if not isinstance(access, Access) or not allows(access.scope, need):
+    if not isinstance(access, Access) or not includes(access.scope, need):
         raise Forbidden(f"{name} needs a token with the scope {need}.")
 
 

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.core import installation
 from filrouge.core.errors import NotInstalled
-from filrouge.server.auth import needs
-from filrouge.server.responses import parts_of, reading
+from filrouge.server.auth import requires
+from filrouge.server.responses import parts_of, read_in_tx
 
 router = APIRouter(tags=["mcp"])
 
@@ -46,7 +46,7 @@ class _Handed(Response):
 
 
 @router.post(PATH, include_in_schema=False)
-@needs("read")
+@requires("read")
 async def mcp(request: Request) -> Response:
     """Handle one MCP message and return its answer; a tool that writes needs the `write` scope."""
     return _Handed(await _endpoint(request), await request.body())
@@ -72,7 +72,9 @@ async def _endpoint(request: Request) -> ASGIApp:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
                 raise
             raise NotInstalled(f"MCP cannot be served: {error}.", remedy=f"Run `{installation.add(_SDK)}`.") from error
-        named = await reading(request, lambda tx: parts_of(request).effective(tx).to_json().get("allowed_hosts") or ())
+        named = await read_in_tx(
+            request, lambda tx: parts_of(request).effective(tx).to_json().get("allowed_hosts") or ()
+        )
         if getattr(state, "mcp", None) is None:
             hosts = [*HOSTS, *named, *(f"{name}:*" for name in named)]
             origins = [*ORIGINS, *(f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts)]

@@ -16,23 +16,23 @@ from datetime import datetime
 from typing import Any, Final
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.context.rendering import TAG, fresh_nonce, neutral, shortened
+from filrouge.context.rendering import TAG, fresh_nonce, neutralise, shortened
 from filrouge.context.service import inject
-from filrouge.core.clock import ago, to_text
+from filrouge.core.clock import relative_date, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.maintenance import health
 from filrouge.memories.models import Memory
 from filrouge.memories.reports import quotes
 from filrouge.memories.repository import Action
-from filrouge.memories.service import Doomed, bin_doomed, doomed
-from filrouge.memories.statements import correct, said_now, say
-from filrouge.runtime.repository import whole_id
+from filrouge.memories.service import BinPreview, confirm_bin, preview_bin
+from filrouge.memories.statements import add_for_agent, correct_for_agent, manual_event
+from filrouge.runtime.repository import resolve_id
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
 from filrouge.search.models import Hit
 from filrouge.search.turn_search import search_turns
-from filrouge.server.responses import elsewhere, recalling, settled
+from filrouge.server.responses import await_future, in_thread, run_recall
 from filrouge.server.routes.memories import action_json
 
 #: Characters of an item in a list, and of an item that is read alone.
@@ -59,7 +59,7 @@ def item_json(item: Memory | Turn, names: Mapping[str, str], now: datetime, *, l
         "source": quoted(item.scope.channel, _LONGEST_NAME),
         "project": quoted(names.get(item.scope.project or "", item.scope.project or ""), _LONGEST_NAME),
         "at": to_text(said_at),
-        "age": ago(said_at, now, "en"),
+        "age": relative_date(said_at, now, "en"),
         "trust": item.trust,
         "verified": item.trust >= TRUST_PROMPT and (is_memory or item.role == "user"),
         "state": item.state if isinstance(item, Memory) else "live",
@@ -69,7 +69,7 @@ def item_json(item: Memory | Turn, names: Mapping[str, str], now: datetime, *, l
 
 def quoted(text: str, longest: int) -> str:
     """Return the text neutralised, on one line and shortened to `longest` characters."""
-    return shortened(neutral(text[: 4 * longest]), longest)
+    return shortened(neutralise(text[: 4 * longest]), longest)
 
 
 def line(item: Item) -> str:
@@ -112,14 +112,14 @@ class Caller:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class ToolResult:
     """The result of a tool: a value that matches its output schema, and the same as readable text."""
 
     value: dict[str, Any]
     text: str
 
 
-async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> Told:
+async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> ToolResult:
     """Return memories and turns for a query, best first; the current project and the user's own get a bonus."""
     mode, limit = given.get("mode", "hybrid"), int(given.get("limit", 10))
     names = [given["project"]] if "project" in given else []
@@ -140,17 +140,17 @@ async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> Told:
         notices = dict.fromkeys(notice for ranking in rankings for notice in ranking.notices)
         return {"results": results, "notices": list(notices)}
 
-    value = await recalling(parts, find)
+    value = await run_recall(parts, find)
     found = value["results"]
     lines = [line(one) for one in found] or ["Nothing in memory matches."]
-    return Told(value=value, text=block([*lines, *(f"({notice})" for notice in value["notices"])]))
+    return ToolResult(value=value, text=block([*lines, *(f"({notice})" for notice in value["notices"])]))
 
 
-async def memory_get(parts: Parts, _: Caller, given: Arguments) -> Told:
+async def memory_get(parts: Parts, _: Caller, given: Arguments) -> ToolResult:
     """Return one memory or turn."""
 
     def find(tx: Tx) -> dict[str, Any]:
-        id_, known, now = whole_id(tx, given["id"], ("memory", "turn")), health.names_of(tx), parts.clock.now()
+        id_, known, now = resolve_id(tx, given["id"], ("memory", "turn")), health.names_of(tx), parts.clock.now()
         memory = next(iter(parts.memories(tx).known([id_])), None)
         item = memory or next(iter(parts.turns(tx).get([id_])), None)
         if item is None:
@@ -167,38 +167,38 @@ async def memory_get(parts: Parts, _: Caller, given: Arguments) -> Told:
             "pinned": memory.pinned if memory else False,
         }
 
-    value = await settled(parts.readers.submit(find))
+    value = await await_future(parts.readers.submit(find))
     lines = [line(value["item"]), *(f"  said: {one['text']}" for one in value["quotes"])]
     if value["superseded_by"]:
         lines.append(f"  replaced by {value['superseded_by']}")
-    return Told(value=value, text=block(lines))
+    return ToolResult(value=value, text=block(lines))
 
 
-async def memory_add(parts: Parts, caller: Caller, given: Arguments) -> Told:
+async def memory_add(parts: Parts, caller: Caller, given: Arguments) -> ToolResult:
     """Store a statement of an agent."""
-    names = _place(parts, caller, given)
-    actions = await elsewhere(lambda: say(parts, given["text"], names=names, host=CHANNEL, once=caller.once))
-    return _told(actions)
+    names = _project_names(parts, caller, given)
+    actions = await in_thread(lambda: add_for_agent(parts, given["text"], names=names, host=CHANNEL, once=caller.once))
+    return _actions_result(actions)
 
 
-async def memory_update(parts: Parts, _: Caller, given: Arguments) -> Told:
+async def memory_update(parts: Parts, _: Caller, given: Arguments) -> ToolResult:
     """Correct a memory, within what an agent may change."""
-    id_ = parts.readers.here(lambda tx: whole_id(tx, given["id"], ("memory",)))
-    return _told([await elsewhere(lambda: correct(parts, id_, given["text"]))])
+    id_ = parts.readers.here(lambda tx: resolve_id(tx, given["id"], ("memory",)))
+    return _actions_result([await in_thread(lambda: correct_for_agent(parts, id_, given["text"]))])
 
 
-async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
+async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> ToolResult:
     """Preview what would be binned, or bin it if a token is given."""
     topic, id_, token = given.get("topic", ""), given.get("id", ""), given.get("token", "")
-    id_ = parts.readers.here(lambda tx: whole_id(tx, id_, ("memory",)))
+    id_ = parts.readers.here(lambda tx: resolve_id(tx, id_, ("memory",)))
     project = parts.readers.here(lambda tx: health.project_id(tx, caller.project))
 
-    def deed() -> Doomed:
+    def deed() -> BinPreview:
         if token:
-            return bin_doomed(parts, token, topic=topic, memory_id=id_, project=project)
-        return doomed(parts, topic=topic, memory_id=id_, project=project)
+            return confirm_bin(parts, token, topic=topic, memory_id=id_, project=project)
+        return preview_bin(parts, topic=topic, memory_id=id_, project=project)
 
-    found = await elsewhere(deed)
+    found = await in_thread(deed)
     known = parts.readers.here(health.names_of)
     now = parts.clock.now()
     goes = [item_json(one, known, now) for one in found.goes]
@@ -210,20 +210,20 @@ async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
         "kept": kept[:_MOST_LISTED],
         "token": "" if token else found.token,
     }
-    return Told(value=value, text=_forgetting(value, goes, kept))
+    return ToolResult(value=value, text=_forgetting(value, goes, kept))
 
 
-async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> Told:
+async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> ToolResult:
     """Return the context that would be injected for a prompt."""
-    names = _place(parts, caller, given)
+    names = _project_names(parts, caller, given)
     project = parts.readers.here(lambda tx: health.project_id(tx, names)) or ""
-    event = said_now(parts.clock, "prompt", given["prompt"], names=names, host=CHANNEL)
-    shown = await recalling(parts, lambda _: inject(parts, event, project))
+    event = manual_event(parts.clock, "prompt", given["prompt"], names=names, host=CHANNEL)
+    shown = await run_recall(parts, lambda _: inject(parts, event, project))
     value = {"context": shown.block.text, "memories": shown.block.memories, "notices": list(shown.notices)}
-    return Told(value=value, text=shown.block.text or "Nothing in memory bears on this prompt.")
+    return ToolResult(value=value, text=shown.block.text or "Nothing in memory bears on this prompt.")
 
 
-Tool = Callable[[Parts, Caller, Arguments], Awaitable[Told]]
+Tool = Callable[[Parts, Caller, Arguments], Awaitable[ToolResult]]
 BY_NAME: Final[Mapping[str, Tool]] = {
     "memory_search": memory_search,
     "memory_get": memory_get,
@@ -234,7 +234,7 @@ BY_NAME: Final[Mapping[str, Tool]] = {
 }
 
 
-def _place(parts: Parts, caller: Caller, given: Arguments) -> tuple[str, ...]:
+def _project_names(parts: Parts, caller: Caller, given: Arguments) -> tuple[str, ...]:
     """Return the names of the current project: the client's, otherwise the argument's.
 
     Raises:
@@ -258,10 +258,10 @@ def _share(hit: Hit) -> float:
     return round(min(max(hit.relevance, 0.0), 1.0), 4)
 
 
-def _told(actions: list[Action]) -> Told:
+def _actions_result(actions: list[Action]) -> ToolResult:
     shown = [action_json(action) | {"reason": quoted(action.reason, _LONGEST_REASON)} for action in actions]
     lines = [_in_words(one) for one in shown] or ["Nothing was stored."]
-    return Told(value={"actions": shown}, text=block(lines))
+    return ToolResult(value={"actions": shown}, text=block(lines))
 
 
 def _in_words(action: dict[str, Any]) -> str:

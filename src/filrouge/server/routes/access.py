@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from filrouge.core.errors import BadInput
 from filrouge.runtime import repository
 from filrouge.runtime.repository import Allowed, TokenKind, Tokens
-from filrouge.server.auth import LOGIN, Keys, cookie_name, needs
-from filrouge.server.responses import Answer, answers, parts_of, reading, settled
+from filrouge.server.auth import LOGIN, TokenCache, cookie_name, requires
+from filrouge.server.responses import Answer, await_future, parts_of, read_in_tx, response_model
 from filrouge.server.validation import TokenId
 
 router = APIRouter(tags=["tokens"])
@@ -87,44 +87,46 @@ class LoginLink(Answer):
     expires_at: str
 
 
-@router.get("/api/tokens", responses=answers(TokenList, example={"tokens": [_EXAMPLE]}))
-@needs("admin")
+@router.get("/api/tokens", responses=response_model(TokenList, example={"tokens": [_EXAMPLE]}))
+@requires("admin")
 async def tokens_listed(request: Request) -> dict[str, Any]:
     """List every token and session, newest first, without secrets. Revoked and expired ones are included."""
-    found = await reading(request, lambda tx: Tokens(tx).all())
+    found = await read_in_tx(request, lambda tx: Tokens(tx).all())
     return {"tokens": [dict(token.to_json()) for token in found]}
 
 
 @router.post(
-    "/api/tokens", status_code=201, responses=answers(MadeToken, status=201, example=_EXAMPLE | {"token": "frg_..."})
+    "/api/tokens",
+    status_code=201,
+    responses=response_model(MadeToken, status=201, example=_EXAMPLE | {"token": "frg_..."}),
 )
-@needs("admin")
+@requires("admin")
 async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
     """Create a token. Only this answer contains its secret."""
     parts = parts_of(request)
-    return await settled(parts.writer.submit(lambda tx: repository.create(parts, tx, body.name, body.scope)))
+    return await await_future(parts.writer.submit(lambda tx: repository.create(parts, tx, body.name, body.scope)))
 
 
-@router.delete("/api/tokens/{token_id}", responses=answers(TokenAnswer, example=_EXAMPLE))
-@needs("admin")
+@router.delete("/api/tokens/{token_id}", responses=response_model(TokenAnswer, example=_EXAMPLE))
+@requires("admin")
 async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Revoke a token or session. It is refused from now on."""
     parts = parts_of(request)
-    gone = await settled(parts.writer.submit(lambda tx: repository.revoke(parts, tx, token_id)))
-    cast("Keys", request.app.state.keys).forget()
+    gone = await await_future(parts.writer.submit(lambda tx: repository.revoke(parts, tx, token_id)))
+    cast("TokenCache", request.app.state.keys).forget()
     return gone
 
 
 @router.post(
     "/api/tokens/login-links",
     status_code=201,
-    responses=answers(
+    responses=response_model(
         LoginLink,
         status=201,
         example={"url": "http://127.0.0.1:8900/login/frg_...", "expires_at": "2026-01-05T09:05:00.000000Z"},
     ),
 )
-@needs("admin")
+@requires("admin")
 async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
     """Create a link that signs in a browser. It works once, within minutes."""
     parts, url = parts_of(request), request.app.state.listening.url
@@ -133,7 +135,7 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
             "The daemon listens on no TCP port, so no browser can reach it.",
             remedy="See `filrouge daemon status` for the reason, and the setting port.",
         )
-    secret, until = await settled(parts.writer.submit(lambda tx: repository.new_link(parts, tx, body.scope)))
+    secret, until = await await_future(parts.writer.submit(lambda tx: repository.new_link(parts, tx, body.scope)))
     return {"url": f"{url}{LOGIN}{secret}", "expires_at": until}
 
 
@@ -146,7 +148,7 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
 async def tokens_sign_in(link: str, request: Request) -> Response:
     """Exchange a login link for a session cookie. Only this daemon's own pages can use the cookie."""
     parts = parts_of(request)
-    session = await settled(parts.writer.submit(lambda tx: repository.redeem(parts, tx, link)))
+    session = await await_future(parts.writer.submit(lambda tx: repository.redeem(parts, tx, link)))
     answer = RedirectResponse(SIGNED_IN, status_code=303, headers=_PAGE_HEADERS)
     answer.set_cookie(
         cookie_name(request.scope["server"][1] or 0),

@@ -13,16 +13,16 @@ from pydantic import Field
 
 from filrouge.capture.events import Event
 from filrouge.capture.models import Role
-from filrouge.capture.programs import place_of
+from filrouge.capture.programs import resolve_project
 from filrouge.context.models import Section
 from filrouge.context.service import confirm, given_json, log, prepare, preview
 from filrouge.core.clock import new_id
 from filrouge.memories.models import Kind
 from filrouge.runtime.services import Parts
 from filrouge.search.models import Outcome
-from filrouge.server.auth import needs
+from filrouge.server.auth import requires
 from filrouge.server.live import Confirmation, Delivery, answer
-from filrouge.server.responses import Answer, Body, answers, parts_of, reading, recalling
+from filrouge.server.responses import Answer, Body, parts_of, read_in_tx, response_model, run_recall
 from filrouge.server.routes.threads import ThreadAnswer
 
 # Response models.
@@ -199,13 +199,13 @@ hooks_router = APIRouter(tags=["hooks"])
 memory_router = APIRouter(tags=["memory"])
 
 
-@hooks_router.post("/hooks/events", responses=answers(DeliveredAnswer))
+@hooks_router.post("/hooks/events", responses=response_model(DeliveredAnswer))
 async def hooks_deliver(delivery: Delivery, request: Request) -> Response:
     """Store events. The answer comes once they are on disk; with `context`, it contains the context for the model."""
     return await answer(parts_of(request), delivery, request.is_disconnected)
 
 
-@hooks_router.post("/hooks/delivered", responses=answers(Success))
+@hooks_router.post("/hooks/delivered", responses=response_model(Success))
 async def hooks_delivered(confirmation: Confirmation, request: Request) -> dict[str, Any]:
     """Confirm that the agent received a context. Until then the recall is logged as late."""
     confirm(parts_of(request), confirmation.recall)
@@ -240,28 +240,28 @@ class PreviewBody(ContextBody):
     cwd: str = ""
 
 
-@memory_router.post("/memory/context", responses=answers(ContextAnswer))
+@memory_router.post("/memory/context", responses=response_model(ContextAnswer))
 async def injecting_context_of(body: ContextBody, request: Request) -> dict[str, Any]:
     """Return the context for a prompt. It consists of the text, and the memories and notes in it."""
     parts = parts_of(request)
-    project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
+    project = await read_in_tx(request, lambda tx: resolve_project(tx, body.names)[1] or "")
     event = _event(parts, body, "prompt", {"text": body.prompt})
-    given = await recalling(parts, lambda _: prepare(parts, event, project))
+    given = await run_recall(parts, lambda _: prepare(parts, event, project))
     log(parts, given, delivered=not await request.is_disconnected())
     return given_json(given)
 
 
-@memory_router.post("/api/memory/context/preview", responses=answers(PreviewAnswer))
-@needs("read")
+@memory_router.post("/api/memory/context/preview", responses=response_model(PreviewAnswer))
+@requires("read")
 async def injecting_preview_of(body: PreviewBody, request: Request) -> dict[str, Any]:
     """Preview the context that a hook would get. It lists every candidate and why it is in or out. It is not logged."""
     parts = parts_of(request)
-    project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
+    project = await read_in_tx(request, lambda tx: resolve_project(tx, body.names)[1] or "")
     if body.occasion == "start":
         event = _event(parts, body, "session_start", {"source": body.opening}, body.cwd)
     else:
         event = _event(parts, body, "prompt", {"text": body.prompt}, body.cwd)
-    return given_json(await recalling(parts, lambda _: preview(parts, event, project)), explained=True)
+    return given_json(await run_recall(parts, lambda _: preview(parts, event, project)), explained=True)
 
 
 def _event(

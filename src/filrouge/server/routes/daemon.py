@@ -13,8 +13,8 @@ from filrouge.core.settings import Origin, Settings
 from filrouge.maintenance import health as report
 from filrouge.maintenance import health as standing
 from filrouge.maintenance.backup_files import Kind
-from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, answers, parts_of, reading
+from filrouge.server.auth import requires
+from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
 
 # Response models.
 
@@ -33,7 +33,7 @@ class LeavingAnswer(Answer):
     version: str
 
 
-class LedgerAnswer(Answer):
+class EventCounts(Answer):
     """The number of received events, by what became of them."""
 
     queued: int
@@ -128,7 +128,7 @@ class StatusAnswer(Answer):
     version: str
     pid: int
     events: int
-    ledger: LedgerAnswer
+    ledger: EventCounts
     turns: int
     memories: int
     rules: int
@@ -228,7 +228,7 @@ class WarningAnswer(Answer):
     next: str
 
 
-class StandingAnswer(Answer):
+class HealthReport(Answer):
     """The health of the daemon and its memory."""
 
     status: Literal["ok", "warn"]
@@ -241,7 +241,7 @@ class StandingAnswer(Answer):
     embedding_coverage: CoverageAnswer
     llm: SpentAnswer
     queue: QueueAnswer
-    ledger: LedgerAnswer
+    ledger: EventCounts
     lost: LostAnswer
     storage: StorageAnswer
     writes: WritesAnswer
@@ -289,37 +289,37 @@ class OriginsAnswer(RootModel[dict[str, Origin]]):
 router = APIRouter(tags=["daemon"])
 
 
-@router.get("/health", responses=answers(HealthAnswer))
+@router.get("/health", responses=response_model(HealthAnswer))
 async def daemon_health() -> dict[str, str]:
     """Report that the daemon is alive, and its version."""
     return {"status": "healthy", "version": __version__}
 
 
-@router.get("/daemon/status", responses=answers(StatusAnswer))
+@router.get("/daemon/status", responses=response_model(StatusAnswer))
 async def daemon_status(request: Request) -> dict[str, Any]:
     """Report where the daemon listens, and its state in counts."""
     parts = parts_of(request)
-    whole = await reading(request, lambda tx: report.status(parts, tx))
+    whole = await read_in_tx(request, lambda tx: report.status(parts, tx))
     found = request.app.state.listening
     return {"running": True, "url": found.url, "notice": found.notice, "socket": socket_path(parts.home), **whole}
 
 
-@router.get("/daemon/health", responses=answers(StandingAnswer))
+@router.get("/daemon/health", responses=response_model(HealthReport))
 async def daemon_well(request: Request) -> dict[str, Any]:
     """Report health figures, with warnings and what to do about them."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: standing.health(parts, tx))
+    return await read_in_tx(request, lambda tx: standing.health(parts, tx))
 
 
-@router.post("/daemon/stop", responses=answers(LeavingAnswer))
-@needs("admin")
+@router.post("/daemon/stop", responses=response_model(LeavingAnswer))
+@requires("admin")
 async def daemon_stop(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
     """Stop the daemon. It accepts nothing new, finishes what it has started, and exits."""
     return _leaving(request, tasks)
 
 
-@router.post("/daemon/drain", responses=answers(LeavingAnswer))
-@needs("admin")
+@router.post("/daemon/drain", responses=response_model(LeavingAnswer))
+@requires("admin")
 async def daemon_drain(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
     """Stop the daemon for a newer version that takes over."""
     return _leaving(request, tasks)

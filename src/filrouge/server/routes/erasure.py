@@ -10,9 +10,9 @@ from pydantic import Field
 from filrouge.core.errors import BadInput
 from filrouge.erasure import service
 from filrouge.erasure.service import LONGEST, Asked
-from filrouge.server.auth import needs
+from filrouge.server.auth import requires
 from filrouge.server.paging import Cursor, paged
-from filrouge.server.responses import Body, answers, elsewhere, parts_of, reading
+from filrouge.server.responses import Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes.maintenance import ForgetPreview, KeptReceipt, ReceiptAnswer
 from filrouge.server.validation import ReceiptId, RowId
 
@@ -30,37 +30,37 @@ class ForgetBody(Body):
     at_once: bool = False
 
 
-@router.post("/api/memory/forget", responses=answers(ForgetPreview | ReceiptAnswer))
-@needs("admin")
+@router.post("/api/memory/forget", responses=response_model(ForgetPreview | ReceiptAnswer))
+@requires("admin")
 async def forgetting_forget(body: ForgetBody, request: Request) -> dict[str, Any]:
     """Preview what would be forgotten, or forget it with the preview's token. 409 if the rows have changed since the
     preview. The answer is a preview or a receipt."""
     parts, asked = parts_of(request), Asked(text=body.text, id=body.id)
     if not body.dry_run and body.token:
-        receipt = await elsewhere(lambda: service.forget(parts, asked, body.token))
+        receipt = await in_thread(lambda: service.forget(parts, asked, body.token))
         return receipt.to_json()
     if not body.dry_run and body.at_once:
-        _, receipt = await elsewhere(lambda: service.forget_at_once(parts, asked))
+        _, receipt = await in_thread(lambda: service.forget_at_once(parts, asked))
         return receipt.to_json()
     if not body.dry_run:
         raise BadInput("To forget takes the token of a preview.", remedy="Ask with `dry_run` first, or with `at_once`.")
-    found = await elsewhere(lambda: service.preview(parts, asked))
+    found = await in_thread(lambda: service.preview(parts, asked))
     return found.to_json()
 
 
-@router.get("/api/memory/receipts", responses=answers(list[KeptReceipt]))
+@router.get("/api/memory/receipts", responses=response_model(list[KeptReceipt]))
 async def forgetting_receipts(
     request: Request, response: Response, limit: int = Query(100, ge=1, le=1000), cursor: Cursor = None
 ) -> list[dict[str, Any]]:
     """List the receipts of what was forgotten, newest first, each with whether its signature is valid."""
     parts = parts_of(request)
     most = -1 if cursor else limit + 1
-    found = await reading(request, lambda tx: service.receipts(parts, tx, limit=most))
+    found = await read_in_tx(request, lambda tx: service.receipts(parts, tx, limit=most))
     return paged(request, response, found, limit=limit, cursor=cursor, by="at", name="receipt")
 
 
-@router.get("/api/memory/receipts/{receipt_id}", responses=answers(KeptReceipt))
+@router.get("/api/memory/receipts/{receipt_id}", responses=response_model(KeptReceipt))
 async def forgetting_one_receipt(receipt_id: ReceiptId, request: Request) -> dict[str, Any]:
     """Return one receipt."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: service.receipt_of(parts, tx, receipt_id))
+    return await read_in_tx(request, lambda tx: service.receipt_of(parts, tx, receipt_id))

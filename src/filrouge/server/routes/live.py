@@ -14,15 +14,15 @@ from fastapi.responses import JSONResponse
 
 from filrouge.core.errors import Busy, NotFound
 from filrouge.runtime.wiring import Running
-from filrouge.server.auth import needs
-from filrouge.server.live import MOST_SOCKETS, Sockets, converse
+from filrouge.server.auth import requires
+from filrouge.server.live import MAX_SOCKETS, Sockets, serve_feed
 
 live_router = APIRouter(tags=["live"])
 pages_router = APIRouter(tags=["pages"])
 
 
 @live_router.websocket("/ws")
-@needs("read")
+@requires("read")
 async def live_live(socket: WebSocket) -> None:
     """Send the live feed: a hello, then one JSON object per message."""
     sockets, parts = cast("Sockets", socket.app.state.sockets), cast("Running", socket.app.state.running).parts
@@ -33,14 +33,14 @@ async def live_live(socket: WebSocket) -> None:
         await socket.accept()
         parts.meters.live_sockets(sockets.open)
         try:
-            await converse(socket, parts)
+            await serve_feed(socket, parts)
         finally:
             parts.meters.live_sockets(sockets.open - 1)
 
 
 def _full() -> JSONResponse:
     error = Busy(
-        f"{MOST_SOCKETS} sockets are open.", remedy="Share one among the tabs of a browser (`/static/live.js`)."
+        f"{MAX_SOCKETS} sockets are open.", remedy="Share one among the tabs of a browser (`/static/live.js`)."
     )
     body = {
         "type": "urn:filrouge:error:Busy",

@@ -15,17 +15,17 @@ from pydantic import Field
 
 from filrouge.context.log import Recalls
 from filrouge.core.errors import NotFound
-from filrouge.erasure.models import Deed, How
+from filrouge.erasure.models import Effect, MatchReason
 from filrouge.maintenance import backup_service, garden_service, health
 from filrouge.maintenance.consolidation import Phase, Status
-from filrouge.maintenance.garden_service import Gardens
-from filrouge.maintenance.models import GardenState, Occasion, StepKind
+from filrouge.maintenance.garden_service import ConsolidationRuns
+from filrouge.maintenance.models import GardenState, StepKind, Trigger
 from filrouge.runtime import jobs as worker
 from filrouge.runtime.metrics import CONTENT_TYPE
 from filrouge.search.models import Outcome
-from filrouge.server.auth import needs
+from filrouge.server.auth import requires
 from filrouge.server.paging import Cursor, behind, link_next
-from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes.daemon import BackupAnswer, BackupsAnswer
 from filrouge.server.routes.memories import DoneAnswer
 from filrouge.server.validation import GardenId, JobId, RecallId
@@ -44,7 +44,7 @@ class GardenAnswer(Answer):
     """A consolidation run."""
 
     id: str
-    occasion: Occasion
+    occasion: Trigger
     state: GardenState
     error: str
     started_at: str
@@ -121,8 +121,8 @@ class DoomedRow(Answer):
 
     table: str
     id: str
-    deed: Deed
-    how: How
+    deed: Effect
+    how: MatchReason
     excerpt: str
     relevance: float | None
 
@@ -134,7 +134,7 @@ class CopyAnswer(Answer):
     rows: dict[str, int]
 
 
-Counts = dict[str, dict[Deed, int]]
+Counts = dict[str, dict[Effect, int]]
 
 
 class ForgetPreview(Answer):
@@ -208,62 +208,66 @@ class GardenBody(Body):
     dry_run: bool = False
 
 
-@garden_router.post("/api/memory/gardens", responses=answers(PlannedAnswer) | answers(PlannedAnswer, status=202))
+@garden_router.post(
+    "/api/memory/gardens", responses=response_model(PlannedAnswer) | response_model(PlannedAnswer, status=202)
+)
 async def gardens_begin(request: Request, response: Response, body: GardenBody | None = None) -> dict[str, Any]:
     """Plan a consolidation run and start it. The answer comes at once (202). If there is nothing to do, or for a dry
     run, it contains only the plan (200). 409 while another run is active."""
     parts = parts_of(request)
-    language = await elsewhere(partial(garden_service.language_shown, parts))
+    language = await in_thread(partial(garden_service.language_shown, parts))
     if body is not None and body.dry_run:
-        found = await elsewhere(lambda: garden_service.plan(parts))
+        found = await in_thread(lambda: garden_service.plan(parts))
         return {"garden": None, "plan": found.to_json(language)}
-    begun = await elsewhere(lambda: garden_service.begin(parts))
+    begun = await in_thread(lambda: garden_service.begin(parts))
     garden_id = begun.garden_id
     if garden_id is None:
         return {"garden": None, "plan": begun.plan.to_json(language)}
     response.status_code = 202
-    garden = await reading(request, lambda tx: garden_service.described(tx, Gardens(tx).get(garden_id)))
+    garden = await read_in_tx(request, lambda tx: garden_service.described(tx, ConsolidationRuns(tx).get(garden_id)))
     return {"garden": garden, "plan": begun.plan.to_json(language)}
 
 
-@garden_router.get("/api/memory/gardens", responses=answers(list[GardenAnswer]))
+@garden_router.get("/api/memory/gardens", responses=response_model(list[GardenAnswer]))
 async def gardens_gardens(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> list[dict[str, Any]]:
     """List the latest runs, newest first."""
-    return await reading(request, lambda tx: [garden_service.described(tx, one) for one in Gardens(tx).newest(limit)])
+    return await read_in_tx(
+        request, lambda tx: [garden_service.described(tx, one) for one in ConsolidationRuns(tx).newest(limit)]
+    )
 
 
-@garden_router.get("/api/memory/gardens/{garden_id}", responses=answers(GardenAnswer))
+@garden_router.get("/api/memory/gardens/{garden_id}", responses=response_model(GardenAnswer))
 async def gardens_garden(request: Request, garden_id: GardenId) -> dict[str, Any]:
     """Return one run with its progress and its results so far."""
-    return await reading(request, lambda tx: garden_service.described(tx, Gardens(tx).get(garden_id)))
+    return await read_in_tx(request, lambda tx: garden_service.described(tx, ConsolidationRuns(tx).get(garden_id)))
 
 
-@garden_router.get("/api/memory/gardens/{garden_id}/progress", responses=answers(ProgressAnswer))
+@garden_router.get("/api/memory/gardens/{garden_id}/progress", responses=response_model(ProgressAnswer))
 async def gardens_progress(
     request: Request, garden_id: GardenId, after: Annotated[int, Query(ge=0)] = 0
 ) -> dict[str, Any]:
     """List the progress messages of a run after the first `after`. They are as they were sent over the WebSocket, each
     with its label. `next` is the `after` of the next request."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: garden_service.progress(parts, tx, garden_id, after))
+    return await read_in_tx(request, lambda tx: garden_service.progress(parts, tx, garden_id, after))
 
 
 # Backups: make and list. Restoring is a command, because no daemon may run meanwhile.
 
 
-@backups_router.post("/api/memory/backups", status_code=201, responses=answers(BackupAnswer, status=201))
-@needs("admin")
+@backups_router.post("/api/memory/backups", status_code=201, responses=response_model(BackupAnswer, status=201))
+@requires("admin")
 async def backups_make(request: Request) -> dict[str, Any]:
     """Make a backup and verify it. The answer comes when it is finished."""
     parts = parts_of(request)
-    return await elsewhere(lambda: backup_service.by_hand(parts))
+    return await in_thread(lambda: backup_service.backup_now(parts))
 
 
-@backups_router.get("/api/memory/backups", responses=answers(BackupsAnswer))
+@backups_router.get("/api/memory/backups", responses=response_model(BackupsAnswer))
 async def backups_listed(request: Request) -> dict[str, Any]:
     """List every backup, newest first. The answer includes the error of the last backup if it failed."""
     parts = parts_of(request)
-    return await elsewhere(lambda: backup_service.described(parts.home))
+    return await in_thread(lambda: backup_service.backup_report(parts.home))
 
 
 # The queue: jobs and dead letters; and one recall of the log in full.
@@ -337,7 +341,7 @@ _JOB = {
 
 @jobs_router.get(
     "/api/memory/jobs",
-    responses=answers(
+    responses=response_model(
         QueueAnswer,
         example={
             "waiting": 0,
@@ -358,44 +362,48 @@ async def jobs_jobs(
 ) -> dict[str, Any]:
     """Return the queue's counts and its jobs, oldest first."""
     place = behind(cursor) or 0
-    body, following = await reading(
+    body, following = await read_in_tx(
         request, lambda tx: worker.jobs(tx, state=state, kind=kind, behind=place, limit=limit)
     )
     link_next(request, response, following)
     return body
 
 
-@jobs_router.get("/api/memory/dead-letters", responses=answers(list[JobAnswer], example=[_JOB]))
+@jobs_router.get("/api/memory/dead-letters", responses=response_model(list[JobAnswer], example=[_JOB]))
 async def jobs_letters(
     request: Request, response: Response, limit: Limit = 100, cursor: Cursor = None
 ) -> list[dict[str, Any]]:
     """List the jobs that failed too often and were set aside, oldest first. `GET /extract/dead-letters` lists the model
     answers that could not be parsed."""
     place = behind(cursor) or 0
-    found, following = await reading(request, lambda tx: worker.dead_jobs(tx, behind=place, limit=limit))
+    found, following = await read_in_tx(request, lambda tx: worker.dead_jobs(tx, behind=place, limit=limit))
     link_next(request, response, following)
     return found
 
 
-@jobs_router.post("/api/memory/dead-letters/{job_id}/retry", responses=answers(DoneAnswer, example={"success": True}))
+@jobs_router.post(
+    "/api/memory/dead-letters/{job_id}/retry", responses=response_model(DoneAnswer, example={"success": True})
+)
 async def jobs_retry(job_id: JobId, request: Request) -> dict[str, Any]:
     """Queue a dead job again, with its attempts reset."""
     parts = parts_of(request)
-    await elsewhere(lambda: worker.retry(parts, job_id))
+    await in_thread(lambda: worker.retry(parts, job_id))
     return {"success": True}
 
 
-@jobs_router.delete("/api/memory/dead-letters/{job_id}", responses=answers(DoneAnswer, example={"success": True}))
+@jobs_router.delete(
+    "/api/memory/dead-letters/{job_id}", responses=response_model(DoneAnswer, example={"success": True})
+)
 async def jobs_discard(job_id: JobId, request: Request) -> dict[str, Any]:
     """Discard a dead job. Its subject stays unchanged."""
     parts = parts_of(request)
-    await elsewhere(lambda: worker.discard(parts, job_id))
+    await in_thread(lambda: worker.discard(parts, job_id))
     return {"success": True}
 
 
 @jobs_router.get(
     "/api/memory/recalls/{recall_id}",
-    responses=answers(
+    responses=response_model(
         RecallAnswer,
         example={
             "id": "01k0000000000000000000000a",
@@ -417,7 +425,7 @@ async def jobs_discard(job_id: JobId, request: Request) -> dict[str, Any]:
 )
 async def jobs_recall(recall_id: RecallId, request: Request) -> dict[str, Any]:
     """Return one recall with what was injected, and the best candidates that were not."""
-    found = await reading(request, lambda tx: Recalls(tx).get(recall_id))
+    found = await read_in_tx(request, lambda tx: Recalls(tx).get(recall_id))
     if found is None:
         raise NotFound(f"There is no recall {recall_id!r}.", remedy="See `GET /api/memory/retrievals`.")
     return found
@@ -431,7 +439,7 @@ async def jobs_recall(recall_id: RecallId, request: Request) -> dict[str, Any]:
 async def metrics_metrics(request: Request) -> Response:
     """Return every metric in Prometheus text format, version 0.0.4."""
     parts = parts_of(request)
-    text = await reading(request, lambda tx: health.metrics(parts, tx))
+    text = await read_in_tx(request, lambda tx: health.metrics(parts, tx))
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 

@@ -17,8 +17,8 @@ from filrouge.context.log import Recalls
 from filrouge.core.errors import BadConfig, BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER, ScopeName
-from filrouge.core.settings import by_todays_names, check
-from filrouge.extraction.summaries import Language, vote
+from filrouge.core.settings import check, rename_old_settings
+from filrouge.extraction.summaries import Language, detect_language
 from filrouge.maintenance import health
 from filrouge.memories import reports, service
 from filrouge.memories.changes import bin_memory, pin, restore, supersede
@@ -26,17 +26,26 @@ from filrouge.memories.files import LONGEST_FILE, run
 from filrouge.memories.models import LONGEST_PATH, Filters, Kind, Outcome, ReviewKind, Sentiment, State
 from filrouge.memories.reports import LONGEST, THRESHOLD, is_novel, one_json
 from filrouge.memories.repository import Action, ActionName
-from filrouge.memories.service import bin_fact, change_fact, fact_of, plan, undo
+from filrouge.memories.service import bin_fact, change_fact, fact_of, plan_undo, undo
 from filrouge.memories.statements import put_fact, remember, remember_many
-from filrouge.notes.service import beside, hit_json, search_notes
+from filrouge.notes.service import hit_json, merge_notes, search_notes
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.search.memory_search import Mode, Question, recall
 from filrouge.search.turn_search import search_turns
-from filrouge.search.word_repository import Place, Share
-from filrouge.server.auth import needs
+from filrouge.search.word_repository import FilteredRows, SearchScope
+from filrouge.server.auth import requires
 from filrouge.server.filtering import FilterBody, filters_of
 from filrouge.server.paging import Cursor, PageLimit, behind, link_next, paged
-from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading, recalling, settled
+from filrouge.server.responses import (
+    Answer,
+    Body,
+    await_future,
+    in_thread,
+    parts_of,
+    read_in_tx,
+    response_model,
+    run_recall,
+)
 from filrouge.server.routes.context import (
     HitAnswer,
     RetrievalAnswer,
@@ -305,7 +314,7 @@ class SearchBody(FilterBody):
     project: list[str] = Field(default_factory=list[str])
 
 
-@memory_router.get("/api/memory/facts", responses=answers(list[MemoryAnswer]))
+@memory_router.get("/api/memory/facts", responses=response_model(list[MemoryAnswer]))
 async def memory_facts(
     request: Request,
     response: Response,
@@ -320,14 +329,14 @@ async def memory_facts(
     if history and filters.narrow:
         raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
-    found = await reading(
+    found = await read_in_tx(
         request,
         lambda tx: reports.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
     )
     return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
 
 
-@memory_router.post("/api/memory/facts", responses=answers(Success))
+@memory_router.post("/api/memory/facts", responses=response_model(Success))
 async def memory_add_fact(body: FactBody, request: Request) -> dict[str, bool]:
     """Set a core fact, or add several statements verbatim."""
     parts = parts_of(request)
@@ -335,30 +344,30 @@ async def memory_add_fact(body: FactBody, request: Request) -> dict[str, bool]:
         texts = [item.get("text") or item.get("value", "") for item in body.items]
         if not all(text.strip() for text in texts):
             raise BadInput("Every item needs a text.")
-        await elsewhere(lambda: remember_many(parts, texts, names=body.project, scope=body.scope))
+        await in_thread(lambda: remember_many(parts, texts, names=body.project, scope=body.scope))
     else:
-        await elsewhere(lambda: put_fact(parts, body.key, body.value, names=body.project, scope=body.scope))
+        await in_thread(lambda: put_fact(parts, body.key, body.value, names=body.project, scope=body.scope))
     return {"success": True}
 
 
-@memory_router.get("/api/memory/memories/{memory_id}", responses=answers(MemoryWithHistory))
+@memory_router.get("/api/memory/memories/{memory_id}", responses=response_model(MemoryWithHistory))
 async def memory_one_memory(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Return one memory with its quotes and every decision about it."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: reports.history(parts, tx, memory_id))
+    return await read_in_tx(request, lambda tx: reports.history(parts, tx, memory_id))
 
 
-@memory_router.post("/api/memory/memories", status_code=201, responses=answers(ActionsAnswer, status=201))
+@memory_router.post("/api/memory/memories", status_code=201, responses=response_model(ActionsAnswer, status=201))
 async def memory_add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
     """Remember a statement of the user. The answer contains the result for each statement in the text."""
     parts = parts_of(request)
-    actions = await elsewhere(
+    actions = await in_thread(
         lambda: remember(parts, body.text, names=body.project, scope=body.scope, host=body.channel, branch=body.branch)
     )
     return {"actions": [action_json(action) for action in actions]}
 
 
-@memory_router.get("/api/memory/search", responses=answers(list[HitAnswer | ThreadHitAnswer]))
+@memory_router.get("/api/memory/search", responses=response_model(list[HitAnswer | ThreadHitAnswer]))
 async def memory_search(
     request: Request,
     q: str,
@@ -388,14 +397,14 @@ async def memory_search(
         memories = [] if collection == "turns" else [recall(parts, tx, question)]
         found = health.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
         if collection == "all":
-            found, _ = beside(parts, tx, q, found, mode=mode, limit=limit, filters=filters)
+            found, _ = merge_notes(parts, tx, q, found, mode=mode, limit=limit, filters=filters)
         return found
 
-    return await recalling(parts, find)
+    return await run_recall(parts, find)
 
 
-@memory_router.post("/search", responses=answers(SearchAnswer))
-@needs("read")
+@memory_router.post("/search", responses=response_model(SearchAnswer))
+@requires("read")
 async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
     """Recall the memories and relevant notes that answer a query, best first. `threshold` is the minimum relevance."""
     parts, filters = parts_of(request), body.filters()
@@ -411,7 +420,7 @@ async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
         )
         ranking = recall(parts, tx, question)
         hits = health.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
-        found, notes = beside(
+        found, notes = merge_notes(
             parts, tx, body.query, hits, mode=question.mode, limit=body.k, filters=filters, least=body.threshold
         )
         results = [
@@ -421,7 +430,7 @@ async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
         least = settings.auto_retrieve_min_score
         if body.known_only and known < least and all(hit["relevance"] < least for hit in results):
             results = []
-        language = vote([body.query]) if settings.language == "auto" else settings.language
+        language = detect_language([body.query]) if settings.language == "auto" else settings.language
         return {
             "results": results,
             "notices": list(ranking.notices),
@@ -430,49 +439,49 @@ async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
             "message": "" if results else _NOTHING_KNOWN[language],
         }
 
-    return await recalling(parts, find)
+    return await run_recall(parts, find)
 
 
-@memory_router.get("/api/memory/settings", responses=answers(SettingsAnswer))
+@memory_router.get("/api/memory/settings", responses=response_model(SettingsAnswer))
 async def memory_settings(request: Request) -> dict[str, Any]:
     """Return every setting with its effective value."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: parts.effective(tx).to_json())
+    return await read_in_tx(request, lambda tx: parts.effective(tx).to_json())
 
 
-@memory_router.get("/api/memory/settings/origins", responses=answers(OriginsAnswer))
+@memory_router.get("/api/memory/settings/origins", responses=response_model(OriginsAnswer))
 async def memory_origins(request: Request) -> dict[str, str]:
     """Return where the value of each setting comes from."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: dict(parts.effective(tx).origins))
+    return await read_in_tx(request, lambda tx: dict(parts.effective(tx).origins))
 
 
-@memory_router.patch("/api/memory/settings", responses=answers(SettingsAnswer))
-@needs("admin")
+@memory_router.patch("/api/memory/settings", responses=response_model(SettingsAnswer))
+@requires("admin")
 async def memory_change_settings(changes: dict[str, Any], request: Request) -> dict[str, Any]:
     """Change some settings and keep the others. A setting fixed by a file or the environment cannot be changed here."""
     parts = parts_of(request)
-    valid = check(by_todays_names(changes), where="request")
-    fixed = await reading(request, lambda tx: parts.effective(tx).origins)
+    valid = check(rename_old_settings(changes), where="request")
+    fixed = await read_in_tx(request, lambda tx: parts.effective(tx).origins)
     for key in valid:
         if fixed[key] in ("user file", "environment"):
             raise BadConfig(f"Setting {key!r} is fixed by the {fixed[key]}.", remedy="Change it there.")
-    await settled(parts.writer.submit(lambda tx: StoredSettings(tx).put(valid, parts.clock.now())))
-    await elsewhere(lambda: write_hook_settings(parts))
-    await elsewhere(lambda: write_briefs(parts, None, everywhere=True))
+    await await_future(parts.writer.submit(lambda tx: StoredSettings(tx).put(valid, parts.clock.now())))
+    await in_thread(lambda: write_hook_settings(parts))
+    await in_thread(lambda: write_briefs(parts, None, everywhere=True))
     return await memory_settings(request)
 
 
-@memory_router.get("/api/memory/stats", responses=answers(StatsAnswer))
+@memory_router.get("/api/memory/stats", responses=response_model(StatsAnswer))
 async def memory_stats(request: Request) -> dict[str, Any]:
     """Return the number of facts, messages and vectors."""
-    return await reading(request, health.stats)
+    return await read_in_tx(request, health.stats)
 
 
-@memory_router.get("/api/memory/retrievals", responses=answers(list[RetrievalAnswer]))
+@memory_router.get("/api/memory/retrievals", responses=response_model(list[RetrievalAnswer]))
 async def memory_retrievals(request: Request, limit: Limit = 20) -> list[dict[str, Any]]:
     """Return the latest recalls with what was injected for each."""
-    return await reading(request, lambda tx: Recalls(tx).last(limit))
+    return await read_in_tx(request, lambda tx: Recalls(tx).last(limit))
 
 
 def action_json(action: Action) -> dict[str, Any]:
@@ -501,26 +510,26 @@ class DoneAnswer(Answer):
     success: bool
 
 
-@memory_router.get("/api/memory/facts/{key:path}", responses=answers(MemoryAnswer))
+@memory_router.get("/api/memory/facts/{key:path}", responses=response_model(MemoryAnswer))
 async def facts_one(key: str, request: Request, project: Names = None) -> dict[str, Any]:
     """Return the fact with a key. A memory without a key is addressed by its id."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: one_json(parts, tx, fact_of(parts, tx, key, project or [])))
+    return await read_in_tx(request, lambda tx: one_json(parts, tx, fact_of(parts, tx, key, project or [])))
 
 
-@memory_router.patch("/api/memory/facts/{key:path}", responses=answers(DoneAnswer, example={"success": True}))
+@memory_router.patch("/api/memory/facts/{key:path}", responses=response_model(DoneAnswer, example={"success": True}))
 async def facts_change(key: str, body: ValueBody, request: Request, project: Names = None) -> dict[str, Any]:
     """Change the value of a fact. The old value stays in its history. A memory without a key is addressed by its id."""
     parts = parts_of(request)
-    await elsewhere(lambda: change_fact(parts, key, body.value, project or []))
+    await in_thread(lambda: change_fact(parts, key, body.value, project or []))
     return {"success": True}
 
 
-@memory_router.delete("/api/memory/facts/{key:path}", responses=answers(DoneAnswer, example={"success": True}))
+@memory_router.delete("/api/memory/facts/{key:path}", responses=response_model(DoneAnswer, example={"success": True}))
 async def facts_delete(key: str, request: Request, project: Names = None) -> dict[str, Any]:
     """Move a fact to the bin. `restore` and `undo` bring it back."""
     parts = parts_of(request)
-    await elsewhere(lambda: bin_fact(parts, key, project or []))
+    await in_thread(lambda: bin_fact(parts, key, project or []))
     return {"success": True}
 
 
@@ -555,43 +564,43 @@ class UndoBody(Body):
     dry_run: bool = False
 
 
-@changing_router.patch("/api/memory/memories/{memory_id}", responses=answers(ActionAnswer))
+@changing_router.patch("/api/memory/memories/{memory_id}", responses=response_model(ActionAnswer))
 async def changing_change_memory(memory_id: MemoryId, body: PinBody, request: Request) -> dict[str, Any]:
     """Pin or unpin a memory."""
     parts = parts_of(request)
-    return action_json(await elsewhere(lambda: pin(parts, memory_id, pinned=body.pinned)))
+    return action_json(await in_thread(lambda: pin(parts, memory_id, pinned=body.pinned)))
 
 
-@changing_router.post("/api/memory/memories/{memory_id}/bin", responses=answers(ActionAnswer))
+@changing_router.post("/api/memory/memories/{memory_id}/bin", responses=response_model(ActionAnswer))
 async def changing_bin_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Move a memory to the bin."""
     parts = parts_of(request)
-    return action_json(await elsewhere(lambda: bin_memory(parts, memory_id)))
+    return action_json(await in_thread(lambda: bin_memory(parts, memory_id)))
 
 
-@changing_router.post("/api/memory/memories/{memory_id}/restore", responses=answers(ActionAnswer))
+@changing_router.post("/api/memory/memories/{memory_id}/restore", responses=response_model(ActionAnswer))
 async def changing_restore_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Restore a memory that was binned or superseded."""
     parts = parts_of(request)
-    return action_json(await elsewhere(lambda: restore(parts, memory_id)))
+    return action_json(await in_thread(lambda: restore(parts, memory_id)))
 
 
-@changing_router.get("/api/memory/memories/{memory_id}/history", responses=answers(MemoryVersions))
+@changing_router.get("/api/memory/memories/{memory_id}/history", responses=response_model(MemoryVersions))
 async def changing_history(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Return every version of a memory, oldest first, and every decision about it with its journal number."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: reports.versions(parts, tx, memory_id))
+    return await read_in_tx(request, lambda tx: reports.versions(parts, tx, memory_id))
 
 
-@changing_router.post("/memory/supersede", responses=answers(SupersededAnswer))
+@changing_router.post("/memory/supersede", responses=response_model(SupersededAnswer))
 async def changing_supersede_one(body: SupersedeBody, request: Request) -> dict[str, Any]:
     """Replace the text of a live memory, pinned or not."""
     parts = parts_of(request)
-    done = await elsewhere(lambda: supersede(parts, body.old_id, body.new_text, source=body.source))
+    done = await in_thread(lambda: supersede(parts, body.old_id, body.new_text, source=body.source))
     return {"success": True, "old_id": done.old_id, "new_id": done.new_id, "previous_text": done.previous_text}
 
 
-@changing_router.get("/api/memory/review", responses=answers(list[ReviewAnswer]))
+@changing_router.get("/api/memory/review", responses=response_model(list[ReviewAnswer]))
 async def changing_reviews(
     request: Request,
     response: Response,
@@ -599,40 +608,40 @@ async def changing_reviews(
     limit: int = Query(200, ge=1, le=1000),
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
-    """List the review queue, newest first. With `settled`, also list entries that are already settled."""
+    """List the review queue, newest first. With `await_future`, also list entries that are already settled."""
     parts = parts_of(request)
     most = -1 if cursor else limit + 1
-    found = await reading(request, lambda tx: service.waiting(parts, tx, settled=settled, limit=most))
+    found = await read_in_tx(request, lambda tx: service.list_reviews(parts, tx, settled=settled, limit=most))
     return paged(request, response, found, limit=limit, cursor=cursor, by="at")
 
 
-@changing_router.get("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
+@changing_router.get("/api/memory/review/{memory_id}", responses=response_model(ReviewAnswer))
 async def changing_one_review(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Return one review entry with its quotes and the memory it conflicts with."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: service.one(parts, tx, memory_id))
+    return await read_in_tx(request, lambda tx: service.get_review(parts, tx, memory_id))
 
 
-@changing_router.post("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
+@changing_router.post("/api/memory/review/{memory_id}", responses=response_model(ReviewAnswer))
 async def changing_settle(memory_id: MemoryId, body: SettleBody, request: Request) -> dict[str, Any]:
     """Settle a review and return its new state."""
     parts = parts_of(request)
-    return await elsewhere(lambda: service.settle(parts, memory_id, body.settle))
+    return await in_thread(lambda: service.settle(parts, memory_id, body.settle))
 
 
-@changing_router.post("/api/memory/undo", responses=answers(UndoAnswer))
+@changing_router.post("/api/memory/undo", responses=response_model(UndoAnswer))
 async def changing_undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
     """Undo a decision and every decision that depends on it. The answer lists what is, or would be, undone."""
     parts = parts_of(request)
-    carried_out = plan if body.dry_run else undo
-    found = await elsewhere(lambda: carried_out(parts, entry=body.entry, memory_id=body.memory_id))
+    carried_out = plan_undo if body.dry_run else undo
+    found = await in_thread(lambda: carried_out(parts, entry=body.entry, memory_id=body.memory_id))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
 
-@changing_router.get("/api/audit/verify", responses=answers(AuditAnswer))
+@changing_router.get("/api/audit/verify", responses=response_model(AuditAnswer))
 async def changing_verify(request: Request) -> dict[str, Any]:
     """Verify every entry of the journal."""
-    return await reading(request, health.audit)
+    return await read_in_tx(request, health.audit)
 
 
 # Novelty check, and the list of memories of every kind.
@@ -664,7 +673,7 @@ class NovelAnswer(Answer):
 
 @memory_router.post(
     "/memory/novel",
-    responses=answers(
+    responses=response_model(
         NovelAnswer,
         example={
             "novel": False,
@@ -676,19 +685,19 @@ class NovelAnswer(Answer):
         },
     ),
 )
-@needs("read")
+@requires("read")
 async def novelty_novel(body: NovelBody, request: Request) -> dict[str, Any]:
     """Check whether a text is new to the project's and the user's live memories."""
     parts = parts_of(request)
     names = [body.project] if isinstance(body.project, str) else body.project
     user = body.user_id or LOCAL_USER
-    found = await elsewhere(lambda: is_novel(parts, body.text, body.threshold, names=names, user=user))
+    found = await in_thread(lambda: is_novel(parts, body.text, body.threshold, names=names, user=user))
     near = found.nearest
     nearest = near and {"id": near.id, "content": near.text, "similarity": round(found.similarity, 4)}
     return {"novel": found.novel, "nearest": nearest}
 
 
-@memory_router.get("/api/memory/memories", responses=answers(list[MemoryAnswer]))
+@memory_router.get("/api/memory/memories", responses=response_model(list[MemoryAnswer]))
 async def novelty_memories(
     request: Request,
     response: Response,
@@ -702,14 +711,14 @@ async def novelty_memories(
     parts, skip = parts_of(request), behind(cursor) or 0
 
     def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
-        place = Place(project=health.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
-        ids = Share(tx, "memory", place, filters).newest_first
+        place = SearchScope(project=health.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
+        ids = FilteredRows(tx, "memory", place, filters).newest_first
         names, now = health.names_of(tx), parts.clock.now()
         found = parts.memories(tx).known(ids[skip : skip + limit])
         rows = [reports.memory_json(one, names, now) for one in found]
         return rows, skip + limit if len(ids) > skip + limit else None
 
-    rows, following = await reading(request, find)
+    rows, following = await read_in_tx(request, find)
     link_next(request, response, following)
     return rows
 
@@ -732,7 +741,7 @@ class ChangeBody(Body):
     enabled: bool | None = None
 
 
-@rules_router.get("/api/memory/rules", responses=answers(list[RuleAnswer]))
+@rules_router.get("/api/memory/rules", responses=response_model(list[RuleAnswer]))
 async def rules_all_rules(
     request: Request,
     response: Response,
@@ -747,21 +756,21 @@ async def rules_all_rules(
     if history and filters.narrow:
         raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
-    found = await reading(
-        request, lambda tx: service.listed(parts, tx, project or [], history=history, filters=filters)
+    found = await read_in_tx(
+        request, lambda tx: service.list_rules(parts, tx, project or [], history=history, filters=filters)
     )
     return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
 
 
-@rules_router.post("/api/memory/rules", status_code=201, responses=answers(RuleAnswer, status=201))
+@rules_router.post("/api/memory/rules", status_code=201, responses=response_model(RuleAnswer, status=201))
 async def rules_add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
     """Add a rule and return it as it is listed."""
     parts = parts_of(request)
-    action = await elsewhere(lambda: service.add(parts, body.text, names=body.project, scope=body.scope))
+    action = await in_thread(lambda: service.add_rule(parts, body.text, names=body.project, scope=body.scope))
     return await _as_listed(request, action.memory_id)
 
 
-@rules_router.patch("/api/memory/rules/{rule_id}", responses=answers(RuleAnswer))
+@rules_router.patch("/api/memory/rules/{rule_id}", responses=response_model(RuleAnswer))
 async def rules_change_rule(rule_id: MemoryId, body: ChangeBody, request: Request) -> dict[str, Any]:
     """Edit, disable or enable a rule, and return it as it is listed. An edited rule gets a new id."""
     if body.text is None and body.enabled is None:
@@ -774,25 +783,25 @@ async def rules_change_rule(rule_id: MemoryId, body: ChangeBody, request: Reques
             service.switch(parts, id_, enabled=body.enabled)
         return id_
 
-    return await _as_listed(request, await elsewhere(change))
+    return await _as_listed(request, await in_thread(change))
 
 
-@rules_router.delete("/api/memory/rules/{rule_id}", responses=answers(ActionAnswer))
+@rules_router.delete("/api/memory/rules/{rule_id}", responses=response_model(ActionAnswer))
 async def rules_remove_rule(rule_id: MemoryId, request: Request) -> dict[str, Any]:
     """Move a rule to the bin."""
     parts = parts_of(request)
-    return action_json(await elsewhere(lambda: service.remove(parts, rule_id)))
+    return action_json(await in_thread(lambda: service.remove(parts, rule_id)))
 
 
 async def _as_listed(request: Request, rule_id: str) -> dict[str, Any]:
     parts = parts_of(request)
-    return await reading(request, lambda tx: service.one_rule(parts, tx, rule_id))
+    return await read_in_tx(request, lambda tx: service.get_rule(parts, tx, rule_id))
 
 
 # Concepts: the subjects of sessions, with the number of sessions for each.
 
 
-@concepts_router.get("/api/memory/concepts", responses=answers(list[ConceptAnswer]))
+@concepts_router.get("/api/memory/concepts", responses=response_model(list[ConceptAnswer]))
 async def concepts_concepts(
     request: Request,
     project: Annotated[list[str] | None, Query(description="Names of the project; none = all.")] = None,
@@ -800,7 +809,7 @@ async def concepts_concepts(
 ) -> list[dict[str, Any]]:
     """List the concepts of sessions, those found in the most sessions first."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: health.concepts(parts, tx, project or [], limit))
+    return await read_in_tx(request, lambda tx: health.concepts(parts, tx, project or [], limit))
 
 
 class CommandBody(BaseModel):
@@ -830,12 +839,12 @@ class CommandAnswer(Answer):
 _EXAMPLE = {"content": "File created successfully at: /memories/progress.md"}
 
 
-@memory_tool_router.post("/memory/tool", responses=answers(CommandAnswer, example=_EXAMPLE))
+@memory_tool_router.post("/memory/tool", responses=response_model(CommandAnswer, example=_EXAMPLE))
 async def memory_tool_memory_tool(body: CommandBody, request: Request) -> dict[str, Any]:
     """Run one command of the memory tool. If it is refused, the error's `detail` is written for the model."""
     parts = parts_of(request)
     command = body.model_dump(exclude_none=True, exclude={"project"})
-    return {"content": await elsewhere(lambda: run(parts, command, names=body.project))}
+    return {"content": await in_thread(lambda: run(parts, command, names=body.project))}
 
 
 ROUTERS = (memory_router, changing_router, rules_router, concepts_router, memory_tool_router)

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from filrouge.notes.service import described
-from filrouge.server.responses import Answer, answers, parts_of, reading
+from filrouge.notes.service import vault_status
+from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["notes"])
 
@@ -64,16 +64,16 @@ class NotesAnswer(Answer):
     written: WrittenAnswer
 
 
-@router.get("/api/memory/notes", responses=answers(NotesAnswer))
+@router.get("/api/memory/notes", responses=response_model(NotesAnswer))
 async def notes_vault(request: Request) -> dict[str, Any]:
     """Return the state of the vault."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: described(parts, tx))
+    return await read_in_tx(request, lambda tx: vault_status(parts, tx))
 
 
-@router.post("/api/memory/notes/anew", responses=answers(NotesAnswer))
+@router.post("/api/memory/notes/anew", responses=response_model(NotesAnswer))
 async def notes_anew(request: Request) -> dict[str, Any]:
     """Write pages and lines again that were removed from the vault. The answer is the vault's state before that."""
     parts = parts_of(request)
     parts.noted.anew.set()
-    return await reading(request, lambda tx: described(parts, tx))
+    return await read_in_tx(request, lambda tx: vault_status(parts, tx))

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from filrouge.projects import service
-from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.server.auth import requires
+from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["projects"])
 _PROJECT = "A project: its id, alias or short name, or several aliases."
@@ -91,38 +91,38 @@ class JoinAnswer(Answer):
     text: str
 
 
-@router.get("/api/memory/projects", responses=answers(list[ProjectAnswer]))
+@router.get("/api/memory/projects", responses=response_model(list[ProjectAnswer]))
 async def projects_all_projects(request: Request) -> list[dict[str, Any]]:
     """List every project with its names and row counts, the most recently active first."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: service.listed(parts, tx))
+    return await read_in_tx(request, lambda tx: service.list_projects(parts, tx))
 
 
-@router.post("/api/memory/projects/aliases", responses=answers(ProjectAnswer))
+@router.post("/api/memory/projects/aliases", responses=response_model(ProjectAnswer))
 async def projects_add_names(body: NamesBody, request: Request) -> dict[str, Any]:
     """Add names to a project, and return it as it is listed."""
     parts = parts_of(request)
-    return await elsewhere(lambda: service.add_names(parts, _listed(body.project), body.names))
+    return await in_thread(lambda: service.add_names(parts, _listed(body.project), body.names))
 
 
-@router.post("/api/memory/projects/merge", responses=answers(MergeAnswer))
-@needs("admin")
+@router.post("/api/memory/projects/merge", responses=response_model(MergeAnswer))
+@requires("admin")
 async def projects_merge(body: MergeBody, request: Request) -> dict[str, Any]:
     """Merge one project into another permanently. A dry run only reports what would move."""
     parts = parts_of(request)
-    carried_out = service.plan if body.dry_run else service.merge
-    found = await elsewhere(lambda: carried_out(parts, _listed(body.source), _listed(body.into)))
+    carried_out = service.plan_merge if body.dry_run else service.merge_projects
+    found = await in_thread(lambda: carried_out(parts, _listed(body.source), _listed(body.into)))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
 
-@router.post("/api/memory/projects/join", responses=answers(JoinAnswer))
-@needs("admin")
+@router.post("/api/memory/projects/join", responses=response_model(JoinAnswer))
+@requires("admin")
 async def projects_join(body: JoinBody, request: Request) -> dict[str, Any]:
     """Agree that a folder belongs to the project that its file names. The file is `.filrouge.toml`. A dry run only
     reports the effect."""
     parts = parts_of(request)
-    carried_out = service.plan_join if body.dry_run else service.join
-    found = await elsewhere(lambda: carried_out(parts, body.names))
+    carried_out = service.plan_join if body.dry_run else service.join_project
+    found = await in_thread(lambda: carried_out(parts, body.names))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
 

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from filrouge.core.errors import BadInput
-from filrouge.extraction.service import Spoken, extract_now
+from filrouge.extraction.service import TextOrMessage, extract_now
 from filrouge.maintenance import health as verbs
 from filrouge.providers.models import Operation
 from filrouge.providers.spending import dead_letters, extract_status
 from filrouge.search.spaces import describe, reindex
-from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.server.auth import requires
+from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes.memories import action_json
 from filrouge.server.routes.turns import MessageBody
 
@@ -153,37 +153,37 @@ class ReindexBody(Body):
     model: str | None = None
 
 
-@embedding_router.get("/embedding", responses=answers(EmbeddingAnswer))
+@embedding_router.get("/embedding", responses=response_model(EmbeddingAnswer))
 async def embedding_embedding(request: Request) -> dict[str, Any]:
     """Return the embedding spaces. These are the current one with calibration and coverage, the one being built, and
     the one that the settings require."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: describe(parts, tx))
+    return await read_in_tx(request, lambda tx: describe(parts, tx))
 
 
-@embedding_router.post("/embedding/reindex", status_code=202, responses=answers(EmbeddingAnswer, status=202))
-@needs("admin")
+@embedding_router.post("/embedding/reindex", status_code=202, responses=response_model(EmbeddingAnswer, status=202))
+@requires("admin")
 async def embedding_begin(request: Request, body: ReindexBody | None = None) -> dict[str, Any]:
     """Start building the space of a model beside the current one. The answer comes at once with the progress."""
     parts, model = parts_of(request), (body.model if body else None) or None
-    return await elsewhere(lambda: reindex(parts, model.strip() if model else None))
+    return await in_thread(lambda: reindex(parts, model.strip() if model else None))
 
 
 # The language models: status, cost, and unreadable answers.
 
 
-@models_router.get("/extract/status", responses=answers(ExtractStatusAnswer | NotEnabled))
+@models_router.get("/extract/status", responses=response_model(ExtractStatusAnswer | NotEnabled))
 async def models_status(request: Request) -> dict[str, Any]:
     """Return the extraction model, whether it responds, and today's cost. `{"enabled": false}` if it is switched
     off."""
     parts = parts_of(request)
-    return await elsewhere(lambda: extract_status(parts))
+    return await in_thread(lambda: extract_status(parts))
 
 
-@models_router.get("/extract/dead-letters", responses=answers(list[LetterAnswer]))
+@models_router.get("/extract/dead-letters", responses=response_model(list[LetterAnswer]))
 async def models_letters(request: Request) -> list[dict[str, Any]]:
     """List model answers that could not be parsed, newest first, with their turns."""
-    return await reading(request, dead_letters)
+    return await read_in_tx(request, dead_letters)
 
 
 # Usage figures.
@@ -287,12 +287,12 @@ _EXAMPLE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@memory_router.get("/api/memory/usage", responses=answers(FiguresAnswer, example=_EXAMPLE))
+@memory_router.get("/api/memory/usage", responses=response_model(FiguresAnswer, example=_EXAMPLE))
 async def usage_usage(request: Request, days: Annotated[int, Query(ge=1, le=366)] = verbs.DAYS) -> dict[str, Any]:
     """Return usage figures. They cover memories by kind, recalls and their tokens by day and project, model costs and
     disk usage."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: verbs.usage(parts, tx, days))
+    return await read_in_tx(request, lambda tx: verbs.usage(parts, tx, days))
 
 
 _LONGEST = 1_000_000
@@ -308,7 +308,7 @@ class ExtractBody(BaseModel):
     source: str = Field("", max_length=400, description="`agent/project`: through what, and in which project.")
     context: str = Field("", max_length=2000, description="On what occasion; noted, and nothing more.")
 
-    def spoken(self) -> str | list[Spoken]:
+    def spoken(self) -> str | list[TextOrMessage]:
         """Return the messages.
 
         Raises:
@@ -348,7 +348,7 @@ class ExtractedAnswer(Answer):
 
 @models_router.post(
     "/memory/extract",
-    responses=answers(
+    responses=response_model(
         ExtractedAnswer,
         example={
             "actions": [
@@ -371,7 +371,7 @@ async def extracting_extract(body: ExtractBody, request: Request) -> dict[str, A
     """Extract memories from messages now. 501 if extraction is switched off. Messages that this source sent before are
     skipped."""
     parts, spoken = parts_of(request), body.spoken()
-    done = await elsewhere(lambda: extract_now(parts, spoken, source=body.source, context=body.context))
+    done = await in_thread(lambda: extract_now(parts, spoken, source=body.source, context=body.context))
     return {"actions": [action_json(action) for action in done.actions], **done.to_json()}
 
 

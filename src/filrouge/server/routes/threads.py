@@ -20,7 +20,7 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.maintenance.health import project_id
 from filrouge.server.filtering import moment_of
 from filrouge.server.paging import Cursor, PageLimit, paged
-from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.validation import BridgeId, ThreadId, TurnId
 from filrouge.threads import bridge_service, reports, service
 from filrouge.threads.bridge_service import graph as graph_found
@@ -258,7 +258,7 @@ SaidTo = Annotated[str | None, Query(description="Only what was said to this age
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@topics_router.get("/api/memory/topics", responses=answers(TopicsAnswer))
+@topics_router.get("/api/memory/topics", responses=response_model(TopicsAnswer))
 async def topics_topics(
     request: Request,
     timeframe: Timeframe = "week",
@@ -274,10 +274,10 @@ async def topics_topics(
         found = list_discussed_topics(parts, tx, user_id, timeframe, limit, min_mention_count, agent_id)
         return topics_json(found, timeframe)
 
-    return await reading(request, find)
+    return await read_in_tx(request, find)
 
 
-@topics_router.get("/api/memory/timeline", responses=answers(TimelineAnswer))
+@topics_router.get("/api/memory/timeline", responses=response_model(TimelineAnswer))
 async def topics_timeline(
     request: Request,
     limit: Limit = 120,
@@ -292,7 +292,7 @@ async def topics_timeline(
         found = get_conversation_timeline(parts, tx, user_id, limit, agent_id)
         return timeline_json(found, language or language_of(parts, tx))
 
-    return await reading(request, find)
+    return await read_in_tx(request, find)
 
 
 # Threads: list, read, correct, and explain why a turn is in its thread.
@@ -333,7 +333,7 @@ class MoveBody(Body):
     turns: Turns
 
 
-@threads_router.get("/api/memory/threads", responses=answers(list[ThreadAnswer]))
+@threads_router.get("/api/memory/threads", responses=response_model(list[ThreadAnswer]))
 async def threads_list_threads(
     request: Request,
     response: Response,
@@ -348,18 +348,18 @@ async def threads_list_threads(
     then."""
     parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
     narrowed: dict[str, Any] = {"status": status, "limit": _ALL if cursor else limit + 1, "agent": agent, "as_of": then}
-    found = await reading(request, lambda tx: reports.listing(parts, tx, project or [], **narrowed))
+    found = await read_in_tx(request, lambda tx: reports.listing(parts, tx, project or [], **narrowed))
     return paged(request, response, found, limit=limit, cursor=cursor, by="last_active")
 
 
-@threads_router.get("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
+@threads_router.get("/api/memory/threads/{thread_id}", responses=response_model(ThreadDetail))
 async def threads_one_thread(thread_id: ThreadId, request: Request) -> dict[str, Any]:
     """Return one thread with the state of its work, its bridges, newest turns and drifts. An id may be shortened."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: reports.detail(parts, tx, thread_id))
+    return await read_in_tx(request, lambda tx: reports.detail(parts, tx, thread_id))
 
 
-@threads_router.patch("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
+@threads_router.patch("/api/memory/threads/{thread_id}", responses=response_model(ThreadDetail))
 async def threads_change_thread(thread_id: ThreadId, body: ThreadBody, request: Request) -> dict[str, Any]:
     """Rename, archive or reopen a thread."""
     parts = parts_of(request)
@@ -367,37 +367,37 @@ async def threads_change_thread(thread_id: ThreadId, body: ThreadBody, request: 
         raise BadInput("A change is either a title or a status.", remedy="Send one of the two.")
     if body.title is not None:
         title = body.title
-        return await elsewhere(lambda: service.rename(parts, thread_id, title))
+        return await in_thread(lambda: service.rename(parts, thread_id, title))
     act = service.archive if body.status == "archived" else service.reopen
-    return await elsewhere(lambda: act(parts, thread_id))
+    return await in_thread(lambda: act(parts, thread_id))
 
 
-@threads_router.post("/api/memory/threads/{thread_id}/merge", responses=answers(ThreadDetail))
+@threads_router.post("/api/memory/threads/{thread_id}/merge", responses=response_model(ThreadDetail))
 async def threads_merge_thread(thread_id: ThreadId, body: MergeBody, request: Request) -> dict[str, Any]:
     """Move all turns of a thread into another, and return the other."""
     parts = parts_of(request)
-    return await elsewhere(lambda: service.merge(parts, thread_id, body.into))
+    return await in_thread(lambda: service.merge(parts, thread_id, body.into))
 
 
-@threads_router.post("/api/memory/threads/{thread_id}/split", responses=answers(ThreadDetail))
+@threads_router.post("/api/memory/threads/{thread_id}/split", responses=response_model(ThreadDetail))
 async def threads_split_thread(thread_id: ThreadId, body: SplitBody, request: Request) -> dict[str, Any]:
     """Move turns of a thread into a new one, and return the new one."""
     parts = parts_of(request)
-    return await elsewhere(lambda: service.split(parts, thread_id, body.turns, body.title))
+    return await in_thread(lambda: service.split(parts, thread_id, body.turns, body.title))
 
 
-@threads_router.post("/api/memory/threads/{thread_id}/move", responses=answers(ThreadDetail))
+@threads_router.post("/api/memory/threads/{thread_id}/move", responses=response_model(ThreadDetail))
 async def threads_move_turns(thread_id: ThreadId, body: MoveBody, request: Request) -> dict[str, Any]:
     """Move turns of other threads into this one, and return it."""
     parts = parts_of(request)
-    return await elsewhere(lambda: service.move(parts, body.turns, thread_id))
+    return await in_thread(lambda: service.move(parts, body.turns, thread_id))
 
 
-@threads_router.get("/api/memory/turns/{turn_id}/thread", responses=answers(WhyThreadAnswer))
+@threads_router.get("/api/memory/turns/{turn_id}/thread", responses=response_model(WhyThreadAnswer))
 async def threads_why_thread(turn_id: TurnId, request: Request) -> dict[str, Any]:
     """Return the thread of a turn, and every decision about it with the threads that were considered."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: reports.why(parts, tx, turn_id))
+    return await read_in_tx(request, lambda tx: reports.why(parts, tx, turn_id))
 
 
 BridgeProject = Annotated[list[str] | None, Query(description="Names of the project; none = all.")]
@@ -415,7 +415,7 @@ class BridgeBody(Body):
     reason: str = Field("", max_length=200)
 
 
-@bridges_router.get("/api/memory/bridges", responses=answers(list[BridgeAnswer]))
+@bridges_router.get("/api/memory/bridges", responses=response_model(list[BridgeAnswer]))
 async def bridges_bridges(
     request: Request,
     response: Response,
@@ -432,23 +432,23 @@ async def bridges_bridges(
         place = project_id(tx, project or [])
         return bridge_service.bridges(parts, tx, project=place, everywhere=not project, thread_id=thread, kind=kind)
 
-    return paged(request, response, await reading(request, find), limit=limit, cursor=cursor, by="strength")
+    return paged(request, response, await read_in_tx(request, find), limit=limit, cursor=cursor, by="strength")
 
 
-@bridges_router.post("/api/memory/bridges", status_code=201, responses=answers(BridgeAnswer, status=201))
+@bridges_router.post("/api/memory/bridges", status_code=201, responses=response_model(BridgeAnswer, status=201))
 async def bridges_add(body: BridgeBody, request: Request) -> dict[str, Any]:
     """Connect two threads and return the bridge."""
     parts = parts_of(request)
-    return await elsewhere(
+    return await in_thread(
         lambda: bridge_service.add(parts, source=body.source, target=body.target, kind=body.type, reason=body.reason)
     )
 
 
-@bridges_router.delete("/api/memory/bridges/{bridge_id}", responses=answers(BridgeAnswer))
+@bridges_router.delete("/api/memory/bridges/{bridge_id}", responses=response_model(BridgeAnswer))
 async def bridges_remove(bridge_id: BridgeId, request: Request) -> dict[str, Any]:
     """Remove a bridge permanently, and return it as it was."""
     parts = parts_of(request)
-    return await elsewhere(lambda: bridge_service.remove(parts, bridge_id))
+    return await in_thread(lambda: bridge_service.remove(parts, bridge_id))
 
 
 @bridges_router.get(
@@ -473,10 +473,10 @@ async def bridges_graph(
         place = project_id(tx, project or [])
         return graph_found(parts, tx, project=place, everywhere=not project, limit=limit)
 
-    found = await reading(request, read)
+    found = await read_in_tx(request, read)
     if form == "json":
         return JSONResponse(found)
-    text = await elsewhere(lambda: (to_dot if form == "dot" else to_svg)(graph_of(found)))
+    text = await in_thread(lambda: (to_dot if form == "dot" else to_svg)(graph_of(found)))
     return Response(text, media_type=_TYPES[form], headers=_HARMLESS)
 
 

@@ -14,11 +14,28 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from filrouge.capture.models import LONGEST, TOGETHER, ImportedKind, ImportedMemory, ImportedTurn, Role, SourceType
+from filrouge.capture.models import (
+    IMPORT_BATCH,
+    MAX_IMPORT_CHARACTERS,
+    ImportedKind,
+    ImportedMemory,
+    ImportedTurn,
+    Role,
+    SourceType,
+)
 from filrouge.core.errors import BadInput
-from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
-from filrouge.transfer.service import Format, Handed, Mark, What, exported, import_any, marks, read_in
+from filrouge.server.auth import requires
+from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
+from filrouge.transfer.service import (
+    Format,
+    ImportPage,
+    TranscriptMark,
+    What,
+    export,
+    import_document,
+    import_page,
+    marks,
+)
 
 # Export and import of Filrouge's own format.
 
@@ -89,13 +106,13 @@ async def exporting_export(
     state of work."""
     parts = parts_of(request)
     headers = {"Content-Disposition": f'attachment; filename="filrouge-{what or "export"}.{form}"'}
-    return StreamingResponse(exported(parts, form, what), media_type=_TYPES[form], headers=headers)
+    return StreamingResponse(export(parts, form, what), media_type=_TYPES[form], headers=headers)
 
 
 @router.post(
     "/api/memory/import",
     openapi_extra={"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}, "required": True}},
-    responses=answers(
+    responses=response_model(
         ImportedAnswer,
         example={
             "projects": {**_NONE, "present": 1},
@@ -107,7 +124,7 @@ async def exporting_export(
         },
     ),
 )
-@needs("admin")
+@requires("admin")
 async def exporting_import_(request: Request, trusted: bool = False) -> dict[str, Any]:
     """Import a JSON export, or a piece of a complete one (`form` is `jsonl`, with lists of rows by table). Rows that
     exist already are left unchanged. Without `trusted` the rows count as observations and create no rule, preference or
@@ -122,7 +139,7 @@ async def exporting_import_(request: Request, trusted: bool = False) -> dict[str
         given = await asyncio.to_thread(json.loads, bytes(raw))
     except (ValueError, RecursionError) as error:
         raise BadInput("The body is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
-    done = await elsewhere(lambda: import_any(parts, given, trusted=trusted))
+    done = await in_thread(lambda: import_document(parts, given, trusted=trusted))
     return done.to_json()
 
 
@@ -136,7 +153,7 @@ class _Placed(Body):
     """The fields that messages and statements share."""
 
     key: str = Field(min_length=1, max_length=4096)
-    text: str = Field(max_length=LONGEST)
+    text: str = Field(max_length=MAX_IMPORT_CHARACTERS)
     at: _Seconds = 0.0
     project: list[_Name] = Field(default_factory=list[str], max_length=20)
 
@@ -197,8 +214,8 @@ class PageBody(Body):
 
     source: _Source
     trusted: bool = False
-    turns: list[TurnBody] = Field(default_factory=list[TurnBody], max_length=TOGETHER)
-    memories: list[MemoryBody] = Field(default_factory=list[MemoryBody], max_length=TOGETHER)
+    turns: list[TurnBody] = Field(default_factory=list[TurnBody], max_length=IMPORT_BATCH)
+    memories: list[MemoryBody] = Field(default_factory=list[MemoryBody], max_length=IMPORT_BATCH)
     mark: MarkBody | None = None
 
 
@@ -227,29 +244,29 @@ class MarksAnswer(Answer):
     offsets: dict[str, int]
 
 
-@router.post("/api/memory/imports", responses=answers(ReadInAnswer))
-@needs("admin")
+@router.post("/api/memory/imports", responses=response_model(ReadInAnswer))
+@requires("admin")
 async def imports_take(request: Request, body: PageBody) -> dict[str, Any]:
     """Import a page of a history, an export or another program's memories. The answer comes once it is on disk. Rows
     that exist already, also from hooks, are not added again. Without `trusted` they count as observations and create no
     rule, preference or instruction. Extraction runs after all other work."""
     parts = parts_of(request)
-    page = Handed(
+    page = ImportPage(
         source=body.source,
         trusted=body.trusted,
         turns=[one.told() for one in body.turns],
         memories=[one.told() for one in body.memories],
-        mark=Mark(**body.mark.model_dump()) if body.mark else None,
+        mark=TranscriptMark(**body.mark.model_dump()) if body.mark else None,
     )
-    done = await elsewhere(lambda: read_in(parts, page))
+    done = await in_thread(lambda: import_page(parts, page))
     return done.to_json()
 
 
-@router.get("/api/memory/imports", responses=answers(MarksAnswer))
-@needs("admin")
+@router.get("/api/memory/imports", responses=response_model(MarksAnswer))
+@requires("admin")
 async def imports_offsets(
     request: Request, source: Annotated[Literal["claude-code", "codex"], Query()] = "claude-code"
 ) -> dict[str, Any]:
     """Report how far each transcript file of an agent has been read, by hooks or by an import."""
-    found = await reading(request, lambda tx: marks(tx, source))
+    found = await read_in_tx(request, lambda tx: marks(tx, source))
     return {"source": source, "offsets": found}

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from filrouge.capture.models import Role
-from filrouge.capture.programs import Conversation, Message, tell
+from filrouge.capture.programs import Conversation, Message, deliver
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.server.filtering import moment_of
-from filrouge.server.responses import Answer, answers, elsewhere, parts_of, reading, settled
+from filrouge.server.responses import Answer, await_future, in_thread, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["turns"])
 _NAME = 200
@@ -108,7 +108,7 @@ class MessageAnswer(Answer):
 @router.post(
     "/memory/turns",
     status_code=202,
-    responses=answers(ToldAnswer, status=202, example={"accepted": 2, "duplicates": 0}),
+    responses=response_model(ToldAnswer, status=202, example={"accepted": 2, "duplicates": 0}),
 )
 async def turns_add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
     """Record messages. The answer comes once they are on disk; extraction and indexing follow.
@@ -118,14 +118,14 @@ async def turns_add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
     """
     parts = parts_of(request)
     where, messages = body.conversation(), body.said()
-    telling, future = await elsewhere(lambda: tell(parts, where, messages))
-    told = telling.outcome(await settled(future))
+    telling, future = await in_thread(lambda: deliver(parts, where, messages))
+    told = telling.outcome(await await_future(future))
     return {"accepted": told.accepted, "duplicates": told.duplicates}
 
 
 @router.get(
     "/api/memory/messages",
-    responses=answers(
+    responses=response_model(
         list[MessageAnswer],
         example=[
             {
@@ -154,4 +154,4 @@ async def turns_messages(
         rows = parts.turns(tx).recent(channel, session_id, limit, user=user_id)
         return [{"content" if key == "text" else key: value for key, value in row.items()} for row in reversed(rows)]
 
-    return await reading(request, find)
+    return await read_in_tx(request, find)

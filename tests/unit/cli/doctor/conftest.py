@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.maintenance.backup_service import back_up
 from filrouge.testing import idle, running
@@ -23,7 +23,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home that took two prompts in, understood them, was backed up, and whose daemon left."""
     home = tmp_path_factory.mktemp("doctor") / "home"
     with running(str(home)) as parts:
-        observe(parts, [event(text=text) for text in SAID]).result(60)
+        store_events(parts, [event(text=text) for text in SAID]).result(60)
         idle(parts)
         back_up(str(home), "hand", SystemClock().now())
     return home

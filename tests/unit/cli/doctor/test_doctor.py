@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from filrouge.capture import inbox
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine
 from filrouge.cli.doctor.scene import Check, Scene, Verdict, ok
 from filrouge.core.clock import SystemClock, to_text
@@ -79,8 +79,8 @@ def test_it_takes_no_five_seconds_though_the_daemon_and_the_provider_hang(patien
         address = f"http://127.0.0.1:{provider.getsockname()[1]}"
         patient.environ.update({"FILROUGE_EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": address})
         patient.environ["FILROUGE_NOTES_FOLDER"] = f"https://127.0.0.1:{app.getsockname()[1]}"
-        vault.keep(patient.home, vault.CERTIFICATE, known.pem)
-        vault.keep(patient.home, vault.KEY, KEY)
+        vault.store_secret(patient.home, vault.CERTIFICATE, known.pem)
+        vault.store_secret(patient.home, vault.KEY, KEY)
         patient.program("claude", "exec sleep 30")
         began = time.monotonic()
         code, out, err = typed(patient, "--json")
@@ -218,7 +218,7 @@ def told_everything(patient: Patient) -> str:
     written(patient.project / ".filrouge.toml", f'llm_url = "https://{CANARIES["config"]}"\n')
     with running(patient.home) as parts:
         prompt = event(text=f"The {CANARIES['prompt']} opens at ten.", project=(f"name:{CANARIES['project']}",))
-        observe(parts, [prompt]).result(60)
+        store_events(parts, [prompt]).result(60)
         statement = f"For the record: the {CANARIES['memory']} leaves at nine."
         remember(parts, statement, names=(), scope="user", host="cli")
         secret: str = parts.writer.run(lambda tx: create(parts, tx, CANARIES["token name"], "write"))["token"]

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.paths import DATABASE
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
@@ -23,7 +23,7 @@ def home(tmp_path: Path) -> str:
     """A home that took two prompts in, understood them, and whose daemon left."""
     with serving(str(tmp_path / "home")) as api:
         said = ("The ferry leaves at nine.", "The museum opens at ten.")
-        observe(api.parts, [event(text=text) for text in said]).result(60)
+        store_events(api.parts, [event(text=text) for text in said]).result(60)
         idle(api.parts)
         assert ledger(api.home) == ledger_of_two(done=2)
     return str(tmp_path / "home")

@@ -6,7 +6,7 @@ import os
 from datetime import timedelta
 
 from filrouge.core.clock import SystemClock
-from filrouge.core.paths import BACKUPS, BALLAST, DATABASE, SPOOL
+from filrouge.core.paths import BACKUPS, DATABASE, DISK_RESERVE, SPOOL
 
 from .patient import Patient, mode_of, saw
 
@@ -41,7 +41,7 @@ def test_a_disk_that_is_nearly_full_is_told(bare: Patient) -> None:
 
 def test_a_disk_that_was_full_left_its_mark(patient: Patient) -> None:
     assert patient.finding("Ballast").state == "ok"
-    patient.path(BALLAST).unlink()
+    patient.path(DISK_RESERVE).unlink()
     saw(patient.finding("Ballast"), "warn", "the disk was full once", "filrouge daemon start")
 
 

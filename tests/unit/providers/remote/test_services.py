@@ -12,7 +12,7 @@ import pytest
 
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.protocols import HealthChecked
-from filrouge.providers.embedders import WINDOW_TOKENS, EmbedderOptions, embedder, estimated_tokens
+from filrouge.providers.embedders import WINDOW_TOKENS, EmbedderOptions, create_embedder, estimated_tokens
 from filrouge.providers.models import EmbeddingUsage
 from filrouge.providers.remote_embedders import RemoteEmbedder
 from tests.unit.providers.servers import Answering, Asked, Server, Told, ollama, openai, serving, unit
@@ -30,7 +30,7 @@ def asking(name: str, answer: Answering, **options: Any) -> Generator[tuple[Remo
 
 @contextmanager
 def opened(name: str, options: EmbedderOptions) -> Generator[RemoteEmbedder]:
-    model = embedder(name, options)
+    model = create_embedder(name, options)
     assert isinstance(model, RemoteEmbedder)
     with closing(model):
         yield model
@@ -98,7 +98,7 @@ def test_a_server_that_speaks_openai_may_be_named_in_any_usual_way(given: str, p
     ],
 )
 def test_the_space_of_a_known_model_is_known_without_a_call(name: str, dimensions: int, space: str) -> None:
-    model = embedder(name, EmbedderOptions(environ=KEYS, dimensions=dimensions))
+    model = create_embedder(name, EmbedderOptions(environ=KEYS, dimensions=dimensions))
     assert model.space.id == space
     assert model.space.dimension == int(space.split("/")[2])
     assert model.passages([]).shape == (0, model.space.dimension)
@@ -173,21 +173,21 @@ def test_sums_of_usage_know_what_they_do_not_know() -> None:
 def test_a_missing_key_is_named_and_the_key_of_another_provider_does_not_serve(name: str, variable: str) -> None:
     others = {key: value for key, value in KEYS.items() if key != variable}
     with pytest.raises(BadConfig, match=f"{variable} is not set"):
-        embedder(name, EmbedderOptions(environ=others))
+        create_embedder(name, EmbedderOptions(environ=others))
 
 
 def test_a_key_goes_to_no_other_machine_unencrypted() -> None:
     options = EmbedderOptions(url="http://embeddings.example", environ=KEYS)
     with pytest.raises(BadConfig, match="unencrypted"):
-        embedder("voyage:voyage-3.5", options)
-    model = embedder("openai:mine", options)
+        create_embedder("voyage:voyage-3.5", options)
+    model = create_embedder("openai:mine", options)
     assert isinstance(model, RemoteEmbedder)
     assert "The embedding server (embeddings.example)" in repr(model)
 
 
 def test_a_key_with_the_end_of_a_line_inside_is_refused_without_being_shown() -> None:
     with pytest.raises(BadConfig, match="OPENAI_API_KEY holds characters") as caught:
-        embedder("openai:text-embedding-3-small", EmbedderOptions(environ={"OPENAI_API_KEY": "sk-a\nb"}))
+        create_embedder("openai:text-embedding-3-small", EmbedderOptions(environ={"OPENAI_API_KEY": "sk-a\nb"}))
     assert "sk-a" not in str(caught.value)
 
 
@@ -205,28 +205,28 @@ def test_a_key_with_the_end_of_a_line_inside_is_refused_without_being_shown() ->
 )
 def test_an_address_that_is_none_or_carries_a_password_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(BadConfig, match="embedding_url is no address") as caught:
-        embedder("ollama:nomic-embed-text", EmbedderOptions(url=url))
+        create_embedder("ollama:nomic-embed-text", EmbedderOptions(url=url))
     assert "secret" not in f"{caught.value} {caught.value.remedy}"
 
 
 @pytest.mark.parametrize("name", ["openai", "ollama", "voyage", "openai:", "fastembed", "sentence-transformers"])
 def test_a_provider_without_a_model_says_how_to_name_one(name: str) -> None:
     with pytest.raises(BadConfig, match="needs the name of a model") as caught:
-        embedder(name, EmbedderOptions(environ=KEYS))
+        create_embedder(name, EmbedderOptions(environ=KEYS))
     assert f"`{name.rstrip(':')}:" in caught.value.remedy
 
 
 def test_unknown_names_and_models_that_are_not_taken_are_said() -> None:
     with pytest.raises(BadConfig, match=r"no embedder 'gpt:4'; there are: .*ollama, openai.*voyage"):
-        embedder("gpt:4")
+        create_embedder("gpt:4")
     with pytest.raises(BadConfig, match="'hashing' takes no model"):
-        embedder("hashing:large")
+        create_embedder("hashing:large")
 
 
 def test_health_is_one_short_text_and_can_be_asked_of_those_that_have_it() -> None:
     with asking("ollama:mine", ollama(4)) as (model, server):
         assert isinstance(model, HealthChecked)
-        assert not isinstance(embedder("hashing"), HealthChecked)
+        assert not isinstance(create_embedder("hashing"), HealthChecked)
         model.check()
         assert [asked.json["input"] for asked in server.asked] == [["ready?"]]
         assert model.space.dimension == 4
