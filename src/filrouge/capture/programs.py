@@ -26,6 +26,7 @@ from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role,
 from filrouge.capture.service import DeliveryReceipt, store_events, to_be_analysed
 from filrouge.core.clock import new_id
 from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.guard import on_failure
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction import understanding
@@ -109,11 +110,8 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
         return False, place
     scope = replace(place, user=user, agent="")
     owned = [replace(turn, scope=scope) for turn in turns]
-    try:
+    with on_failure(lambda: parts.meters.preference_lost("extraction_error")):
         readings = understanding.read(parts, [turn for turn in owned if to_be_analysed(turn)])
-    except Exception:
-        parts.meters.preference_lost("extraction_error")
-        raise
     own = {reading.turn.id: reading for reading in readings}
     done = list[Any]()
 
@@ -128,11 +126,8 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
             if turn.id in own:
                 done.extend(understanding.apply_reading(parts, tx, own[turn.id], fresh))
 
-    try:
+    with on_failure(lambda: parts.meters.preference_lost("persistence_error", max(1, stated))):
         parts.writer.run(write)
-    except Exception:
-        parts.meters.preference_lost("persistence_error", max(1, stated))
-        raise
     understanding.update_index(parts, parts.meaning if not readings else readings[0].meaning, done)
     return True, scope
 

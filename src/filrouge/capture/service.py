@@ -23,6 +23,7 @@ from filrouge.capture.repository import Events, Projects, Turns
 from filrouge.capture.transcripts import read_from
 from filrouge.core.clock import from_epoch, monotonic, new_id, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt
+from filrouge.core.guard import logged
 from filrouge.core.paths import SPOOL, inside
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, display_name
@@ -194,14 +195,14 @@ def drain_spool(parts: Parts) -> int:
     accepted = 0
     long_ago = parts.clock.now().timestamp() - _ABANDONED_SECONDS
     for path in inbox.waiting(inside(parts.home, SPOOL), abandoned_before=long_ago):
-        try:
-            accepted += _store_spool_file(parts, path)
-        except (CannotWrite, Corrupt, Busy):
-            raise  # a fault of the database, not of the file: every file stays
-        except OSError as error:
-            _LOG.warning("spool file %s cannot be read: %s", os.path.basename(path), error)
-        except Exception:  # one bad file must not block those behind it
-            _LOG.exception("spool file %s is set aside", os.path.basename(path))
+        # One file that cannot be taken in must not hold up the others. If the database is at fault, every file stays.
+        at_fault = (CannotWrite, Corrupt, Busy)
+        with logged(_LOG, "spool file %s is set aside", os.path.basename(path), passing=at_fault) as attempt:
+            try:
+                accepted += _store_spool_file(parts, path)
+            except OSError as error:
+                _LOG.warning("spool file %s cannot be read: %s", os.path.basename(path), error)
+        if attempt.failed:
             inbox.set_aside(path)
     return accepted
 
@@ -209,11 +210,10 @@ def drain_spool(parts: Parts) -> int:
 def drain_spool_quickly(parts: Parts) -> None:
     """Take in a few spool files while a caller waits; do nothing if there are too many."""
     waiting = inbox.waiting(inside(parts.home, SPOOL))
-    try:
+    # The next pass over the spool meets a file that fails here again, and sets it aside.
+    with logged(_LOG, "the spool was not taken in before a session's start"):
         for path in waiting if len(waiting) <= _MAX_FILES_WHILE_WAITING else ():
             _store_spool_file(parts, path)
-    except Exception:  # the next `drain_spool` meets it again and handles it
-        _LOG.info("the spool was not taken in before a session's start", exc_info=True)
 
 
 def _store_spool_file(parts: Parts, path: str) -> int:

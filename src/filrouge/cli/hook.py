@@ -514,7 +514,7 @@ def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
 
 
 def _count(environ: Mapping[str, str], reason: losses.Reason, number: int = 1) -> None:
-    with suppress(Exception):  # the home cannot be written either, so the loss cannot be recorded
+    with suppress(OSError):  # the home cannot be written either, so the loss cannot be recorded
         losses.add(paths.home(environ), reason, number)
 
 

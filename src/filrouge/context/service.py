@@ -25,6 +25,7 @@ from filrouge.context.request import ContextRequest
 from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
 from filrouge.context.turn_candidates import compacted
 from filrouge.core.clock import Language, monotonic, new_id, relative_date, to_text
+from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
@@ -138,10 +139,10 @@ def preview(parts: Parts, event: Event, project: str) -> Given:
 def gathered(parts: Parts, tx: Tx, moment: ContextRequest, table: Table) -> list[Candidate]:
     """The pieces of all sources in a table; a failing source is left out with a notice."""
     for name, source in table.items():
-        try:
+        # A failing source must not stop the others.
+        with logged(_LOG, "The source %r failed and was left out.", name) as attempt:
             moment.offered.extend(source(parts, tx, moment))
-        except Exception:  # a failing source must not stop the others
-            _LOG.exception("The source %r failed and was left out.", name)
+        if attempt.failed:
             moment.notices.append(f"{name} failed and was left out")
     return moment.offered
 

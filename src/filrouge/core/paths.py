@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 DATABASE = "filrouge.db"
 SOCKET = "filrouge.sock"
@@ -168,3 +169,9 @@ def _own_short_directory(directory: str) -> None:
             f"{directory} must be a directory of this user alone (mode 0700, no link); remove it, or set a"
             " FILROUGE_HOME with a shorter path."
         )
+
+
+def unlink_quietly(path: str) -> None:
+    """Remove a file if it is there and may be removed."""
+    with suppress(OSError):
+        os.unlink(path)

@@ -155,11 +155,13 @@ def start(directory: str, *words: str) -> Literal["started", "starting", "there"
     if SUCCESSOR not in words and not is_absent(directory):
         starting.release(directory, lock)
         return "there"
+    spawned = False
     try:
         spawn(directory, lock, words or (STARTED_BY_CLIENT,))
-    except BaseException:
-        starting.release(directory, lock)
-        raise
+        spawned = True
+    finally:
+        if not spawned:
+            starting.release(directory, lock)
     os.close(lock)  # the new process holds it
     return "started"
 

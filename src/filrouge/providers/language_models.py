@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from filrouge.core import installation
 from filrouge.core.clock import monotonic
@@ -19,6 +19,8 @@ from filrouge.core.errors import BadConfig, ModelUnavailable
 from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
 from filrouge.core.protocols import LanguageModel
 from filrouge.providers.models import Completion, CompletionRequest, Failure, Usage
+
+T = TypeVar("T")
 
 # Options of a language model: provider, model, address, time limit. The environment is passed as a value, and only the
 # chosen provider reads its key there, so a key that happens to be set never causes costs.
@@ -312,34 +314,39 @@ class Cascade:
 async def _attempt(step: CascadeEntry, ask: CompletionRequest, left: float) -> Completion | ModelUnavailable:
     """Return one model's answer or failure, within its time limit and the time left for the request."""
     model, seconds = step.model, min(step.seconds, left)
-    try:
-        async with asyncio.timeout(seconds):
-            return await model.complete(ask)
-    except ModelUnavailable as error:
-        if error.failures:
-            return error
-        told = _failure(model, "other", error.message)
-    except TimeoutError:
-        kind = "late" if left < step.seconds else "timeout"
-        told = _failure(model, kind, f"{_name(model)} did not answer within {seconds:g} s.")
-    except Exception as error:  # third-party models may raise anything; the message may quote the text
-        told = _failure(model, "other", f"{_name(model)} failed with {type(error).__name__}.")
-    lost = Usage(calls=1, estimated=told.kind in ("timeout", "late"))
-    return ModelUnavailable(told.detail, failures=(told,), spent={(model.provider, model.model): lost})
+    found = await _called(model, model.complete(ask), seconds, late="late" if left < step.seconds else "timeout")
+    if not isinstance(found, Failure):
+        return found
+    lost = Usage(calls=1, estimated=found.kind in ("timeout", "late"))
+    return ModelUnavailable(found.detail, failures=(found,), spent={(model.provider, model.model): lost})
 
 
 async def _checked(model: LanguageModel) -> Sequence[Failure]:
     """Return why a model would not answer; empty if it would."""
+    found = await _called(model, model.check(), CHECK_SECONDS)
+    if isinstance(found, ModelUnavailable):
+        return found.failures
+    return (found,) if isinstance(found, Failure) else ()
+
+
+async def _called(
+    model: LanguageModel, work: Coroutine[Any, Any, T], seconds: float, late: Literal["late", "timeout"] = "timeout"
+) -> T | ModelUnavailable | Failure:
+    """Return the result of a call to a model, or the error that the model reports, or the failure seen here.
+
+    Args:
+        seconds: the time limit.
+        late: the kind of failure if the time limit is exceeded.
+    """
     try:
-        async with asyncio.timeout(CHECK_SECONDS):
-            await model.check()
+        async with asyncio.timeout(seconds):
+            return await work
     except ModelUnavailable as error:
-        return error.failures or (_failure(model, "other", error.message),)
+        return error if error.failures else _failure(model, "other", error.message)
     except TimeoutError:
-        return (_failure(model, "timeout", f"{_name(model)} did not answer within {CHECK_SECONDS:g} s."),)
-    except Exception as error:  # as above
-        return (_failure(model, "other", f"{_name(model)} failed with {type(error).__name__}."),)
-    return ()
+        return _failure(model, late, f"{_name(model)} did not answer within {seconds:g} s.")
+    except Exception as error:  # third-party models may raise anything; the message may quote the text
+        return _failure(model, "other", f"{_name(model)} failed with {type(error).__name__}.")
 
 
 def _sendable(text: str) -> str:

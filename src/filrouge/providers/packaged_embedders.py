@@ -131,6 +131,18 @@ _DIMENSIONS: Final = {
 }
 
 
+def _loaded(model: str, command: str, load: Callable[[], Any]) -> Any:
+    """The model that `load` returns.
+
+    Raises:
+        EmbedderUnavailable: it cannot be loaded; `command` fetches it.
+    """
+    try:
+        return load()
+    except Exception as error:  # a hub client's exceptions depend on what is missing, and on its version
+        raise missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
+
+
 class FastEmbed(BackendEmbedder):
     """The embedder for `fastembed:MODEL`. `backend` replaces the package, for tests and for custom models."""
 
@@ -157,10 +169,9 @@ class _LoadedFastEmbed:
         except ImportError as error:
             remedy = f"Install it: `{installation.add_extra('fastembed')}`."
             raise missing("The package fastembed", error, remedy) from error
-        try:
-            self._model: Any = package.TextEmbedding(model_name=model, local_files_only=True)
-        except Exception as error:  # a hub client's exceptions depend on what is missing, and on its version
-            raise missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
+        self._model: Any = _loaded(
+            model, command, lambda: package.TextEmbedding(model_name=model, local_files_only=True)
+        )
 
     def query(self, text: str) -> Vector:
         return next(iter(self._model.query_embed(text)))
@@ -205,10 +216,11 @@ class _LoadedSentenceTransformer:
         except ImportError as error:
             remedy = f"Install it: `{installation.add_extra('sentence-transformers')}`."
             raise missing("The package sentence-transformers", error, remedy) from error
-        try:
-            self._model: Any = package.SentenceTransformer(model, local_files_only=True, truncate_dim=dimension)
-        except Exception as error:  # a hub client's exceptions depend on what is missing, and on its version
-            raise missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
+        self._model: Any = _loaded(
+            model,
+            command,
+            lambda: package.SentenceTransformer(model, local_files_only=True, truncate_dim=dimension),
+        )
 
     def query(self, text: str) -> Vector:
         return self._model.encode_query(text, show_progress_bar=False)

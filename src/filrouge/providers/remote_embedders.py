@@ -22,6 +22,7 @@ import tenacity
 
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
+from filrouge.core.guard import on_failure
 from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import (
@@ -132,11 +133,8 @@ class JsonClient:
                 self._client = httpx.AsyncClient(trust_env=outside, verify=verify, follow_redirects=False)
                 Thread(target=_turn, args=(self._loop,), name="filrouge-embedding", daemon=True).start()
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
+        with on_failure(future.cancel):
             return future.result()
-        except BaseException:
-            future.cancel()
-            raise
 
     async def _within(
         self, body: Mapping[str, Any], texts: Sequence[str], most_bytes: int, patience: TimeLimits

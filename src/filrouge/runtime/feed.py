@@ -17,6 +17,7 @@ from threading import Condition, Lock, Thread
 from threading import Event as Flag
 from typing import Any, Final
 
+from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
 from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed_messages import (
@@ -337,8 +338,7 @@ class Feed:
         while not self._stopping.is_set():
             self._wake.wait()
             self._wake.clear()
-            try:
+            # The feed must survive a full disk; missed changes are in the store.
+            with logged(_LOG, "the live feed stumbled"):
                 self.look()
-            except Exception:  # the feed must survive a full disk; missed changes are in the store
-                _LOG.exception("the live feed stumbled")
             self._stopping.wait(_TOGETHER_SECONDS)

@@ -30,6 +30,7 @@ from filrouge.core.errors import (
     NotFound,
     OverBudget,
 )
+from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
 from filrouge.runtime.services import Parts
 
@@ -378,14 +379,14 @@ class Worker:
     def _work(self) -> None:
         in_order, rung = False, False
         while not self._stopping.is_set():
-            try:
+            # No error of a job may end the loop.
+            with logged(_LOG, "the worker stumbled") as attempt:
                 if not in_order:
                     self._parts.writer.run_patient(self._put_in_order)
                     in_order = True
                 worked = (not rung or self._is_due()) and self._some()
                 rung = False if worked else self._rest()
-            except Exception:  # no error of a job may end the loop
-                _LOG.exception("the worker stumbled")
+            if attempt.failed:
                 in_order = False
                 self._stopping.wait(1.0)
 
@@ -496,10 +497,9 @@ def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:
 
 
 def _follow_up(job: Job, outcome: Outcome) -> None:
-    try:
+    # The commit stands; the next start rebuilds what is in memory.
+    with logged(_LOG, "what follows job %s %s failed", job.kind, job.id):
         outcome.afterwards()
-    except Exception:  # the commit stands; the next start rebuilds what is in memory
-        _LOG.exception("what follows job %s %s failed", job.kind, job.id)
 
 
 def _fail_job(tx: Tx, job: Job, error: str, now: datetime) -> None:

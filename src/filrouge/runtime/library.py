@@ -14,6 +14,7 @@ from typing import Any
 
 from filrouge.capture.programs import History
 from filrouge.core.errors import Busy, FilrougeError
+from filrouge.core.guard import logged
 from filrouge.core.paths import home as default_home
 from filrouge.daemon.process import PROGRAM, home_lock
 from filrouge.erasure import service
@@ -181,10 +182,9 @@ class Opened:
             _LOG.warning("session %s could not be analysed", session_id, exc_info=error)
             result = {"error": error.message if isinstance(error, FilrougeError) else type(error).__name__}
         if callback:
-            try:
+            # The callback's own error; the result stays valid.
+            with logged(_LOG, "the callback for session %s failed", session_id):
                 callback(result)
-            except Exception:  # the callback's own error; the result stays valid
-                _LOG.exception("the callback for session %s failed", session_id)
         return result
 
     def _open(self) -> Parts:

@@ -20,6 +20,7 @@ from prometheus_client.metrics_core import Metric
 
 from filrouge.capture.intake import CutCounts
 from filrouge.core.clock import monotonic
+from filrouge.core.guard import on_failure
 from filrouge.providers.models import Operation, Usage
 from filrouge.search.models import Ranking, RecallItem
 
@@ -140,11 +141,8 @@ class Metrics:
     def search(self) -> Generator[list[Ranking]]:
         """Context manager around one search; the caller appends its rankings to the yielded list."""
         found: list[Ranking] = []
-        try:
+        with on_failure(lambda: self._queries.labels(status="error").inc()):
             yield found
-        except Exception:
-            self._queries.labels(status="error").inc()
-            raise
         self._queries.labels(status="success").inc()
         scores = [hit.score for ranking in found for hit in ranking.hits]
         self._results.observe(len(scores))
@@ -153,11 +151,8 @@ class Metrics:
     @contextmanager
     def thread_search(self) -> Generator[None]:
         """Context manager around one search for threads."""
-        try:
+        with on_failure(lambda: self._threads_searched.labels(status="error").inc()):
             yield
-        except Exception:
-            self._threads_searched.labels(status="error").inc()
-            raise
         self._threads_searched.labels(status="success").inc()
 
     def injected(self, occasion: Literal["prompt", "start"], tokens: int) -> None:

@@ -23,6 +23,7 @@ import apsw
 from filrouge.core import installation
 from filrouge.core.clock import Clock, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, StoreError, WrongEngine
+from filrouge.core.guard import on_failure
 from filrouge.memories.models import contains_any
 
 # Named queries and migrations, read from files.
@@ -215,11 +216,8 @@ class Database:
         """An immediate transaction: commits on success, rolls back on any exception."""
         with translated():
             self._connection.execute("begin immediate")
-        try:
+        with on_failure(lambda: self._undo("rollback")):
             yield self._tx
-        except BaseException:
-            self._undo("rollback")
-            raise
         try:
             with translated():
                 self._connection.execute("commit")
@@ -232,12 +230,8 @@ class Database:
         """A savepoint: a part of a transaction that can fail alone."""
         with translated():
             self._connection.execute("savepoint part")
-        try:
+        with on_failure(lambda: (self._undo("rollback to part"), self._undo("release part"))):
             yield self._tx
-        except BaseException:
-            self._undo("rollback to part")
-            self._undo("release part")
-            raise
         with translated():
             self._connection.execute("release part")
 

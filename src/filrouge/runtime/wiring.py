@@ -22,6 +22,7 @@ from filrouge.capture.service import BACKFILL, backfill, drain_spool, queue_turn
 from filrouge.context.hook_files import write_all_briefs, write_briefs, write_hook_settings
 from filrouge.core.clock import Clock, SystemClock
 from filrouge.core.errors import BadConfig, FilrougeError, NotFound
+from filrouge.core.guard import logged
 from filrouge.core.paths import DATABASE, SPOOL, WORD_INDEXES, inside, make_private
 from filrouge.core.protocols import Analyser, Embedder, Tx, VectorIndex, Vectors
 from filrouge.core.scope import LOCAL_USER
@@ -509,10 +510,9 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Periodic
         queue_earlier,
         write_all_briefs,
     ):
-        try:
+        # A full disk or a damaged index must not stop the other steps.
+        with logged(_LOG, "%s failed at the start", step.__name__):
             step(parts)
-        except Exception:  # a full disk or a damaged index must not stop the other steps
-            _LOG.exception("%s failed at the start", step.__name__)
     parts.resumed.set()
     for worker in workers:
         worker.start()

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from filrouge.core.errors import BadInput
+from filrouge.core.guard import on_failure
 from filrouge.sdk.client import Memory
 
 P = ParamSpec("P")
@@ -112,11 +113,8 @@ class BlockingMemory:
         thread = Thread(target=_turned, args=(self._loop,), name="filrouge-memory", daemon=True)
         thread.start()
         self._held.callback(self._stopped, self._loop, thread)
-        try:
+        with on_failure(self._held.close):
             self._wait(self._memory.__aenter__())
-        except BaseException:
-            self._held.close()
-            raise
         return self
 
     def __exit__(
@@ -135,11 +133,8 @@ class BlockingMemory:
                 verb.close()
                 raise BadInput("This memory is not open.", remedy="Use it inside `with filrouge.BlockingMemory(…)`.")
             running = asyncio.run_coroutine_threadsafe(verb, self._loop)
-        try:
+        with on_failure(running.cancel):
             return running.result()
-        except BaseException:
-            running.cancel()
-            raise
 
     def _stopped(self, loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
         with self._door:

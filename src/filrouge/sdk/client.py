@@ -25,6 +25,7 @@ from urllib.parse import quote, urlencode
 
 from filrouge.capture.models import Role
 from filrouge.core.errors import BadInput, DaemonUnavailable
+from filrouge.core.guard import on_failure
 from filrouge.core.paths import home as default_home
 from filrouge.core.scope import ScopeName
 from filrouge.daemon.client import API_KEY, URL
@@ -817,12 +818,12 @@ class Memory(Changes, Queries, Lists):
         if self._way is not None:
             raise BadInput("This memory is open already.", remedy="Make a `Memory` for each block.")
         self._way = way = self._made()
-        try:
+        with on_failure(self._forget_way):
             await way.open()
-        except BaseException:
-            self._way = None
-            raise
         return self
+
+    def _forget_way(self) -> None:
+        self._way = None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -15,6 +15,7 @@ from threading import Lock, Thread
 from typing import Final, TypeVar
 
 from filrouge.core.errors import FilrougeError
+from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, Tx, WordIndex, WordIndexes, WordSnapshot
 from filrouge.search.models import IndexPosition
 from filrouge.search.word_repository import FullTextIndex, Table, WordRows
@@ -171,8 +172,7 @@ class WordFeed:
 
     def _work(self) -> None:
         while not self._stopping.is_set():
-            try:
+            # The feed must survive a full disk.
+            with logged(_LOG, "the word indexes could not be fed"):
                 self._words.feed(self._read, self._stopping)
-            except Exception:  # the feed must survive a full disk
-                _LOG.exception("the word indexes could not be fed")
             self._stopping.wait(_LOOK_SECONDS)

@@ -20,7 +20,8 @@ from hashlib import sha256
 from typing import Any, Final, cast
 
 from filrouge.core.errors import BadInput, CannotWrite
-from filrouge.core.paths import SETUP, SETUP_LIST, inside, make_private
+from filrouge.core.guard import on_failure
+from filrouge.core.paths import SETUP, SETUP_LIST, inside, make_private, unlink_quietly
 
 # TOML: a table is added at the end of the file, and found by its heading for removal.
 
@@ -589,17 +590,13 @@ def write(path: str, content: bytes) -> None:
             os.mkdir(missing, _PRIVATE_FOLDER)
         mode = os.stat(real).st_mode & 0o7777 if os.path.exists(real) else _PRIVATE
         descriptor, part = tempfile.mkstemp(prefix=".filrouge-", dir=folder)
-        try:
+        with on_failure(lambda: unlink_quietly(part)):
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(part, mode)
             os.replace(part, real)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(part)
-            raise
     except OSError as error:
         raise CannotWrite(
             f"{path} cannot be written: {error.strerror}.", remedy="Mend its permissions and run it again."

@@ -31,6 +31,7 @@ from starlette.types import Receive, Scope, Send
 
 from filrouge._version import __version__
 from filrouge.core.errors import BadInput, FilrougeError, Forbidden
+from filrouge.core.guard import logged
 from filrouge.mcp.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
 from filrouge.runtime.services import Parts
 from filrouge.server.auth import ACCESS, Access, includes
@@ -90,16 +91,15 @@ class Endpoint:
         if tool is None:
             raise MCPError(code=INVALID_PARAMS, message=f"There is no tool {quoted(params.name, 60)!r}.")
         arguments = params.arguments or {}
-        try:
-            _permitted(ctx.request, params.name)
-            _check(params.name, arguments)
-            told = await tool(self._parts, _caller(ctx.meta), arguments)
-        except FilrougeError as error:
-            return _failed(f"{error.message} {error.remedy}".strip())
-        except Exception:
-            _LOG.exception("the tool %s stumbled", params.name)
-            return _failed("Filrouge stumbled over this call; its log says how. Try it once more, in other words.")
-        return CallToolResult(content=[TextContent(text=told.text)], structured_content=told.value)
+        with logged(_LOG, "the tool %s stumbled", params.name):
+            try:
+                _permitted(ctx.request, params.name)
+                _check(params.name, arguments)
+                told = await tool(self._parts, _caller(ctx.meta), arguments)
+            except FilrougeError as error:
+                return _failed(f"{error.message} {error.remedy}".strip())
+            return CallToolResult(content=[TextContent(text=told.text)], structured_content=told.value)
+        return _failed("Filrouge stumbled over this call; its log says how. Try it once more, in other words.")
 
 
 async def _listed(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams | None) -> ListToolsResult:
