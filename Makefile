@@ -17,7 +17,7 @@ help: ## what each target does
 demo: $(VENV)/.installed ## recorded sessions through the real hooks: what is learned, replaced and recalled
 	@$(BIN)/filrouge demo
 
-test: $(VENV)/.test ## everything a change can break; TESTS=tests/unit/threads runs a part
+test: $(VENV)/.test ## all tests but the slow ones; TESTS=tests/unit/threads runs a part
 	@$(BIN)/python -m pytest $(PARALLEL) $(TESTS)
 
 proof: $(VENV)/.test ## kills, full disks, large stores, and every law with many examples (hours)

@@ -25,7 +25,7 @@ import apsw
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.unit.app.given import event
+from tests.support.given import event
 
 from filrouge.capture.service import store_events
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine

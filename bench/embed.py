@@ -42,8 +42,8 @@ import sys
 def resident():
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmRSS"))
-from filrouge.providers.embedders import embedder
-model = embedder("e5-onnx")
+from filrouge.providers.embedders import create_embedder
+model = create_embedder("e5-onnx")
 print(resident())
 model.query("ready?")
 model.passages(["le port de production " * 250] * 20)

@@ -58,7 +58,7 @@ from filrouge.threads.assignment import (
     build_tables,
     cluster,
 )
-from filrouge.threads.placing import as_one, exchange, in_one
+from filrouge.threads.placing import exchange, join_prompt_and_replies, join_replies
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
@@ -104,8 +104,10 @@ def spoken(project: Project, model: Embedder, sample: Numbers) -> Spoken:
     prompts = in_passes(model, [turn["user"] for _, turn, _ in heard])
     ground = Whitening.of(np.concatenate([sample, prompts]))
     assert ground is not None
-    replies = [in_one(own) for _, _, own in heard]
-    wholes = in_passes(model, [as_one(turn["user"], own) for (_, turn, _), own in zip(heard, replies, strict=True)])
+    replies = [join_replies(own) for _, _, own in heard]
+    wholes = in_passes(
+        model, [join_prompt_and_replies(turn["user"], own) for (_, turn, _), own in zip(heard, replies, strict=True)]
+    )
     given = zip(heard, replies, ground.off(prompts), ground.off(wholes), strict=True)
     return Spoken(
         exchanges=[

@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "store", "runtime/journal.py", '            elif not _intact(row):\n', "            elif False:\n",
-        "tests/unit/store/test_journal.py",
+        "tests/unit/runtime/test_journal.py",
     ),
     Mutant(
         "server", "server/auth.py", "SCOPES.index(held) >= SCOPES.index(scope)", "bool(held)",
@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         "erasure", "erasure/repository.py",
         '        self._tx.run("recalls.erase", {"ids": json.dumps(repeated)})\n', "",
-        "tests/unit/app/test_erase.py",
+        "tests/unit/erasure/test_erase.py",
     ),
 )  # fmt: skip
 

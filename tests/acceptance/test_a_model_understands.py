@@ -19,10 +19,10 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle
 from filrouge.threads.reports import detail, listing, why
+from tests.support.given import event
 from tests.support.mind import AT_ONCE, Mind, fact, facts, live, operation_of, thinking
 from tests.support.provider import Asked, Big, Echo, Hang, Raw, Refusal, Reply, Reset, Status, Truncated, fenced
 from tests.support.tiers import is_proof
-from tests.unit.app.given import event
 
 CONVERSATIONS = 100 if is_proof() else 15
 PORT = "I looked into it: the live site answers on 9443 since the move, and Caddy stands in front."

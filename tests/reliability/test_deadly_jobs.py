@@ -23,7 +23,7 @@ _DIES: Final = """
 import os, signal, sys
 from datetime import datetime, timedelta
 from filrouge.runtime import wiring
-from filrouge.capture.service import observe
+from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.capture.events import Event
 from filrouge.testing import StableHash, idle
@@ -43,7 +43,7 @@ class Deadly(StableHash):
 running = wiring.start(home, clock=Later(), makers={"hashing": Deadly}, environ=dict(os.environ))
 at = running.parts.clock.now().timestamp()
 events = [Event(f"e{n}", "codex", "reply", "s", at, f"k{n}", "", (), "", "", {"text": t}) for n, t in enumerate(texts)]
-observe(running.parts, events).result(60)
+store_events(running.parts, events).result(60)
 idle(running.parts, 20)
 running.stop()
 """

@@ -28,8 +28,8 @@ from filrouge.daemon import client
 from filrouge.memories.models import Span, Statement
 from filrouge.memories.repository import Origin
 from filrouge.testing import idle, running
+from tests.support.given import event
 
-from ..unit.app.given import event
 from .processes import Forge, assert_sound, eventually, is_up, kill, lock_holder
 
 SESSIONS, KILLS = 40, 4

@@ -64,7 +64,7 @@ def test_a_hook_connects_to_the_daemon_alone_and_loads_nothing_that_could_ask(
         assert (ended.code, ended.err) == (0, "")
         seen: list[tuple[str, str]] = [tuple(json.loads(line)) for line in watched.read_text().splitlines()]
     loaded = {what for event, what in seen if event == "import"}
-    assert "filrouge.cli.hook" in loaded
+    assert "filrouge.daemon.client" in loaded
     assert not loaded & ASKING
     assert not [module for module in loaded if module.startswith("filrouge.providers")]
     assert [place for event, place in seen if event == "socket.connect" and not place.endswith(".sock")] == []

@@ -37,8 +37,8 @@ if "filrouge.server" in sys.orig_argv:
 """
 _HOLDER = """
 import sys, time
-from filrouge.daemon import start_lock
-start_lock.acquire(sys.argv[1])
+from filrouge.daemon import starting
+starting.acquire(sys.argv[1])
 print("held", flush=True)
 time.sleep(600)
 """

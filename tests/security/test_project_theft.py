@@ -14,7 +14,7 @@ from filrouge.capture.events import Event
 from filrouge.capture.service import store_events
 from filrouge.cli import hook
 from filrouge.context.hook_files import write_all_briefs
-from filrouge.context.service import inject
+from filrouge.context.service import build_and_log
 from filrouge.core.errors import BadInput
 from filrouge.hosts import project as project_files
 from filrouge.maintenance.health import project_id, status
@@ -24,8 +24,7 @@ from filrouge.projects.service import join_project, plan_join
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
 from filrouge.testing import ManualClock, idle, running
-
-from ..unit.app.given import event
+from tests.support.given import event
 
 SECRET = "The staging database of the shop listens on port 7421."
 RULE = "Always run the linter before each commit."
@@ -76,7 +75,7 @@ def shown(parts: Parts, where: Folder, prompt: str) -> str:
     given = list[str]()
     for sent in (where.event("session_start", source="startup"), where.event(text=prompt)):
         [project] = store_events(parts, [sent]).result(60).projects
-        given.append(inject(parts, sent, project or "").block.text)
+        given.append(build_and_log(parts, sent, project or "").block.text)
     idle(parts)
     return "\n".join(given)
 

@@ -177,7 +177,7 @@ def test_the_live_feed_ends_when_what_opened_it_is_revoked_and_goes_on_for_the_o
         ):
             for id_, live in ((made["id"], by_token), (session, by_cookie)):
                 assert door.ask("DELETE", f"/api/tokens/{id_}", token="admin").status == 200
-                assert goodbye(live) == (1008, "The token holds no more.")
+                assert goodbye(live) == (1008, "The token has expired or was revoked.")
             another.send('{"subscribe": []}')
             said = {json.loads(another.recv(SECONDS))["type"]}
             while "ws:subscribed" not in said:

@@ -9,8 +9,8 @@ from filrouge.context.budget import Block
 from filrouge.context.service import preview
 from filrouge.testing import idle, running
 from filrouge.threads.repository import Threads
+from tests.support.given import SHOP, event, say
 from tests.support.tiers import is_proof
-from tests.unit.app.given import SHOP, event, say
 
 from .attacks import ATTACKS
 from .test_rendering import assert_quoted

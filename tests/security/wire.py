@@ -18,7 +18,8 @@ from fastapi.routing import APIRoute
 
 from filrouge.daemon import client
 from filrouge.server import auth, routes
-from filrouge.server.mcp import endpoint
+from filrouge.server.deferred import routers_of
+from filrouge.server.mcp import mount
 from tests.reliability.processes import Done, daemon, run, status, throw_away_home
 
 READ_SECONDS = 20.0
@@ -145,9 +146,8 @@ def operations() -> list[Operation]:
     modules = [
         import_module(f"filrouge.server.routes.{module.name}") for module in pkgutil.iter_modules(routes.__path__)
     ]
-    for module in (*modules, endpoint):
-        router = getattr(module, "router", None)
-        for route in router.routes if router is not None else ():
+    for module in (*modules, mount):
+        for route in (route for router in routers_of(module) for route in router.routes):
             if isinstance(route, APIRoute):
                 path = filled(route.path)
                 found += [

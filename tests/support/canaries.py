@@ -26,7 +26,7 @@ import uvicorn
 from filrouge.capture import inbox
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.service import store_events
-from filrouge.context.service import context
+from filrouge.context.service import build_and_log_text
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import SPOOL, inside
 from filrouge.core.protocols import Tx
@@ -44,8 +44,8 @@ from filrouge.search.turn_search import search_turns
 from filrouge.server.api import create_app
 from filrouge.testing import idle
 from tests.reliability import processes
-from tests.unit.app.given import SHOP, event
-from tests.unit.app.spoken import COUPON, POSTGRES
+from tests.support.given import SHOP, event
+from tests.support.spoken import COUPON, POSTGRES
 
 from .mind import AT_ONCE, Mind, fact, facts, operation_of
 from .provider import Asked, Provider, Reply, Step
@@ -278,7 +278,7 @@ def _history(home: Home, word: str) -> None:
 
 
 def _asked(home: Home, word: str) -> None:
-    context(
+    build_and_log_text(
         home.parts, event(text=f"Where is {word} moored today, and since when?", session=f"a-{_tag(word)}"), SHOP[0]
     )
 

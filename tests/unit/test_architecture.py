@@ -33,12 +33,12 @@ NOT_YET_CORE = {
 PURE = "Pure: no database, no file."
 #: What a pure module may import besides other pure ones: values, weights, and words.
 VALUES = {
-    "core.errors", "core.clock", "core.text", "core.lazy_re", "core.dates", "core.scope", "core.protocols",
-    "search.weights", "extraction.replacing_weights", "capture.events", "runtime.feed_messages",
+    "core.errors", "core.clock", "core.text", "core.lazy_re", "core.scope", "core.protocols",
+    "capture.events", "runtime.feed_messages",
 }  # fmt: skip
 HOOK_MAY = (
     "core.errors", "core.paths", "_version", "capture.events", "projects.folder_names", "hosts", "daemon.client",
-    "daemon.reply", "daemon.start_lock", "daemon.spawning", "cli.hook",
+    "daemon.reply", "daemon.starting", "cli.hook",
     "capture.inbox", "capture.losses", "capture.redact", "capture.guard", "capture.cutting",
 )  # fmt: skip
 REACHES_OUT = {

@@ -44,7 +44,7 @@ class Pruner:
         self._left -= 1
         if isinstance(value, (list, dict)) and depth >= MAX_DEPTH:
             self.cut += 1
-            return "[filrouge: cut, too deep]"
+            return "[filrouge: nested too deeply, cut]"
         if isinstance(value, list):
             return self._list(cast("list[Any]", value), depth)
         if isinstance(value, dict):

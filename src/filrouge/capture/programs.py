@@ -106,7 +106,7 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
     if user is None:
         if stated:
             parts.meters.preference_lost("user_identifier_missing", stated)
-            _LOG.error("%d preferences of session %s belong to nobody: no user id was given", stated, session.id)
+            _LOG.error("%d preferences of session %s were not stored: no user id was given", stated, session.id)
         return False, place
     scope = replace(place, user=user, agent="")
     owned = [replace(turn, scope=scope) for turn in turns]

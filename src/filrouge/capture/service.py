@@ -211,7 +211,7 @@ def drain_spool_quickly(parts: Parts) -> None:
     """Take in a few spool files while a caller waits; do nothing if there are too many."""
     waiting = inbox.waiting(inside(parts.home, SPOOL))
     # The next pass over the spool meets a file that fails here again, and sets it aside.
-    with logged(_LOG, "the spool was not taken in before a session's start"):
+    with logged(_LOG, "the spool was not read before the session start"):
         for path in waiting if len(waiting) <= _MAX_FILES_WHILE_WAITING else ():
             _store_spool_file(parts, path)
 
@@ -219,7 +219,7 @@ def drain_spool_quickly(parts: Parts) -> None:
 def _store_spool_file(parts: Parts, path: str) -> int:
     spooled = inbox.read(path)
     if spooled.torn or spooled.bad:
-        _LOG.warning("spool file %s: last record torn or %d bad", os.path.basename(path), spooled.bad)
+        _LOG.warning("spool file %s: incomplete last record or %d damaged records", os.path.basename(path), spooled.bad)
     events = [event for raw in spooled.events if (event := _event(raw)) is not None]
     accepted = store_events(parts, events).result().accepted if events else 0
     inbox.remove(path)

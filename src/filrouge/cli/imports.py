@@ -676,7 +676,7 @@ def print_result(done: Mapping[str, Any]) -> None:
         output.say(f"{one['place']}: {one['problem']}")
     added = sum(counted.get("added", 0) for counted in rows.values())
     if added and not done["trusted"]:
-        output.say("Nothing of it counts as your own word: --trust vouches for it. See the guide on importing.")
+        output.say("Imported text is not trusted as your own; use --trust if it is. See the guide on importing.")
 
 
 @contextmanager

@@ -34,7 +34,10 @@ def consent(question: str, *, yes: bool, json: bool) -> bool:
     if yes:
         return True
     if json or not sys.stdin.isatty():
-        raise BadInput("Nobody can be asked here.", remedy="Add --yes to do it, or --dry-run to see it.")
+        raise BadInput(
+            "This command needs confirmation, and stdin is not a terminal.",
+            remedy="Add --yes to do it, or --dry-run to see it.",
+        )
     return output.confirm(question, default=True)
 
 

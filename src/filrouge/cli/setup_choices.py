@@ -57,7 +57,7 @@ def chosen(
     if asked and language is None:
         language = output.prompt("Language of headings (auto, en, fr, es)", default="auto")
     if asked and mode is None:
-        mode = output.prompt("How much work may understanding do (light, normal, heavy, max)", default="normal")
+        mode = output.prompt("Extraction mode (light, normal, heavy, max)", default="normal")
     named = {"extract_provider": provider, "mode": mode, "language": language}
     # Imported here because the rest of the command does not need the settings library.
     from filrouge.core.settings import check
@@ -78,20 +78,20 @@ def _own_agent(machine: Machine, names: Collection[str]) -> str | None:
                 f" {daily:,} tokens a day; prompts and replies, without secrets, go where {title} sends them anyway,"
                 " and nowhere else."
             )
-            return provider if output.confirm(f"Let {title} understand?", default=False) else None
+            return provider if output.confirm(f"Use {title}'s model to extract memories?", default=False) else None
     return None
 
 
 def _any_provider() -> str:
     output.say("Understanding needs no model; with one it finds more. Providers: heuristic, ollama, anthropic,")
     output.say("openai, claude_cli, codex_cli.")
-    return output.prompt("Who understands", default="heuristic")
+    return output.prompt("Which model provider", default="heuristic")
 
 
 def conversations(names: Iterable[str]) -> bool:
     """Ask whether Filrouge's plugin may read all conversations of an agent that requires permission for it."""
     for agent in (AGENTS[name] for name in names if AGENTS[name].reads_all):
-        output.say(f"{agent.title} lets a plugin read what is said to it, by you and in its channels, only with leave.")
+        output.say(f"{agent.title} requires your permission before a plugin can read its conversations.")
         return output.confirm(f"May Filrouge's plugin read what is said to {agent.title}?", default=False)
     return False
 
@@ -187,7 +187,7 @@ class Memory:
         from filrouge.cli import resetting
 
         name = resetting.put_away(self.directory)
-        return [f"The memory begins anew. What was there is kept: filrouge restore {name}"]
+        return [f"Started a new memory. The old one is kept: filrouge restore {name}"]
 
     def to_json(self) -> dict[str, Any] | None:
         """Return the memory as JSON data; None if there is none."""

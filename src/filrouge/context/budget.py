@@ -247,7 +247,7 @@ def build_block(pieces: Sequence[Candidate], manner: RenderOptions, nonce: str =
     reasons = {n: piece.refused for n, piece in enumerate(pieces) if piece.refused}
     ordered = sorted((n for n in range(len(pieces)) if n not in reasons), key=lambda n: _place(pieces[n]))
     if manner.occasion == "prompt" and not any(_triggers(pieces[n], manner.least) for n in ordered):
-        reasons |= dict.fromkeys(ordered, "it only goes along")
+        reasons |= dict.fromkeys(ordered, "supporting item, and nothing relevant to support")
         ordered = []
     # Pieces found for the prompt are checked first, so that a supporting piece never displaces one as a duplicate.
     by_turn = sorted(ordered, key=lambda n: _packing_step(pieces[n], manner))
@@ -284,12 +284,12 @@ def _deduplicated(
         told = kinds.get(piece.id) if piece.id else None
         told_whole = told is not None and not (told == piece.kind and piece.kind in _MULTI_PIECE_KINDS)
         if told_whole or plain in texts or (_is_talk(piece) and shown.issuperset(piece.turns)):
-            reasons[n] = "said already"
+            reasons[n] = "duplicate"
             continue
         limit = manner.limits.get(piece.section, max_items(piece.section, manner.occasion))
         new_thread = {piece.id} - threads if piece.kind == "thread" else frozenset[str]()
         if counts[piece.section] >= limit or (new_thread and len(threads) >= MOST_THREADS):
-            reasons[n] = "beyond the limit"
+            reasons[n] = "section is full"
             continue
         counts[piece.section] += 1
         kinds.setdefault(piece.id, piece.kind)

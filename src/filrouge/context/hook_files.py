@@ -15,7 +15,7 @@ from contextlib import suppress
 from filrouge.capture.repository import Projects
 from filrouge.context.budget import build_block
 from filrouge.context.request import ContextRequest
-from filrouge.context.service import gathered, manner_of
+from filrouge.context.service import collect_candidates, render_options_for
 from filrouge.context.sources import IN_BRIEF
 from filrouge.core.paths import BRIEFS, HOOK_SETTINGS, UNSET_NONCE, brief_path, inside, make_private
 from filrouge.core.protocols import Tx
@@ -98,8 +98,8 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
         language="en" if settings.language == "auto" else settings.language,
         now=parts.clock.now(),
     )
-    pieces = gathered(parts, tx, moment, IN_BRIEF)
-    return build_block(pieces, manner_of(moment, dated=True), nonce=UNSET_NONCE).text, names
+    pieces = collect_candidates(parts, tx, moment, IN_BRIEF)
+    return build_block(pieces, render_options_for(moment, dated=True), nonce=UNSET_NONCE).text, names
 
 
 def _brief_keys(tx: Tx, project: str) -> list[str]:

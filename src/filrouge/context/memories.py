@@ -59,7 +59,7 @@ def same_turn_memories(
             continue
         beside = dict.fromkeys(id_ for one in memory.evidence for id_ in proved.get(one.turn_id, {}))
         known = [others[id_] for id_ in beside if id_ in others and id_ != memory.id and id_ not in told]
-        found[memory.id] = [one for one in known if _may_be_told(one, moment)][:_MOST]
+        found[memory.id] = [one for one in known if _may_be_shown(one, moment)][:_MOST]
         told |= {memory.id, *(one.id for one in found[memory.id])}
     return found
 
@@ -74,7 +74,7 @@ def rules_for_work(parts: Parts, tx: Tx, moment: ContextRequest) -> Mapping[str,
     return {id_: (rule, kinds) for id_, (rule, kinds) in meant.items() if kinds}
 
 
-def _may_be_told(memory: Memory, moment: ContextRequest) -> bool:
+def _may_be_shown(memory: Memory, moment: ContextRequest) -> bool:
     scope = memory.scope
     here = scope.user == moment.user and (memory.scope_name == "user" or scope.project == moment.project)
     allowed = moment.agent is None or (scope.agent or scope.channel) == moment.agent
@@ -87,11 +87,11 @@ SHARE_OF_THRESHOLD: Final = 0.1
 #: If memories are judged by need (`bench/results/needed.md`), a turn of an agent's session is shown from this
 #: probability on, or if it contains this share of the prompt's words: then the same was asked before.
 _TURN_THRESHOLD: Final = 0.7
-_ASKED_BEFORE: Final = 0.6
+_REPEAT_COVERAGE: Final = 0.6
 #: Probability that such a turn helps, as a share of the probability that it contains what was asked.
-_TURN_HELPS: Final = 0.6
+_TURN_DISCOUNT: Final = 0.6
 #: Share of the best memory's probability that others must reach; in a small home even the second best stands out.
-_BESIDE_THE_BEST: Final = 0.4
+_MIN_SHARE_OF_BEST: Final = 0.4
 #: For a prompt that asks for work, the share of the memory threshold that a rule must reach.
 _RULE_FOR_WORK: Final = 0.5
 #: A user threshold below this does not lower the item thresholds any further.
@@ -121,7 +121,7 @@ def memories(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate
     of_a_turn = whole * SHARE_OF_THRESHOLD
     ranking = recall(parts, tx, question)
     least = (
-        max(whole * MIN_PROBABILITY / _LOWEST, ranking.hits[0].relevance * _BESIDE_THE_BEST)
+        max(whole * MIN_PROBABILITY / _LOWEST, ranking.hits[0].relevance * _MIN_SHARE_OF_BEST)
         if ranking.by_need
         else of_a_turn
     )
@@ -241,14 +241,16 @@ class _Candidates:
             self._memories[id_] = rule
             meant = bool(kinds & SPECIFIC) and threshold <= _SPECIFIC_RULE
             self._chances[id_] = max(self._chances.get(id_, 0.0), _SPECIFIC_RULE if meant else _GENERAL_RULE)
-            self._reasons[id_] = "" if meant or is_known else "nothing is known of this"
+            self._reasons[id_] = "" if meant or is_known else "nothing relevant is known"
         for one in said.turns:
-            self._reasons[one.turn.id] = one.refused if is_known else "nothing is known of this"
+            self._reasons[one.turn.id] = one.refused if is_known else "nothing relevant is known"
         for one in said.turns:
             self._join(one)
         for id_, others in beside.items():
             if not self._reasons[id_]:
-                self._reasons |= {other.id: "it is told with another" for other in others if other.id in self._hits}
+                self._reasons |= {
+                    other.id: "shown on another memory's line" for other in others if other.id in self._hits
+                }
         self.rules = [self._memory(memory) for memory in self._live(rules=True)]
 
     @property
@@ -316,11 +318,11 @@ class _Candidates:
             if one.named and id_ in one.memories:
                 # The model for turns was trained on turns with their neighbours, so it fits chats better than the one
                 # for memories.
-                self._reasons[id_] = "its turn stands for it"
+                self._reasons[id_] = "covered by its turn"
             elif self._reasons[one.turn.id]:
                 continue
             elif id_ in one.memories or _adds_little(one, self._memories[id_]):
-                self._reasons[one.turn.id] = "a memory says it"
+                self._reasons[one.turn.id] = "covered by a memory"
                 self._silenced.setdefault(one.turn.id, set()).add(id_)
                 if id_ in one.memories:
                     self._chances[id_] = max(self._chances[id_], self._chances[one.turn.id])
@@ -369,9 +371,9 @@ def _by_need(one: TurnCandidate, threshold: float) -> TurnCandidate:
     """Apply the stricter rules for turns when memories are judged by need; chats between people stay unchanged."""
     if one.named:
         return one
-    too_little = one.told.chance < threshold and one.hit.coverage < _ASKED_BEFORE
+    too_little = one.told.chance < threshold and one.hit.coverage < _REPEAT_COVERAGE
     refused = one.refused or ("below the threshold" if too_little else "")
-    return replace(one, told=replace(one.told, chance=one.told.chance * _TURN_HELPS), refused=refused)
+    return replace(one, told=replace(one.told, chance=one.told.chance * _TURN_DISCOUNT), refused=refused)
 
 
 def _said_here(turn: Turn) -> Candidate:
@@ -403,7 +405,7 @@ def _adds_little(reply: TurnCandidate, memory: Memory) -> bool:
 def _why_not(hit: Hit, memory: Memory, least: float, *, is_known: bool) -> str:
     """Why a memory is refused, or empty."""
     if not is_known:
-        return "nothing is known of this"
+        return "nothing relevant is known"
     if memory.confidence < MIN_CONFIDENCE_INJECT:
-        return "not sure enough"
+        return "confidence too low"
     return "" if hit.relevance >= least else "below the threshold"

@@ -114,7 +114,7 @@ def choose(candidates: Sequence[PassageCandidate], *, room: int, most: int, long
     left = {one.id: one for one in candidates}
     while left:
         for id_ in [id_ for id_, one in left.items() if _is_said(one, lines)]:
-            refused[id_] = "it repeats what is shown"
+            refused[id_] = "repeats a shown item"
             del left[id_]
         used = sum(line.size + mark for line in lines)
         best: tuple[float, str, int | None, Passage] | None = None

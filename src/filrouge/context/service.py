@@ -41,13 +41,13 @@ _LOG = logging.getLogger(__name__)
 #: A dummy query. Embedding it loads the model, so that the first real query need not wait for that.
 READY: Final = "ready?"
 #: Share of the caller's waiting time within which the prompt's vector must be ready.
-_SHARE_FOR_MEANING: Final = 0.5
+_VECTOR_WAIT_SHARE: Final = 0.5
 #: Maximum characters of a candidate's text in an explanation.
-_SHOWN: Final = 200
+_MAX_EXPLAINED_CHARS: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class ContextResult:
     """The block for a request, and how it was made.
 
     Attributes:
@@ -61,19 +61,19 @@ class Given:
     milliseconds: float = 0.0
 
 
-def context(parts: Parts, event: Event, project: str) -> str:
+def build_and_log_text(parts: Parts, event: Event, project: str) -> str:
     """The block for this event; logged unless retrieval is switched off."""
-    return inject(parts, event, project).block.text
+    return build_and_log(parts, event, project).block.text
 
 
-def inject(parts: Parts, event: Event, project: str) -> Given:
+def build_and_log(parts: Parts, event: Event, project: str) -> ContextResult:
     """Build the block and log it as delivered; returns it with how it was made."""
-    given = prepare(parts, event, project)
+    given = build_for_hook(parts, event, project)
     log(parts, given, delivered=True)
     return given
 
 
-def prepare(parts: Parts, event: Event, project: str, *, seconds: float | None = None) -> Given:
+def build_for_hook(parts: Parts, event: Event, project: str, *, seconds: float | None = None) -> ContextResult:
     """Build the block without logging it.
 
     Args:
@@ -82,14 +82,14 @@ def prepare(parts: Parts, event: Event, project: str, *, seconds: float | None =
     """
     if event.kind == "session_start":
         drain_spool_quickly(parts)
-    hurried = parts if seconds is None else parts.within(monotonic() + seconds * _SHARE_FOR_MEANING)
+    hurried = parts if seconds is None else parts.within(monotonic() + seconds * _VECTOR_WAIT_SHARE)
     given = preview(hurried, event, project)
     if event.kind == "session_start":  # loads the model while the user is still typing
         parts.readers.submit(lambda _: parts.meaning.question(READY))
     return given
 
 
-def log(parts: Parts, given: Given, *, delivered: bool) -> str:
+def log(parts: Parts, given: ContextResult, *, delivered: bool) -> str:
     """Log a block built for a prompt or a start; returns its log id, or an empty string if nothing is logged.
 
     Args:
@@ -105,8 +105,8 @@ def log(parts: Parts, given: Given, *, delivered: bool) -> str:
     if outcome == "late":
         parts.writer.submit(lambda tx: Recalls(tx).add(row))
     else:
-        logged = parts.writer.submit(lambda tx: _logged(parts, tx, row))
-        logged.add_done_callback(lambda future: None if future.exception() else _tell(parts, row))
+        logged = parts.writer.submit(lambda tx: _write_log(parts, tx, row))
+        logged.add_done_callback(lambda future: None if future.exception() else _publish(parts, row))
     return row.id
 
 
@@ -119,24 +119,24 @@ def confirm(parts: Parts, recall_id: str) -> None:
         if row is None or row.outcome != "late":
             return None
         recalls.deliver(recall_id)
-        _count(parts, tx, row)
+        _record_usage(parts, tx, row)
         return row
 
     def tell(future: Future[Recall | None]) -> None:
         if not future.exception() and (row := future.result()) is not None:
-            _tell(parts, row)
+            _publish(parts, row)
 
     parts.writer.submit(write).add_done_callback(tell)
 
 
-def preview(parts: Parts, event: Event, project: str) -> Given:
+def preview(parts: Parts, event: Event, project: str) -> ContextResult:
     """What would be injected; nothing is stored or logged."""
     began = monotonic()
-    given = parts.readers.here(lambda tx: _given(parts, tx, cleaned(event, parts.redact), project))
+    given = parts.readers.here(lambda tx: _build_in_tx(parts, tx, cleaned(event, parts.redact), project))
     return replace(given, milliseconds=(monotonic() - began) * 1000)
 
 
-def gathered(parts: Parts, tx: Tx, moment: ContextRequest, table: Table) -> list[Candidate]:
+def collect_candidates(parts: Parts, tx: Tx, moment: ContextRequest, table: Table) -> list[Candidate]:
     """The pieces of all sources in a table; a failing source is left out with a notice."""
     for name, source in table.items():
         # A failing source must not stop the others.
@@ -147,7 +147,7 @@ def gathered(parts: Parts, tx: Tx, moment: ContextRequest, table: Table) -> list
     return moment.offered
 
 
-def manner_of(moment: ContextRequest, *, dated: bool = False) -> RenderOptions:
+def render_options_for(moment: ContextRequest, *, dated: bool = False) -> RenderOptions:
     """The selection and rendering options for a request."""
     settings = moment.settings
     return RenderOptions(
@@ -161,7 +161,7 @@ def manner_of(moment: ContextRequest, *, dated: bool = False) -> RenderOptions:
     )
 
 
-def given_json(given: Given, *, explained: bool = False) -> dict[str, Any]:
+def result_json(given: ContextResult, *, explained: bool = False) -> dict[str, Any]:
     """The response body: the text and its items; with `explained`, also every candidate with its reason."""
     inside = [verdict for verdict in given.block.verdicts if verdict.injected]
     body: dict[str, Any] = {
@@ -176,30 +176,33 @@ def given_json(given: Given, *, explained: bool = False) -> dict[str, Any]:
         body["tokens"] = given.block.tokens
         body["latency_ms"] = round(given.milliseconds, 3)
         body["candidates"] = [
-            one.logged().to_json() | {"content": shortened(neutralise(one.piece.text[:LONGEST_ITEM]), _SHOWN)}
+            one.logged().to_json()
+            | {"content": shortened(neutralise(one.piece.text[:LONGEST_ITEM]), _MAX_EXPLAINED_CHARS)}
             for one in given.block.verdicts
         ]
     return body
 
 
-def _given(parts: Parts, tx: Tx, event: Event, project: str) -> Given:
+def _build_in_tx(parts: Parts, tx: Tx, event: Event, project: str) -> ContextResult:
     settings = parts.settings(tx, event.cwd)
     if not settings.auto_retrieve_enabled:
-        return Given(moment=None, block=Block())
-    moment = _moment(parts, tx, event, project, settings)
+        return ContextResult(moment=None, block=Block())
+    moment = _request(parts, tx, event, project, settings)
     if moment.opening == "resume" and Recalls(tx).began(moment.host, moment.session, compacted(tx, moment)):
-        return Given(moment=moment, block=Block())  # the block from its start is still in its context
-    pieces = _undoubted(tx, gathered(parts, tx, moment, _table(moment)))
-    return Given(moment=moment, block=build_block(pieces, manner_of(moment)), notices=tuple(moment.notices))
+        return ContextResult(moment=moment, block=Block())  # the block from its start is still in its context
+    pieces = _refuse_possibly_superseded(tx, collect_candidates(parts, tx, moment, _sources_for(moment)))
+    return ContextResult(
+        moment=moment, block=build_block(pieces, render_options_for(moment)), notices=tuple(moment.notices)
+    )
 
 
-def _undoubted(tx: Tx, pieces: Sequence[Candidate]) -> list[Candidate]:
+def _refuse_possibly_superseded(tx: Tx, pieces: Sequence[Candidate]) -> list[Candidate]:
     """Refuse memories that a newer one among the pieces may have superseded."""
     doubted = Doubts(tx).among([piece.id for piece in pieces if not piece.refused])
     return [replace(one, refused=DOUBTED) if one.id in doubted else one for one in pieces]
 
 
-def _table(moment: ContextRequest) -> Table:
+def _sources_for(moment: ContextRequest) -> Table:
     if moment.occasion == "start":
         return AT_START
     if asked_period(moment.prompt):
@@ -207,7 +210,7 @@ def _table(moment: ContextRequest) -> Table:
     return BEFORE_PROMPT if len(moment.prompt.strip()) >= SHORTEST_PROMPT else {}
 
 
-def _moment(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings) -> ContextRequest:
+def _request(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings) -> ContextRequest:
     starts = event.kind == "session_start"
     prompt = "" if starts else str(event.data.get("text") or "")
     return ContextRequest(
@@ -235,12 +238,12 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
     return detect_language([*before, prompt] if prompt else before, "en")
 
 
-def _logged(parts: Parts, tx: Tx, row: Recall) -> None:
+def _write_log(parts: Parts, tx: Tx, row: Recall) -> None:
     Recalls(tx).add(row)
-    _count(parts, tx, row)
+    _record_usage(parts, tx, row)
 
 
-def _count(parts: Parts, tx: Tx, row: Recall) -> None:
+def _record_usage(parts: Parts, tx: Tx, row: Recall) -> None:
     """Count the injected tokens, and each memory injected for a prompt as used. Session starts do not count as use."""
     if row.tokens_added:
         LlmUsage(tx).recalled(row.channel, row.tokens_added, row.at)
@@ -248,7 +251,7 @@ def _count(parts: Parts, tx: Tx, row: Recall) -> None:
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
 
-def _row(given: Given, moment: ContextRequest, id_: str, outcome: Outcome) -> Recall:
+def _row(given: ContextResult, moment: ContextRequest, id_: str, outcome: Outcome) -> Recall:
     return Recall(
         id=id_,
         at=moment.now,
@@ -267,7 +270,7 @@ def _row(given: Given, moment: ContextRequest, id_: str, outcome: Outcome) -> Re
     )
 
 
-def _tell(parts: Parts, row: Recall) -> None:
+def _publish(parts: Parts, row: Recall) -> None:
     told = RecallInjected(
         id=row.id,
         channel=row.channel,

@@ -50,7 +50,7 @@ from filrouge.threads.topics import discussed
 
 _LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
     "preference": {"en": "A preference: ", "fr": "Une préférence : ", "es": "Una preferencia: "},
-    "intent": {"en": "Planned, perhaps still to do: ", "fr": "Prévu, peut-être encore à faire : ", "es": "Previsto: "},
+    "intent": {"en": "Possibly still planned: ", "fr": "Prévu, peut-être encore à faire : ", "es": "Previsto: "},
     "constraint": {"en": "A limit to respect: ", "fr": "Une contrainte à respecter : ", "es": "Un límite: "},
 }
 _DUE: Final[Mapping[Language, str]] = {
@@ -208,7 +208,7 @@ def _found(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
 
 
 def _notes_piece(hit: NoteHit, known: float, least: float) -> Candidate:
-    why = "nothing is known of this" if known < least else "below the threshold" if hit.relevance < least else ""
+    why = "nothing relevant is known" if known < least else "below the threshold" if hit.relevance < least else ""
     return Candidate(
         id=hit.path,
         kind="note",
@@ -322,7 +322,7 @@ def work_state(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candida
     for n, one in enumerate(_recent_work(parts, tx, moment, own)):
         late = (moment.now - one.at).days > _DAYS
         pieces = pieces_of(one, moment, worth=0.8 - n / 5, briefly=n > 0)
-        offered += [_refused(piece, "too long ago") for piece in pieces] if late else pieces
+        offered += [_refused(piece, "too old") for piece in pieces] if late else pieces
     return offered
 
 
@@ -457,9 +457,9 @@ _STATES: Final[Mapping[ThreadState, Mapping[Language, str]]] = {
     "suspended": {"en": " (suspended)", "fr": " (en suspens)", "es": " (en pausa)"},
     "archived": {"en": " (archived)", "fr": " (archivé)", "es": " (archivado)"},
 }
-_HERE: Final = "the session is in it"
-_NOT_PICKED_UP: Final = "the prompt does not pick its work up"
-_GONE: Final = "it repeats what is believed no more"
+_HERE: Final = "already in this session"
+_NOT_PICKED_UP: Final = "the prompt does not resume it"
+_GONE: Final = "repeats an outdated memory"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -647,7 +647,7 @@ def _threads_worth(piece: Candidate, value: float, place: int) -> Candidate:
 
 #: The value of the first thread, how much less each next one has, and the share of it that open questions have.
 _THREADS_AT_START_FIRST, _THREADS_AT_START_STEP, _OPEN = 0.3, 0.02, 0.9
-_ALREADY_SHOWN: Final = "where it stands is told"
+_ALREADY_SHOWN: Final = "its state is already shown"
 
 
 def threads_at_start(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:

@@ -114,9 +114,9 @@ def turn_candidates(
             continue
         why_not = ""
         if any(state != "live" for state in [*own.values(), *answered.values()]):
-            why_not = "what it told is believed no more"
+            why_not = "its memory is no longer valid"
         elif not own and is_outdated(words, turn.at, ended):
-            why_not = "it repeats what is believed no more"
+            why_not = "repeats an outdated memory"
         elif turn.id in others or hit.relevance < least * (_TO_JOIN if named else 1.0):
             why_not = "below the threshold"
         conversation, place = beside.place(turn.id)

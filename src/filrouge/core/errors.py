@@ -79,7 +79,7 @@ class FilrougeError(Exception):
 
 
 class BadInput(FilrougeError):
-    """What was given cannot be used."""
+    """The input is invalid."""
 
     exit_code = 2
     http_status = 400
@@ -87,7 +87,7 @@ class BadInput(FilrougeError):
 
 
 class BadConfig(BadInput):
-    """A setting has no such name or value."""
+    """Unknown setting or invalid value."""
 
     default_remedy = "See `filrouge settings` for the names and values that exist."
 
@@ -108,7 +108,7 @@ class DaemonUnavailable(FilrougeError):
 
 
 class Busy(FilrougeError):
-    """Another Filrouge process is at work here."""
+    """Another Filrouge process is using this home."""
 
     exit_code = 5
     http_status = 409
@@ -116,11 +116,11 @@ class Busy(FilrougeError):
 
 
 class Stale(FilrougeError):
-    """What was shown has changed meanwhile."""
+    """The data changed since it was read."""
 
     exit_code = 5
     http_status = 409
-    default_remedy = "Look at it again, and decide on what it is now."
+    default_remedy = "Read it again and repeat the change."
 
 
 class StoreError(FilrougeError):
@@ -132,7 +132,9 @@ class StoreError(FilrougeError):
 class Corrupt(StoreError):
     """The memory database is damaged."""
 
-    default_remedy = "See what `filrouge repair --dry-run` can save, or put a backup there: `filrouge restore latest`."
+    default_remedy = (
+        "Check what `filrouge repair --dry-run` can save, or restore a backup with `filrouge restore latest`."
+    )
 
 
 class CannotWrite(StoreError):
@@ -164,7 +166,7 @@ class ModelUnavailable(FilrougeError):
     """
 
     http_status = 503
-    default_remedy = "Nothing is lost: what waits for a model is done once one answers."
+    default_remedy = "Nothing is lost. Waiting work continues when a model answers."
 
     def __init__(
         self,
@@ -193,14 +195,14 @@ class NotInstalled(FilrougeError):
 
 
 class ExtractionOff(FilrougeError):
-    """Nothing is understood here: extraction is switched off."""
+    """Extraction is switched off."""
 
     http_status = 501
     default_remedy = "Switch it on: `filrouge settings extract_provider heuristic`, or name a provider."
 
 
 class Unreadable(FilrougeError):
-    """What a model answered is no answer, though it was asked twice.
+    """The model's answer is invalid, after two attempts.
 
     Attributes:
         text: the model's last answer. Show it only to the user.
@@ -209,7 +211,7 @@ class Unreadable(FilrougeError):
     """
 
     http_status = 502
-    default_remedy = "What it was asked about is kept; another model may do better."
+    default_remedy = "The input is kept. Try another model."
 
     def __init__(self, message: str, *, text: str, prompt: str, operation: str) -> None:
         super().__init__(message)
@@ -222,7 +224,9 @@ class VaultUnavailable(FilrougeError):
     """The vault, or a note in it, cannot be read."""
 
     http_status = 503
-    default_remedy = "Name the folder: `filrouge settings notes_folder PATH`; `filrouge notes` says how it stands."
+    default_remedy = (
+        "Set the folder with `filrouge settings notes_folder PATH`, or see its state with `filrouge notes`."
+    )
 
 
 class Unauthorized(FilrougeError):
@@ -234,7 +238,7 @@ class Unauthorized(FilrougeError):
 
 
 class Forbidden(FilrougeError):
-    """That may not be done from there."""
+    """This request is not allowed."""
 
     exit_code = 4
     http_status = 403
@@ -249,7 +253,7 @@ class Misdirected(Forbidden):
 
 
 class TooLarge(FilrougeError):
-    """The request has more bytes than are taken at once."""
+    """The request is too large."""
 
     exit_code = 2
     http_status = 413
@@ -257,7 +261,7 @@ class TooLarge(FilrougeError):
 
 
 class TooMany(FilrougeError):
-    """More requests came than are served in a second."""
+    """Too many requests."""
 
     exit_code = 5
     http_status = 429

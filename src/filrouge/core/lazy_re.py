@@ -1,6 +1,6 @@
 """The standard `re`, with patterns that are compiled when they are first used.
 
-    from filrouge import lazy_re as re
+    from filrouge.core import lazy_re as re
 
 Hundreds of patterns stand in module-level constants. Compiling all of them took a quarter of the daemon's start, and a
 start needs none. A pattern that is wrong raises `re.error` at its first use instead of at import; a test compiles all.

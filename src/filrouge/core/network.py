@@ -35,7 +35,7 @@ def checked_address(address: str, *, setting: str) -> str:
         parts, fits = None, False
     if not fits or parts is None or any(sign in parts.netloc for sign in "@ \t") or parts.query or parts.fragment:
         raise BadConfig(
-            f"{setting} is no address that can be used.",
+            f"{setting} is not a valid address.",
             remedy="Give http:// or https://, a host, and a path if there is one; keys belong in the environment.",
         )
     return address

@@ -29,7 +29,7 @@ Vector = NDArray[np.float32]
 Vectors = NDArray[np.float32]
 """Unit vectors, shape (n, dimension)."""
 RowNumbers = NDArray[np.int64]
-"""The places of rows in their table, shape (n,)."""
+"""Row numbers, shape (n,)."""
 
 
 class Tx(Protocol):
@@ -92,7 +92,7 @@ class Analyser(Protocol):
     """
 
     version: int
-    """Another one with every change that makes indexed tokens stale; such rows are indexed again."""
+    """Changes whenever indexed tokens become stale; such rows are indexed again."""
 
     def tokens(self, text: str) -> str:
         """Return the token string to index: lower-case words of letters and digits, separated by spaces."""
@@ -212,7 +212,7 @@ class WordSnapshot(Protocol):
     """A snapshot of a word index; later writes do not change its answers."""
 
     mark: IndexPosition
-    """How far it follows the store; later rows and changes are the caller's to look up."""
+    """The position in the store up to which it is current; the caller looks up later changes."""
 
     def best(
         self, terms: Sequence[Sequence[str]], selection: Selection, limit: int, rarity: Mapping[str, float] | None
@@ -360,4 +360,4 @@ class Vault(Protocol):
 
 
 Redactor = Callable[[str], str]
-"""Takes the secrets out of a text. Idempotent."""
+"""Removes secrets from a text. Idempotent."""

@@ -42,10 +42,10 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    auto_retrieve_enabled: bool = Field(default=True, description="Put memories in front of prompts.")
+    auto_retrieve_enabled: bool = Field(default=True, description="Add memories to prompts.")
     auto_retrieve_max_results: int = Field(default=4, ge=1, le=10, description="At most this many memories a prompt.")
     auto_retrieve_min_score: float = Field(
-        default=0.5, ge=0.0, le=1.0, description="How probable it must be that something about a prompt is known."
+        default=0.5, ge=0.0, le=1.0, description="Minimum probability that a prompt has relevant memories."
     )
     hook_wait_ms: int = Field(
         default=1500,
@@ -61,24 +61,24 @@ class Settings(BaseModel):
     notes_paths: tuple[str, ...] = Field(default=(), description="Notes that are always brought, by path.")
     notes_tag: str = Field(default="filrouge", description="Up to 5 notes with this tag are brought.")
     notes_write_folder: str = Field(
-        default="", description="Folder of the vault that what is known is written into, as pages; empty = it is not."
+        default="", description="Vault folder for pages of memories; empty = write no pages."
     )
-    budget: int = Field(default=2000, ge=200, le=6000, description="Characters of one injected block at the most.")
+    budget: int = Field(default=2000, ge=200, le=6000, description="Maximum characters of an injected block.")
     language: Literal["auto", "en", "fr", "es"] = Field(default="auto", description="Language of headings.")
     mode: Literal["light", "normal", "heavy", "max"] = Field(
-        default="normal", description="How much work understanding may do."
+        default="normal", description="How much work extraction may do."
     )
     isolation: bool = Field(default=False, description="Each agent sees only its own memories.")
     reminders: tuple[Reminder, ...] = Field(
-        default=(), description="Said where a prompt asks for such work; none unless you name them."
+        default=(), description="Reminders added to prompts of the matching kind; empty by default."
     )
     auto_capture: bool = Field(default=True, description="Capture what agents do.")
     disabled_projects: tuple[str, ...] = Field(default=(), description="Projects in which nothing is captured.")
     project_name: str = Field(default="", description="Overrides the detected project.")
     extract_provider: Provider = Field(
-        default="", description="Who understands: a provider of models, heuristic (also if empty), or off."
+        default="", description="Extraction: a model provider, heuristic (the default), or off."
     )
-    llm_model: str = Field(default="", description="Model that understands; empty = the provider's own for the mode.")
+    llm_model: str = Field(default="", description="Model for extraction; empty = the provider's default for the mode.")
     llm_url: str = Field(default="", description="Address of the model's server; empty = the provider's own.")
     llm_cascade: tuple[str, ...] = Field(
         default=(), description="Models to try after that one, in order, each PROVIDER or PROVIDER:MODEL."
@@ -87,7 +87,7 @@ class Settings(BaseModel):
         default=(), description="Other models for single operations: OPERATION=PROVIDER or OPERATION=PROVIDER:MODEL."
     )
     llm_decides: Literal["auto", "yes", "no"] = Field(
-        default="auto", description="May a model decide what is known; auto = unless it is a local one."
+        default="auto", description="Whether a model decides updates; auto = only remote models."
     )
     llm_seconds: float = Field(default=30.0, gt=0, le=600, description="A model has so long to answer.")
     ollama_seconds: float = Field(default=60.0, gt=0, le=600, description="A model of Ollama has so long to answer.")
@@ -97,22 +97,22 @@ class Settings(BaseModel):
     claude_cli_path: str = Field(default="", description="Where the Claude command line is, an absolute path.")
     codex_cli_path: str = Field(default="", description="Where the Codex command line is, an absolute path.")
     analyzer_allow_offline: bool = Field(
-        default=True, description="Understand without the model while it does not answer; false = wait for it."
+        default=True, description="Use heuristics while the model is unavailable; false = wait for the model."
     )
     retention_tool_days: int = Field(
         default=90,
         ge=0,
         le=36_500,
-        description="Raw output of tools that no memory cites is kept so long; 0 = for ever.",
+        description="Days to keep raw tool output that no memory cites; 0 = forever.",
     )
     retention_noise_days: int = Field(
-        default=30, ge=0, le=36_500, description="Messages that were filtered as noise are kept so long; 0 = for ever."
+        default=30, ge=0, le=36_500, description="Days to keep messages filtered as noise; 0 = forever."
     )
     retention_log_days: int = Field(
-        default=30, ge=0, le=36_500, description="The log of recalls, and answers nobody could read; 0 = for ever."
+        default=30, ge=0, le=36_500, description="Days to keep the recall log and invalid model answers; 0 = forever."
     )
     size_cap_mb: int = Field(
-        default=5000, ge=0, description="Beyond this size of the home, the same goes sooner; 0 = no cap."
+        default=5000, ge=0, description="Above this size of the home, the same data is deleted earlier; 0 = no limit."
     )
     embedding_model: str = Field(
         default="e5", description="Embedder: e5 (multilingual), hashing (words only), or PROVIDER:MODEL."
@@ -120,15 +120,15 @@ class Settings(BaseModel):
     embedding_url: str = Field(default="", description="Address of the embedding server; empty = the provider's own.")
     embedding_dimensions: int = Field(default=0, ge=0, le=8192, description="Length of vectors; 0 = the model's own.")
     backup_hours: float = Field(
-        default=24.0, ge=0, le=8760, description="Back up when something changed and so much time is over; 0 = never."
+        default=24.0, ge=0, le=8760, description="Hours between backups, if something changed; 0 = never."
     )
-    backup_keep: int = Field(default=7, ge=1, le=1000, description="Keep so many of the newest scheduled backups.")
+    backup_keep: int = Field(default=7, ge=1, le=1000, description="Number of newest scheduled backups to keep.")
     backup_keep_weeks: int = Field(default=4, ge=0, le=520, description="Keep one for each of so many weeks before.")
 
     garden_idle_minutes: int = Field(
-        default=30, ge=0, le=1440, description="The garden is tended when nothing was captured for so long; 0 = never."
+        default=30, ge=0, le=1440, description="Idle minutes before maintenance runs; 0 = never."
     )
-    garden_rest_hours: int = Field(default=12, ge=1, le=720, description="Between two runs at idle, at the least.")
+    garden_rest_hours: int = Field(default=12, ge=1, le=720, description="Minimum hours between two idle runs.")
     garden_hour: int = Field(
         default=-1, ge=-1, le=23, description="Hour of the day at which the garden is tended; -1 = at none."
     )
@@ -142,7 +142,7 @@ class Settings(BaseModel):
         default=8900, ge=0, le=65_535, description="TCP port to listen on, or the next free one; 0 or off = none."
     )
     allowed_hosts: tuple[str, ...] = Field(
-        default=(), description="Other names, HOST or HOST:PORT, that this daemon is called by, as behind a proxy."
+        default=(), description="Additional host names of this daemon, HOST or HOST:PORT, for example behind a proxy."
     )
     tls_cert: str = Field(default="", description="File with the certificate, for an address that others reach.")
     tls_key: str = Field(default="", description="File with the key of that certificate.")
@@ -150,7 +150,10 @@ class Settings(BaseModel):
     limit_requests: int = Field(default=100, ge=1, le=100_000, description="Requests a second of one token.")
     limit_connections: int = Field(default=64, ge=1, le=10_000, description="Connections over TCP at once.")
     limit_seconds: float = Field(
-        default=10.0, gt=0, le=3600, description="A connection over TCP may idle so long, or a request take to arrive."
+        default=10.0,
+        gt=0,
+        le=3600,
+        description="Idle time-out of TCP connections, and time limit for receiving a request, in seconds.",
     )
 
     @field_validator("port", mode="before")
@@ -292,4 +295,4 @@ def _toml(path: str) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise BadConfig(f"{path} cannot be read: {error}.", remedy=f"Mend or remove {path}.") from error
+        raise BadConfig(f"{path} cannot be read: {error}.", remedy=f"Fix or delete {path}.") from error

@@ -206,7 +206,7 @@ def own_socket(directory: str) -> str:
     except (OSError, ValueError) as error:
         raise DaemonUnavailable from error
     if not stat.S_ISSOCK(facts.st_mode) or facts.st_uid != os.getuid():
-        raise DaemonUnavailable("The daemon's socket is not this user's socket.")
+        raise DaemonUnavailable("The daemon's socket belongs to another user.")
     return path
 
 

@@ -169,7 +169,7 @@ def refuse_links(home: str) -> None:
     """
     if link := find_symlink(home):
         raise CannotWrite(
-            f"{link} is a symbolic link, and Filrouge follows none in its home.",
+            f"{link} is a symbolic link; Filrouge does not follow symbolic links in its home.",
             remedy=f"Look where it leads (`ls -l '{link}'`), then put a plain file or folder there, or remove it.",
         )
 

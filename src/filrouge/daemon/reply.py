@@ -58,7 +58,7 @@ def parse_reply(status: int, version: str, raw: bytes) -> Reply:
     try:
         value = json.loads(raw) if raw.strip() else None
     except (ValueError, RecursionError) as error:
-        raise DaemonUnavailable("What answers at the daemon's address is not Filrouge.") from error
+        raise DaemonUnavailable("The server at the daemon's address is not Filrouge.") from error
     body = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     return Reply(status, body, version, value)
 

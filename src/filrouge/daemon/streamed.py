@@ -43,7 +43,7 @@ def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: 
         finally:
             connection.close()
     except (OSError, http.client.HTTPException) as error:
-        raise DaemonUnavailable("The daemon broke off in the middle of its answer.") from error
+        raise DaemonUnavailable("The connection to the daemon broke during its answer.") from error
 
 
 def _problem(raw: bytes) -> Any:

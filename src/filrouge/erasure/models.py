@@ -22,13 +22,13 @@ MOST_RELATED: Final = 20
 LEAST_RELEVANCE: Final = 0.5
 #: What forgetting cannot guarantee; part of every preview and receipt.
 NOT_PROMISED: Final = (
-    "what the cells of a solid-state disk still hold after a file was overwritten",
+    "data that a solid-state disk keeps after a file is overwritten",
     "snapshots of the file system, and backups made by other programs",
-    "copies of this home elsewhere: what is forgotten goes from them when they are opened with this home's tombstones",
-    "the agents' own transcripts, which belong to them: they are not read into memory again",
+    "copies of this home elsewhere; they are cleaned when opened with this home's tombstone file",
+    "the agents' own transcripts; the forgotten parts are not read into memory again",
     "the files of your notes, which are yours and stay, and copies of them that Obsidian synchronised or git keeps",
-    "pages in the vault until the next look at them: within seconds, or once the vault is back and you write no more",
-    "what was sent to the provider of a model while it was remembered",
+    "vault pages, until they are next updated: within seconds, or once the vault is available and not being edited",
+    "text sent to a model provider before it was forgotten",
 )
 
 

@@ -93,7 +93,7 @@ class EraseRepository:
         sessions = sorted({(turn.host, turn.scope.session) for turn in turns})
         if self._tx.one("jobs.reading", {"sessions": json.dumps(sessions)}):
             raise Busy(
-                "A transcript that may hold these words is about to be read.", remedy="Try again in a few seconds."
+                "A transcript that may contain this text is queued to be read.", remedy="Try again in a few seconds."
             )
         derived = self._analyses.sums(self._analyses.about(memories, ids_of_turns))
         memories = tuple(dict.fromkeys([*memories, *derived]))

@@ -431,11 +431,11 @@ class Asked:
             BadInput: neither or both are given, or the text is too long or contains no word.
         """
         if bool(self.text.strip()) == bool(self.id.strip()):
-            raise BadInput("Say what to forget: a text, or an id.", remedy="See `filrouge forget --help`.")
+            raise BadInput("Give either a text or an id to forget.", remedy="See `filrouge forget --help`.")
         if len(self.text) > LONGEST:
             raise BadInput(f"The text has {len(self.text)} characters; at most {LONGEST} say what to forget.")
         if self.text and not any(sign.isalnum() for sign in self.text):
-            raise BadInput("There is no word in the text.", remedy="Name what is to be forgotten.")
+            raise BadInput("The text contains no letters or digits.", remedy="Name what is to be forgotten.")
         return replace(self, text=self.text.strip(), id=self.id.strip())
 
 
@@ -497,10 +497,10 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
 
     def write(tx: Tx) -> tuple[ForgetPlan, Receipt]:
         if ForgetRepository(tx, parts.analyser).newest() != seen.newest and _has_more(parts, tx, seen):
-            raise Stale("More of it came while it was looked for.")
+            raise Stale("New matching rows were stored in the meantime.")
         reach, rows = _rows(parts, tx, seen)
         if not hmac.compare_digest(_token(parts, asked, rows).encode(), token.encode()):
-            raise Stale("What is to be forgotten has changed since it was shown.")
+            raise Stale("The matching rows have changed since the preview.")
         if ForgetRepository(tx, parts.analyser).is_read(reach.worked):
             raise _read_meanwhile()
         key, stones = parts.gate.made()
@@ -649,7 +649,7 @@ def _await_transcripts(parts: Parts, seen: _SearchResult) -> bool:
 
 
 def _read_meanwhile() -> Busy:
-    return Busy("A transcript that may hold these words is about to be read.", remedy="Try again in a few seconds.")
+    return Busy("A transcript that may contain this text is queued to be read.", remedy="Try again in a few seconds.")
 
 
 def _identifies(text: str) -> bool:

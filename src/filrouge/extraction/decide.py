@@ -65,14 +65,14 @@ def decide(
         replaced = [memory for memory in replaced if _came_since(memory, known.memory)]
         if not replaced:
             return Noop(statement=statement, existing_id=known.memory.id, reason="already known")
-        replaced, reason = [known.memory, *replaced], f"said again: {reason}"
+        replaced, reason = [known.memory, *replaced], f"restated: {reason}"
     if not replaced and "newer version" not in without:
         replaced, reason = newer_version_of(statement, near), "a newer version of the same"
     if not replaced:
         denied = None if "denial" in without else denial(statement, near)
         if denied:
-            return Conflict(statement=statement, existing_id=denied.id, reason="one says never what the other tells")
-        return Add(statement=statement, reason="nothing like it is known")
+            return Conflict(statement=statement, existing_id=denied.id, reason="one denies what the other states")
+        return Add(statement=statement, reason="no similar memory")
     pinned = next((memory for memory in replaced if memory.pinned), None)
     if pinned:
         return Conflict(statement=statement, existing_id=pinned.id, reason=f"{reason}, but the memory is pinned")
@@ -97,7 +97,7 @@ def _delete(statement: Statement, near: list[Neighbour]) -> Decision:
     pinned = next((memory for memory in found if memory.pinned), None)
     if pinned:
         return Conflict(statement=statement, existing_id=pinned.id, reason="retracted, but the memory is pinned")
-    return Delete(statement=statement, old_ids=tuple(m.id for m in found), reason="the user takes it back")
+    return Delete(statement=statement, old_ids=tuple(m.id for m in found), reason="retracted by the user")
 
 
 def _speaks_of(theirs: Profile, wanted: set[str]) -> bool:
@@ -177,10 +177,10 @@ def _replaced(
     """Return the memories that the statement replaces, and the reason."""
     named = [memory for memory in near if _names_its_old_value(statement, mine, memory)]
     if "old value" not in without and named and (one := _one_entity(mine, named)):
-        return one, "it says which value no longer holds"
+        return one, "it names the outdated value"
     swapped = [memory for memory in near if contradicts_choice(mine, profile(memory.text))]
     if swapped and "rejected choice" not in without:
-        return swapped, "it chooses what was rejected"
+        return swapped, "it chooses the rejected option"
     if "newer value" in without:
         return [], ""
     announced = statement.is_correction and not says_change(fold(statement.text))

@@ -114,7 +114,7 @@ def quoted(tag: str, text: str) -> str:
 
 T = TypeVar("T")
 RequestGenerator = Generator[CompletionRequest, Completion, T]
-"""Yields questions, is sent their answers, returns what came of them."""
+"""A generator that yields requests, receives their answers and returns a result."""
 
 #: Maximum characters of an answer that is parsed. No valid answer is longer.
 LONGEST: Final = 200_000
@@ -213,7 +213,7 @@ def _as_far_as_it_goes(text: str, start: int) -> dict[str, Any] | None:
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
@@ -342,7 +342,7 @@ class _TouchedMemories:
             if id_ in self.ended:
                 raise _Malformed("another decision of this list ends that memory")
             if ends and self.last.get(id_, -1) > fact:
-                raise _Malformed("another decision of this list speaks of that memory")
+                raise _Malformed("a later decision refers to that memory")
         for id_ in _named(decision):
             self.last[id_] = max(fact, self.last.get(id_, -1))
             if ends:
@@ -425,7 +425,7 @@ def _target(given: Mapping[object, object], one: FactWithNeighbours, place: Stat
     if found.state != "live":
         raise _Malformed("that memory is not live")
     if not _is_near(found, one.statement, place):
-        raise _Malformed("that memory is of another place")
+        raise _Malformed("that memory has another scope")
     return found
 
 
@@ -453,12 +453,12 @@ def _reworded(given: Mapping[object, object], statement: Statement, supports: Ca
         raise _Malformed("its text is too long for one statement")
     plain = text.strip()
     if not _is_written(plain):
-        raise _Malformed("its text cannot be written down")
+        raise _Malformed("its text is not valid Unicode")
     if plain == statement.text:
         return statement
     reworded = replace(statement, text=plain)
     if not supports(reworded):
-        raise _Malformed("its text says what the evidence does not")
+        raise _Malformed("the evidence does not support its text")
     return reworded
 
 
@@ -590,13 +590,13 @@ def refusal_reason(quote: str, turn: Turn, others: Sequence[str]) -> str:
         others: texts of instructions, of injected memories, and of our own prompt.
     """
     if turn.role == "tool":
-        return "it rests on a tool's output alone"
+        return "only tool output supports it"
     if written_by_host(turn.text):
         return "the host wrote it"
     if turn.role == "user":
         return ""  # the user's words count, even when they repeat something that was read
     copied = any(locate(quote, other) for other in others) if len(quote) >= _SHORTEST_COPY else False
-    return "it repeats what the agent was given" if copied else ""
+    return "it repeats text given to the agent" if copied else ""
 
 
 def _proof_words(text: str) -> frozenset[str]:
@@ -729,7 +729,9 @@ def _found(fact: StatedFact, turns: Sequence[Turn]) -> Candidate | tuple[Candida
         return None  # the user quoted or pasted it
     if place is None:
         turn = order[0] if order else turns[0]
-        return _candidate(fact, turn, Statement(kind="fact", text=fact.text, span=_NOWHERE)), "its quote is nowhere"
+        return _candidate(
+            fact, turn, Statement(kind="fact", text=fact.text, span=_NOWHERE)
+        ), "its quote was not found in the turns"
     turn, span = place
     kind: Kind = fact.kind
     if kind in _USERS_ALONE and turn.trust < TRUST_PROMPT:
@@ -1005,7 +1007,7 @@ def _decided(
     for number, (one, shown) in enumerate(zip(candidates, near, strict=True)):
         decision = admitted.decisions.get(number)
         if decision is None:
-            judged.append(FactOutcome(candidate=one, note=BY_RULES.format("the model said nothing of use")))
+            judged.append(FactOutcome(candidate=one, note=BY_RULES.format("the model gave no usable decision")))
         else:
             judged.append(FactOutcome(candidate=one, decision=defer_to_higher_trust(decision, one.turn.trust, shown)))
     return judged, tuple(one.reason for one in admitted.rejected)
@@ -1027,7 +1029,7 @@ def defer_to_higher_trust(decision: Decision, trust: int, shown: Sequence[Neighb
             of = {one.memory.id: one.memory.trust for one in shown}
             above = next((id_ for id_ in ids if of.get(id_, 0) > trust), None)
             if above is not None:
-                why = f"{reason}; the user's own word stands against it"
+                why = f"{reason}; it contradicts the user's own words"
                 return Conflict(statement=statement, existing_id=above, reason=why)
             return decision
         case _:

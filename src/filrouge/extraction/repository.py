@@ -196,7 +196,7 @@ class Analyses:
     def _keep_episode(self, analysis: Analysis, former: str | None, origin: Origin) -> str:
         statement = Statement(kind="episode", text=analysis.summary, span=Span(start=0, end=0), confidence=0.6)
         if former is None:
-            return self._memories.add(statement, origin, "what the session came to").memory_id
+            return self._memories.add(statement, origin, "summary of the session").memory_id
         update = Update(statement=statement, old_ids=(former,), reason="the session went on")
         return self._memories.apply(update, origin).memory_id
 
@@ -214,7 +214,7 @@ class Analyses:
             return False
         statement = Statement(kind="concept", text=concept, span=Span(start=0, end=0), subject=subject, confidence=0.6)
         if known is None:
-            id_ = self._memories.add(statement, origin, "a session speaks of it").memory_id
+            id_ = self._memories.add(statement, origin, "mentioned in a session").memory_id
         else:
             id_ = str(known["id"])
             if not self._tx.one("analyses.mentioned", session.parameters | {"memory_id": id_}):

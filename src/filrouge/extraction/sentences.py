@@ -383,8 +383,8 @@ def without_secret(text: str) -> str:
     """
     if MASK.search(text):
         raise BadInput(
-            "This holds a secret, and Filrouge keeps no secrets.",
-            remedy="Say it without the value, for example where the secret is kept.",
+            "The text contains a secret; Filrouge does not store secrets.",
+            remedy="Leave out the value; say where the secret is kept instead.",
         )
     return text
 

@@ -28,16 +28,16 @@ from filrouge.extraction.schedule import queue_reading
 from filrouge.extraction.sessions import analyse_material, load_material, store_analysis
 from filrouge.extraction.summaries import detect_language
 from filrouge.extraction.understanding import (
-    Considered,
+    PendingStatement,
     PendingVectors,
     Reading,
     RequestRunner,
     apply_reading,
     read,
     readings_of,
+    trim_tool_output,
     update_index,
     vectors_at_once,
-    worth_reading,
 )
 from filrouge.memories.models import Kind, Statement
 from filrouge.memories.repository import Action, Origin
@@ -87,7 +87,7 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
     try:
         found = answering.run(
             understanding_of(
-                worth_reading(parts, readable, answering.judge(language)),
+                trim_tool_output(parts, readable, answering.judge(language)),
                 parts.models.prompts,
                 language,
                 given=given,
@@ -148,9 +148,9 @@ def _readings(meaning: VectorSearch, found: UnderstoodTurns) -> list[Reading]:
     """Return the extracted facts grouped by turn, in the order of the turns, ready for `apply_reading`."""
     by = found.extraction.by
     vectors = vectors_at_once(meaning, [one.candidate.statement.text for one in found.facts])
-    grouped: dict[str, list[tuple[FactOutcome, Considered]]] = {}
+    grouped: dict[str, list[tuple[FactOutcome, PendingStatement]]] = {}
     for judged, own in zip(found.facts, vectors, strict=True):
-        considered = Considered(
+        considered = PendingStatement(
             statement=judged.candidate.statement,
             vectors=own,
             refusal=judged.refusal,

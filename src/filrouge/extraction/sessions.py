@@ -26,7 +26,7 @@ from filrouge.core.scope import Scope
 from filrouge.extraction.models import NOTHING, Analysis
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.summaries import Rarity, asked_words, speaker_of
-from filrouge.extraction.understanding import worth_reading
+from filrouge.extraction.understanding import trim_tool_output
 from filrouge.maintenance.health import number_of
 from filrouge.memories.repository import Origin
 from filrouge.runtime.jobs import Jobs, Outcome, Payload
@@ -161,7 +161,7 @@ def analyse_material(parts: Parts, material: Material) -> Analysis:
     """Return the analysis of the session including its new turns; without new turns, the former analysis."""
     if not material.turns:
         return material.former
-    turns = worth_reading(parts, material.turns) if material.stored else material.turns
+    turns = trim_tool_output(parts, material.turns) if material.stored else material.turns
     return analyse_turns(parts, turns, material.former)
 
 
@@ -173,7 +173,7 @@ def store_analysis(parts: Parts, tx: Tx, material: Material, analysis: Analysis)
     """
     store, now = Analyses(tx, parts.analyser), parts.clock.now()
     if not store.are_there(material.stored):
-        raise Busy("The session was changed while it was read.", remedy="Try again.")
+        raise Busy("The session changed while it was being read.", remedy="Try again.")
     session = material.session
     origin = Origin(
         scope=material.scope, trust=TRUST_AGENT, at=now, made_by=analysis.made_by.partition("/")[0], actor="digest"
@@ -299,5 +299,5 @@ def queue_idle(parts: Parts) -> int:
 def idle_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that looks for idle sessions once a minute."""
     return PeriodicTask(
-        _LOOK_SECONDS, lambda: queue_idle(parts), name="idle", failed="idle sessions could not be looked for"
+        _LOOK_SECONDS, lambda: queue_idle(parts), name="idle", failed="could not search for idle sessions"
     )

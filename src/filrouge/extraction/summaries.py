@@ -472,7 +472,7 @@ _NOUN_TOO: Final = 0.5
 _STEEPNESS, _WEAK = 1.2, -1.0
 _PUNCTUATION: Final = frozenset(',;:.!?()[]{}"«»…|*<>=`/\\')
 Rarity = Callable[[str], float]
-"""How rare a folded word is elsewhere: 1 = nothing is known, more = rarer."""
+"""Rarity of a folded word in other conversations: 1 = unknown, higher = rarer."""
 
 
 @dataclass(slots=True)

@@ -73,26 +73,28 @@ from filrouge.search.word_repository import SearchScope
 
 Judge = Callable[[str], Judgement]
 #: Sources whose output is weighed; of others, only the first line is kept, which names the file or page.
-_WEIGHED: Final = frozenset({"task", "command"})
+_JUDGED_SOURCES: Final = frozenset({"task", "command"})
 _FIRST_LINE: Final = 200
 _MOST_KEPT: Final = 2000
 
 
-def worth_reading(parts: Parts, turns: Sequence[Turn], judge: Judge = judge_by_rules) -> list[Turn]:
+def trim_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge = judge_by_rules) -> list[Turn]:
     """Return the turns with tool output cut to its summary; uninformative output is dropped."""
-    weighed = _weigh(parts, [turn for turn in turns if turn.role == "tool" and turn.source in _WEIGHED], judge)
+    weighed = _judge_tool_output(
+        parts, [turn for turn in turns if turn.role == "tool" and turn.source in _JUDGED_SOURCES], judge
+    )
     found: list[Turn] = []
     for turn in turns:
         if turn.role != "tool":
             found.append(turn)
-        elif turn.source not in _WEIGHED:
+        elif turn.source not in _JUDGED_SOURCES:
             found.append(replace(turn, text=turn.text.partition("\n")[0][:_FIRST_LINE]))
         elif weighed[turn.id].is_kept:
             found.append(replace(turn, text=weighed[turn.id].summary))
     return found
 
 
-def _weigh(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Judgement]:
+def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Judgement]:
     """Return the judgement of each of these turns, by turn id."""
     hashes = {turn.id: output_hash(turn.text) for turn in turns}
     rows = parts.readers.here(lambda tx: tx.all("informed.some", {"hashes": json.dumps(list(hashes.values()))}))
@@ -159,7 +161,7 @@ def later_statements(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn
     found = [
         LaterStatement(memory=memory, statement=stated, at=at, similarity=heads.get(memory.id, max(heads.values())))
         for memory in known
-        for at, stated in _sayings(memory, turns)
+        for at, stated in _mentions(memory, turns)
         if at > turn.at
     ]
     return sorted(found, key=lambda one: (one.at, one.memory.id))
@@ -193,22 +195,25 @@ def _memory(statement: Statement, turn: Turn) -> Memory:
     )
 
 
-def _sayings(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime, Statement]]:
+def _mentions(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime, Statement]]:
     """Return when and how a memory was stated; without a stored turn as evidence, once, at its start of validity."""
-    found = [(turns[one.turn_id].at, _stated(memory, one, turns[one.turn_id])) for one in _proving(memory, turns)]
-    return found or [(memory.valid_from, _told(memory))]
+    found = [
+        (turns[one.turn_id].at, _statement_from_turn(memory, one, turns[one.turn_id]))
+        for one in _stored_evidence(memory, turns)
+    ]
+    return found or [(memory.valid_from, _statement_from_memory(memory))]
 
 
-def _proving(memory: Memory, turns: Mapping[str, Turn]) -> list[Evidence]:
+def _stored_evidence(memory: Memory, turns: Mapping[str, Turn]) -> list[Evidence]:
     return [one for one in memory.evidence if one.turn_id in turns]
 
 
-def _stated(memory: Memory, evidence: Evidence, turn: Turn) -> Statement:
+def _statement_from_turn(memory: Memory, evidence: Evidence, turn: Turn) -> Statement:
     """Return the statement as its turn makes it; the memory keeps fewer fields."""
-    return next((one for one in extract(turn) if one.span == evidence.span), _told(memory))
+    return next((one for one in extract(turn) if one.span == evidence.span), _statement_from_memory(memory))
 
 
-def _told(memory: Memory) -> Statement:
+def _statement_from_memory(memory: Memory) -> Statement:
     return Statement(
         kind=memory.kind,
         text=memory.text,
@@ -231,7 +236,7 @@ _MOST_AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Considered:
+class PendingStatement:
     """A statement of a turn, ready to be decided on.
 
     Attributes:
@@ -257,11 +262,11 @@ class Reading:
 
     turn: Turn
     meaning: VectorSearch
-    considered: tuple[Considered, ...]
+    considered: tuple[PendingStatement, ...]
 
 
 PendingVectors = dict[str, tuple[str, Vectors]]
-"""Memories that the index in memory does not hold yet: of each its group and windows."""
+"""Group and vectors of memories that are not in the index yet, by id."""
 
 
 def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
@@ -271,11 +276,11 @@ def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     """
     ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
     meaning = parts.meaning
-    stated = _understanding_stated(meaning, turns) if ruled else [()] * len(turns)
+    stated = _extract_by_rules(meaning, turns) if ruled else [()] * len(turns)
     return readings_of(meaning, list(zip(turns, stated, strict=True)))
 
 
-def _understanding_stated(meaning: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
+def _extract_by_rules(meaning: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
     """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest."""
     found = [() if turn.skipped else stated_by(turn) for turn in turns]
     prompts = {at: reader.prompt(turn.text, found[at]) for at, turn in enumerate(turns) if reader.is_read(turn)}
@@ -323,7 +328,7 @@ def readings_of(meaning: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statem
             turn=turn,
             meaning=meaning,
             considered=tuple(
-                Considered(
+                PendingStatement(
                     statement=statement,
                     vectors=own,
                     refusal="" if supported(statement, turn.text) else "its words are not in the turn",
@@ -366,7 +371,7 @@ def apply_reading(
             held = parts.memories(tx).quarantine(one.statement, _origin(reading.turn, one), one.refusal)
             done.append((held, None))
             continue
-        action = _applied(parts, tx, reading, one, fresh)
+        action = _decide_and_apply(parts, tx, reading, one, fresh)
         if action.name in ("add", "update"):
             store_or_queue_vectors(tx, reading.meaning, "memory", action.memory_id, one.vectors, parts.clock.now())
             if one.vectors is not None:
@@ -375,7 +380,7 @@ def apply_reading(
     return done
 
 
-def _origin(turn: Turn, one: Considered) -> Origin:
+def _origin(turn: Turn, one: PendingStatement) -> Origin:
     return Origin(
         scope=turn.scope,
         trust=turn.trust,
@@ -386,7 +391,7 @@ def _origin(turn: Turn, one: Considered) -> Origin:
     )
 
 
-def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: PendingVectors) -> Action:
+def _decide_and_apply(parts: Parts, tx: Tx, reading: Reading, one: PendingStatement, fresh: PendingVectors) -> Action:
     """Decide on a statement, in the order in which things were said, and apply the decision.
 
     A model's decision was made with the neighbours of its time; it is applied if all of them are still live.
@@ -417,7 +422,7 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Pen
     return store.put_late(one.statement, origin, reason, by=by.memory, at=by.at, ends=ends)
 
 
-def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
+def _decision(one: PendingStatement, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
     """Return the decision of the rules, based on what was said before the statement."""
     found = decide(one.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
     if later and isinstance(found, Add):
@@ -426,7 +431,9 @@ def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str])
     return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
 
 
-def _likeliest(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbour]) -> tuple[Memory | None, float]:
+def _likeliest(
+    tx: Tx, reading: Reading, one: PendingStatement, near: Sequence[Neighbour]
+) -> tuple[Memory | None, float]:
     """Return the memory that the statement most likely replaces, by the learned model, and the probability."""
     space, statement, turn = reading.meaning.space, one.statement, reading.turn
     if one.vectors is None or space.model != EMBEDDER or statement.key is not None:

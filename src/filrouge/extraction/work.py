@@ -31,7 +31,7 @@ from filrouge.extraction.vocabulary import fold
 Work = Literal["dependencies", "tests", "history", "release", "schema", "style", "documents", "code"]
 
 SPECIFIC: Final[frozenset[Work]] = frozenset(get_args(Work)) - {"code"}
-"""Kinds that a prompt is of seldom enough for a rule about it to be meant."""
+"""Kinds that are rare enough among prompts for a rule about them to apply."""
 
 _PATTERNS: Final[dict[Work, str]] = {
     "dependencies": r"\b(?:un|re|de|des)?install?(?!ations? (?:guide|page))\w*|\b(?:pip3?|pipx|pipenv|uv|conda|npm|pnpm|yarn|nuget)\b(?! (?:run|test|build|start|exec)\b)"

@@ -25,7 +25,7 @@ class Host(Protocol):
 
     NAME: Final[str]
     INJECTS: Final[Mapping[str, str]]
-    """The kinds of event at which the host takes a context, and its own name for each."""
+    """The events at which the host accepts context, with its own name for each."""
     NOTICES: Final[bool]
     """Whether the host shows its user the `systemMessage` that a hook prints."""
 

@@ -105,10 +105,10 @@ class ZstdReader(io.RawIOBase):
         try:
             found = self._file.read1(len(buffer))
         except EOFError:
-            self.trouble = "it is cut off; what stands before is read"
+            self.trouble = "the file is truncated; its beginning was read"
             return 0
         except zstd.ZstdError:
-            self.trouble = "it is damaged (no zstd that can be read); what stands before is read"
+            self.trouble = "the file is damaged (invalid zstd data); its beginning was read"
             return 0
         buffer[: len(found)] = found
         self._place += len(found)
@@ -140,7 +140,7 @@ class TranscriptFile(NamedTuple):
     changed: float
     """Seconds since 1970."""
     cwd: str = ""
-    """Where its session began, where its first line tells."""
+    """The directory of its session, if the first line names it."""
 
 
 def directory(agent: str, environ: Mapping[str, str]) -> str:

@@ -52,7 +52,7 @@ def check_space(directory: str, wanted: int, *, left: int = 0) -> None:
         raise CannotWrite(
             f"A copy of the memory takes {_megabytes(wanted)} in {directory}, and {_megabytes(free)} are free"
             + (f", of which {_megabytes(left)} are left to capture." if left else "."),
-            remedy="Free some space; backups that nobody needs any more are files of the directory backups.",
+            remedy="Free some space, for example by deleting old files in the `backups` directory.",
         )
 
 
@@ -293,7 +293,7 @@ def copy_out(home: str, name: str, to: str) -> None:
             written = private_copy(source, temporary)
             with open(temporary, "rb") as file:
                 if hashlib.file_digest(file, "sha256").digest() != written:
-                    raise CannotWrite(f"{target} is not what was written to it.", remedy="Look at that disk.")
+                    raise CannotWrite(f"{target} is not what was written to it.", remedy="Check that disk.")
         if about is not None:
             publish(temporary, target, about)
     finally:

@@ -116,7 +116,7 @@ def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str
     """
     remedy = "Run `filrouge doctor --deep`; older backups are untouched."
     if expected is not None and copies.content(path).hash != expected:
-        raise Corrupt("The copy is not what it was made from.", remedy=remedy)
+        raise Corrupt("The copy differs from its source.", remedy=remedy)
     held = _ALL[:1] if expected is not None else ()
     if not sealed:
         return held
@@ -166,9 +166,9 @@ def _said(process: subprocess.Popen[str], leaving: Flag) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             if leaving.is_set() or monotonic() > deadline:
                 process.kill()
-                raise Busy("The backup was ended, because Filrouge is stopping.") from None
+                raise Busy("The backup was cancelled because Filrouge is stopping.") from None
         except ValueError as error:
-            raise CannotWrite("The process that makes backups ended without a word.") from error
+            raise CannotWrite("The backup process ended without a result.") from error
 
 
 def main(words: list[str]) -> int:

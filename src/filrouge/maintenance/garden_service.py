@@ -49,6 +49,7 @@ from filrouge.maintenance.consolidation import (
     is_same_concept,
     kinds_of,
     label,
+    message,
     messages,
     rank,
 )
@@ -585,7 +586,7 @@ def _merging(parts: Parts, subject: StepSubject, may: Callable[[Memory, Memory],
         kept, gone = known[kept_id], known[gone_id]
         if gone.pinned or rank(gone) < rank(kept):
             return {}  # the user changed one of them after the plan was made
-        merged = Merging(tx, parts.analyser).merge(kept_id, gone_id, _garden_origin(parts, gone), "they say the same")
+        merged = Merging(tx, parts.analyser).merge(kept_id, gone_id, _garden_origin(parts, gone), "duplicate")
         _queue_brief(parts, tx, merged)
         return {counted: int(merged)}
 
@@ -661,7 +662,7 @@ _LOG = logging.getLogger(__name__)
 GARDEN: Final = "garden"
 _FILLING_SECONDS: Final = 20.0
 #: The error of a run whose job no longer exists.
-_LOST: Final = "Its job was lost, or set aside after too many tries."
+_LOST: Final = "Its job was lost, or failed too many times."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -789,8 +790,8 @@ def _compared_until(tx: Tx) -> int:
 def _done(parts: Parts, garden: ConsolidationRun, step: RunStep) -> Outcome:
     # One session that cannot be read must not hold up the others.
     prepared = Effects(write=_failed)
-    message = "step %d (%s) of the garden %s is passed over"
-    with logged(_LOG, message, step.place, step.kind, garden.id, passing=(CannotWrite,)):
+    passed_over = "step %d (%s) of the garden %s is passed over"
+    with logged(_LOG, passed_over, step.place, step.kind, garden.id, passing=(CannotWrite,)):
         prepared = DOERS[step.kind](parts, step.subject)
     told = list[MemoryProgress]()
 
@@ -843,7 +844,7 @@ _LATE: Final = timedelta(hours=12)
 
 def garden_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that checks once a minute whether a run is due."""
-    failed = "it could not be looked whether the garden is to be tended"
+    failed = "the check for a due consolidation run failed"
     return PeriodicTask(_LOOK_SECONDS, Watch(parts).look, name="garden", failed=failed)
 
 

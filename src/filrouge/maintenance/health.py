@@ -136,7 +136,7 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
     if covered["rate"] is not None and covered["rate"] < LEAST_COVERAGE:
         warn("Embedding coverage", f"{covered['done']} of {covered['total']} texts have vectors", "filrouge reindex")
     if dead:
-        warn("Queue", f"{dead} jobs were set aside after eight tries", "filrouge doctor")
+        warn("Queue", f"{dead} jobs failed after eight attempts", "filrouge doctor")
     if found["lost"]["events"]:
         warn("Lost events", losses.Losses(**found["lost"]).sentence(), "filrouge doctor")
     if not found["writes"]["works"]:
@@ -147,7 +147,7 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
     if found["backups"]["failed"]:
         warn("Backups", f"the last one failed: {found['backups']['failed']['error']}", "filrouge doctor")
     if found["bridges"]["unsure"]:
-        warn("Bridges", f"{found['bridges']['unsure']} are under a confidence of 0.5", "filrouge doctor --deep")
+        warn("Bridges", f"{found['bridges']['unsure']} bridges have a confidence below 0.5", "filrouge doctor --deep")
     return warnings
 
 

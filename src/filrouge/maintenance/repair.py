@@ -91,11 +91,11 @@ class Pages:
 
     def __init__(self, content: bytes) -> None:
         if content[:16] != b"SQLite format 3\0":
-            raise Unreadable("it does not begin as a database does")
+            raise Unreadable("the file header is not that of an SQLite database")
         size = int.from_bytes(content[16:18], "big")
         self._size = 65536 if size == 1 else size
         if self._size < 512 or self._size & (self._size - 1):
-            raise Unreadable("its page size makes no sense")
+            raise Unreadable("its page size is invalid")
         self._content = content
         self._usable = self._size - content[20]
         self.count = len(content) // self._size
@@ -191,7 +191,7 @@ class Pages:
         chain = set[int]()
         while left:
             if not 1 < following <= self.count or following in chain:
-                raise Unreadable("the rest of a row is not there")
+                raise Unreadable("an overflow page of a row is missing")
             chain.add(following)
             start = self._start(following)
             parts.append(self._content[start + 4 : start + 4 + min(left, usable - 4)])
@@ -231,7 +231,7 @@ def _record(payload: bytes) -> tuple[Value, ...]:
         values.append(_value(kind, payload[at : at + length]))
         at += length
     if at != len(payload):
-        raise Unreadable("a record of another length")
+        raise Unreadable("a record's length does not match its header")
     return tuple(values)
 
 
@@ -635,7 +635,7 @@ def newest(home: str) -> Manifest:
     """
     last = next((one for one in backup_files.listed(home) if one.kind == "damaged"), None)
     if last is None or last.mark != REPAIRED:
-        raise NotFound("There is no repair to take back.", remedy="See what is kept in `filrouge backup --list`.")
+        raise NotFound("There is no repair to undo.", remedy="See what is kept in `filrouge backup --list`.")
     return last
 
 

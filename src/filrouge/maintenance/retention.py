@@ -132,7 +132,7 @@ def policy_of(settings: Settings) -> Policy:
 
 def retention_watch(parts: Parts) -> PeriodicTask:
     """Return a task that runs each minute: keep the disk reserve, and queue retention once a day."""
-    failed = "retention could not be looked at"
+    failed = "the retention check failed"
     return PeriodicTask(_LOOK_SECONDS, lambda: _look(parts), name="retention", failed=failed)
 
 

@@ -201,7 +201,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
         "Correct a memory",
         "Replace what one memory says; the former text stays in its history. What the user said themselves is not"
         " replaced: the correction waits for the user.",
-        _object({"id": _ID, "text": _text("What it says from now on.", LONGEST_STATEMENT)}, "id", "text"),
+        _object({"id": _ID, "text": _text("The new text.", LONGEST_STATEMENT)}, "id", "text"),
         _object({"actions": {"type": "array", "items": _ACTION}}, "actions"),
         reads=False,
         destroys=True,
@@ -217,7 +217,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
             {
                 "topic": _text("Everything about this.", LONGEST_QUERY),
                 "id": _ID,
-                "token": _text("Of the answer before, to do exactly that.", LONGEST_ID),
+                "token": _text("The token from the preview.", LONGEST_ID),
             },
         ),
         _object(
@@ -226,7 +226,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
                 "counts": _object({"binned": _COUNT, "kept": _COUNT}, "binned", "kept"),
                 "items": {"type": "array", "items": _ITEM, "description": "What goes, or went; the first of them."},
                 "kept": {"type": "array", "items": _ITEM, "description": "What only the user puts into the bin."},
-                "token": {"type": "string", "description": "Empty where nothing is left to do."},
+                "token": {"type": "string", "description": "Empty if nothing matches or it is done."},
             },
             *("done", "counts", "items", "kept", "token"),
         ),

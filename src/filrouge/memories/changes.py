@@ -94,7 +94,7 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
     """
     said = without_secret(parts.redact(text.strip()))
     if not said:
-        raise BadInput("There is nothing to put in its place: the text is empty.")
+        raise BadInput("The new text is empty.")
     if len(said) > LONGEST:
         raise BadInput(f"The text has {len(said)} characters; a memory has at most {LONGEST}.")
     meaning = parts.meaning

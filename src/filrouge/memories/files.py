@@ -264,7 +264,7 @@ def _numbered(path: str, content: str, view_range: object) -> str:
         case [int(begin), int(end)]:
             first, last = max(1, begin), len(lines) if end == -1 else end
         case _:
-            raise _refused("`view_range` is two line numbers; -1 as the second means the end.")
+            raise _refused("`view_range` must be two line numbers; -1 as the second means the last line.")
     shown = [_line(first + n, line) for n, line in enumerate(lines[first - 1 : max(last, 0)])]
     return "\n".join([f"Here's the content of {path} with line numbers:", *shown])
 

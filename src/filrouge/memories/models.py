@@ -303,7 +303,7 @@ class Effect:
             return "pinned" if self.pinned[1] else "not pinned"
         if self.disabled[0] != self.disabled[1]:
             return "switched off" if self.disabled[1] else "switched on"
-        return "once less said"
+        return "one mention less"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -327,7 +327,7 @@ class UndoPlan:
         *later, asked = self.decisions
         yield f"Takes back {_line(asked)}"
         if later:
-            yield "and what was decided later on the same memories:"
+            yield "and these later decisions that depend on it:"
             yield from (f"  {_line(one)}" for one in later)
         yield "Then:"
         yield from (f"  {one.what}: {one.memory_id} {one.text}" for one in self.effects)

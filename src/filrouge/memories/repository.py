@@ -472,7 +472,7 @@ def _memory(statement: Statement, origin: Origin) -> Memory:
 # Review queue.
 
 #: Allowed settlements for each kind of review.
-_WAYS: Final[Mapping[ReviewKind, Mapping[str, Settlement]]] = {
+_ALLOWED_SETTLEMENTS: Final[Mapping[ReviewKind, Mapping[str, Settlement]]] = {
     "conflict": {"old": "old", "new": "new", "both": "both"},
     "quarantine": {"accept": "accept", "dismiss": "dismiss"},
 }
@@ -570,9 +570,9 @@ class Reviews:
                 f"What {memory_id} says was settled: {review.outcome}.",
                 remedy=f"See `filrouge history {memory_id}`, and undo the settlement to decide again.",
             )
-        settlement = _WAYS[review.kind].get(how)
+        settlement = _ALLOWED_SETTLEMENTS[review.kind].get(how)
         if settlement is None:
-            ways = ", ".join(_WAYS[review.kind])
+            ways = ", ".join(_ALLOWED_SETTLEMENTS[review.kind])
             raise BadInput(f"A {review.kind} cannot be settled with {how!r}.", remedy=f"It is one of: {ways}.")
         against = [review.against.id] if review.against else []
         kin = self._writer.lives.kin([memory_id, *against])

@@ -57,7 +57,7 @@ def fact_of(parts: Parts, tx: Tx, key: str, names: Sequence[str]) -> Memory:
         found = here or [one for one in found if one.scope_name == "user"]
     if len(found) > 1:
         ids = ", ".join(one.id for one in found)
-        raise BadInput(f"Several facts have the key {key!r}: {ids}.", remedy="Name the project, or take one's id.")
+        raise BadInput(f"Several facts have the key {key!r}: {ids}.", remedy="Name the project, or use an id.")
     one = found[0] if found else parts.memories(tx).some([key]).get(key)
     if one is None:
         raise NotFound(f"There is no fact {key!r}.")
@@ -143,7 +143,7 @@ def confirm_bin(
         found = _preview(parts, tx, topic.strip(), memory_id.strip(), project)
         if not found.token or not hmac.compare_digest(found.token.encode(), token.encode()):
             raise Stale(
-                "What is to be forgotten has changed since it was shown.",
+                "The matching rows have changed since the preview.",
                 remedy="Ask again without a token, and look at what it would bin now.",
             )
         at = parts.clock.now()
@@ -157,7 +157,7 @@ def confirm_bin(
 
 def _preview(parts: Parts, tx: Tx, topic: str, memory_id: str, project: str | None) -> BinPreview:
     if bool(topic) == bool(memory_id):
-        raise BadInput("Say what to forget: a `topic`, or an `id`.", remedy="Give one of the two.")
+        raise BadInput("Give either a `topic` or an `id`.", remedy="Give one of the two.")
     if memory_id:
         found = [parts.memories(tx).get(memory_id)]
         if found[0].state != "live":
@@ -376,7 +376,7 @@ def _rule(parts: Parts, tx: Tx, rule_id: str) -> Memory:
 def _checked(parts: Parts, text: str) -> str:
     said = without_secret(parts.redact(" ".join(text.split())))
     if not said:
-        raise BadInput("There is no rule: the text is empty.")
+        raise BadInput("The text of the rule is empty.")
     if len(said) > LONGEST:
         raise BadInput(f"The text has {len(said)} characters; a rule has at most {LONGEST}.")
     return said
@@ -417,5 +417,5 @@ def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None
 def _undo(parts: Parts, tx: Tx, entry: int | None, memory_id: str | None) -> Undo:
     undoing = Undoing(tx, parts.analyser)
     if (entry is None) == (memory_id is None):
-        raise BadInput("An undo needs the number of an entry, or the id of a memory.", remedy="Name one of the two.")
+        raise BadInput("Give either an entry number or a memory id.", remedy="Name one of the two.")
     return undoing.of(undoing.last_about(memory_id or "") if entry is None else entry)

@@ -64,7 +64,7 @@ def manual_event(clock: Clock, kind: EventKind, text: str, *, names: Sequence[st
 
 #: The actor in the journal.
 AGENT: Final = "agent"
-TWICE: Final = "it was sent before"
+TWICE: Final = "duplicate request"
 
 
 def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str = "") -> list[Action]:
@@ -107,7 +107,7 @@ def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
     """
     said = without_secret(parts.redact(text.strip()))
     if not said:
-        raise BadInput("There is nothing to put in its place: the text is empty.", remedy="Give one plain statement.")
+        raise BadInput("The new text is empty.", remedy="Give one plain statement.")
     if len(said) > LONGEST_MEMORY:
         raise BadInput(f"The text has {len(said)} characters; a memory has at most {LONGEST_MEMORY}.")
     meaning = parts.meaning
@@ -119,7 +119,7 @@ def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
         store, origin = parts.memories(tx), _the_agents(parts, old.scope)
         now = store.get(memory_id)
         if now.state == "live" and now.text != statement.text and is_user_owned(now):
-            waiting = Conflict(statement=statement, existing_id=memory_id, reason="an agent would correct it")
+            waiting = Conflict(statement=statement, existing_id=memory_id, reason="an agent proposed a correction")
             return store.apply(waiting, origin), (), ()
         action = store.supersede(memory_id, statement, origin, "corrected by an agent")
         store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
@@ -201,7 +201,7 @@ def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], s
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
         for text in clean:
             statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope)
-            memory = parts.memories(tx).add(statement, origin, "told in bulk")
+            memory = parts.memories(tx).add(statement, origin, "imported in bulk")
             queue_vectors(tx, "memory", memory.memory_id, now)
         return len(clean)
 

@@ -219,12 +219,12 @@ def _refuse_empty(entry: Entry) -> None:
     if entry.payload is None or entry.action == "erase":
         raise _erased(f"What entry {entry.seq} ({entry.action}) speaks of")
     if not changes_of_entry(entry) and not entry.payload.get("mentions"):
-        remedy = "It was only noted, or written before decisions said what they changed."
+        remedy = "It is informational, or predates the recording of changes."
         raise BadInput(f"Entry {entry.seq} ({entry.action}) changed nothing that can be put back.", remedy=remedy)
 
 
 def _erased(what: str) -> BadInput:
-    return BadInput(f"{what} was erased.", remedy="What is erased cannot be brought back; tell it again.")
+    return BadInput(f"{what} was erased.", remedy="Erased data cannot be restored; enter it again.")
 
 
 def _taken_back(entry: Entry) -> TakenBack:

@@ -142,7 +142,7 @@ def split_frontmatter(content: str) -> ParsedNote:
     try:
         read: Any = yaml.load(block[1], Loader=yaml.BaseLoader)  # noqa: S506 (texts, lists and mappings alone)
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError):
-        return ParsedNote(tags=(), aliases=(), text=content, trouble="its frontmatter is no YAML")
+        return ParsedNote(tags=(), aliases=(), text=content, trouble="its frontmatter is not valid YAML")
     named = _by_lower_name(read)
     return ParsedNote(
         tags=frontmatter_tags([*_texts(named.get("tags")), *_texts(named.get("tag"))]),
@@ -477,7 +477,7 @@ def _read_line(page: Page, number: int, line: str) -> None:
     words, opening, behind = line.rpartition(_OPENING)
     if not opening:
         if line.startswith("- "):
-            page.problems.append((number, "is new here: say it with `filrouge remember`"))
+            page.problems.append((number, "is not a memory yet: add it with `filrouge remember`"))
         return
     row = _meta(behind)
     if row is None or not words.startswith("- "):

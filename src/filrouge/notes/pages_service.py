@@ -44,8 +44,8 @@ from filrouge.runtime.signals import PeriodicTask
 
 # Planning: which lines stay, change, are removed or are added.
 
-_BOTH: Final = "changed here and in the memory: let both say the same, or remove the line to have the memory's words"
-_GONE: Final = "edited, and its memory is gone: remove the line, or keep its words with `filrouge remember`"
+_BOTH: Final = "changed here and in the memory: make both equal, or remove the line to restore the memory's text"
+_GONE: Final = "edited, but its memory no longer exists: remove the line, or store it with `filrouge remember`"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -262,11 +262,11 @@ def _is_being_written(content: Content, own: str | None, now: datetime) -> bool:
 MAX_DELETIONS: Final = 5
 _LOOK_SECONDS: Final = 1.0
 _MOST_TROUBLES: Final = 100
-_UNSAID: Final = "it holds what looks like a secret; the memory stays as it was"
-_FORGOTTEN: Final = "it says what was forgotten; the memory stays as it was"
-_MANY: Final = "lines went at once: their memories stay, and are written again with `filrouge notes --anew`"
-_HEADLESS: Final = "its filrouge-page is gone from its head: what is missing below is not taken for removed"
-_REMOVED: Final = "was removed: its memories stay, and are written again with `filrouge notes --anew`"
+_UNSAID: Final = "the edit contains a possible secret; the memory is unchanged"
+_FORGOTTEN: Final = "the edit repeats forgotten text; the memory is unchanged"
+_MANY: Final = "lines were removed at once: their memories are kept; rewrite them with `filrouge notes --anew`"
+_HEADLESS: Final = "filrouge-page is missing in its frontmatter: missing lines are not treated as removed"
+_REMOVED: Final = "was removed: its memories are kept; rewrite the page with `filrouge notes --anew`"
 
 
 def pages_watch(parts: Parts) -> PeriodicTask:

@@ -28,11 +28,11 @@ from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import PeriodicTask
 from filrouge.search.analyser import any_of
 from filrouge.search.fusion import ALONE_MEANING, ALONE_WORDS, OKAPI, Collection, bm25
-from filrouge.search.memory_search import LONGEST_QUERY, POOL, Mode
+from filrouge.search.memory_search import CANDIDATES_PER_RETRIEVER, LONGEST_QUERY, Mode
 from filrouge.search.relevance import WeightedQuestion, judged, shares, standalone_features
 
 MOST_TAGGED: Final = 5
-"""Notes that a tag may bring."""
+"""Limit of notes that the tag adds to a prompt."""
 _LOOK_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 0.25
 #: Time limit of one run of either task, and how many notes, chunks and deletions one transaction handles.
@@ -49,7 +49,7 @@ def vault_watches(parts: Parts) -> tuple[PeriodicTask, PeriodicTask]:
     """Return the periodic tasks that index the vault and embed its chunks."""
     watch = Watch(parts)
     return (
-        PeriodicTask(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be looked at"),
+        PeriodicTask(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be scanned"),
         PeriodicTask(_REST_SECONDS, watch.embed, name="vault-vectors", failed="the notes could not be embedded"),
     )
 
@@ -215,7 +215,11 @@ def vault_status(parts: Parts, tx: Tx) -> dict[str, Any]:
 
 
 def _unwritten(settings: Settings) -> str:
-    return "no vault is named: notes_folder" if settings.notes_write_folder and not settings.notes_folder else ""
+    return (
+        "no vault is set: see the setting notes_folder"
+        if settings.notes_write_folder and not settings.notes_folder
+        else ""
+    )
 
 
 def pinned_notes(settings: Settings) -> list[str]:
@@ -266,9 +270,9 @@ class _Search:
         store = StoredVault(tx)
         self._frequencies = store.frequencies([form for forms in self._terms for form in forms])
         match = any_of(self._terms)
-        self._worded = store.best(match, POOL) if match else []
+        self._worded = store.best(match, CANDIDATES_PER_RETRIEVER) if match else []
         space = parts.meaning.space
-        self._near = parts.noted.nearest(tx, space, vector, POOL) if vector is not None else {}
+        self._near = parts.noted.nearest(tx, space, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
         found = store.chunks({*self._worded, *self._near})
         self._chunks = {str(one.seq): one for one in found}
         self._tokens = {id_: one.tokens.split() for id_, one in self._chunks.items()}

@@ -33,12 +33,12 @@ from filrouge.notes.models import Content, Listing, Note
 from filrouge.notes.pages import MAX_CHARACTERS, SUFFIX, note_of
 
 MOST_NOTES: Final = 20_000
-"""Notes of one vault; whoever names his whole disk has that many."""
+"""Limit of notes in one vault, in case the folder is a whole disk."""
 #: A UTF-8 character has at most four bytes.
 _MOST_BYTES: Final = 4 * MAX_CHARACTERS
 #: Limit for implausible file dates (year 2100), so that they do not prevent other notes from being read.
 _LAST_MOMENT: Final = 4_102_444_800.0
-_OUTSIDE: Final = "it is a link that leads out of the vault"
+_OUTSIDE: Final = "it is a link to a file outside of the vault"
 
 
 class FolderVault:

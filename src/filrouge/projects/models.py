@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 #: Shown before and after a merge: only a backup can undo it.
-IRREVERSIBLE_WARNING = "This cannot be undone: afterwards nobody knows which was whose. A backup is the way back."
+IRREVERSIBLE_WARNING = "This cannot be undone, because the origin of each row is lost. Make a backup first."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +87,7 @@ class ProjectJoin:
             yield f"  {folder}"
         yield f"After joining, agents in this folder read its {self.memories} memories and {self.turns} turns,"
         yield "and what they learn here becomes part of it. Join only if you know who wrote that file."
-        yield "What was said here before stays where it is; `filrouge project merge` puts two projects together."
+        yield "Earlier turns stay in their project; `filrouge project merge` merges two projects."
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""

@@ -193,7 +193,7 @@ def _check_capture_settings(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None
         name = rows[off.index(True)]["id"]
         raise BadInput(
             f"Capture is switched off for {name} and not for the other.",
-            remedy="Take it out of the setting disabled_projects first, or put the other in.",
+            remedy="Remove it from the setting disabled_projects first, or add the other one.",
         )
 
 

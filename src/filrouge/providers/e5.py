@@ -293,7 +293,7 @@ class _Rows:
         """
         raw = b"".join(os.pread(self._file, self._width, self._offset + int(n) * self._width) for n in places)
         if len(raw) != len(places) * self._width:
-            raise EmbedderUnavailable("The embedding model's table of words is not whole.")
+            raise EmbedderUnavailable("The embedding model's word table is truncated.")
         return np.frombuffer(raw, dtype=np.uint8).reshape(len(places), self._width)
 
 

@@ -775,7 +775,7 @@ def ensure_model(model: str, build: Callable[[str], None]) -> None:
     except OSError as error:
         raise EmbedderUnavailable(
             f"The embedding model cannot be kept in {model}: {error}.",
-            remedy="Free some space, or name another directory with FILROUGE_MODELS.",
+            remedy="Free disk space, or set FILROUGE_MODELS to another directory.",
         ) from error
 
 

@@ -108,9 +108,9 @@ def unit_vectors(raw: Sequence[Any], *, texts: int, dimension: int | None, who: 
     try:
         found = np.array([np.asarray(row, dtype=np.float64) for row in raw], dtype=np.float64)
     except (ValueError, TypeError, OverflowError) as error:
-        raise EmbedderUnavailable(f"{who} answered with something that is no list of numbers.") from error
+        raise EmbedderUnavailable(f"{who} returned an invalid vector (not a list of numbers).") from error
     if found.ndim != 2 or found.shape[1] == 0:
-        raise EmbedderUnavailable(f"{who} answered with something that is no list of numbers.")
+        raise EmbedderUnavailable(f"{who} returned an invalid vector (not a list of numbers).")
     if dimension is not None and found.shape[1] != dimension:
         raise EmbedderUnavailable(
             f"{who} answered with vectors of length {found.shape[1]} instead of {dimension}; the two are never mixed.",

@@ -87,7 +87,7 @@ def download(wanted: WantedFile, path: str, arrived: BytesReceived) -> None:
         _remove(part)
         raise EmbedderUnavailable(
             f"What {wanted.address} sent is not the file that was expected (its SHA-256 differs); it was removed.",
-            remedy="Try again; if it happens twice, the mirror or the connection changes files: use another.",
+            remedy="Try again. If it fails again, use another mirror or network, because this one alters files.",
         )
     with open(part, "rb") as file:
         os.fsync(file.fileno())
@@ -158,7 +158,9 @@ def _following(client: httpx.Client, address: str, headers: dict[str, str]) -> G
 
 def _answered(status: int, address: str) -> EmbedderUnavailable:
     if status == 404:
-        return EmbedderUnavailable(f"There is no {address} (404).", remedy="Check FILROUGE_MODEL_MIRROR, if it is set.")
+        return EmbedderUnavailable(
+            f"{address} was not found (404).", remedy="Check FILROUGE_MODEL_MIRROR, if it is set."
+        )
     return EmbedderUnavailable(f"{address} answered {status}.", remedy="Try again later; what has arrived is kept.")
 
 
@@ -175,7 +177,7 @@ def _check_disk_space(wanted: WantedFile, part: str) -> None:
     if free < needed:
         raise EmbedderUnavailable(
             f"There is no room for the model: {needed >> 20} MB are needed, {free >> 20} MB are free.",
-            remedy="Free some space, or name another directory with FILROUGE_MODELS.",
+            remedy="Free disk space, or set FILROUGE_MODELS to another directory.",
         )
 
 

@@ -78,7 +78,7 @@ def problem(who: ModelIdentity, status: int, retry_after: str = "") -> ModelUnav
     """Return the error for a status other than 200."""
     pause = asked_pause(retry_after)
     if status == 429:
-        return who.failure("rate_limit", "is asked too often (429)", retry_after=pause)
+        return who.failure("rate_limit", "rate limit reached (429)", retry_after=pause)
     if status in (401, 403):
         return who.failure("configuration", f"does not accept the key ({status})")
     if status == 402:
@@ -126,9 +126,9 @@ async def _send(http: httpx2.AsyncClient, request: httpx2.Request, who: ModelIde
             return json.loads(response.content)
         failed = problem(who, response.status_code, response.headers.get("Retry-After", ""))
     except TooMuch:
-        failed = who.failure("too_long", "sent more than any answer needs")
+        failed = who.failure("too_long", "sent a reply that is too long")
     except httpx2.HTTPError:
-        failed = who.failure("connection", "cannot be reached, or broke off")
+        failed = who.failure("connection", "cannot be reached, or closed the connection")
     except (ValueError, RecursionError):
         failed = who.failure("server", "answered with something that is not JSON")
     raise failed

@@ -160,7 +160,7 @@ class ModelIdentity:
         if len(text) > MAX_ANSWER_CHARACTERS:
             raise self.failure("too_long", f"answered with more than {MAX_ANSWER_CHARACTERS} characters", usage=usage)
         if not text.strip():
-            raise self.failure("empty", "answered with nothing", usage=usage)
+            raise self.failure("empty", "returned an empty answer", usage=usage)
         spent = {(self.provider, self.model): usage}
         return Completion(text=text, provider=self.provider, model=self.model, spent=spent, decides=self.decides)
 
@@ -417,7 +417,7 @@ def _built(options: ModelOptions) -> LanguageModel:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise BadConfig(
             f"There is no provider {options.provider!r}.{hint} There are: {', '.join(sorted(found))}.",
-            remedy="Set `extract_provider` to one of them, or to nothing for understanding without a model.",
+            remedy="Set `extract_provider` to one of them, or leave it empty to extract without a model.",
         )
     return _loaded(found[options.provider])(options)
 

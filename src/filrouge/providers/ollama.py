@@ -81,7 +81,7 @@ class OllamaModel:
         reply = await http_client.post(self._http, f"{self._address}/api/chat", self._who, body)
         text, read, wrote = _parts(reply)
         if text is None:
-            raise self._who.failure("server", "answered with something that is none of its answers")
+            raise self._who.failure("server", "sent an unexpected reply")
         return self._who.completion(text, usage_of(ask, text, input_tokens=read, output_tokens=wrote, dollars=0.0))
 
     async def check(self) -> None:

@@ -217,5 +217,5 @@ def unigram(path: str) -> Tokenizer:
         named = {piece: number for number, piece in enumerate(pieces)}
         marks = Marks(begin=named["<s>"], end=named["</s>"], padding=named["<pad>"], unknown=named["<unk>"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EmbedderUnavailable(f"{path} is no tokenizer of this model.", remedy=_REMEDY) from error
+        raise EmbedderUnavailable(f"{path} is not a tokenizer file of this model.", remedy=_REMEDY) from error
     return Tokenizer(pieces, scores, {}, marks)

@@ -178,9 +178,9 @@ class SdkModel:
         failure = self._who.failure
         match error:
             case _ if _within(error, TooMuch):
-                return failure("too_long", "sent more than any answer needs")
+                return failure("too_long", "sent a reply that is too long")
             case foreign.ModelContextWindowExceededError():
-                return failure("too_long", "was given a longer text than it can read")
+                return failure("too_long", "received a text longer than its context window")
             case foreign.ModelQuotaExceededError():
                 return failure("configuration", "says that the credit is used up")
             case foreign.ModelNotFoundError():
@@ -190,11 +190,11 @@ class SdkModel:
             case foreign.ModelTimeoutError():
                 return failure("timeout", "did not answer in time")
             case foreign.ModelConnectionError():
-                return failure("connection", "cannot be reached, or broke off")
+                return failure("connection", "cannot be reached, or closed the connection")
             case foreign.UserError() | foreign.ModelRequestRejectedError():
-                return failure("refused", "cannot be asked for this kind of answer")
+                return failure("refused", "does not support this kind of answer")
             case _:
-                return failure("server", "answered with something that is none of its answers")
+                return failure("server", "sent an unexpected reply")
 
 
 def _within(error: BaseException | None, kind: type[BaseException]) -> bool:

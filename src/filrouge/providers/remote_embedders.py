@@ -192,7 +192,7 @@ class JsonClient:
         except (ValueError, RecursionError) as error:
             raise EmbedderUnavailable(
                 f"{self.peer} answered with something that is not JSON.",
-                remedy="Check `embedding_url`: an embedding server must stand there.",
+                remedy="Check that `embedding_url` is the address of an embedding server.",
             ) from error
 
     def _problem(self, response: httpx.Response, said: str) -> Exception:
@@ -206,7 +206,7 @@ class JsonClient:
         if status in _AGAIN or status >= 500:
             return _Outage(f"answered {status}{told}", _asked_pause(response.headers.get("Retry-After", "")))
         if status in (401, 403):  # a server may echo the key, so its message is left out
-            cause = "does not accept the key" if self.peer.key else "wants a key"
+            cause = "does not accept the key" if self.peer.key else "requires a key"
             return EmbedderUnavailable(f"{self.peer} {cause} ({status}).", remedy="Set the right key; see the guide.")
         if status == 404:
             return EmbedderUnavailable(
@@ -231,7 +231,7 @@ class JsonClient:
         return (said.replace(self.peer.key, "***") if self.peer.key else said)[:_MOST_SAID].rstrip(".")
 
 
-_WAIT: Final = "Nothing is lost: recall goes by words meanwhile, and texts wait for their vectors."
+_WAIT: Final = "No data is lost: recall uses words only for now, and texts are embedded later."
 
 
 def _turn(loop: asyncio.AbstractEventLoop) -> None:
@@ -498,7 +498,7 @@ class RemoteEmbedder:
     def _enter(self) -> None:
         if rest := self._breaker.enter():
             raise EmbedderUnavailable(
-                str(rest), remedy="Nothing is lost: recall goes by words meanwhile, and texts wait for their vectors."
+                str(rest), remedy="No data is lost: recall uses words only for now, and texts are embedded later."
             )
 
     def _embed(self, texts: Sequence[str], *, question: bool) -> Vectors:

@@ -225,7 +225,7 @@ class Models:
         if price is None:
             raise OverBudget(
                 f"What {panel.model.provider} {panel.model.model} costs is not known, so its cost cannot be capped.",
-                remedy="Set llm_daily_dollars to 0 and cap the tokens alone, or choose another model.",
+                remedy="Set llm_daily_dollars to 0 to limit tokens only, or choose another model.",
             )
         with self._lock:
             spent = self._readers.here(lambda tx: LlmUsage(tx).spent(self._clock.now()))
@@ -321,7 +321,7 @@ def _options(
 def _named(settings: Settings, environ: Mapping[str, str], name: str, setting: str) -> ModelOptions:
     provider, _, model = name.strip().partition(":")
     if not provider:
-        raise BadConfig(f"{setting}: {name!r} names no provider.", remedy="Write PROVIDER or PROVIDER:MODEL.")
+        raise BadConfig(f"{setting}: {name!r} does not name a provider.", remedy="Write PROVIDER or PROVIDER:MODEL.")
     return _options(settings, environ, provider.lower().replace("-", "_"), model)
 
 

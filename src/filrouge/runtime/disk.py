@@ -55,7 +55,7 @@ def delete_reserve(home: str) -> bool:
         os.unlink(inside(home, DISK_RESERVE))
     except FileNotFoundError:
         return False
-    _LOG.warning("the disk is full: the ballast went overboard")
+    _LOG.warning("the disk is full: deleted the reserve file")
     return True
 
 

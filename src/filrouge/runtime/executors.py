@@ -115,7 +115,7 @@ class Writer:
                     self._committed()
             except Exception as error:  # a full disk, a lost file: fail the futures and continue
                 self.failure = error
-                _LOG.exception("nothing of %d writes was kept", len(batch))
+                _LOG.exception("a batch of %d writes failed", len(batch))
                 for future in [*(future for _, future in batch), *([mark] if isinstance(mark, Future) else [])]:
                     if not future.done():
                         future.set_exception(error)
@@ -198,7 +198,7 @@ def _close(database: Database | None, *, tidy: bool = False) -> None:
             database.checkpoint()
         database.close()
     except FilrougeError:
-        _LOG.warning("the database could not be closed in order; its log is replayed at the next start", exc_info=True)
+        _LOG.warning("the database was not closed cleanly; its log will be replayed at the next start", exc_info=True)
 
 
 class ReaderPool:

@@ -339,6 +339,6 @@ class Feed:
             self._wake.wait()
             self._wake.clear()
             # The feed must survive a full disk; missed changes are in the store.
-            with logged(_LOG, "the live feed stumbled"):
+            with logged(_LOG, "the live feed failed and retries"):
                 self.look()
             self._stopping.wait(_TOGETHER_SECONDS)

@@ -380,7 +380,7 @@ class Worker:
         in_order, rung = False, False
         while not self._stopping.is_set():
             # No error of a job may end the loop.
-            with logged(_LOG, "the worker stumbled") as attempt:
+            with logged(_LOG, "the worker failed and retries") as attempt:
                 if not in_order:
                     self._parts.writer.run_patient(self._put_in_order)
                     in_order = True
@@ -498,7 +498,7 @@ def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:
 
 def _follow_up(job: Job, outcome: Outcome) -> None:
     # The commit stands; the next start rebuilds what is in memory.
-    with logged(_LOG, "what follows job %s %s failed", job.kind, job.id):
+    with logged(_LOG, "the follow-up of job %s %s failed", job.kind, job.id):
         outcome.afterwards()
 
 

@@ -41,19 +41,19 @@ Filtered = Literal[
 #: The label for each reason in the recall log why a candidate was not injected.
 _WHY_NOT: Mapping[str, Filtered] = {
     "below the threshold": "below_threshold",
-    "nothing is known of this": "nothing_known",
+    "nothing relevant is known": "nothing_known",
     "beyond the limit": "beyond_limit",
     "over the budget": "over_budget",
     "it only goes along": "goes_along",
     "not sure enough": "not_sure_enough",
     "said already": "said_elsewhere",
-    "it repeats what is shown": "said_elsewhere",
+    "repeats a shown item": "said_elsewhere",
     "a memory says it": "said_elsewhere",
-    "its turn stands for it": "said_elsewhere",
-    "it is told with another": "said_elsewhere",
-    "what it told is believed no more": "outdated",
-    "it repeats what is believed no more": "outdated",
-    "the session is in it": "before_the_agent",
+    "covered by its turn": "said_elsewhere",
+    "shown on another memory's line": "said_elsewhere",
+    "its memory is no longer valid": "outdated",
+    "repeats an outdated memory": "outdated",
+    "already in this session": "before_the_agent",
 }
 
 
@@ -65,7 +65,7 @@ class Metrics:
         self._registry = own
         self._known: dict[str, set[str]] = {}
         self._letting_in = Lock()
-        self._cut_events = Counter("memory_events_cut", "Events of which too much was handed over.", registry=own)
+        self._cut_events = Counter("memory_events_cut", "Events that were truncated at intake.", registry=own)
         self._cut_characters = Counter("memory_characters_cut", "Characters that were cut of them.", registry=own)
         self._cut_values = Counter("memory_values_cut", "Items and fields that were cut of them.", registry=own)
         self._hits = Counter("memory_analysis_cache_hits", "Analyses that were in the cache.", registry=own)
@@ -86,13 +86,13 @@ class Metrics:
         self._average = Gauge("rag_avg_score", "Mean score of the last search's results.", registry=own)
         self._filtered = Counter("rag_results_filtered", "Results that were left out.", ["reason"], registry=own)
         self._recall = Histogram(
-            "filrouge_recall_seconds", "What a prompt waits for its memories.", buckets=_RECALL_BUCKETS, registry=own
+            "filrouge_recall_seconds", "Recall latency per prompt.", buckets=_RECALL_BUCKETS, registry=own
         )
         self._hook = Histogram(
             "filrouge_hook_seconds", "The daemon's part of a hook.", ["event"], buckets=_RECALL_BUCKETS, registry=own
         )
         self._threads_searched = Counter("filrouge_thread_searches", "Searches for threads.", ["status"], registry=own)
-        self._injected = Counter("filrouge_recall_tokens", "Tokens put in front of agents.", ["occasion"], registry=own)
+        self._injected = Counter("filrouge_recall_tokens", "Injected tokens.", ["occasion"], registry=own)
         self._requests = Counter(
             "filrouge_http_requests", "Requests answered.", ["method", "route", "status"], registry=own
         )
@@ -107,7 +107,7 @@ class Metrics:
         self._calls = Counter("filrouge_llm_calls", "Calls to language models.", spent, registry=own)
         self._tokens = Counter("filrouge_llm_tokens", "Their tokens.", [*spent, "direction"], registry=own)
         self._cost = Counter("filrouge_llm_cost_dollars", "Their price where it is known.", spent, registry=own)
-        self._sockets = Gauge("filrouge_live_sockets", "WebSockets that are told the live feed.", registry=own)
+        self._sockets = Gauge("filrouge_live_sockets", "WebSockets subscribed to the live feed.", registry=own)
         self._lost = Counter("filrouge_live_lost", "Messages lost where a socket read too slowly.", registry=own)
 
     def live_sockets(self, number: int) -> None:

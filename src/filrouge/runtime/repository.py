@@ -322,7 +322,9 @@ def redeem(parts: Parts, tx: Tx, secret: str) -> str:
     """
     link = Tokens(tx).redeem(hashed(secret), parts.clock.now())
     if link is None:
-        raise Unauthorized("This login link was used or is too old.", remedy="Make another: `filrouge token login`.")
+        raise Unauthorized(
+            "This login link was already used or has expired.", remedy="Make another: `filrouge token login`."
+        )
     session, own = _made(parts, tx, "session", "browser", link.scope, timedelta(hours=SESSION_HOURS))
     _note(tx, parts.clock.now(), "session_create", session)
     return own

@@ -33,7 +33,7 @@ from filrouge.runtime.signals import IdleTracker, Notifier
 from filrouge.search.relevance import Bridging
 from filrouge.search.vector_search import Embedders, NewIndex, VectorSearch
 from filrouge.search.word_feed import LargeWords
-from filrouge.threads.whitening import Grounds
+from filrouge.threads.whitening import WhiteningCache
 
 _LOG = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Parts(StoreContext):
     feed: Feed
     meters: Metrics = field(default_factory=Metrics)
     noted: VaultIndex = field(default_factory=VaultIndex)
-    grounds: Grounds = field(default_factory=Grounds)
+    grounds: WhiteningCache = field(default_factory=WhiteningCache)
     analyst: Analyst = analyse
     regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])
     captured: float = 0.0

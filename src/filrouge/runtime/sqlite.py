@@ -112,7 +112,7 @@ def translated() -> Generator[None]:
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise Corrupt(f"The memory database is damaged: {error}.") from error
     except (apsw.BusyError, apsw.LockedError) as error:
-        raise Busy("Another process holds the memory database.") from error
+        raise Busy("Another process has locked the memory database.") from error
     except apsw.Error as error:
         raise StoreError(f"The memory database refused: {error}.") from error
 

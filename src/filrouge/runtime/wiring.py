@@ -115,7 +115,7 @@ def bring_up_to_date(home: str, clock: Clock) -> None:
         StoreError: a migration failed; the database was restored to its previous state.
     """
     if backup_files.finish(home):
-        _LOG.info("a restore that was interrupted is finished")
+        _LOG.info("finished an interrupted restore")
     backup_files.clear(home)
     path = inside(home, DATABASE)
     before = copies.schema_of(path) if os.path.exists(path) and os.path.getsize(path) else 0
@@ -130,7 +130,7 @@ def bring_up_to_date(home: str, clock: Clock) -> None:
             database.close()
     except FilrougeError:
         if kept is not None and copies.schema_of(path) != before:
-            _LOG.exception("the schema could not be brought up to date; the memory is put back")
+            _LOG.exception("the migration failed; the database was restored from the backup")
             _restore(home, backup_files.path_of(home, kept.name))
         raise
     if applied:
@@ -205,9 +205,9 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
             queue_digest(parts, tx, Session(host=event.host, id=event.session), delay=delay)
             queue_regrouping(parts, tx, event.user or LOCAL_USER, project or None, delay=delay)
         if not turns:
-            Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
+            Events(tx).settle(event.id, "skipped", "it contains no text")
         elif not added:
-            Events(tx).settle(event.id, "skipped", "its turns were stored before")
+            Events(tx).settle(event.id, "skipped", "its turns were already stored")
         elif not analysed:
             Events(tx).settle(event.id, "done")
 
@@ -401,7 +401,7 @@ def start(
     write_hook_settings(parts)
     watches = (
         spool_watch(parts),
-        PeriodicTask(_TRIM_SECONDS, trim_memory, name="allocator", failed="free memory was not given back"),
+        PeriodicTask(_TRIM_SECONDS, trim_memory, name="allocator", failed="could not return free memory to the system"),
         idle_watch(parts),
         retention_watch(parts),
         garden_watch(parts),

@@ -107,7 +107,7 @@ class Elsewhere:
         self._url = without_credentials(url)
         self._key = f"Authorization: Bearer {key}\r\n" if key else ""
         if key and not (key.isascii() and key.isprintable()):
-            raise DaemonUnavailable("The API key holds characters that no key has.", remedy="Give `api_key` as it was.")
+            raise DaemonUnavailable("The API key contains invalid characters.", remedy="Give `api_key` as it was.")
         self._slots = asyncio.Semaphore(connections)
         self._tls = ssl.create_default_context() if self._place.scheme == "https" else None
 

@@ -269,7 +269,7 @@ def fused(
         BadInput: alpha is out of range, the fusion is unknown, or a score is not finite.
     """
     if not 0.0 <= alpha <= 1.0:
-        raise BadInput(f"alpha must lie in [0, 1], not {alpha}.", remedy="0 searches words only, 1 meaning only.")
+        raise BadInput(f"alpha must lie in [0, 1], not {alpha}.", remedy="0 uses words only, 1 vectors only.")
     if fusion not in get_args(Fusion):
         raise BadInput(f"There is no fusion {fusion!r}.", remedy=f"There are: {', '.join(get_args(Fusion))}.")
     strange = [id_ for table in (lexical, vector) for id_, score in table.items() if not math.isfinite(score)]

@@ -24,7 +24,7 @@ from filrouge.search.relevance import ALPHA, Candidate, WeightedQuestion, rank
 from filrouge.search.retrievers import Retriever, retriever_for
 from filrouge.search.word_repository import SearchScope, Table
 
-POOL = 50
+CANDIDATES_PER_RETRIEVER = 50
 LONGEST_QUERY = 2000
 Mode = Literal["text", "semantic", "hybrid"]
 
@@ -58,20 +58,20 @@ class Question:
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the live memories for a question."""
     with parts.meters.search() as found:
-        found.append(_recalled(parts, tx, question))
+        found.append(_search(parts, tx, question))
     return found[0]
 
 
-def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
+def _search(parts: Parts, tx: Tx, question: Question) -> Ranking:
     meaning = parts.meaning
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
     store = parts.memories(tx)
-    searched = arm_of(parts, tx, "memory", question, words.searched)
-    lexical = searched.by_words(POOL) if question.mode != "semantic" else {}
-    cosines = searched.by_meaning(meaning, vector, POOL) if vector is not None else {}
+    searched = retriever_for_question(parts, tx, "memory", question, words.searched)
+    lexical = searched.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
+    cosines = searched.by_meaning(meaning, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
     need = meaning.need(question.text) if question.by_need and vector is not None else None
-    nearest = searched.by_meaning(meaning, need.vector, POOL) if need else {}
+    nearest = searched.by_meaning(meaning, need.vector, CANDIDATES_PER_RETRIEVER) if need else {}
     found = store.some(list({**lexical, **cosines, **nearest}))
     narrow = question.filters.narrow
     items = {
@@ -91,7 +91,7 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
     )
 
 
-def arm_of(parts: Parts, tx: Tx, owner: Table, question: Question, terms: Terms) -> Retriever:
+def retriever_for_question(parts: Parts, tx: Tx, owner: Table, question: Question, terms: Terms) -> Retriever:
     """Return the retriever for a question with these terms."""
     place = SearchScope(project=question.project, user=question.user, everywhere=question.everywhere)
     return retriever_for(parts, tx, owner, place, question.filters, terms)

@@ -450,7 +450,9 @@ def _kinds(value: object) -> tuple[str, ...]:
 
 def _trust(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value <= 3:
-        raise BadInput(f"trust is a whole number from 0 to 3, not {value!r}.", remedy="3 is the user's own hand.")
+        raise BadInput(
+            f"trust is a whole number from 0 to 3, not {value!r}.", remedy="3 is for statements that the user entered."
+        )
     return value
 
 
@@ -464,7 +466,7 @@ def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
         return parse_datetime(value if isinstance(value, str) else "", end=name in _TO_THE_END)
     except ValueError:
         remedy = "Write 2026-05-01 or 2026-05-01T14:30, or give a datetime with its zone."
-        raise BadInput(f"{name} is no moment: {value!r}.", remedy=remedy) from None
+        raise BadInput(f"{name} is not a valid date or time: {value!r}.", remedy=remedy) from None
 
 
 # The hybrid query: words and vectors mixed by the caller's alpha, over turns, memories, or both in one ranking.
@@ -521,7 +523,7 @@ class HybridQuery:
         _one_of("fusion", self.fusion, get_args(Fusion))
         _one_of("rerank", self.rerank, get_args(Rerank))
         if not self.text.strip():
-            raise BadInput("There is nothing to search for: query_text is empty.", remedy="Give it a few words.")
+            raise BadInput("query_text is empty.", remedy="Give it a few words.")
         if self.n_results < 1:
             raise BadInput(f"n_results must be at least 1, not {self.n_results}.", remedy="The default is 5.")
         for name in ("alpha", "score_threshold", "min_relevance"):
@@ -562,7 +564,7 @@ def _queried(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
     vector, notices = meaning.question(text) if query.alpha > 0 else (None, ())
     if vector is None and query.alpha == 1:
         raise EmbedderUnavailable(
-            "Nothing can be searched by meaning: the embedding model is not available.",
+            "Vector search is not possible: the embedding model is not available.",
             remedy="Search words with alpha=0; `filrouge doctor` says what is wrong with the model.",
         )
     search = _Search(parts, tx, meaning, query, parts.analyser.terms(text), vector)

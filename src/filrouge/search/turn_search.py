@@ -18,7 +18,7 @@ from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.services import Parts
 from filrouge.search.fusion import Recipe, by_places, only, recipe
-from filrouge.search.memory_search import LONGEST_QUERY, Question, arm_of
+from filrouge.search.memory_search import LONGEST_QUERY, Question, retriever_for_question
 from filrouge.search.models import Hit, Ranking
 from filrouge.search.relevance import JUDGED, RelevanceFeatures, WeightedQuestion, judged, shares
 from filrouge.search.turn_ranking import (
@@ -66,7 +66,7 @@ def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | Non
     meaning, mode, how = parts.meaning, question.mode, _recipe(question)
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     # Without bridged synonyms: turns are many and mostly in one language, so synonyms would mainly add irrelevant hits.
-    arm = arm_of(parts, tx, "turn", question, words.own)
+    arm = retriever_for_question(parts, tx, "turn", question, words.own)
     by_words = arm.by_words(max(_WORDED, how.pool)) if mode != "semantic" else {}
     vector, notices = meaning.question(question.text) if mode != "text" else (None, ())
     near = arm.by_meaning(meaning, vector, how.pool * (_SPARE if showable else 1)) if vector is not None else {}

@@ -122,7 +122,7 @@ class VectorSearch:
         try:
             return in_passes(self.embedder, texts)
         except EmbedderUnavailable:
-            _LOG.warning("embedder unavailable; %d texts wait for their vectors", len(texts))
+            _LOG.warning("embedder unavailable; %d texts are queued for embedding", len(texts))
             return None
 
     def fill(self, tx: Tx, leaving: Flag) -> None:

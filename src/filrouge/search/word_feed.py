@@ -90,7 +90,7 @@ class LargeWords:
                     if not read(lambda tx, owner=owner: self._step(tx, owner)):
                         break
                 except (FilrougeError, OSError, ValueError, RuntimeError) as error:
-                    _LOG.exception("the word index of %ss is dropped, and made again", owner, exc_info=error)
+                    _LOG.exception("the word index of %ss failed; deleting and rebuilding it", owner, exc_info=error)
                     self.forget(owner, ("all",))
                     break
 
@@ -133,7 +133,7 @@ class LargeWords:
         if owner not in self._looked and (found := self._indexes.open(owner)):
             self._held[owner] = found
         elif is_due:
-            _LOG.info("the words of all %ss are indexed anew", owner)
+            _LOG.info("building the word index of all %ss", owner)
             made = self._indexes.create(owner)
             made.commit(IndexPosition(row=0, change=WordRows(tx, owner).newest().change))
             self._held[owner] = made

@@ -138,7 +138,9 @@ def check_cookie(scope: HttpScope) -> None:
     said = set(header(scope, b"sec-fetch-site"))
     looks = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
     if not header(scope, b"origin") and not said & ({"same-origin", "none"} if looks else {"same-origin"}):
-        raise Unauthorized("A browser's session is for its own pages.", remedy="Send a token instead of a cookie.")
+        raise Unauthorized(
+            "A session cookie is accepted only from this daemon's pages.", remedy="Send a token instead of a cookie."
+        )
 
 
 def _own_hosts(scope: HttpScope, names: Collection[str]) -> set[str]:
@@ -181,7 +183,7 @@ class TokenCache:
         """
         token = await self._found(secret) if len(secret) <= _LONGEST_SECRET else None
         if token is None or token.kind != kind or not token.holds(self._parts.clock.now()):
-            raise Unauthorized("The token is not known here, or holds no more.")
+            raise Unauthorized("The token is unknown, expired or revoked.")
         self._note(token)
         return token
 
@@ -358,7 +360,7 @@ class AdmissionMiddleware:
 
     async def _admitted(self, scope: HttpScope) -> Access:
         if scope.get("server") is None:
-            raise Forbidden("Nobody knows how this request came here.")
+            raise Forbidden("The connection type of this request is unknown.")
         host = checked_host(scope, self._named)
         check_origin(scope, host, self._named)
         if _needs_no_token(scope):

@@ -134,7 +134,7 @@ async def _fingerprint(scope: Scope, receive: Receive, key: str) -> tuple[bytes,
 
 async def _again(known: StoredAnswer, request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
     if known.request is None:
-        error = Stale("It was done under this key, and something was forgotten since.", remedy="Use another key.")
+        error = Stale("This key was used, and its answer was erased by a later forget.", remedy="Use another key.")
         await refused(error)(scope, receive, send)
         return
     if known.request != request:

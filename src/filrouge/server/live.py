@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from filrouge._version import __version__
 from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.service import store_events
-from filrouge.context.service import log, prepare
+from filrouge.context.service import build_for_hook, log
 from filrouge.core.errors import BadInput, Busy, FilrougeError, Unauthorized
 from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed import Lost, Message, Subscription
@@ -185,7 +185,7 @@ async def _admitted(socket: WebSocket) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
         with suppress(Busy):  # the daemon is stopping and closes the socket itself
             if access.who and not await keys.holds(access.who):
-                raise Unauthorized("The token holds no more.")
+                raise Unauthorized("The token has expired or was revoked.")
 
 
 async def _send(socket: WebSocket, body: dict[str, Any]) -> None:
@@ -284,7 +284,7 @@ async def _delivered(
         project = receipt.projects[-1]
         if delivery.context and events[-1].kind in _WITH_CONTEXT and project is not None:
             seconds = None if delivery.wait_ms is None else delivery.wait_ms / 1000
-            given = await run_recall(parts, lambda _: prepare(parts, events[-1], project, seconds=seconds))
+            given = await run_recall(parts, lambda _: build_for_hook(parts, events[-1], project, seconds=seconds))
             text = given.block.text
             confirms = delivery.wait_ms is not None and bool(text)
             recall = log(parts, given, delivered=not confirms and not await is_gone())

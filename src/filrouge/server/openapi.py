@@ -30,26 +30,26 @@ _DESCRIPTION: Final = (
     "`X-API-Key: KEY`. Every refusal is a problem document (RFC 9457) that says what to do next."
 )
 _TAGS: Final = {
-    "hooks": "Events of agents, and what belongs in front of their prompts.",
-    "memory": "What is remembered: told, listed, searched, brought in front of a prompt; settings.",
+    "hooks": "Events from agents, and the context for their prompts.",
+    "memory": "Memories: add, list, search and inject them; settings.",
     "rules": "The standing instructions of the user.",
-    "projects": "What a project is known by, and two that are one.",
-    "changing": "Changing one's mind: pin, bin, restore, supersede, review, undo.",
+    "projects": "Projects: names, merging, joining a folder.",
+    "changing": "Changes to memories: pin, bin, restore, supersede, review, undo.",
     "forgetting": "Forgetting for good, by preview and token, with a signed receipt.",
     "notes": "The vault: the folder of the user's notes.",
     "topics": "What was talked about, and when.",
     "concepts": "What sessions were about.",
     "threads": "Lines of work over sessions.",
-    "bridges": "What ties threads together.",
+    "bridges": "Connections between threads.",
     "garden": "Consolidation: planned, begun, watched.",
-    "embedding": "The space in which meaning is compared.",
-    "models": "The language models that understand.",
+    "embedding": "The embedding space.",
+    "models": "The language models for extraction.",
     "backups": "Copies of the memory, verified.",
     "daemon": "The daemon about itself.",
-    "turns": "What a program with a loop of its own hands over, and takes up again.",
+    "turns": "Messages of programs with their own agent loop.",
     "jobs": "The queue of what is still to be done, what was set aside, and one recall in full.",
-    "transfer": "Everything that is known, to take along and to bring back.",
-    "tokens": "Who may ask over TCP: tokens, and the link by which a browser signs in.",
+    "transfer": "Export and import.",
+    "tokens": "Tokens for TCP access, and sign-in links for browsers.",
     "memory tool": "The files of Anthropic's memory tool.",
     "pages": "Files that pages in a browser need.",
 }
@@ -117,14 +117,14 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     for one in operation.get("parameters", ()):
         one["schema"] = _never_null(one["schema"])
     if any(one["name"] == "cursor" for one in operation.get("parameters", ())):
-        link = {"description": "The next page, `rel=next`; none behind the last.", "schema": {"type": "string"}}
+        link = {"description": "The next page, `rel=next`; absent on the last page.", "schema": {"type": "string"}}
         responses["200"]["headers"] = {"Link": link}
     if method != "GET":
         operation.setdefault("parameters", []).append(
             {
                 "name": HEADER,
                 "in": "header",
-                "description": "A key under which this may be sent again within a day and is carried out once.",
+                "description": "A key that makes the request safe to repeat within a day.",
                 "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[\\x20-\\x7e]+$"},
             }
         )

@@ -18,7 +18,8 @@ from fastapi import Query, Request, Response
 from filrouge.core.errors import BadInput
 
 Cursor = Annotated[
-    str | None, Query(max_length=500, description="Where the page begins: that of a `Link` with `rel=next`.")
+    str | None,
+    Query(max_length=500, description="The cursor from the `Link` header (`rel=next`) of the previous page."),
 ]
 
 
@@ -98,4 +99,4 @@ def _behind(rows: Sequence[dict[str, Any]], cursor: str, by: str, name: str) -> 
 
 
 def _refuse() -> NoReturn:
-    raise BadInput("query.cursor is no cursor of this list.", remedy="Take it from the `Link` of the page before.")
+    raise BadInput("query.cursor is not valid for this list.", remedy="Take it from the `Link` of the page before.")

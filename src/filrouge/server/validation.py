@@ -130,7 +130,7 @@ def _check_surrogates(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadInput("body holds half of a surrogate pair.", remedy="Send whole characters.") from None
+        raise BadInput("body contains a lone surrogate.", remedy="Send whole characters.") from None
 
 
 def _too_deep() -> BadInput:

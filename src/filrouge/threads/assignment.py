@@ -509,7 +509,7 @@ def _weighed(item: Item, one: Known) -> Candidate:
 
 def _reason(chosen: Candidate | None, best: Candidate | None, count: int) -> str:
     if best is None:
-        return "There is no thread yet."
+        return "The project has no thread yet."
     if chosen is None:
         return f"None of {count} threads is near enough; the nearest has {best.similarity:.2f}."
     whose = "its session's thread" if chosen.own else f"the nearest of {count} threads"

@@ -233,7 +233,7 @@ def live_thread(tx: Tx, thread_id: str) -> ThreadSnapshot:
     """
     found = BridgeInputs(tx).find(thread_id)
     if found is None or found.merged:
-        raise NotFound(f"There is no thread {thread_id!r}.", remedy="List those that are: `filrouge graph`.")
+        raise NotFound(f"There is no thread {thread_id!r}.", remedy="List all threads: `filrouge graph`.")
     return found
 
 
@@ -300,17 +300,17 @@ def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") 
             or one has ten bridges made by the user.
         NotFound: there is no such thread.
     """
-    named, why = kind_named(kind), parts.redact(reason.strip())[:_LONGEST_REASON] or "tied by hand"
+    named, why = kind_named(kind), parts.redact(reason.strip())[:_LONGEST_REASON] or "linked by the user"
 
     def write(tx: Tx) -> str:
         first, second = live_thread(tx, source), live_thread(tx, target)
         if first.id == second.id:
-            raise BadInput("A thread cannot be tied to itself.")
+            raise BadInput("A thread cannot be linked to itself.")
         if (first.place.user, first.place.project) != (second.place.user, second.place.project):
-            raise BadInput("Threads of two projects cannot be tied: nothing crosses projects.")
+            raise BadInput("Threads of different projects cannot be linked.")
         if first.place.agent != second.place.agent and parts.settings(tx).isolation:
             raise BadInput(
-                "Threads of two agents cannot be tied while agents are isolated.",
+                "Threads of different agents cannot be linked while agents are isolated.",
                 remedy="Switch that off: `filrouge settings isolation false`.",
             )
         one = BridgeCandidate(source=first.id, target=second.id, kind=named, confidence=1.0, reason=why, made_by="user")

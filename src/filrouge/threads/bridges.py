@@ -298,7 +298,7 @@ def propagate(
                 target=far,
                 kind="relates_to",
                 confidence=confidence,
-                reason="both are tied to a third, and they are alike in meaning",
+                reason="both are linked to a third thread, and they are similar",
                 made_by="gossip",
                 depth=depth,
             )
@@ -476,9 +476,9 @@ def _typed(
     """Return the candidates whose kind is given by explicit evidence."""
     found = dict[BridgeKind, BridgeCandidate]()
     if thread.parent == other.id:
-        found["child_of"] = _tie(thread, other, "child_of", 1.0, ["it was split off from the other"])
+        found["child_of"] = _tie(thread, other, "child_of", 1.0, ["split off from the other thread"])
     if other.parent == thread.id:
-        found["child_of"] = _tie(other, thread, "child_of", 1.0, ["it was split off from the other"])
+        found["child_of"] = _tie(other, thread, "child_of", 1.0, ["split off from the other thread"])
     for one in replaced:
         if one.thread_id == other.id:
             kind, why = _kind_of(one)
@@ -494,10 +494,10 @@ def _typed(
 def _kind_of(one: Replaced) -> tuple[BridgeKind, str]:
     """Return the kind for a replaced memory; a new version that keeps all content words refines the old one."""
     if one.conflict:
-        return "contradicts", "something said in it is in conflict with something learned in the other"
+        return "contradicts", "one of its statements conflicts with a memory of the other thread"
     if set(content(one.former)) <= set(content(one.text)):
-        return "refines", "a memory of it is the newer version of one of the other, and says more"
-    return "contradicts", "a memory of it took the place of one of the other"
+        return "refines", "one of its memories is a newer, more detailed version of a memory of the other thread"
+    return "contradicts", "one of its memories replaced a memory of the other thread"
 
 
 def _named(

@@ -77,7 +77,7 @@ _OF_PROMPT, _OF_REPLIES, _TURNS = 1200, 600, 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Talk:
+class PromptBatch:
     """Stored prompts, in the order in which they were said.
 
     Attributes:
@@ -93,21 +93,23 @@ class Talk:
     ground: Whitening | None
 
 
-def talk_of(parts: Parts, tx: Tx, meaning: VectorSearch, ids: Sequence[str], ground: Whitening | None) -> Talk:
+def load_batch(
+    parts: Parts, tx: Tx, meaning: VectorSearch, ids: Sequence[str], ground: Whitening | None
+) -> PromptBatch:
     """Read these prompts; prompts that were deleted are left out."""
     followers = Threads(tx).followers(ids, _TURNS)
     turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *(id_ for own in followers.values() for id_ in own)])}
     windows = StoredVectors(tx).some("turn", ids, meaning.space.id) if ground is not None else {}
     vectors = {id_: prompt_vector(own) for id_, own in windows.items()}
-    return Talk(
+    return PromptBatch(
         prompts=sorted((turns[id_] for id_ in dict.fromkeys(ids) if id_ in turns), key=lambda one: (one.at, one.id)),
-        replies={id_: (" ".join(own), in_one(turns[one].text for one in own)) for id_, own in followers.items()},
+        replies={id_: (" ".join(own), join_replies(turns[one].text for one in own)) for id_, own in followers.items()},
         vectors={id_: one for id_, one in vectors.items() if one is not None},
         ground=ground,
     )
 
 
-def exchanges_of(parts: Parts, talk: Talk, meaning: VectorSearch) -> tuple[list[Exchange], Kind]:
+def exchanges_of(parts: Parts, talk: PromptBatch, meaning: VectorSearch) -> tuple[list[Exchange], Kind]:
     """Convert prompts into exchanges, and return which kind of comparison to use.
 
     Call it outside a transaction, since texts may have to be embedded.
@@ -119,14 +121,14 @@ def exchanges_of(parts: Parts, talk: Talk, meaning: VectorSearch) -> tuple[list[
     kind: Kind = "words"
     if talk.ground is not None and talk.vectors and meaning.space.model != HASHED:
         kind = "vectors"  # hashed words carry less than the words themselves
-        prompts = _levelled(talk.ground, talk.vectors)
+        prompts = _whitened(talk.ground, talk.vectors)
         texts = {
-            (turn.id, ids): as_one(turn.text, replies)
+            (turn.id, ids): join_prompt_and_replies(turn.text, replies)
             for turn in talk.prompts
             if turn.id in prompts and (ids := talk.replies[turn.id][0]) and (replies := talk.replies[turn.id][1])
         }
         made = parts.grounds.wholes(meaning, texts)
-        wholes = prompts | _levelled(talk.ground, {id_: one for (id_, _), one in made.items()})
+        wholes = prompts | _whitened(talk.ground, {id_: one for (id_, _), one in made.items()})
     found = [
         exchange(
             f"{turn.host} {turn.scope.session}",
@@ -140,12 +142,12 @@ def exchanges_of(parts: Parts, talk: Talk, meaning: VectorSearch) -> tuple[list[
     return found, kind
 
 
-def in_one(texts: Iterable[str]) -> str:
+def join_replies(texts: Iterable[str]) -> str:
     """Join the beginnings of several texts."""
     return "\n".join(text[:_OF_REPLIES] for text in texts)[:_OF_REPLIES]
 
 
-def as_one(prompt: str, replies: str) -> str:
+def join_prompt_and_replies(prompt: str, replies: str) -> str:
     """Join a prompt and its replies into one text."""
     return f"{prompt[:_OF_PROMPT]}\n{replies}"
 
@@ -163,7 +165,7 @@ def exchange(session: str, text: str, replies: str, prompt: Vector | None, whole
     )
 
 
-def _levelled(ground: Whitening, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
+def _whitened(ground: Whitening, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
     return dict(zip(vectors, ground.off(np.stack(list(vectors.values()))), strict=True)) if vectors else {}
 
 
@@ -205,7 +207,7 @@ BEFORE, _OF_ARCHIVED = 128, 2
 _REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
 #: A prompt compared with another: probability of one thread, similarity, word similarity; shape (3,).
-Near = NDArray[np.float32]
+PairScores = NDArray[np.float32]
 #: Ids of archived threads, and their vectors, whitened if there is a transform, shape (n, dimension).
 Archive = tuple[list[str], Vectors]
 
@@ -222,7 +224,7 @@ class Prepared:
     turn: Turn
     topics: tuple[str, ...]
     is_coming: bool
-    near: Mapping[str, Near]
+    near: Mapping[str, PairScores]
 
 
 def queue_placing(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
@@ -254,7 +256,7 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     """
     meaning, caps = parts.meaning, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     ids = [str(payload["turn"]) for payload in payloads]
-    ready = {one.turn.id: one for one in prepared(parts, ids, meaning, caps)}
+    ready = {one.turn.id: one for one in prepare(parts, ids, meaning, caps)}
     return [_outcome(parts, payload, ready.get(id_), meaning, caps) for payload, id_ in zip(payloads, ids, strict=True)]
 
 
@@ -267,16 +269,16 @@ def place_earlier(parts: Parts, payload: Payload) -> Outcome:
     if not rows:
         return Outcome(write=lambda _: None)
     ids = [str(row["id"]) for row in rows]
-    ready = prepared(parts, ids, meaning, caps)
+    ready = prepare(parts, ids, meaning, caps)
 
     def write(tx: Tx) -> None:
         for one in ready:
-            placed(parts, tx, one, meaning, caps)
+            assign_prompt(parts, tx, one, meaning, caps)
 
     return Outcome(write=write, again=lambda: {"after": rows[-1]["seq"]})
 
 
-def prepared(parts: Parts, ids: Sequence[str], meaning: VectorSearch, caps: ThreadSettings) -> list[Prepared]:
+def prepare(parts: Parts, ids: Sequence[str], meaning: VectorSearch, caps: ThreadSettings) -> list[Prepared]:
     """Prepare these prompts for placing, outside any transaction; prompts that were deleted are left out."""
     if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, meaning.space.id)):
         parts.grounds.learn(meaning)  # as soon as one of them has a vector
@@ -308,19 +310,19 @@ def _prepared(
 ) -> Prepared:
     space_id = meaning.space.id
 
-    def read(tx: Tx) -> tuple[bool, Talk]:
+    def read(tx: Tx) -> tuple[bool, PromptBatch]:
         is_coming = _is_under_way(tx, f"index_turn:{turn.id}")  # read before looking for its vector
         complete = StoredVectors(tx).first_part("turn", turn.id, space_id) == 0
         vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
         beside = nearest(vector, *archive, ground)
         archived = [id_ for thread_id in beside for id_ in Threads(tx).turns(thread_id, routed=True)[-_OF_ARCHIVED:]]
         ids = [turn.id, *Threads(tx).latest(where, BEFORE, turn), *archived]
-        talk = talk_of(parts, tx, meaning, ids, ground if vector is not None else None)
+        talk = load_batch(parts, tx, meaning, ids, ground if vector is not None else None)
         return is_coming and vector is None, talk
 
     is_coming, talk = parts.readers.here(read)
     exchanges, kind = ([], "words") if is_coming else exchanges_of(parts, talk, meaning)
-    near = dict[str, Near]()
+    near = dict[str, PairScores]()
     if exchanges:
         found = compared(exchanges, kind)
         place = next(at for at, one in enumerate(talk.prompts) if one.id == turn.id)
@@ -329,7 +331,7 @@ def _prepared(
     return Prepared(turn=turn, topics=subjects(turn), is_coming=is_coming, near=near)
 
 
-def placed(parts: Parts, tx: Tx, one: Prepared, meaning: VectorSearch, caps: ThreadSettings) -> str | None:
+def assign_prompt(parts: Parts, tx: Tx, one: Prepared, meaning: VectorSearch, caps: ThreadSettings) -> str | None:
     """Place a prompt in the caller's transaction.
 
     Returns:
@@ -339,17 +341,17 @@ def placed(parts: Parts, tx: Tx, one: Prepared, meaning: VectorSearch, caps: Thr
     if threads.of_turns([turn.id]) or not parts.turns(tx).get([turn.id]):
         return None
     own = threads.of_session(turn)
-    members: dict[str, list[Near]] = {}
+    members: dict[str, list[PairScores]] = {}
     for turn_id, thread_id in threads.of_turns(one.near).items():
         members.setdefault(thread_id, []).append(one.near[turn_id])
     found = candidates(tx, where, members, turn.at, caps.mode)
     known = {id_: it for id_, it in found.items() if caps.place_beside(it) == where}
     item = Item(text=turn.text, topics=one.topics, at=turn.at, own=own)
     routing = route(item, [Known(thread=it, state=it.state, near=np.stack(members[it.id])) for it in known.values()])
-    return carry_out(parts, tx, one, routing, known, meaning, caps).id
+    return apply_routing(parts, tx, one, routing, known, meaning, caps).id
 
 
-def carry_out(
+def apply_routing(
     parts: Parts,
     tx: Tx,
     one: Prepared,
@@ -399,7 +401,7 @@ def _outcome(
         if one.is_coming or Threads(tx).waits(one.turn):
             left.append(payload)
         else:
-            placed(parts, tx, one, meaning, caps)
+            assign_prompt(parts, tx, one, meaning, caps)
 
     return Outcome(write=write, again=lambda: left[-1] if left else None)
 
@@ -481,7 +483,7 @@ def regrouping(parts: Parts, payload: Payload) -> Outcome:
     def write(tx: Tx) -> None:
         if ThreadDecisions(tx).last() == found.last:
             for one in found.moves[:_AT_ONCE]:
-                _carry_out(parts, tx, one, meaning.space.id)
+                _apply_regrouping(parts, tx, one, meaning.space.id)
 
     return Outcome(write=write, again=lambda: {"user": user, "project": project, "done": done + 1})
 
@@ -498,7 +500,7 @@ def _found(parts: Parts, where: ThreadPlace, meaning: VectorSearch) -> _Found:
 
 def _read(
     parts: Parts, tx: Tx, where: ThreadPlace, meaning: VectorSearch
-) -> tuple[int, list[tuple[list[PlacedPrompt], Talk]]]:
+) -> tuple[int, list[tuple[list[PlacedPrompt], PromptBatch]]]:
     """Return the last decision and the newest placed prompts, grouped by agent if agents are isolated."""
     threads, caps = Threads(tx), ThreadSettings.of(parts.settings(tx))
     held = ThreadDecisions(tx).held(where.user, where.project)
@@ -517,11 +519,11 @@ def _read(
         )
         beside.setdefault(caps.place_beside(thread), []).append(unit)
     ground = parts.grounds.of(tx, meaning, where.user)
-    looked_at = [(own, talk_of(parts, tx, meaning, [one.id for one in own], ground)) for own in beside.values()]
+    looked_at = [(own, load_batch(parts, tx, meaning, [one.id for one in own], ground)) for own in beside.values()]
     return ThreadDecisions(tx).last(), looked_at
 
 
-def _carry_out(parts: Parts, tx: Tx, one: Regrouping, space_id: str) -> None:
+def _apply_regrouping(parts: Parts, tx: Tx, one: Regrouping, space_id: str) -> None:
     """Apply one move; skip it if an earlier move of the same transaction emptied or merged its thread."""
     threads, prompts = Threads(tx), parts.turns(tx).get(one.units)
     if not prompts:
@@ -609,16 +611,16 @@ def reconsider(parts: Parts, payload: Payload) -> Outcome:
     try:
         routing = RequestRunner(parts, parts.meaning, settings).run(thought)
     except Unreadable:
-        routing = replace(case.routing, reason="A model was asked, and its answer cannot be read.", model=model)
+        routing = replace(case.routing, reason="A model was asked; its answer was unreadable.", model=model)
     except ModelUnavailable as error:
         if not any(one.kind == "late" for one in error.failures):
             raise
-        routing = replace(case.routing, reason="A model was asked, and did not answer in time.", model=model)
+        routing = replace(case.routing, reason="A model was asked; it did not answer in time.", model=model)
 
     def write(tx: Tx) -> None:
         now = _case(parts, tx, turn.id)
         if now is not None and now.decided == case.decided:
-            _reconsidering_carry_out(parts, tx, now, routing)
+            _apply_model_answer(parts, tx, now, routing)
 
     return Outcome(write=write)
 
@@ -643,7 +645,7 @@ def _case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
     return _Case(turn=turns[0], decided=decided, source=source, candidate=candidate)
 
 
-def _reconsidering_carry_out(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> None:
+def _apply_model_answer(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> None:
     """Log the answer, and move the prompts concerned."""
     going = _prompts_to_move(tx, case)
     parts_off = routing.thread_id is None
@@ -653,7 +655,7 @@ def _reconsidering_carry_out(parts: Parts, tx: Tx, case: _Case, routing: Routing
         ThreadDecisions(tx).log(case.turn.id, case.source.id, routing, at=parts.clock.now(), actor="model")
         return
     if parts_off:
-        routing, target = _reconsidering_opened(parts, tx, case, routing)
+        routing, target = _open_thread_for(parts, tx, case, routing)
     else:
         target = case.candidate
     _log(parts, tx, case, going, target, routing)
@@ -671,7 +673,7 @@ def _prompts_to_move(tx: Tx, case: _Case) -> list[str]:
     return [case.turn.id, *takewhile(lambda id_: placed_by.get(id_) == "rules", beside[1:])]
 
 
-def _reconsidering_opened(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> tuple[Routing, Thread]:
+def _open_thread_for(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> tuple[Routing, Thread]:
     """Open a thread, not named yet, for a prompt that leaves its thread; record a fork as a drift of its parent."""
     threads, turn = Threads(tx), case.turn
     parent = next((one for one in threads.some([routing.parent or ""]) if one.merged_into is None), None)
@@ -703,7 +705,7 @@ def _log(parts: Parts, tx: Tx, case: _Case, going: Sequence[str], target: Thread
         thread_id=target.id,
         similarity=routing.similarity,
         weighed=(),
-        reason="It goes with the prompt before it, of which a model was asked.",
+        reason="Moved with the preceding prompt, about which a model was asked.",
         model=routing.model,
     )
     for id_ in going:
@@ -751,7 +753,7 @@ def request_name(parts: Parts, payload: Payload) -> Outcome:
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     asks = bool(thread_model(parts, settings))
-    found = parts.readers.here(lambda tx: _entitling_found(parts, tx, payload["thread"])) if asks else None
+    found = parts.readers.here(lambda tx: _load_naming_case(parts, tx, payload["thread"])) if asks else None
     if found is None:
         return Outcome(write=lambda _: None)
     language = detect_language(
@@ -768,7 +770,7 @@ def request_name(parts: Parts, payload: Payload) -> Outcome:
     left = list[Payload]()
 
     def write(tx: Tx) -> None:
-        now, threads = _entitling_found(parts, tx, found.thread.id), Threads(tx)
+        now, threads = _load_naming_case(parts, tx, found.thread.id), Threads(tx)
         if now is None:
             return
         shown = [turn.id for turn in found.prompts]
@@ -782,7 +784,7 @@ def request_name(parts: Parts, payload: Payload) -> Outcome:
     return Outcome(write=write, again=lambda: left[-1] if left else None)
 
 
-def _entitling_found(parts: Parts, tx: Tx, thread_id: str) -> _NamingCase | None:
+def _load_naming_case(parts: Parts, tx: Tx, thread_id: str) -> _NamingCase | None:
     """Return what to ask about a thread; None if it is gone or merged, or a user named it."""
     thread = next(iter(Threads(tx).some([thread_id])), None)
     prompts = prompts_of(parts, tx, thread_id)

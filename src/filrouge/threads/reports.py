@@ -207,7 +207,7 @@ def turn_of(parts: Parts, tx: Tx, turn_id: str) -> Turn:
     """
     found = parts.turns(tx).get([turn_id])
     if not found:
-        raise NotFound(f"There is no turn {turn_id!r}.", remedy="`filrouge thread ID` lists those of a thread.")
+        raise NotFound(f"There is no turn {turn_id!r}.", remedy="`filrouge thread ID` lists the turns of a thread.")
     return found[0]
 
 
@@ -295,7 +295,11 @@ class ThreadHit:
     @property
     def why(self) -> str:
         """Return the reason for the match, in one line."""
-        has = f"{len(self.words)} of {self.asked} words: {', '.join(self.words)}" if self.words else "none of the words"
+        has = (
+            f"{len(self.words)} of {self.asked} words: {', '.join(self.words)}"
+            if self.words
+            else "no word of the query"
+        )
         return has if self.similarity is None else f"{has}; similarity {self.similarity:.2f}"
 
     def explain(self) -> dict[str, Any]:

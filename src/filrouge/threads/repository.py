@@ -668,7 +668,7 @@ class Bridges:
         """
         row = self._tx.one("bridges.get", {"id": bridge_id})
         if row is None:
-            raise NotFound(f"There is no bridge {bridge_id!r}.", remedy="List those that are: `filrouge bridges`.")
+            raise NotFound(f"There is no bridge {bridge_id!r}.", remedy="List all bridges: `filrouge bridges`.")
         return _bridge(row)
 
     def oldest(self, place: Place, limit: int) -> list[Bridge]:

@@ -112,7 +112,7 @@ def synthesise(parts: Parts, payload: Payload) -> Outcome:
 
     def write(tx: Tx) -> None:
         if not Analyses(tx, parts.analyser).are_there(material.turns):
-            raise Busy("The session was changed while it was read.", remedy="Try again.")
+            raise Busy("The session changed while it was being read.", remedy="Try again.")
         Syntheses(tx).keep(session, made)
         now, settings = parts.clock.now(), parts.settings(tx)
         place = {"project": material.turns[-1].scope.project, "everywhere": False}

@@ -50,7 +50,7 @@ class _Held:
         return self.of + self.since >= max(_EARLIEST, _GROWN * self.of)
 
 
-class Grounds:
+class WhiteningCache:
     """Whitening transforms of one running Filrouge. Thread-safe."""
 
     def __init__(self) -> None:

@@ -163,7 +163,7 @@ class StatementRow(BaseMemoryRow):
     @classmethod
     def _no_sum(cls, kind: Kind) -> Kind:
         if kind in SUMS:
-            raise ValueError("summaries and concepts are made anew")
+            raise ValueError("summaries and concepts cannot be imported; they are recomputed")
         return kind
 
 
@@ -342,7 +342,7 @@ class JsonLinesReader:
                 continue
             if self.whole or (row := self._row(line)) is None:
                 self._lost += 1
-                self.problems.append((self._number, "more follows after the end" if self.whole else _broken(line)))
+                self.problems.append((self._number, "data after the end line" if self.whole else _broken(line)))
             elif END_KEY in row:
                 self._end(row)
             elif (table := row.pop("table", None)) in FULL_TABLES:
@@ -398,7 +398,7 @@ def opened(line: bytes, rest: Iterable[bytes], version: int) -> JsonLinesReader 
 
 
 def _broken(line: bytes) -> str:
-    return "no whole row" if line.endswith(b"\n") else "no whole row: the file was cut off within this line"
+    return "no whole row" if line.endswith(b"\n") else "incomplete row: the file ends within this line"
 
 
 def _json_line(row: Mapping[str, Any]) -> str:
@@ -412,7 +412,7 @@ def _time(text: str) -> str:
     try:
         return to_text(from_text(text))
     except OverflowError as error:
-        raise ValueError("no moment of the calendar") from error
+        raise ValueError("not a valid date") from error
 
 
 def _json_shape(shape: Any) -> AfterValidator:

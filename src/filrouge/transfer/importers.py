@@ -91,7 +91,9 @@ def opened(path: str) -> Generator[IO[bytes]]:
             raise BadInput(f"{path} is no file.", remedy="Name the file itself.")
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}.", remedy="Check the path and its rights.") from error
+        raise BadInput(
+            f"{path} cannot be read: {error.strerror}.", remedy="Check the path and its permissions."
+        ) from error
     with file:
         yield file
 
@@ -119,7 +121,7 @@ def export_files(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
         found = True
         yield name, file
     if not found:
-        raise BadInput(f"{path} holds nothing that is called {wanted}.", remedy="Give the export as it came.")
+        raise BadInput(f"{path} holds nothing that is called {wanted}.", remedy="Use the export as you downloaded it.")
 
 
 def _is_zip(path: str) -> bool:
@@ -202,7 +204,7 @@ def json_lines(file: Readable, name: str) -> Iterator[tuple[int, Any | ImportPro
         try:
             yield number, json.loads(line)
         except (ValueError, RecursionError):
-            yield number, ImportProblem(f"{name}:{number}", "the line is no JSON")
+            yield number, ImportProblem(f"{name}:{number}", "the line is not valid JSON")
 
 
 def json_document(file: Readable, name: str) -> Any:
@@ -292,7 +294,7 @@ class _Text:
 def _no_json(name: str, why: str) -> BadInput:
     return BadInput(
         f"{name} cannot be read: {why}it is no JSON from there on.",
-        remedy="Export it anew; what stands before it was read in, and is not doubled by another run.",
+        remedy="Export it again. What came before was imported; a second run adds no duplicates.",
     )
 
 
@@ -312,7 +314,7 @@ def read_ai_smartness(path: str) -> Iterator[Item]:
     """Every rule, and every message of every thread."""
     rules, threads = os.path.join(path, RULES), os.path.join(path, "db", "threads")
     if not os.path.isfile(rules) and not os.path.isdir(threads):
-        raise BadInput(f"{path} is no folder of ai_smartness.", remedy="Name the folder .ai of the project.")
+        raise BadInput(f"{path} is no folder of ai_smartness.", remedy="Pass the project's .ai folder.")
     if os.path.isfile(rules):
         yield from _rules(rules)
     for place in walk_files(threads):
@@ -528,7 +530,7 @@ def _observations(connection: sqlite3.Connection) -> Iterator[Item]:
         facts = [one for one in as_list(_parsed(row.get("facts"))) if isinstance(one, str) and one not in said]
         text = "\n".join([said, *facts]).strip()
         if not text:
-            yield ImportProblem(place, "it says nothing")
+            yield ImportProblem(place, "it has no text")
             continue
         kind: ImportedKind = "decision" if row.get("type") == "decision" else "fact"
         yield _claude_mem_memory(row, "observations", place, text, kind)
@@ -741,7 +743,7 @@ def read_mem0(path: str) -> Iterator[Item]:
                 yield _mem0_memory(value, f"{path}, memory {place + 1}")
                 continue
             if not isinstance(rows, list):
-                raise BadInput(f"{path} has no list `results`.", remedy="Save what `get_all` answers, as it is.")
+                raise BadInput(f"{path} has no list `results`.", remedy="Save the unmodified result of `get_all`.")
             yield from (_mem0_memory(row, f"{path}, memory {n}") for n, row in enumerate(as_list(rows), 1))
 
 
@@ -773,7 +775,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "chatgpt": Format(read_chatgpt, "", "the zip of ChatGPT's export, or its conversations.json"),
     "claude-ai": Format(read_claude_ai, "", "the zip of Claude.ai's export, or its conversations.json"),
     "gemini": Format(read_gemini, "~/.gemini/tmp", "a session file of Gemini CLI, or the folder of them"),
-    "mem0": Format(read_mem0, "", "what mem0's get_all answers, as JSON"),
+    "mem0": Format(read_mem0, "", "the result of mem0's get_all, as JSON"),
     "claude-mem": Format(read_claude_mem, "~/.claude-mem/claude-mem.db", "claude-mem's database"),
     "mcp-memory": Format(read_mcp_memory, "", "the memory.jsonl of the MCP memory server"),
     "markdown": Format(read_markdown, "", "a folder of Markdown files, or one of them"),

@@ -83,11 +83,13 @@ def export(parts: Parts, form: Format, what: What | None = None) -> Iterator[str
     """
     if form == "jsonl":
         if what not in (None, "all"):
-            raise BadInput("JSON Lines hold everything.", remedy="For one table, ask for json or csv.")
+            raise BadInput(
+                "A JSON Lines export always contains everything.", remedy="For one table, ask for json or csv."
+            )
         return export_all(parts)
     if form == "csv":
         if what == "all":
-            raise BadInput("A CSV file is one table.", remedy="Name it: memories, messages or threads.")
+            raise BadInput("A CSV file holds one table.", remedy="Name it: memories, messages or threads.")
         table: Table = what or "memories"
         return spreadsheet(COLUMNS[table], _rows(parts, table))
     head = _head(parts)
@@ -173,7 +175,7 @@ _BATCH: Final = 100
 _MOST_PROBLEMS: Final = 100
 _OUTCOMES: Final = ("added", "present", "forgotten", "bad")
 _USERS_ALONE: Final = frozenset({"rule", "preference"})
-_WITHHELD: Final = "it holds a secret"
+_WITHHELD: Final = "it contains a secret"
 
 
 @dataclass(kw_only=True)
@@ -230,7 +232,7 @@ def validate_export(exported: object) -> Mapping[str, Any]:
         BadInput: it is not a Filrouge export, or from a later version.
     """
     if not isinstance(exported, dict) or HEADER_KEY not in exported:
-        raise BadInput("This is no export of Filrouge.", remedy="`filrouge export` writes one.")
+        raise BadInput("This is not a Filrouge export.", remedy="`filrouge export` writes one.")
     given = cast("Mapping[str, Any]", exported)
     if given[HEADER_KEY] != VERSION:
         raise BadInput(f"This export has the version {given[HEADER_KEY]!r}, and {VERSION} can be read.")

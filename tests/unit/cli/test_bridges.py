@@ -12,7 +12,7 @@ import pytest
 from filrouge.capture.repository import Projects
 from filrouge.testing import idle
 from filrouge.threads.bridge_service import queue_ties
-from tests.unit.app.ties_given import put_thread
+from tests.unit.threads.ties_given import put_thread
 
 from .test_changing import SHOP, Shell, shell, typed
 

@@ -86,8 +86,8 @@ def test_it_says_of_every_candidate_whether_it_is_in_and_why(place: Place) -> No
     assert {row[1] for row in ins} <= {"memories", "thread", "threads", "decisions"}  # what goes along with it
     assert all(row[0] in ("in", "out") and row[5] for row in rest)
     silent = place.filrouge("context", "écris un haïku sur la pluie de printemps", "--explain")
-    assert silent.out.startswith("Nothing is put in front of this.\n")
-    assert "\tnothing is known of this\t" in silent.out
+    assert silent.out.startswith("No context would be added.\n")
+    assert "\tnothing relevant is known\t" in silent.out
     assert place.filrouge("context", "écris un haïku sur la pluie de printemps").out == ""
 
 

@@ -11,7 +11,7 @@ from filrouge.core.protocols import Tx
 from filrouge.maintenance.garden_service import GARDEN, ConsolidationRuns
 from filrouge.runtime.jobs import Jobs
 from filrouge.testing import idle
-from tests.unit.app.gardens_given import converse
+from tests.unit.maintenance.gardens_given import converse
 from tests.unit.server.conftest import serving
 
 from .test_changing import Shell
@@ -33,7 +33,7 @@ def test_the_plan_comes_first_and_nothing_is_begun_without_a_word(shell: Shell) 
     assert shell("garden").out == "There is nothing to consolidate.\n"
     spoken(shell, "invoice")
     planned = shell("garden", "--dry-run").out
-    assert planned.splitlines()[:2] == ["To be done:", "  read one session that is unread or went on"]
+    assert planned.splitlines()[:2] == ["To be done:", "  read one unread or continued session"]
     asked = shell("garden")  # nobody is there to answer
     assert (asked.code, planned in asked.out) == (130, True)
     assert shell.json("garden", "--dry-run")["plan"]["counts"] == {"sessions": 1, "preferences": 1}

@@ -112,7 +112,7 @@ def test_a_rollout_that_is_cut_off_is_named_and_the_rest_comes_with_the_whole_on
     first = len(zstd.compress(pieces[0]))
     file.write_bytes(content[: first + int((len(content) - first) * keep)])
     cut = outcome(api, tmp_path)
-    assert cut["problems"] == [{"place": str(file), "problem": "it is cut off; what stands before is read"}]
+    assert cut["problems"] == [{"place": str(file), "problem": "the file is truncated; its beginning was read"}]
     assert cut["turns"]["added"] > 0
     file.write_bytes(content)
     assert outcome(api, tmp_path)["problems"] == []

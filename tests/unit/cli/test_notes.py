@@ -53,7 +53,7 @@ def test_it_says_how_the_vault_stands(shell: Shell, folder: Path) -> None:
     assert (found["folder"], found["is_there"], found["notes"], found["tagged"]) == (str(folder), True, 2, ["Bread.md"])
     shown = shell("notes").out
     assert "Proxy.md, Nowhere.md (not there)" in shown
-    assert "its frontmatter is no YAML" in shown
+    assert "its frontmatter is not valid YAML" in shown
 
 
 def test_search_and_recall_answer_notes_beside_what_was_said(shell: Shell, folder: Path) -> None:

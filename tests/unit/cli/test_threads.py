@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.app.spoken import COUPON, POSTGRES, SUBJECTS, tell, turn_of
+from tests.support.spoken import COUPON, POSTGRES, SUBJECTS, tell, turn_of
 from tests.unit.server.conftest import serving
 
 from .test_changing import Shell

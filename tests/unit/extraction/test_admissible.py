@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from filrouge.core.scope import Scope
 from filrouge.extraction.model_answers import CheckedDecisions, FactWithNeighbours, StatedIn, check_decisions
 from filrouge.memories.models import Add, Conflict, Delete, Memory, Neighbour, Noop, Statement, Update
+from tests.support.rows import NOON, statement
 from tests.support.tiers import examples
-from tests.unit.store.given import NOON, statement
 
 SHOP = Scope(project="name:shop", agent="a1", channel="codex")
 PLACE = StatedIn(scope=SHOP, at=NOON)
@@ -106,9 +106,9 @@ def test_what_is_no_list_decides_nothing(raw: object) -> None:
         (wrote("update", id="m1", text=" \n"), "its text is empty or no text"),
         (wrote("update", id="m1", text={"text": "x"}), "its text is empty or no text"),
         (wrote("update", id="m1", text="x " * 1001), "its text is too long for one statement"),
-        (wrote("update", id="m1", text="half \ud83d a face"), "its text cannot be written down"),
-        (wrote("add", text="an invented port"), "its text says what the evidence does not"),
-        (wrote("conflict", id="m1", text="invented"), "its text says what the evidence does not"),
+        (wrote("update", id="m1", text="half \ud83d a face"), "its text is not valid Unicode"),
+        (wrote("add", text="an invented port"), "the evidence does not support its text"),
+        (wrote("conflict", id="m1", text="invented"), "the evidence does not support its text"),
         (wrote("update", id="m1", text="billing  uses postgres"), "another memory says that already"),
     ],
 )
@@ -123,9 +123,9 @@ def test_a_malformed_decision_is_dropped_with_its_reason_and_the_rest_goes_on(on
     ("other", "why"),
     [
         ({"state": "superseded"}, "that memory is not live"),
-        ({"scope_name": "user"}, "that memory is of another place"),
-        ({"scope": replace(SHOP, project="name:blog")}, "that memory is of another place"),
-        ({"scope": replace(SHOP, user="bob")}, "that memory is of another place"),
+        ({"scope_name": "user"}, "that memory has another scope"),
+        ({"scope": replace(SHOP, project="name:blog")}, "that memory has another scope"),
+        ({"scope": replace(SHOP, user="bob")}, "that memory has another scope"),
         ({"valid_from": NOON + timedelta(seconds=1)}, "that memory is newer than what was said"),
     ],
 )
@@ -136,7 +136,7 @@ def test_a_memory_that_may_not_be_touched_is_not(other: dict[str, Any], why: str
 def test_an_isolated_agent_touches_what_it_learned_alone() -> None:
     raw, isolated = [wrote("update", id="m1")], replace(PLACE, isolated=True)
     theirs = stated("The port is 9443", replace(OLD, scope=replace(SHOP, agent="a2")))
-    assert reason(raw, theirs, place=isolated) == "that memory is of another place"
+    assert reason(raw, theirs, place=isolated) == "that memory has another scope"
     assert judged(raw, theirs).rejected == ()
     assert judged(raw, PORT, place=isolated).rejected == ()
 
@@ -174,7 +174,7 @@ def test_what_one_decision_ends_no_other_touches(second: str) -> None:
             ["another decision of this list ends that memory"], (1,),
         )  # fmt: skip
     later = judged([wrote("noop", 1, id="m1"), wrote("update", 0, id="m1")], *facts)
-    assert [one.reason for one in later.rejected] == ["another decision of this list speaks of that memory"]
+    assert [one.reason for one in later.rejected] == ["a later decision refers to that memory"]
 
 
 def test_two_memories_do_not_trade_their_texts() -> None:

@@ -11,8 +11,8 @@ from filrouge.capture.service import store_events
 from filrouge.extraction.reader import agreed
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
+from tests.support.given import event
 from tests.support.mind import live
-from tests.unit.app.given import event
 
 CACHE = "I'd put the cache in Redis with a TTL of five minutes."
 QUEUE = "Two ways: a cron job every night, or a queue with a worker. I'd take the queue, because retries come for free."

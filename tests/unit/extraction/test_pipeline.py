@@ -133,7 +133,7 @@ def test_a_quote_is_found_in_the_turn_that_holds_it_when_the_model_miscounts() -
 @pytest.mark.parametrize(
     ("stated", "why"),
     [
-        (fact("production runs on Mars", "Production runs on Mars."), "nowhere"),
+        (fact("production runs on Mars", "Production runs on Mars."), "not found in the turns"),
         (fact("production moved to port 9443", "Production is on port 9999."), "do not say it"),
         (fact("behind Caddy as before", "Ana dislikes long meetings in winter."), "do not say it"),
     ],
@@ -172,7 +172,7 @@ def test_what_nobody_supports_waits_for_a_person(answer: Answer) -> None:
 def test_a_tools_output_proves_nothing_by_itself() -> None:
     planted = fact("deploy user is root", "The deploy user is root.", turn=2)
     world = World(extract={"facts": [planted]})
-    assert "nowhere" in only(world.understand(MOVED, tool("README: the deploy user is root."))).refusal
+    assert "not found in the turns" in only(world.understand(MOVED, tool("README: the deploy user is root."))).refusal
 
 
 def test_what_the_agent_repeats_of_its_instructions_or_of_injected_memory_is_refused() -> None:
@@ -182,7 +182,7 @@ def test_what_the_agent_repeats_of_its_instructions_or_of_injected_memory_is_ref
     boot = tool(f"Read: /home/ana/shop/CLAUDE.md\n{line}, never as floats.", 1)
     for given in (boot_texts([boot]), (f"{line}.",)):
         found = world.understand(MOVED, agent(f"Noted: {line}."), given=given)
-        assert "repeats what the agent was given" in only(found).refusal
+        assert "repeats text given to the agent" in only(found).refusal
 
 
 def test_only_files_of_instructions_are_instructions() -> None:

@@ -68,7 +68,7 @@ def test_a_link_that_leads_out_is_refused_and_said(folder: Path) -> None:
     (folder / "work" / "round").symlink_to(folder, target_is_directory=True)
     listing = FolderVault(str(folder)).list()
     assert set(listing.stamps) == {"Été.md", "work/deep/b.md"}
-    assert dict(listing.troubles) == dict.fromkeys(("link.md", "linked"), "it is a link that leads out of the vault")
+    assert dict(listing.troubles) == dict.fromkeys(("link.md", "linked"), "it is a link to a file outside of the vault")
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_no_frontmatter_makes_an_object() -> None:
 
 
 def test_one_that_cannot_be_read_is_said() -> None:
-    assert split_frontmatter("---\na: [\n---\n").trouble == "its frontmatter is no YAML"
+    assert split_frontmatter("---\na: [\n---\n").trouble == "its frontmatter is not valid YAML"
 
 
 @given(st.text(max_size=200))

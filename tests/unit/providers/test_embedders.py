@@ -110,9 +110,9 @@ def test_built_in_embedders_are_found_by_name_and_an_unknown_name_lists_them() -
 
 def test_no_embedder_of_this_machine_loads_what_only_others_need() -> None:
     script = (
-        "import sys; from filrouge.providers.embedders import embedder; import filrouge.providers.published_e5;"
-        "[embedder(name).space for name in ('hashing', 'e5', 'e5-onnx', 'e5-fetched')];"
-        "from filrouge.providers.embedders import Remembering; print(*sys.modules)"
+        "import sys; from filrouge.providers.embedders import create_embedder; import filrouge.providers.published_e5;"
+        "[create_embedder(name).space for name in ('hashing', 'e5', 'e5-onnx', 'e5-fetched')];"
+        "from filrouge.providers.embedders import CachingEmbedder; print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"httpx", "tenacity", "fastembed", "sentence_transformers"} & set(done.stdout.split())
@@ -120,9 +120,9 @@ def test_no_embedder_of_this_machine_loads_what_only_others_need() -> None:
 
 def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it() -> None:
     script = (
-        "import sys; sys.modules['tenacity'] = None; from filrouge.providers.embedders import embedder\n"
+        "import sys; sys.modules['tenacity'] = None; from filrouge.providers.embedders import create_embedder\n"
         "from filrouge.core.errors import EmbedderUnavailable\n"
-        "try: embedder('ollama:mine')\n"
+        "try: create_embedder('ollama:mine')\n"
         "except EmbedderUnavailable as error: print(error.remedy)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

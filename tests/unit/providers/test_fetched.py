@@ -103,5 +103,5 @@ def test_without_the_file_it_says_how_to_get_it_and_fetches_nothing() -> None:
 )
 def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(EmbedderUnavailable, match=r"tokenizer\.json is no tokenizer"):
+    with pytest.raises(EmbedderUnavailable, match=r"tokenizer\.json is not a tokenizer"):
         unigram(str(tmp_path / "tokenizer.json"))

@@ -177,7 +177,7 @@ def test_no_network_no_such_file_and_a_busy_server_are_told_apart(tmp_path: Path
     with serving(ranges({})) as server:
         model = described(content, server.address)
         path = fetched_path(model, str(tmp_path))
-        with pytest.raises(EmbedderUnavailable, match=r"There is no http.*\(404\)"):
+        with pytest.raises(EmbedderUnavailable, match=r"http.* was not found \(404\)"):
             fetch(model, path, silent, consent=True)
     with pytest.raises(EmbedderUnavailable, match="broke off after 0 of") as caught:
         fetch(model, path, silent, consent=True)
@@ -235,7 +235,7 @@ def test_what_is_published_is_pinned_and_a_mirror_changes_the_host_alone() -> No
     )
     assert (plain.size, plain.licence, len(plain.revision)) == (135_390_915, "MIT", 40)
     assert all(len(file.sha256) == 64 for file in plain.files)
-    with pytest.raises(BadConfig, match="FILROUGE_MODEL_MIRROR is no address"):
+    with pytest.raises(BadConfig, match="FILROUGE_MODEL_MIRROR is not a valid address"):
         published({"FILROUGE_MODEL_MIRROR": "models"})
 
 

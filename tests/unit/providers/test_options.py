@@ -56,7 +56,7 @@ def test_a_key_that_can_be_none_is_not_sent_and_not_shown(provider: str) -> None
 @pytest.mark.parametrize("url", ["localhost:11434", "ftp://here", "http://", "http://me:secret@here", "http://a b"])
 def test_an_address_that_is_none_is_refused(provider: str, url: str) -> None:
     error = refused(provider=provider, url=url, environ=KEYS)
-    assert "llm_url is no address" in error.message
+    assert "llm_url is not a valid address" in error.message
     assert "secret" not in error.message
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from filrouge.capture.repository import Projects
 from filrouge.core.paths import socket_path
-from tests.unit.app.ties_given import put_thread
+from tests.unit.threads.ties_given import put_thread
 
 from .conftest import Api
 

@@ -9,8 +9,8 @@ from filrouge.core.protocols import Tx
 from filrouge.maintenance.garden_service import GARDEN, ConsolidationRuns
 from filrouge.runtime.jobs import Jobs
 from filrouge.testing import idle
+from tests.support.given import event
 
-from ..app.given import event
 from .conftest import Api
 
 

@@ -19,8 +19,8 @@ from filrouge.core.paths import SPOOL, brief_path, inside, socket_path
 from filrouge.core.protocols import Vector
 from filrouge.daemon.client import encode_request, notify
 from filrouge.testing import idle
+from tests.support.given import SHOP
 
-from ..app.given import SHOP
 from ..cli.test_hook import START, hook, injected, locks, place
 from .conftest import Api
 from .test_routes import PORT, QUESTION, event

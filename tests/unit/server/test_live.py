@@ -23,8 +23,8 @@ from filrouge.runtime.feed import ROOM
 from filrouge.runtime.feed_messages import TOPICS, JobDead, LiveMessage
 from filrouge.runtime.jobs import Jobs
 from filrouge.server.live import MAX_MESSAGE_CHARS, MAX_SOCKETS
+from tests.support.given import event
 
-from ..app.given import event
 from .conftest import Api
 from .test_routes import PORT, SHOP
 
@@ -87,7 +87,7 @@ def test_an_event_is_followed_from_the_disk_to_the_memory_and_no_word_of_it_is_t
 def test_an_event_that_says_nothing_is_told_with_the_reason_why_it_was_passed_over(api: Api) -> None:
     with listening(api, "events") as live:
         store_events(api.parts, [event("session_start", source="startup")]).result(SECONDS)
-        assert until(live, type="ws:event_settled")["reason"] == "it marks a moment and says nothing"
+        assert until(live, type="ws:event_settled")["reason"] == "it contains no text"
 
 
 def test_what_users_and_jobs_do_is_told(api: Api) -> None:

@@ -149,7 +149,7 @@ def test_a_context_is_previewed_with_every_candidate_and_without_a_trace(api: Ap
     seen = api.ask("POST", "/api/memory/context/preview", body).body
     assert [(one["injected"], one["section"], one["reason"]) for one in seen["candidates"]] == [
         (True, "memories", "injected"),
-        (False, "memories", "a memory says it"),
+        (False, "memories", "covered by a memory"),
     ]
     start = api.ask("POST", "/api/memory/context/preview", {"occasion": "start", "project": [SHOP]}).body
     assert "8443" in start["context"]

@@ -10,8 +10,8 @@ from filrouge.capture.service import store_events
 from filrouge.server import routes, validation
 from filrouge.server.deferred import routers_of, routes_of
 from filrouge.testing import idle
-from tests.unit.app.given import SHOP, event
-from tests.unit.app.spoken import COUPON, POSTGRES
+from tests.support.given import SHOP, event
+from tests.support.spoken import COUPON, POSTGRES
 from tests.unit.server.conftest import Api
 
 PORT = "For the record: production listens on port 8443."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.app.given import SHOP
-from tests.unit.app.spoken import COUPON, POSTGRES, tell, turn_of
+from tests.support.given import SHOP
+from tests.support.spoken import COUPON, POSTGRES, tell, turn_of
 
 from .conftest import Api
 

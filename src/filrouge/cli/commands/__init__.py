@@ -76,7 +76,7 @@ def commands(word: str = "") -> typer.Typer:
     """Return the Typer app with the module of this command, or with all modules if no module has it."""
     app = typer.Typer(
         name="filrouge",
-        help="The red thread of your agents: what was said once is there when it matters.",
+        help="Local memory for LLM agents.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -107,7 +107,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _one_of_several() -> None:
-    """The red thread of your agents: what was said once is there when it matters."""
+    """Local memory for LLM agents."""
     # A callback is needed: a Typer app with a single command would not expect the command's name.
 
 

@@ -99,7 +99,7 @@ def logs(
 ) -> None:
     """Show the newest lines of the log. The log contains no text of conversations."""
     if json and follow:
-        raise BadInput("One document has an end: `--json` and `--follow` exclude each other.")
+        raise BadInput("--json and --follow cannot be combined.")
     lines = files.last_lines(home(), number)
     if json:
         output.show_json(files.parsed(lines))

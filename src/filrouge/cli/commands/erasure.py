@@ -46,7 +46,7 @@ def forget(
         _show_receipts(receipt, json)
         return
     if what is None or not what.strip():
-        raise BadInput("Say what to forget: a text, or an id.", remedy="See `filrouge forget --help`.")
+        raise BadInput("Give either a text or an id to forget.", remedy="See `filrouge forget --help`.")
     if json and not (dry_run or yes):
         raise BadInput("With --json nobody can be asked.", remedy="Add --dry-run or --yes.")
     _forget(what, dry_run=dry_run, yes=yes, json=json)
@@ -99,7 +99,7 @@ def _show(shown: Mapping[str, Any]) -> None:
     for table, deeds in shown["counts"].items():
         output.say(f"{table}: " + ", ".join(f"{n} {deed}" for deed, n in deeds.items()))
     if shown["shared"]:
-        output.say(f"These rest on the same words alone and go along: {', '.join(shown['shared'])}")
+        output.say(f"These have no other evidence and are deleted too: {', '.join(shown['shared'])}")
     for line in shown["rebuilt"]:
         output.say(f"made anew: {line}")
     for copy in shown["backups"]:

@@ -135,7 +135,7 @@ def _until_over(garden_id: str, show: Callable[[dict[str, Any]], None]) -> dict[
         if found["garden"]["state"] == "failed":
             raise FilrougeError(
                 f"The garden stopped: {found['garden']['error']}",
-                remedy="What was done is done; `filrouge garden` begins anew with what is left.",
+                remedy="Completed steps are kept; `filrouge garden` continues with the rest.",
             )
         if found["garden"]["state"] == "completed":
             return found["garden"]
@@ -169,7 +169,7 @@ def _list(*, json: bool) -> None:
 # `filrouge repair`
 
 _COUNTS: Final = ("saved", "unreadable", "refused", "orphaned", "remade")
-_PROGRESS: Final = "Reading on a copy what is wrong and what can be saved; agents go on, and hooks write to the spool."
+_PROGRESS: Final = "Checking a copy for damage. Agents can continue; hooks write to the spool."
 _NOT_NEEDED: Final = "Nothing is wrong."
 #: The module that repairs, run as a separate process.
 _WORKER: Final = "filrouge.maintenance.repair"
@@ -286,7 +286,7 @@ def _show(plan: dict[str, Any]) -> None:
     touched = [(name, *(counts[what] for what in _COUNTS)) for name, counts in sorted(plan["tables"].items())]
     output.table(("Table", *_COUNTS), [row for row in touched if any(row[1:])])
     if plan["redacted"]:
-        output.say(f"{plan['redacted']} entries of the journal lose what they said; its chain is closed and says so.")
+        output.say(f"{plan['redacted']} journal entries lose their content; the hash chain records this.")
     if plan["vectors"]:
         output.say(f"{plan['vectors']} vectors are made again by the daemon.")
     output.say("The damaged files are kept; `filrouge repair --undo` puts them back.")

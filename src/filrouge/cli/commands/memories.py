@@ -176,7 +176,7 @@ def undo(
 
 def supersede(
     memory_id: Id,
-    text: Annotated[str, typer.Argument(help="What it says from now on.")],
+    text: Annotated[str, typer.Argument(help="The new text.")],
     json: Json = False,
 ) -> None:
     """Replace the text of a memory. The old text stays in its history."""
@@ -314,9 +314,7 @@ def add(
 
 
 @rules_app.command()
-def edit(
-    rule_id: RuleId, text: Annotated[str, typer.Argument(help="What it says from now on.")], json: Json = False
-) -> None:
+def edit(rule_id: RuleId, text: Annotated[str, typer.Argument(help="The new text.")], json: Json = False) -> None:
     """Change the text of a rule. A new version replaces the old one."""
     _told(ask("PATCH", _rule_path(rule_id), {"text": text}), "Now", json)
 

@@ -57,7 +57,10 @@ def _trust(address: str, *, yes: bool) -> None:
     output.say(f"SHA-256 {vault.fingerprint(pem)}")
     if not yes:
         if not sys.stdin.isatty():
-            raise BadInput("Nobody can be asked here.", remedy="Compare the fingerprint, and add --yes.")
+            raise BadInput(
+                "This command needs confirmation, and stdin is not a terminal.",
+                remedy="Compare the fingerprint, and add --yes.",
+            )
         output.confirm("Is this the certificate in the settings of Obsidian's plugin?", abort=True)
     vault.store_secret(home(), vault.CERTIFICATE, pem)
     output.say(f"Trusted. Name the vault: filrouge settings notes_folder {address}")

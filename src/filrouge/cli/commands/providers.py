@@ -155,7 +155,7 @@ def extract(
     elif dead:
         output.say_lines("\n\n".join(_letter(one) for one in found) or "Every answer could be read.")
     elif not found["enabled"]:
-        output.say("Nothing is understood: extract_provider is off. What is captured is kept word for word.")
+        output.say("Extraction is off (extract_provider). Captured text is still stored.")
     else:
         output.say_lines("\n".join(_status(found)))
 

@@ -32,7 +32,9 @@ Kind = Annotated[list[str] | None, typer.Option(help="Only this kind: fact, deci
 Since = Annotated[str | None, typer.Option(help="Only what was said from this day or moment on.")]
 Until = Annotated[str | None, typer.Option(help="Only what was said up to this day, or before this moment.")]
 AsOf = Annotated[str | None, typer.Option("--as-of", help="What was believed on this day or at this moment.")]
-Trust = Annotated[int, typer.Option(min=0, max=3, help="At least: 1 the agent, 2 your prompts, 3 your own hand.")]
+Trust = Annotated[
+    int, typer.Option(min=0, max=3, help="Minimum trust: 1 agent output, 2 your prompts, 3 entered by you.")
+]
 Role = Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")]
 Thread = Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")]
 Branch = Annotated[str | None, typer.Option(help="Only what was said on this git branch: its whole name.")]
@@ -164,7 +166,8 @@ def recall(
     query: Annotated[str, typer.Argument(help="A question or a prompt.")],
     limit: Limit = 5,
     min_relevance: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Show what is at least so relevant, however little is known.")
+        float | None,
+        typer.Option(min=0.0, max=1.0, help='Minimum relevance; also disables the "nothing known" answer.'),
     ] = None,
     project: Project = None,
     everywhere: Annotated[bool, typer.Option("--all", help="Look into every project.")] = False,
@@ -404,7 +407,7 @@ def _explain(found: dict[str, Any]) -> None:
     if not found["enabled"]:
         output.say("Retrieval is switched off (auto_retrieve_enabled).")
     elif not found["context"]:
-        output.say("Nothing is put in front of this.")
+        output.say("No context would be added.")
     output.table(
         ("", "Section", "Kind", "Value", "Relevance", "Because", "Id", "Text"),
         [

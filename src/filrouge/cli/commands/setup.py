@@ -101,7 +101,7 @@ def _plan(directory: str, names: list[str]) -> Plan:
 
 def _close(*, wanted: bool, changed: bool) -> None:
     if not wanted:
-        output.say("Nothing of Filrouge stands in the settings of these agents.")
+        output.say("The settings of these agents contain no Filrouge entries.")
     elif changed:
         output.say("Done.")
 
@@ -129,7 +129,7 @@ def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
     if os.path.isdir(directory) and not purge:
         size = size_of(inside(directory, DATABASE))
         stays = f"What is known stays: {_megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
-        kept.append(f"{stays} To lose it for good, backups and all: `filrouge uninstall --purge`.")
+        kept.append(f"{stays} To delete it with its backups: `filrouge uninstall --purge`.")
     models = _models_directory()
     if os.path.isdir(models) and not purge:
         kept.append(f"The model that was built stays: {_megabytes(_size(models))} in {models}.")
@@ -197,17 +197,19 @@ _NEXT: Final = (
 
 def init(
     host: Annotated[list[str] | None, typer.Option(help="Only this agent, detected or not; may be repeated.")] = None,
-    provider: Annotated[str | None, typer.Option(help="Who understands: heuristic (no model), ollama, ...")] = None,
+    provider: Annotated[str | None, typer.Option(help="Model provider: heuristic (no model), ollama, ...")] = None,
     mode: Annotated[str | None, typer.Option(help="light, normal, heavy or max.")] = None,
     language: Annotated[str | None, typer.Option(help="Language of headings: auto, en, fr or es.")] = None,
     tools: Annotated[bool, typer.Option(help="Register the tools (MCP) too.")] = True,
-    backfill: Annotated[bool, typer.Option("--backfill", help="Read in what the agents kept of before, too.")] = False,
+    backfill: Annotated[bool, typer.Option("--backfill", help="Also import the agents' existing history.")] = False,
     allow_conversations: Annotated[
         bool, typer.Option("--allow-conversations", help="Let the plugin read what is said to OpenClaw.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    reset: Annotated[bool, typer.Option("--reset", help="Put the memory away, and begin anew; always asked.")] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Back up the memory and start an empty one; always asks.")
+    ] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take back what init wrote, as `uninstall` does.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -279,7 +281,7 @@ def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
     if not dry_run and (json or not sys.stdin.isatty()):
         raise BadInput(
             "Putting the memory away is asked at a terminal, and --yes does not answer it; nothing was changed.",
-            remedy="Run it at a terminal; `filrouge forget` forgets a part, another FILROUGE_HOME begins beside it.",
+            remedy="Run it at a terminal. To delete a part, use `filrouge forget`. For a second memory, set FILROUGE_HOME.",
         )
 
 
@@ -288,7 +290,7 @@ def _finish(plan: plans.Plan, names: list[str], memory: setup_choices.Memory, *,
         said = {"agents": names, "warnings": [], "then": _then(names), "history": []}
         output.show_json(plans.as_json(plan, plan.troubles, changed=False, memory=memory.to_json(), **said))
     elif not plan.changes and not plan.troubles:
-        output.say("Nothing is to be done: they are connected.")
+        output.say("Nothing to do: all agents are connected.")
         _close_init(names, [])
     if plan.troubles:
         raise typer.Exit(1)

@@ -492,7 +492,7 @@ def _queue(scene: Scene) -> Verdict:
         kinds = sorted({row["kind"] for row in tx.all("jobs.kinds") if row["state"] == "dead"})
     if count.dead:
         return warn(
-            f"{count.dead} jobs were set aside after eight tries: {', '.join(kinds)}",
+            f"{count.dead} jobs failed after eight attempts: {', '.join(kinds)}",
             "See why in `filrouge logs`; `GET /api/memory/dead-letters` lists them; POST .../ID/retry tries one again.",
         )
     return ok(f"{count.waiting} waiting")

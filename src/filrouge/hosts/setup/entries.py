@@ -515,7 +515,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
             programs=("claude",),
             hooks=_claude_hooks,
             tools=_claude_tools,
-            then="Sessions that are open go on without memory; the next one has it.",
+            then="Open sessions have no memory; new ones do.",
         ),
         Agent(
             name="codex",
@@ -542,7 +542,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
             programs=("cursor", "cursor-agent"),
             hooks=_cursor_hooks,
             tools=_cursor_tools,
-            then="Cursor takes memories at the start of a session only; for others its agent has the tools.",
+            then="Cursor gets memories only at the start of a session; later its agent can use the tools.",
         ),
         Agent(
             name="vscode",

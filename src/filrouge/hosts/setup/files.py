@@ -187,7 +187,7 @@ def read_json(text: str) -> Node:
         return Node(start, start, {}, {}, {})
     node = _value(text, start, 0)
     if _after_space(text, node.end) != len(text):
-        raise _wrong(text, _after_space(text, node.end), "something stands after the end")
+        raise _wrong(text, _after_space(text, node.end), "unexpected text after the end")
     return node
 
 
@@ -450,7 +450,7 @@ def _remove_child(text: str, holder: Node, key: str | int) -> str:
     for candidate in (after, _cut(text, pieces, None)):
         if _same_but(text, candidate, holder, wanted):
             return candidate
-    raise BadInput("What is ours cannot be taken out of this file without changing something else.")
+    raise BadInput("Filrouge's entries cannot be removed without changing something else.")
 
 
 def _comma_between(text: str, start: int, end: int) -> int | None:
@@ -599,7 +599,7 @@ def write(path: str, content: bytes) -> None:
             os.replace(part, real)
     except OSError as error:
         raise CannotWrite(
-            f"{path} cannot be written: {error.strerror}.", remedy="Mend its permissions and run it again."
+            f"{path} cannot be written: {error.strerror}.", remedy="Fix its permissions and run the command again."
         ) from error
 
 
@@ -670,7 +670,7 @@ class Manifest:
             return {one["path"]: _record(one) for one in found}
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(
-                f"{path} is damaged, so what stood in the settings before is not known.",
+                f"{path} is damaged, so the original settings are unknown.",
                 remedy=f"Remove {path}: entries of Filrouge are then found by what they run.",
             ) from error
 

@@ -147,7 +147,7 @@ def unignoring(home: str, line: str) -> list[Change]:
         else:
             lines = (now or b"").splitlines(keepends=True)
             rest = b"".join(one for one in lines if one.rstrip(b"\r\n") != line.encode())
-            then, note = (rest or None), "It was edited since; only what is Filrouge's is taken out."
+            then, note = (rest or None), "The file was edited since; only Filrouge's entries are removed."
         found.append(Change(agent=IGNORE, path=record.path, now=now, then=then, original=then, note=note))
     return found
 
@@ -220,7 +220,7 @@ def _disconnecting(agent: str, file: File, record: Record | None, manifest: Mani
     then = _without_filrouge(files.text_of(now, file.path), file, manifest, record)
     if then == now and record is None:
         return None
-    note = "It was edited since; only what is Filrouge's is taken out." if record is not None else ""
+    note = "The file was edited since; only Filrouge's entries are removed." if record is not None else ""
     return Change(agent=agent, path=file.path, now=now, then=then, original=then, note=note)
 
 

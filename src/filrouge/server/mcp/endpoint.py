@@ -99,7 +99,7 @@ class Endpoint:
             except FilrougeError as error:
                 return _failed(f"{error.message} {error.remedy}".strip())
             return CallToolResult(content=[TextContent(text=told.text)], structured_content=told.value)
-        return _failed("Filrouge stumbled over this call; its log says how. Try it once more, in other words.")
+        return _failed("Internal error; see the log. Retry with different arguments.")
 
 
 async def _listed(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams | None) -> ListToolsResult:
@@ -129,7 +129,7 @@ def _check(name: str, arguments: Mapping[str, Any]) -> None:
     """
     for argument, value in arguments.items():
         if not _is_text(argument) or (isinstance(value, str) and not _is_text(value)):
-            raise BadInput("An argument is no text: it has half a character.", remedy="Send UTF-8.")
+            raise BadInput("An argument contains a lone surrogate.", remedy="Send UTF-8.")
     errors = cast("Any", _CHECKS[name]).iter_errors(dict(arguments))
     found = min(errors, key=lambda error: list(error.absolute_path), default=None)
     if found is None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.context.rendering import TAG, fresh_nonce, neutralise, shortened
-from filrouge.context.service import inject
+from filrouge.context.service import build_and_log
 from filrouge.core.clock import relative_date, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
@@ -218,7 +218,7 @@ async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> Tool
     names = _project_names(parts, caller, given)
     project = parts.readers.here(lambda tx: health.project_id(tx, names)) or ""
     event = manual_event(parts.clock, "prompt", given["prompt"], names=names, host=CHANNEL)
-    shown = await run_recall(parts, lambda _: inject(parts, event, project))
+    shown = await run_recall(parts, lambda _: build_and_log(parts, event, project))
     value = {"context": shown.block.text, "memories": shown.block.memories, "notices": list(shown.notices)}
     return ToolResult(value=value, text=shown.block.text or "Nothing in memory bears on this prompt.")
 
@@ -270,7 +270,7 @@ def _in_words(action: dict[str, Any]) -> str:
         "update": "Stored as {id}, in the place of {old}.",
         "delete": "Ended {old}.",
         "noop": "Known already: {id}." if action["id"] else "Not stored again: {reason}.",
-        "conflict": "It contradicts {id}, which the user said or keeps; it waits for the user as {review}.",
+        "conflict": "It contradicts {id}. The user must decide; review {review}.",
         "error": "Not stored: {reason}.",
     }
     old = ", ".join(action["superseded"])
@@ -287,6 +287,6 @@ def _forgetting(value: dict[str, Any], goes: list[Item], kept: list[Item]) -> st
         lines = ["Nothing would go into the bin."]
     lines += [line(one) for one in value["items"]]
     if kept:
-        lines += ["Kept, because only the user bins rules and what is pinned (`filrouge bin ID`):"]
+        lines += ["Kept: only the user can bin rules and pinned memories (`filrouge bin ID`):"]
         lines += [line(one) for one in value["kept"]]
     return block(lines)

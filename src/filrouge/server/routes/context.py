@@ -15,7 +15,7 @@ from filrouge.capture.events import Event
 from filrouge.capture.models import Role
 from filrouge.capture.programs import resolve_project
 from filrouge.context.models import Section
-from filrouge.context.service import confirm, given_json, log, prepare, preview
+from filrouge.context.service import build_for_hook, confirm, log, preview, result_json
 from filrouge.core.clock import new_id
 from filrouge.memories.models import Kind
 from filrouge.runtime.services import Parts
@@ -52,7 +52,7 @@ class HitAnswer(Answer):
     score: float = Field(description="What the order is by; it compares within one search alone.")
     similarity: float | None = Field(description="Calibrated cosine; null where there is no vector.")
     coverage: float
-    relevance: float = Field(ge=0, le=1, description="The probability that it holds what was asked.")
+    relevance: float = Field(ge=0, le=1, description="The probability that it answers the query.")
 
 
 class ThreadHitAnswer(ThreadAnswer):
@@ -135,7 +135,7 @@ class RetrievalAnswer(Answer):
     notices: list[str]
     latency_ms: float
     created_at: str
-    outcome: Outcome = Field(description="Delivered, late (the agent had gone on before), or empty.")
+    outcome: Outcome = Field(description="Delivered, late (the agent had already continued), or empty.")
 
 
 class GivenMemory(Answer):
@@ -246,9 +246,9 @@ async def injecting_context_of(body: ContextBody, request: Request) -> dict[str,
     parts = parts_of(request)
     project = await read_in_tx(request, lambda tx: resolve_project(tx, body.names)[1] or "")
     event = _event(parts, body, "prompt", {"text": body.prompt})
-    given = await run_recall(parts, lambda _: prepare(parts, event, project))
+    given = await run_recall(parts, lambda _: build_for_hook(parts, event, project))
     log(parts, given, delivered=not await request.is_disconnected())
-    return given_json(given)
+    return result_json(given)
 
 
 @memory_router.post("/api/memory/context/preview", responses=response_model(PreviewAnswer))
@@ -261,7 +261,7 @@ async def injecting_preview_of(body: PreviewBody, request: Request) -> dict[str,
         event = _event(parts, body, "session_start", {"source": body.opening}, body.cwd)
     else:
         event = _event(parts, body, "prompt", {"text": body.prompt}, body.cwd)
-    return given_json(await run_recall(parts, lambda _: preview(parts, event, project)), explained=True)
+    return result_json(await run_recall(parts, lambda _: preview(parts, event, project)), explained=True)
 
 
 def _event(

@@ -323,7 +323,7 @@ class RecallAnswer(Answer):
     notices: list[str]
     latency_ms: float
     created_at: str
-    outcome: Outcome = Field(description="Delivered, late (the agent had gone on before), or empty.")
+    outcome: Outcome = Field(description="Delivered, late (the agent had already continued), or empty.")
 
 
 _JOB = {

@@ -98,7 +98,7 @@ class MemoryAnswer(Answer):
     pinned: bool
     disabled: bool
     mention_count: int = Field(ge=0)
-    vitality: float = Field(ge=0, le=1, description="How lively it is; 1 = met just now.")
+    vitality: float = Field(ge=0, le=1, description="Vitality; 1 = just used.")
     uses: int = Field(ge=0)
     last_used: str | None
     evidence: list[Cited]
@@ -308,9 +308,7 @@ class SearchBody(FilterBody):
     k: int = Field(5, ge=1, le=200)
     hybrid: bool = True
     threshold: float = Field(0.0, ge=0.0, le=1.0)
-    known_only: bool = Field(
-        False, description="Answer nothing where a prompt would bring nothing up: see `auto_retrieve_min_score`."
-    )
+    known_only: bool = Field(False, description="Return nothing below `auto_retrieve_min_score`, as for a prompt.")
     project: list[str] = Field(default_factory=list[str])
 
 

@@ -356,7 +356,7 @@ class ExtractedAnswer(Answer):
                     "action": "add",
                     "id": "01k0000000000000000000000a",
                     "superseded": [],
-                    "reason": "nothing like it is known",
+                    "reason": "no similar memory",
                     "review": "",
                 }
             ],

@@ -11,8 +11,8 @@ from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.maintenance.backup_service import back_up
 from filrouge.testing import idle, running
+from tests.support.given import event
 
-from ...app.given import event
 from .patient import Patient
 
 SAID = ("For the record: production listens on port 8443.", "The museum opens at ten.")

@@ -26,11 +26,11 @@ from filrouge.notes import vault
 from filrouge.runtime.repository import create
 from filrouge.testing import idle, running
 from tests.support import shell
+from tests.support.given import event
 from tests.support.obsidian import KEY, obsidian
 from tests.support.waiting import eventually
 from tests.unit.server.conftest import serving
 
-from ...app.given import event
 from .patient import NAMED, Patient, mode_of, written
 
 REFERENCE = Path(__file__).parents[4] / "docs" / "reference" / "doctor.md"

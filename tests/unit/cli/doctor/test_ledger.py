@@ -12,9 +12,9 @@ import pytest
 from filrouge.capture.service import store_events
 from filrouge.core.paths import DATABASE
 from filrouge.testing import idle
+from tests.support.given import event
 from tests.unit.server.conftest import serving
 
-from ...app.given import event
 from ..test_changing import typed
 
 

@@ -154,7 +154,7 @@ def test_a_hook_that_was_ended_while_it_wrote_is_noted(patient: Patient) -> None
 
 def test_jobs_that_were_set_aside_are_named_by_their_kind(patient: Patient) -> None:
     patient.sql(f"{JOB} ('a', 'understand', 'a', '{{}}', 'dead', '2026-01-01', '2026-01-01')")
-    saw(patient.finding("Queue"), "warn", "1 jobs were set aside after eight tries: understand", "filrouge logs")
+    saw(patient.finding("Queue"), "warn", "1 jobs failed after eight attempts: understand", "filrouge logs")
 
 
 def test_a_job_that_nobody_begins_is_told_with_its_age(patient: Patient) -> None:

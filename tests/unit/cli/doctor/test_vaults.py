@@ -148,8 +148,8 @@ def test_troubles_of_single_notes_are_counted_by_kind_without_their_names(patien
     (folder / "Zqlink.md").symlink_to(written(patient.beside / "outside.md", "x"))
     with watched(patient, folder):
         found = patient.finding("Vault: single notes")
-    saw(found, "note", "4 notes are not read as they stand: 3 × its frontmatter is no YAML", "`filrouge notes`")
-    assert "1 × it is a link that leads out of the vault" in found.cause
+    saw(found, "note", "4 notes are not read as they stand: 3 × its frontmatter is not valid YAML", "`filrouge notes`")
+    assert "1 × it is a link to a file outside of the vault" in found.cause
     assert "Zq" not in json.dumps(found.to_json())
 
 

@@ -204,7 +204,7 @@ def test_a_key_with_the_end_of_a_line_inside_is_refused_without_being_shown() ->
     ],
 )
 def test_an_address_that_is_none_or_carries_a_password_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(BadConfig, match="embedding_url is no address") as caught:
+    with pytest.raises(BadConfig, match="embedding_url is not a valid address") as caught:
         create_embedder("ollama:nomic-embed-text", EmbedderOptions(url=url))
     assert "secret" not in f"{caught.value} {caught.value.remedy}"
 

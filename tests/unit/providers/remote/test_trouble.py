@@ -42,13 +42,13 @@ def reply(*vectors: object) -> bytes:
         (reply(), "0 vectors for 1 texts"),
         (reply([1, 2, 3, 4], [1, 2, 3, 4]), "2 vectors for 1 texts"),
         (reply([1, 2, 3]), "length 3 instead of 4"),
-        (reply([]), "no list of numbers"),
-        (reply(5), "no list of numbers"),
-        (reply(["a", "b", "c", "d"]), "no list of numbers"),
+        (reply([]), "not a list of numbers"),
+        (reply(5), "not a list of numbers"),
+        (reply(["a", "b", "c", "d"]), "not a list of numbers"),
         (reply([1, 2, 3, None]), "not finite"),
-        (reply([[1], [2], [3], [4]]), "no list of numbers"),
-        (reply([1, 2, 3, {"a": 4}]), "no list of numbers"),
-        (reply([10**400, 1, 1, 1]), "no list of numbers"),
+        (reply([[1], [2], [3], [4]]), "not a list of numbers"),
+        (reply([1, 2, 3, {"a": 4}]), "not a list of numbers"),
+        (reply([10**400, 1, 1, 1]), "not a list of numbers"),
         (b'{"embeddings": [[NaN, 1, 1, 1]]}', "not finite"),
         (b'{"embeddings": [[1e999, 1, 1, 1]]}', "not finite"),
         (reply([0, 0, 0, 0]), "vector of zeros"),
@@ -222,7 +222,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
         pytest.raises(EmbedderUnavailable, match=r"Ollama \(127\.0\.0\.1:\d+\) cannot be reached") as caught,
     ):
         model.query(TEXT)
-    assert "Nothing is lost" in caught.value.remedy
+    assert "No data is lost" in caught.value.remedy
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
