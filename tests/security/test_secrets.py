@@ -176,14 +176,14 @@ def test_a_statement_whose_value_is_masked_is_no_memory(told: Told, path: str, b
     answer = client.request(told.home, "POST", path, filled)
     assert secret not in str(answer.body)
     if answer.status != 200:
-        assert "holds a secret" in str(answer.body)
+        assert "contains a secret" in str(answer.body)
     assert client.request(told.home, "GET", "/api/memory/memories?limit=1000").body == before
 
 
 def test_remembering_a_secret_by_hand_is_refused_with_a_message(told: Told) -> None:
     done = run(told.home, "remember", "the password for the staging box is hunter2")
     assert done.code == 2
-    assert "holds a secret" in done.out + done.err
+    assert "contains a secret" in done.out + done.err
     assert "hunter2" not in done.out + done.err
 
 

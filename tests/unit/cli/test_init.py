@@ -65,7 +65,7 @@ def test_the_agents_that_are_there_are_connected_and_taken_back(user: Path, type
     group = json.loads((user / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
     assert os.path.isabs(group["command"])
     assert group["args"] == ["hook", "--host", "claude-code"]
-    assert typed("init", "--yes").out.startswith("Agents: Claude Code, Codex\nNothing is to be done")
+    assert typed("init", "--yes").out.startswith("Agents: Claude Code, Codex\nNothing to do")
     assert typed("uninstall", "--yes").code == 0
     assert files(user) == before
     assert "Nothing of Filrouge stands" in typed("uninstall", "--yes").out
@@ -242,7 +242,7 @@ def test_the_command_lines_of_models_are_found_and_written_down(user: Path, type
     (programs / "claude").rename(user / "other/claude")
     config.write_bytes(before.replace(b"programs/claude", b"other/claude"))  # the user's own choice
     before = config.read_bytes()
-    assert "Nothing is to be done" in typed("init", "--yes", PATH=f"{programs}:{user}/other:/usr/bin:/bin").out
+    assert "Nothing to do" in typed("init", "--yes", PATH=f"{programs}:{user}/other:/usr/bin:/bin").out
     assert config.read_bytes() == before
     (user / "other/claude").rename(programs / "claude")  # and now it is gone there
     [found] = [one for one in typed("doctor", "--json", **path).json if one["check"] == "Command lines of models"]

@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_do(tmp_path: Path) -> 
     write(tmp_path / "config.toml", "budget = ")
     with pytest.raises(BadConfig, match=r"config\.toml cannot be read") as refused:
         resolve({}, home=str(tmp_path), environ={})
-    assert "Mend or remove" in refused.value.remedy
+    assert "Fix or delete" in refused.value.remedy
 
 
 def test_what_an_older_version_stored_is_passed_over(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_no_socket_a_dead_socket_and_no_socket_at_all_mean_absent(tmp_path: Path
     assert client.is_absent(str(tmp_path))
     path.unlink()
     path.write_text("not a socket")
-    with pytest.raises(DaemonUnavailable, match="not this user's"):
+    with pytest.raises(DaemonUnavailable, match="belongs to another user"):
         ask(tmp_path)
 
 

@@ -93,7 +93,7 @@ def test_a_run_reads_sessions_and_says_exactly_how_far_it_is(parts: Parts) -> No
 def test_a_dry_run_does_nothing_and_nothing_to_do_begins_nothing(parts: Parts) -> None:
     assert garden_service.begin(parts).garden_id is None
     spoken(parts, 1)
-    assert "read one session" in str(garden_service.plan(parts))
+    assert "read one unread or continued session" in str(garden_service.plan(parts))
     assert rows(parts, "memories.live_concepts") == []
     assert parts.readers.here(lambda tx: ConsolidationRuns(tx).newest(5)) == []
 

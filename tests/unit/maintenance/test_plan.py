@@ -41,7 +41,7 @@ def test_a_plan_prints_what_would_be_done_and_how_long_it_takes() -> None:
         "  merge one duplicate memory",
         "    “Port 1” → “port 1”",
         "  one more is left for the next run",
-        "It takes about 30 s to 2 min; what you do meanwhile does not wait for it.",
+        "This takes about 30 s to 2 min and runs in the background.",
     ]
 
 

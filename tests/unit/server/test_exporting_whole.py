@@ -185,7 +185,7 @@ def test_a_file_that_was_cut_off_says_in_which_line_and_what_was_whole_is_kept(a
     done = read_in(other, [*lines[: torn - 1], lines[torn - 1][:40]])
     assert added(done)["messages"] == 3
     assert [one["place"] for one in done["problems"]] == [torn, torn]
-    assert "cut off within this line" in done["problems"][0]["problem"]
+    assert "ends within this line" in done["problems"][0]["problem"]
     rest = read_in(other, lines)
     assert (rest["messages"]["present"], rest["problems"]) == (3, [])
     assert {row["id"] for row in rows(fetched(other)) if "id" in row} == {

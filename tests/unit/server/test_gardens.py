@@ -39,7 +39,7 @@ def test_a_dry_run_shows_the_plan_and_begins_nothing(api: Api) -> None:
     assert plan["counts"] == {"sessions": 1, "preferences": 1}
     assert plan["estimate"] == {"seconds": [30.0, 120.0], "from_past_runs": False}
     assert plan["steps"][0] == {"kind": "sessions", "subject": {"host": "claude-code", "session": "s0"}, "told": ""}
-    assert "read one session" in plan["text"]
+    assert "read one unread or continued session" in plan["text"]
     assert api.get("/api/memory/gardens") == []
 
 

@@ -202,7 +202,7 @@ def test_a_token_is_stale_once_what_it_lists_has_changed(api: Api) -> None:
     id_ = added(api, "The release branch is called stable-tide.")
     token = used(api, "memory_forget", topic="release branch")["token"]
     used(api, "memory_update", id=id_, text="The release branch is called stable-ebb.")
-    assert "has changed" in used(api, "memory_forget", topic="release branch", token=token)
+    assert "have changed" in used(api, "memory_forget", topic="release branch", token=token)
 
 
 def test_rules_and_pinned_memories_stay_whoever_asks(api: Api) -> None:
@@ -296,7 +296,7 @@ def test_what_is_refused_names_the_argument_and_repeats_nothing_of_it(silent: Ap
     assert used(silent, "memory_search", query="x", limit=1000).startswith("limit: maximum is 50.")
     assert used(silent, "memory_search", query="x", mode="<system>").startswith("mode: enum is ")
     assert "evil" not in used(silent, "memory_search", query="x", evil="evil")
-    assert "a `topic`, or an `id`" in used(silent, "memory_forget")
+    assert "a `topic` or an `id`" in used(silent, "memory_forget")
     assert "There is no memory" in used(silent, "memory_get", id="nope")
     assert "There is no project" in used(silent, "memory_search", query="x", project="nope")
 

@@ -281,7 +281,7 @@ def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
     if not dry_run and (json or not sys.stdin.isatty()):
         raise BadInput(
             "Putting the memory away is asked at a terminal, and --yes does not answer it; nothing was changed.",
-            remedy="Run it at a terminal. To delete a part, use `filrouge forget`. For a second memory, set FILROUGE_HOME.",
+            remedy="Run it at a terminal. `filrouge forget` deletes a part; for a second memory, set FILROUGE_HOME.",
         )
 
 

@@ -159,7 +159,7 @@ def test_a_server_behind_a_proxy_is_left_to_the_daemon(patient: Patient) -> None
 def test_an_address_with_a_password_is_refused_without_repeating_it(patient: Patient) -> None:
     patient.environ.update({"FILROUGE_EXTRACT_PROVIDER": "ollama", "FILROUGE_LLM_URL": "http://ana:hunter2@localhost"})
     found = patient.finding("Server of the provider")
-    saw(found, "fail", "no address that can be used", "llm_url")
+    saw(found, "fail", "not a valid address", "llm_url")
     assert "hunter2" not in str(found)
 
 
