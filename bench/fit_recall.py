@@ -2,7 +2,7 @@
 
     python bench/fit_recall.py --data DIR                # prints the figures (Markdown)
     python bench/fit_recall.py --data DIR --ablations    # also leaves each feature out
-    python bench/fit_recall.py --data DIR --write        # and writes src/filrouge/search/fusion.py
+    python bench/fit_recall.py --data DIR --write        # and writes src/filrouge/search/weights.py
 
 **Ranking.** For each question of the development sets the pool is what the product would gather
 (`haystacks.py`). The weights maximise the likelihood that the evidence is drawn from the pool (a softmax over the
@@ -391,7 +391,7 @@ def main() -> int:
     seeing, blind = learn(asked, space, weights), learn(asked, space, weights, blind=True)
     print("\n" + json.dumps({"relevance": seeing.relevance, "known": seeing.known}, indent=1))
     if given.write:
-        (ROOT / "src/filrouge/search/fusion.py").write_text(written(seeing, blind), encoding="utf-8")
+        (ROOT / "src/filrouge/search/weights.py").write_text(written(seeing, blind), encoding="utf-8")
     return 0
 
 

@@ -1,6 +1,6 @@
 """Fit what tells that a statement replaces a memory, on labelled talk, and report on projects that it has not seen.
 
-    python bench/fit_replacing.py               # writes src/filrouge/extraction/replacing.py
+    python bench/fit_replacing.py               # writes src/filrouge/extraction/replacing_weights.py
     python bench/fit_replacing.py --dry-run
 
 Every labelled statement of `bench/data/talk/train` is compared with what was known before it in its scope, the twenty
@@ -33,8 +33,8 @@ from filrouge.core.protocols import Embedder
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
-from filrouge.extraction.reading import read
-from filrouge.extraction.replacing import REPLACE_THRESHOLD, Candidate, ComparedText, nearest, rarities, signs
+from filrouge.extraction.reading import read_clause
+from filrouge.extraction.replacing import REPLACE_THRESHOLD, ComparedText, ReplaceCandidate, nearest, rarities, signs
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import pattern_of, predict
 from filrouge.search.vector_search import in_passes
@@ -89,7 +89,7 @@ def told(project: Project, model: Embedder) -> list[Told]:
 
 
 def _said(words: str, kind: str) -> ComparedText:
-    clause = read(words, 0)
+    clause = read_clause(words, 0)
     change = reading.find_correction(clause)
     return ComparedText(
         text=clause.text,
@@ -126,7 +126,7 @@ def compared(project: Project, model: Embedder) -> Iterator[Compared]:
 def beside(new: Told, known: Sequence[Told], cosines: NDArray[np.float32]) -> Compared:
     """A statement beside what was known."""
     met = [
-        Candidate(
+        ReplaceCandidate(
             said=old.said,
             similarity=float(cosine),
             same_turn=old.place[:2] == new.place[:2],
@@ -223,7 +223,7 @@ def _module(names: Sequence[str], centre: NDArray[Any], slopes: NDArray[Any], st
         "from typing import Final",
         "",
         "#: The mean of each sign over all near pairs.",
-        "CENTRE: Final = {",
+        "FEATURE_MEANS: Final = {",
         *(f'    "{name}": {value:.4f},' for name, value in zip(names, centre, strict=True)),
         "}",
         "#: What each sign adds to the log odds, beyond its mean.",

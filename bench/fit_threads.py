@@ -51,8 +51,8 @@ from filrouge.threads.assignment import (
     ROUNDS,
     Exchange,
     FeatureTables,
-    Kind,
-    Table,
+    PairTable,
+    TableKind,
     Whitening,
     bucket,
     build_tables,
@@ -173,7 +173,7 @@ def went_on(one: FeatureTables, threads: Numbers) -> tuple[Numbers, Numbers]:
     return given[wanted >= 0], wanted[wanted >= 0]
 
 
-def paired(one: FeatureTables, chances: Table, threads: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def paired(one: FeatureTables, chances: PairTable, threads: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Signs of every two prompts that have a thread, whether it is one, and whether they are of one session."""
     there = np.flatnonzero(threads >= 0)
     left, right = (there[axis] for axis in np.triu_indices(len(there), 1))
@@ -186,8 +186,8 @@ def fitted(
     threads: Sequence[Numbers],
     projects: Sequence[int],
     counts: Sequence[float],
-    kind: Kind,
-) -> tuple[Fitted, list[Table]]:
+    kind: TableKind,
+) -> tuple[Fitted, list[PairTable]]:
     """The weights of all, and each one's probabilities by those of the other folds.
 
     Args:
@@ -223,14 +223,14 @@ def fitted(
     return parts[-1], near
 
 
-def probabilities(one: FeatureTables, weights: Mapping[str, Table], kind: Kind) -> Table:
+def probabilities(one: FeatureTables, weights: Mapping[str, PairTable], kind: TableKind) -> PairTable:
     chances = assignment.continuation_probability(one, weights, kind)
     for number in range(ROUNDS):
         chances = assignment.score_round(one, chances, weights, f"{kind}.{number}")
     return chances
 
 
-def row(what: str, near: Sequence[Table], given: Sequence[Spoken], band: float) -> str:
+def row(what: str, near: Sequence[PairTable], given: Sequence[Spoken], band: float) -> str:
     """F1 and largest share, the mean over projects, and precision and recall of all pairs of prompts."""
     scores, largest, count = list[float](), list[float](), list[int]()
     hits = Counter[tuple[bool, bool]]()
@@ -264,7 +264,7 @@ def main() -> int:
     pieces = [(project, piece) for project, one in enumerate(parts["train"]) for piece in excerpts(one, chance)]
     weights: Fitted = {"rarity": rarity_of(parts["train"])}
     print("| prompts | band | F1 | largest | threads | precision / recall |\n|---|--:|--:|--:|--:|---|")
-    kinds: tuple[Kind, ...] = ("vectors", "words")
+    kinds: tuple[TableKind, ...] = ("vectors", "words")
     for kind in kinds:
         rows = {
             part: [

@@ -174,7 +174,7 @@ def storm(home: str, environ: dict[str, str], loops: int, number: int, rounds: i
     stored = {row["session_id"] for row in processes.left(home).events}
     kept = len(set(sent) & (stored | waiting))
     return Storm(
-        sent=len(sent), kept=kept, counted_lost=losses.read(home).events, hooks=hooks, bare=bare, others=others
+        sent=len(sent), kept=kept, counted_lost=losses.read_losses(home).events, hooks=hooks, bare=bare, others=others
     )
 
 

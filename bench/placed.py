@@ -47,7 +47,7 @@ from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction.sessions import IDLE_SECONDS, queue_idle
 from filrouge.providers.calibration import bundled
 from filrouge.runtime import wiring
-from filrouge.runtime.jobs import Jobs, Outcome
+from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import ManualClock
@@ -358,7 +358,7 @@ def timed(sizes: tuple[int, int, int]) -> dict[str, Any]:
     }
 
 
-def _write(outcome: Outcome, tx: Tx) -> float:
+def _write(outcome: JobResult, tx: Tx) -> float:
     begun = time.thread_time()
     outcome.write(tx)
     return time.thread_time() - begun

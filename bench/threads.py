@@ -55,10 +55,10 @@ from filrouge.threads import naming
 from filrouge.threads.assignment import (
     MOST_REGROUPED,
     Compared,
-    Item,
     Known,
     PlacedPrompt,
     Regrouping,
+    RoutedPrompt,
     Whitening,
     compared,
     prompt_vector,
@@ -384,7 +384,7 @@ class _Play:
             for kept in self.threads.values()
             if (places := [place for place, one in enumerate(before) if self.where[one.id] == kept.thread.id])
         ]
-        item = Item(text=turn.text, topics=subjects(turn), at=at, own=self.own.get(piece.talk))
+        item = RoutedPrompt(text=turn.text, topics=subjects(turn), at=at, own=self.own.get(piece.talk))
         self.counts.candidates.update(one.state for one in known)
         routing = route(item, known)
         self.counts.actions[routing.action] += 1

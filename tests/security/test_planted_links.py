@@ -81,7 +81,7 @@ def _commands(home: str) -> Iterator[tuple[int, str]]:
 
 
 WRITERS: dict[str, Callable[[str], object]] = {
-    places.LOST_EVENTS: lambda home: losses.add(home, "failed"),
+    places.LOST_EVENTS: lambda home: losses.add_losses(home, "failed"),
     places.FORGOTTEN: lambda home: TombstoneFile(home).append([STONE]),
     f"{places.FORGET_KEY}.new": lambda home: HomeKey(home).made(),
     places.FORGET_KEY: lambda home: HomeKey(home).read(),
@@ -114,7 +114,7 @@ def test_a_spool_file_that_is_a_link_is_not_read(home: str) -> None:
     os.rename(path, moved)
     os.symlink(moved, path)
     with pytest.raises(OSError, match="symbolic links"):
-        inbox.read(path)
+        inbox.read_spool_file(path)
 
 
 def test_a_home_that_its_user_linked_elsewhere_works_and_holds_what_is_looked_at_for_links(home: str) -> None:

@@ -34,7 +34,7 @@ PURE = "Pure: no database, no file."
 #: What a pure module may import besides other pure ones: values, weights, and words.
 VALUES = {
     "core.errors", "core.clock", "core.text", "core.lazy_re", "core.scope", "core.protocols",
-    "capture.events", "runtime.feed_messages",
+    "search.weights", "extraction.replacing_weights", "capture.events", "runtime.feed_messages",
 }  # fmt: skip
 HOOK_MAY = (
     "core.errors", "core.paths", "_version", "capture.events", "projects.folder_names", "hosts", "daemon.client",

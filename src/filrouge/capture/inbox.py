@@ -58,13 +58,13 @@ def append(spool: str, event: dict[str, Any]) -> str:
             os.close(file)
         os.rename(part, whole)
     except OSError:
-        remove(part)
+        remove_spool_file(part)
         raise
     _sync_directory(spool)
     return whole
 
 
-def read(path: str) -> SpoolFile:
+def read_spool_file(path: str) -> SpoolFile:
     """Return the events in a spool file; none if the file is missing.
 
     Raises:
@@ -108,7 +108,7 @@ def waiting(spool: str, *, abandoned_before: float = 0.0) -> list[str]:
     return [path for _, path in sorted(found)]
 
 
-def remove(path: str) -> None:
+def remove_spool_file(path: str) -> None:
     """Delete a spool file, if it exists."""
     with suppress(FileNotFoundError):
         os.unlink(path)

@@ -42,7 +42,7 @@ from filrouge.extraction.vocabulary import fold
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-SHORTEST: Final = 50
+MIN_PROMPT_CHARS: Final = 50
 #: Sources checked for small talk; a tool that prints "done" is merely short.
 _CONVERSATION: Final = frozenset({"prompt", "reply"})
 _LONGEST_SMALL_TALK: Final = 90
@@ -83,7 +83,7 @@ def skip_reason(text: str, source: SourceType) -> str:
     plain = " ".join(fold(text[:400]).split())
     if source in _CONVERSATION and len(text) <= _LONGEST_SMALL_TALK and _small_talk(plain):
         return "small talk"
-    if len(text.strip()) < SHORTEST and not _is_worth_reading(text.strip(), plain):
+    if len(text.strip()) < MIN_PROMPT_CHARS and not _is_worth_reading(text.strip(), plain):
         return "too short"
     return ""
 

@@ -55,7 +55,7 @@ def reserve(directory: str) -> None:
             os.close(file)
 
 
-def add(directory: str, reason: Reason, number: int = 1) -> None:
+def add_losses(directory: str, reason: Reason, number: int = 1) -> None:
     """Count lost events.
 
     Raises:
@@ -73,7 +73,7 @@ def add(directory: str, reason: Reason, number: int = 1) -> None:
         os.close(file)
 
 
-def read(directory: str) -> Losses:
+def read_losses(directory: str) -> Losses:
     """Return the losses of that home."""
     try:
         file = open_own(inside(directory, LOST_EVENTS), os.O_RDONLY)

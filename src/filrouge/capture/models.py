@@ -158,4 +158,4 @@ class ImportProblem(NamedTuple):
     problem: str
 
 
-Item = ImportedTurn | ImportedMemory | ImportProblem
+ImportItem = ImportedTurn | ImportedMemory | ImportProblem

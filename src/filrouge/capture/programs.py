@@ -111,7 +111,7 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
     scope = replace(place, user=user, agent="")
     owned = [replace(turn, scope=scope) for turn in turns]
     with on_failure(lambda: parts.meters.preference_lost("extraction_error")):
-        readings = understanding.read(parts, [turn for turn in owned if to_be_analysed(turn)])
+        readings = understanding.read_turns(parts, [turn for turn in owned if to_be_analysed(turn)])
     own = {reading.turn.id: reading for reading in readings}
     done = list[Any]()
 

@@ -32,7 +32,7 @@ from filrouge.extraction.repository import Session
 from filrouge.extraction.schedule import queue_reading
 from filrouge.hosts.project import LONGEST_BRANCH, names
 from filrouge.hosts.transcripts import fullness, records
-from filrouge.runtime.jobs import Jobs, Outcome
+from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import PeriodicTask
 from filrouge.search.spaces import queue_vectors
@@ -217,12 +217,12 @@ def drain_spool_quickly(parts: Parts) -> None:
 
 
 def _store_spool_file(parts: Parts, path: str) -> int:
-    spooled = inbox.read(path)
+    spooled = inbox.read_spool_file(path)
     if spooled.torn or spooled.bad:
         _LOG.warning("spool file %s: incomplete last record or %d damaged records", os.path.basename(path), spooled.bad)
     events = [event for raw in spooled.events if (event := _event(raw)) is not None]
     accepted = store_events(parts, events).result().accepted if events else 0
-    inbox.remove(path)
+    inbox.remove_spool_file(path)
     return accepted
 
 
@@ -247,7 +247,7 @@ _TRUST = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
 UNIQUE_KEY_LENGTH = 32
 
 
-def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+def reconcile(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job: read a transcript's new lines and store the turns that are new.
 
     Hooks race with the transcript and can be missed; the transcript is complete but late. Offset and turns are written
@@ -287,7 +287,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
                 "reconcile", payload, dedupe=f"reconcile:{path}:{chunk.offset}", at=parts.clock.now(), delay=0.1
             )
 
-    return Outcome(write=write)
+    return JobResult(write=write)
 
 
 def add_transcript_turn(store: Turns, turn: Turn) -> bool:
@@ -347,7 +347,7 @@ def queue_backfill(parts: Parts, tx: Tx, turn_ids: Sequence[str]) -> None:
         Jobs(tx).enqueue(BACKFILL, work, dedupe=f"{BACKFILL}:{turn_ids[0]}", at=parts.clock.now())
 
 
-def backfill(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+def backfill(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job: queue the processing of the next few turns; turns erased meanwhile are skipped.
 
     If ten thousand imported messages were queued like others, a prompt typed now would wait for minutes. So one job per
@@ -359,4 +359,4 @@ def backfill(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     def write(tx: Tx) -> None:
         queue_import_jobs(parts, tx, parts.turns(tx).get(ids[:BACKFILL_BATCH]))
 
-    return Outcome(write=write, again=lambda: {"turns": ids[BACKFILL_BATCH:]} if ids[BACKFILL_BATCH:] else None)
+    return JobResult(write=write, again=lambda: {"turns": ids[BACKFILL_BATCH:]} if ids[BACKFILL_BATCH:] else None)

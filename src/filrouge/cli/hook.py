@@ -461,7 +461,7 @@ def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:
 def _remove(spooled: Sequence[str]) -> None:
     for path in spooled:
         with suppress(OSError):  # harmless: the daemon discards an event that it reads twice
-            inbox.remove(path)
+            inbox.remove_spool_file(path)
 
 
 def _send_events(
@@ -515,7 +515,7 @@ def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
 
 def _count(environ: Mapping[str, str], reason: losses.Reason, number: int = 1) -> None:
     with suppress(OSError):  # the home cannot be written either, so the loss cannot be recorded
-        losses.add(paths.home(environ), reason, number)
+        losses.add_losses(paths.home(environ), reason, number)
 
 
 def _hand_over(directory: str, reply: client.Reply) -> None:
@@ -533,7 +533,7 @@ def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -
         if left <= 0:
             return
         try:
-            events = inbox.read(path).events
+            events = inbox.read_spool_file(path).events
         except OSError:
             events = []
         if not events:
@@ -547,7 +547,7 @@ def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -
         if 400 <= status < 500 and status not in RETRYABLE_STATUSES:
             inbox.set_aside(path)
         elif status == 200:
-            inbox.remove(path)
+            inbox.remove_spool_file(path)
         else:
             return
 

@@ -31,8 +31,8 @@ from filrouge.capture.models import (
     MAX_IMPORT_CHARACTERS,
     ImportedMemory,
     ImportedTurn,
+    ImportItem,
     ImportProblem,
-    Item,
     TranscriptRecord,
 )
 from filrouge.capture.transcripts import Chunk, lines_of, read_from
@@ -154,7 +154,7 @@ def _sum(found: Mapping[str, int], part: Mapping[str, int]) -> dict[str, int]:
 _HEAD = 4096
 
 
-def write(folder: str, document: Mapping[str, Any]) -> list[str]:
+def write_pages(folder: str, document: Mapping[str, Any]) -> list[str]:
     """Write an export's memories as Markdown pages. Returns the names of the pages that are new or changed.
 
     A page of Filrouge with the same name is replaced. Other files are not touched.
@@ -174,7 +174,7 @@ def write(folder: str, document: Mapping[str, Any]) -> list[str]:
         raise output.unwritable(folder, error) from error
 
 
-def read(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read_pages(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Read the pages of a folder as one document with this head. Returns the document and the problems by line.
 
     Raises:
@@ -302,7 +302,7 @@ class Page:
 
     Attributes:
         mark: how far the file is read after this page; None if that is not to be stored.
-        done: progress that this page makes, in the unit of `Found.total`.
+        done: progress that this page makes, in the unit of `ImportSource.total`.
     """
 
     turns: list[ImportedTurn] = field(default_factory=list[ImportedTurn])
@@ -394,7 +394,7 @@ class _TranscriptPager:
 
 
 def pages_of_items(
-    items: Iterable[Item], wanted: ImportFilter, assigned: tuple[str, ...], passed: Skipped
+    items: Iterable[ImportItem], wanted: ImportFilter, assigned: tuple[str, ...], passed: Skipped
 ) -> Iterator[Page]:
     """Yield the pages of an export of another program.
 
@@ -428,7 +428,7 @@ def pages_of_items(
         raise failure
 
 
-def _until_failure(items: Iterable[Item], failures: list[BadInput]) -> Iterator[Item]:
+def _until_failure(items: Iterable[ImportItem], failures: list[BadInput]) -> Iterator[ImportItem]:
     """Yield items until reading fails. The error is appended to `failures`."""
     try:
         yield from items
@@ -503,7 +503,7 @@ _OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ImportSource:
     """The source of an import.
 
     Attributes:
@@ -527,7 +527,7 @@ class Tally:
         turns: turns by outcome.
         memories: memories by outcome.
         read: turns and memories read.
-        done: progress, in the unit of `Found.total`.
+        done: progress, in the unit of `ImportSource.total`.
     """
 
     turns: Counter[str] = field(default_factory=Counter[str])
@@ -547,7 +547,9 @@ class Tally:
             self.memories.update(answer["memories"])
 
 
-def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted: ImportFilter, *, anew: bool) -> Found:
+def history_of(
+    agent: str, root: str | None, environ: Mapping[str, str], wanted: ImportFilter, *, anew: bool
+) -> ImportSource:
     """Find the transcripts of an agent. Each file is read from its stored offset.
 
     Args:
@@ -580,12 +582,12 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
             else:
                 yield from pages_of_history(agent, one, starts[one.path], wanted, passed)
 
-    return Found(source=agent, files=len(late), size=total, total=total, pages=pages)
+    return ImportSource(source=agent, files=len(late), size=total, total=total, pages=pages)
 
 
 def export_of(
     name: str, path: str | None, environ: Mapping[str, str], wanted: ImportFilter, assigned: tuple[str, ...]
-) -> Found:
+) -> ImportSource:
     """Find the export or the data of another program, at `path` or in its usual place.
 
     Args:
@@ -604,7 +606,7 @@ def export_of(
     if name == "ai-smartness" and not assigned:
         assigned = names(os.path.dirname(os.path.abspath(place)), environ)
     files = list(_files(place))
-    return Found(
+    return ImportSource(
         source=name,
         files=len(files),
         size=sum(map(os.path.getsize, files)),
@@ -620,7 +622,7 @@ def _files(place: str) -> Iterator[str]:
         yield from (path for name in found if os.path.isfile(path := os.path.join(folder, name)))
 
 
-def run_import(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
+def run_import(found: ImportSource, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
     """Send all pages to the daemon, with a progress bar at a terminal. Returns the result.
 
     Raises:

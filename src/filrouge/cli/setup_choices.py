@@ -102,7 +102,7 @@ def lines(directory: str, settings: Mapping[str, Any]) -> list[str]:
     return said + [f"    +{key} = {value}" for key, value in settings.items()]
 
 
-def write(directory: str, settings: Mapping[str, Any]) -> None:
+def write_settings(directory: str, settings: Mapping[str, Any]) -> None:
     """Write settings to the home's settings file.
 
     Raises:
@@ -113,8 +113,8 @@ def write(directory: str, settings: Mapping[str, Any]) -> None:
         return
     make_private(directory)
     path = inside(directory, CONFIG)
-    text = files.text_of(files.read(path), path)
-    files.write(path, files.with_keys(text, settings).encode())
+    text = files.text_of(files.read_bytes(path), path)
+    files.write_file(path, files.with_keys(text, settings).encode())
 
 
 def warnings(settings: Mapping[str, Any]) -> list[str]:
@@ -213,7 +213,7 @@ def ignore_itself(directory: str) -> None:
     """
     if repository(directory) is not None:
         make_private(directory)
-        files.write(inside(directory, _IGNORED_BY[0]), b"*\n")
+        files.write_file(inside(directory, _IGNORED_BY[0]), b"*\n")
 
 
 def ignored_as(directory: str, top: str) -> str:

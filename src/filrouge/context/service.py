@@ -22,7 +22,7 @@ from filrouge.context.log import Recalls
 from filrouge.context.models import Candidate
 from filrouge.context.rendering import LONGEST_ITEM, neutralise, shortened
 from filrouge.context.request import ContextRequest
-from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
+from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, SourceTable
 from filrouge.context.turn_candidates import compacted
 from filrouge.core.clock import Language, monotonic, new_id, relative_date, to_text
 from filrouge.core.guard import logged
@@ -35,7 +35,7 @@ from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.feed_messages import RecallInjected
 from filrouge.runtime.journal import record
 from filrouge.runtime.services import Parts
-from filrouge.search.models import START_PREVIEW, Outcome, Recall
+from filrouge.search.models import START_PREVIEW, DeliveryOutcome, Recall
 
 _LOG = logging.getLogger(__name__)
 #: A dummy query. Embedding it loads the model, so that the first real query need not wait for that.
@@ -98,7 +98,7 @@ def log(parts: Parts, given: ContextResult, *, delivered: bool) -> str:
     moment = given.moment
     if moment is None or not (moment.occasion == "prompt" or given.block.text):
         return ""
-    outcome: Outcome = "empty" if not given.block.text else "delivered" if delivered else "late"
+    outcome: DeliveryOutcome = "empty" if not given.block.text else "delivered" if delivered else "late"
     if moment.occasion == "prompt":
         parts.meters.recalled(given.block.items, given.milliseconds / 1000)
     row = _row(given, moment, new_id(parts.clock.now()), outcome)
@@ -136,7 +136,7 @@ def preview(parts: Parts, event: Event, project: str) -> ContextResult:
     return replace(given, milliseconds=(monotonic() - began) * 1000)
 
 
-def collect_candidates(parts: Parts, tx: Tx, moment: ContextRequest, table: Table) -> list[Candidate]:
+def collect_candidates(parts: Parts, tx: Tx, moment: ContextRequest, table: SourceTable) -> list[Candidate]:
     """The pieces of all sources in a table; a failing source is left out with a notice."""
     for name, source in table.items():
         # A failing source must not stop the others.
@@ -202,7 +202,7 @@ def _refuse_possibly_superseded(tx: Tx, pieces: Sequence[Candidate]) -> list[Can
     return [replace(one, refused=DOUBTED) if one.id in doubted else one for one in pieces]
 
 
-def _sources_for(moment: ContextRequest) -> Table:
+def _sources_for(moment: ContextRequest) -> SourceTable:
     if moment.occasion == "start":
         return AT_START
     if asked_period(moment.prompt):
@@ -251,7 +251,7 @@ def _record_usage(parts: Parts, tx: Tx, row: Recall) -> None:
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
 
-def _row(given: ContextResult, moment: ContextRequest, id_: str, outcome: Outcome) -> Recall:
+def _row(given: ContextResult, moment: ContextRequest, id_: str, outcome: DeliveryOutcome) -> Recall:
     return Recall(
         id=id_,
         at=moment.now,

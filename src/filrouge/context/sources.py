@@ -681,9 +681,9 @@ def _shown_threads(tx: Tx, moment: ContextRequest) -> set[str]:
 
 # Tables of sources, in the order in which they run.
 
-Table = Mapping[str, Source]
+SourceTable = Mapping[str, Source]
 
-AT_START: Table = {
+AT_START: SourceTable = {
     "joining": consent_notice,
     "rules": rules,
     "synthesis": work_state,
@@ -695,7 +695,7 @@ AT_START: Table = {
 }
 """What a session starts with."""
 
-BEFORE_PROMPT: Table = {
+BEFORE_PROMPT: SourceTable = {
     "reminders": reminders,
     "memories": memories,
     "threads": picked_up_thread,
@@ -705,8 +705,8 @@ BEFORE_PROMPT: Table = {
 }
 """What may stand before a prompt."""
 
-ASKED_BACK: Table = {"topics": topics}
+ASKED_BACK: SourceTable = {"topics": topics}
 """What answers a prompt that asks what was discussed."""
 
-IN_BRIEF: Table = {"rules": rules, "synthesis": in_brief}
+IN_BRIEF: SourceTable = {"rules": rules, "synthesis": in_brief}
 """What a brief holds, for a session that starts before the daemon does."""

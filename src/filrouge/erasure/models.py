@@ -33,7 +33,7 @@ NOT_PROMISED: Final = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class AffectedRow:
     """One affected row.
 
     Attributes:
@@ -83,7 +83,7 @@ class Preview:
         token: required to execute; it changes as soon as anything in the preview changes.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[AffectedRow, ...]
     shared: tuple[str, ...]
     rebuilt: tuple[str, ...]
     backups: tuple[AffectedBackup, ...]
@@ -109,7 +109,7 @@ class Preview:
         }
 
 
-def counted(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+def counted(rows: Sequence[AffectedRow]) -> dict[str, dict[str, int]]:
     """Return the number of rows by table and deed."""
     found: dict[str, dict[str, int]] = {}
     for (table, deed), n in sorted(Counter((row.table, row.deed) for row in rows).items()):

@@ -22,7 +22,7 @@ from filrouge.capture.repository import Turns
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.errors import BadInput, Busy, NotFound
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.erasure.models import Effect, MatchReason, Receipt, Row
+from filrouge.erasure.models import AffectedRow, Effect, MatchReason, Receipt
 from filrouge.erasure.tombstones import Tombstone, TombstoneHasher
 from filrouge.extraction.repository import Analyses, Session, output_hash
 from filrouge.extraction.schedule import EXTRACT
@@ -340,7 +340,7 @@ class ForgetRepository:
             keys=self._keys(doomed),
         )
 
-    def rows(self, reach: ForgetPlan, exact: RowIds, related: Mapping[str, float]) -> tuple[Row, ...]:
+    def rows(self, reach: ForgetPlan, exact: RowIds, related: Mapping[str, float]) -> tuple[AffectedRow, ...]:
         """Return every touched row.
 
         Args:
@@ -416,11 +416,11 @@ class ForgetRepository:
         return [Session(host=row["host"], id=row["session_id"]) for row in self._tx.all(name, as_json(**lists))]
 
 
-def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping[str, float]) -> Row:
+def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping[str, float]) -> AffectedRow:
     table, id_ = str(row["place"]), str(row["id"])
     how: MatchReason = "exact" if (table, id_) in holding else "related" if id_ in related else "tied"
     content = f"{row['deed']}\n{row['content']}".encode("utf-8", "surrogatepass")
-    return Row(
+    return AffectedRow(
         table=table,
         id=id_,
         deed=cast("Effect", row["deed"]),

@@ -33,7 +33,7 @@ from filrouge.core.clock import from_text, monotonic, new_id
 from filrouge.core.errors import BadInput, Busy, CannotWrite, FilrougeError, NotFound, Stale, StoreError
 from filrouge.core.paths import DATABASE, FAILURE, LOG, SPOOL, inside
 from filrouge.core.protocols import Tx
-from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED, NOT_PROMISED, Preview, Receipt, Row, counted
+from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED, NOT_PROMISED, AffectedRow, Preview, Receipt, counted
 from filrouge.erasure.old_backups import Removal, SweepResult, affected_backups, names_of, sweep
 from filrouge.erasure.repository import (
     ErasedIds,
@@ -54,7 +54,7 @@ from filrouge.memories.models import contains_any, normalised
 from filrouge.notes.service import search_notes
 from filrouge.runtime import journal
 from filrouge.runtime.disk import with_reserve
-from filrouge.runtime.jobs import Jobs, Outcome, Payload
+from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.runtime.sqlite import Database
 from filrouge.search.memory_search import Question, recall
@@ -90,7 +90,7 @@ def clean_files(home: str, words: Sequence[str]) -> list[str]:
     for name in _names(spool):
         path = os.path.join(spool, name)
         if _spooled_holds(path, words):
-            inbox.remove(path)
+            inbox.remove_spool_file(path)
             changed.append(f"{SPOOL}/{name}")
     for name in _names(home):
         if (name.startswith(LOG) or name == FAILURE) and _overwritten(inside(home, name), words):
@@ -322,7 +322,7 @@ def queue_emptying(tx: Tx, receipt_id: str, at: datetime) -> None:
     Jobs(tx).enqueue(EMPTY_LOG, {"receipt": receipt_id}, dedupe=f"{EMPTY_LOG}:{receipt_id}", at=at)
 
 
-def empty_log(parts: Parts, payload: Payload) -> Outcome:
+def empty_log(parts: Parts, payload: Payload) -> JobResult:
     """Job: truncate the write-ahead log and record that in the receipt."""
     emptied = parts.writer.checkpoint()
 
@@ -330,7 +330,7 @@ def empty_log(parts: Parts, payload: Payload) -> Outcome:
         if emptied:
             _kept(parts, tx, str(payload["receipt"]), {"log_emptied": True})
 
-    return Outcome(write=write, again=lambda: None if emptied else payload, delay=_AGAIN_SECONDS)
+    return JobResult(write=write, again=lambda: None if emptied else payload, delay=_AGAIN_SECONDS)
 
 
 def _kept(parts: Parts, tx: Tx, receipt_id: str, told: dict[str, Any]) -> Receipt:
@@ -407,7 +407,7 @@ def _backup_entry(swept: SweepResult) -> dict[str, Any]:
 # The request itself: preview, token, deletion.
 
 _LOG = logging.getLogger(__name__)
-LONGEST: Final = 2000
+MAX_QUERY_CHARS: Final = 2000
 #: Fewest characters and words of a folded text that identify it; a shorter one occurs everywhere.
 _MIN_CHARACTERS, _TELLING_WORDS = 12, 2
 #: Tables that change all the time, such as the queue and derived rows. They are listed, but the token ignores them.
@@ -432,8 +432,8 @@ class Asked:
         """
         if bool(self.text.strip()) == bool(self.id.strip()):
             raise BadInput("Give either a text or an id to forget.", remedy="See `filrouge forget --help`.")
-        if len(self.text) > LONGEST:
-            raise BadInput(f"The text has {len(self.text)} characters; at most {LONGEST} say what to forget.")
+        if len(self.text) > MAX_QUERY_CHARS:
+            raise BadInput(f"The text has {len(self.text)} characters; at most {MAX_QUERY_CHARS} say what to forget.")
         if self.text and not any(sign.isalnum() for sign in self.text):
             raise BadInput("The text contains no letters or digits.", remedy="Name what is to be forgotten.")
         return replace(self, text=self.text.strip(), id=self.id.strip())
@@ -463,7 +463,7 @@ def preview(parts: Parts, asked: Asked) -> Preview:
     _await_understood(parts, asked)
     with_reserve(parts.home, parts.gate.made)  # creates the key that signs the token
 
-    def look(tx: Tx) -> tuple[_SearchResult, ForgetPlan, tuple[Row, ...]]:
+    def look(tx: Tx) -> tuple[_SearchResult, ForgetPlan, tuple[AffectedRow, ...]]:
         seen = _look(parts, tx, asked)
         reach, rows = _rows(parts, tx, seen)
         return seen, reach, rows
@@ -591,13 +591,13 @@ def _look(parts: Parts, tx: Tx, asked: Asked) -> _SearchResult:
     )
 
 
-def _rows(parts: Parts, tx: Tx, seen: _SearchResult) -> tuple[ForgetPlan, tuple[Row, ...]]:
+def _rows(parts: Parts, tx: Tx, seen: _SearchResult) -> tuple[ForgetPlan, tuple[AffectedRow, ...]]:
     forgetting = ForgetRepository(tx, parts.analyser)
     reach = forgetting.reach(seen.found)
     return reach, forgetting.rows(reach, seen.exact, seen.related)
 
 
-def _token(parts: Parts, asked: Asked, rows: tuple[Row, ...]) -> str:
+def _token(parts: Parts, asked: Asked, rows: tuple[AffectedRow, ...]) -> str:
     """Return an HMAC over the request and the present content of every listed row."""
     key, _ = parts.gate.made()
     listed = sorted((row.table, row.id, row.deed, row.content) for row in rows if row.table not in _VOLATILE_TABLES)

@@ -30,7 +30,7 @@ from filrouge.core.paths import FORGET_KEY, FORGOTTEN, open_own
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import normalised
 
-Kind = Literal["row", "key", "text"]
+TombstoneKind = Literal["row", "key", "text"]
 KEY, FILE = FORGET_KEY, FORGOTTEN
 _LENGTH: Final = 32
 
@@ -40,7 +40,7 @@ class Tombstone:
     """The hash of one thing that must not come back."""
 
     hash: bytes
-    kind: Kind
+    kind: TombstoneKind
     at: datetime
 
 
@@ -99,7 +99,7 @@ class TombstoneHasher:
         """Return the hash of a text, ignoring case and white space as `normalised` does."""
         return self._of("text", normalised(text))
 
-    def _of(self, kind: Kind, content: str) -> bytes:
+    def _of(self, kind: TombstoneKind, content: str) -> bytes:
         return hmac.digest(self._key, f"{kind}\0{content}".encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
@@ -184,7 +184,7 @@ def _append(file: int, content: bytes) -> None:
         raise
 
 
-_KINDS: Final[Mapping[str, Kind]] = {"row": "row", "key": "key", "text": "text"}
+_KINDS: Final[Mapping[str, TombstoneKind]] = {"row": "row", "key": "key", "text": "text"}
 
 
 class TombstoneFilter:

@@ -23,14 +23,14 @@ from filrouge.extraction.reading import (
     JOKE,
     QUESTION,
     Clause,
-    Found,
+    ClauseKind,
     find_correction,
     is_bare,
     is_past,
     is_request,
     is_status,
     old_values,
-    read,
+    read_clause,
     retraction,
     silent_mood,
 )
@@ -77,7 +77,7 @@ class _Read:
 
     sentence: Sentence
     clause: Clause
-    found: Found | None
+    found: ClauseKind | None
     silent: bool
 
 
@@ -130,32 +130,32 @@ def _readings(sentence: Sentence) -> list[_Read]:
     """Return the sentence as one reading, or as two if its first half is a fact about the user."""
     heading = sentence.heading[1] + " " if sentence.heading else ""
     for cut in itertools.islice(_FIRST_PERSON.finditer(sentence.plain), 4):
-        head = read(sentence.text[: cut.start()], sentence.start, heading)
+        head = read_clause(sentence.text[: cut.start()], sentence.start, heading)
         found = kinds.find_preferences(head)
         if found and found.key and silent_mood(head.plain) is None and not QUESTION.search(sentence.plain):
             rest, plain = sentence.start + cut.end(), sentence.plain[cut.end() :]
             tail = replace(sentence, start=rest, text=sentence.text[cut.end() :], plain=plain)
             return [_Read(sentence, head, found, False), *_readings(tail)]
-    clause = read(sentence.text, sentence.start, heading)
+    clause = read_clause(sentence.text, sentence.start, heading)
     found, silent = _judge(clause)
     if found is None and (is_request(clause.plain) and not QUESTION.search(clause.plain)):
         inner = _inner_statement(clause)
         if inner:
             return [_Read(sentence, *inner, False)]
     if found is None and sentence.heading and not silent and not silent_mood(sentence.heading[1]):
-        joined = read(f"{sentence.heading[1]} {sentence.text}", sentence.heading[0])
+        joined = read_clause(f"{sentence.heading[1]} {sentence.text}", sentence.heading[0])
         found = kinds.find_facts(joined)
     return [_Read(sentence, clause, found, silent)]
 
 
-def _judge(clause: Clause) -> tuple[Found | None, bool]:
+def _judge(clause: Clause) -> tuple[ClauseKind | None, bool]:
     """Return the statement of a clause, and whether its mood keeps it from stating or completing anything."""
     if silent_mood(clause.plain) is not None:
         return None, True
     if is_bare(clause):
         old = old_values(clause.plain)
         replaces = any(value.text not in old for value in clause.values)
-        return Found(kind="fact", confidence=0.85, corrects=old, is_correction=replaces), False
+        return ClauseKind(kind="fact", confidence=0.85, corrects=old, is_correction=replaces), False
     found = (
         kinds.find_preferences(clause)
         or _retraction(clause)
@@ -178,34 +178,34 @@ def _judge(clause: Clause) -> tuple[Found | None, bool]:
     return kinds.find_facts(clause), False
 
 
-def _retraction(clause: Clause) -> Found | None:
+def _retraction(clause: Clause) -> ClauseKind | None:
     return find_correction(clause) if retraction(clause.plain) is not None else None
 
 
-def _bug(clause: Clause) -> Found | None:
+def _bug(clause: Clause) -> ClauseKind | None:
     """Return a cause or a fix that is reported, not ordered: "listeners that were never removed" is no rule."""
     return None if _ORDERED.match(clause.plain) or kinds.is_labelled(clause) else kinds.find_bugs(clause)
 
 
-def _rule(clause: Clause) -> Found | None:
+def _rule(clause: Clause) -> ClauseKind | None:
     rule = kinds.find_rules(clause)
     if is_past(clause.plain) or (rule and rule.confidence <= kinds.WEAK and kinds.find_decisions(clause)):
         return None
     return _changed(rule, find_correction(clause)) if rule else None
 
 
-def _changed(found: Found, change: Found | None) -> Found:
+def _changed(found: ClauseKind, change: ClauseKind | None) -> ClauseKind:
     """Return the statement, marked as a correction if `change` is one."""
     return replace(found, is_correction=True, corrects=change.corrects) if change else found
 
 
-def _inner_statement(clause: Clause) -> tuple[Clause, Found] | None:
+def _inner_statement(clause: Clause) -> tuple[Clause, ClauseKind] | None:
     """Return the statement after a request: "Update the compose file, the broker now listens on 5673"."""
     for match in _PARTS.finditer(clause.plain):
         plain = clause.plain[match.end() :]
         if not _SUBJECT_FIRST.match(plain) or is_request(plain):
             continue
-        inner = read(clause.text[match.end() :], clause.start + match.end(), clause.opening)
+        inner = read_clause(clause.text[match.end() :], clause.start + match.end(), clause.opening)
         found, _ = _judge(inner)
         if found:
             return inner, found

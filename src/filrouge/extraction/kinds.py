@@ -1,6 +1,6 @@
 """Pattern finders per kind of statement: facts, decisions, rules, preferences, bugs, claims.
 
-Each `find_...` function reads one clause and returns a `Found` or None. `find_claims` reads a whole sentence.
+Each `find_...` function reads one clause and returns a `ClauseKind` or None. `find_claims` reads a whole sentence.
 
 Pure: no database, no file.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 from filrouge.core import lazy_re as re
 from filrouge.extraction.profile import subject
-from filrouge.extraction.reading import Clause, Found, Measure, is_imperative, measures
+from filrouge.extraction.reading import Clause, ClauseKind, Measure, is_imperative, measures
 from filrouge.extraction.sentences import Part, Sentence, asks, complement, parts, states
 from filrouge.extraction.vocabulary import CATEGORY, content, fold
 from filrouge.memories.models import Kind, Span, Statement
@@ -64,22 +64,24 @@ _REMEMBER_REQUEST: Final = re.compile(
 )
 
 
-def find_facts(clause: Clause) -> Found | None:
+def find_facts(clause: Clause) -> ClauseKind | None:
     """Return the fact that the clause states, or None."""
     plain = clause.plain
     if _ME.search(plain) or _PRONOUN_SUBJECT.search(plain) or _PAST_TENSE.search(plain):
         return None
     if _REMEMBER_REQUEST.search(clause.opening) and len(plain.split()) >= 3:
-        return Found(kind="fact", confidence=0.85)
+        return ClauseKind(kind="fact", confidence=0.85)
     anchors = [value for value in clause.values if value.kind not in _SHALLOW]
     if not anchors:
         anchors = [value for value in clause.values if len(value.text) > 1] if _WE.search(plain) else []
     if not anchors or len(plain.split()) < 3:
         return None
     if _LABELLED.match(plain) and not _NOT_LABEL.match(plain) and len(plain.split()) <= 16:
-        return Found(kind="fact", confidence=0.75)
+        return ClauseKind(kind="fact", confidence=0.75)
     described = any(_subject_names_something(plain[: verb.start()]) for verb in _STATE.finditer(plain))
-    return Found(kind="fact", confidence=0.8) if described or _WE.search(plain) or _RECURRING.search(plain) else None
+    return (
+        ClauseKind(kind="fact", confidence=0.8) if described or _WE.search(plain) or _RECURRING.search(plain) else None
+    )
 
 
 def _subject_names_something(before: str) -> bool:
@@ -138,7 +140,7 @@ option one approach solution idea choice version way first second third fine lun
 _EMPTY: Final = frozenset(_EMPTY_WORDS.split())
 
 
-def find_decisions(clause: Clause) -> Found | None:
+def find_decisions(clause: Clause) -> ClauseKind | None:
     """Return the decision that the clause states, or None."""
     plain = clause.plain
     chosen = _CHOSEN.search(plain) is not None or _LABEL.search(clause.opening) is not None
@@ -148,7 +150,7 @@ def find_decisions(clause: Clause) -> Found | None:
     what = [word for word in content(clause.text) if word not in _EMPTY]
     if len(what) < 3 and all(value.kind == "number" for value in clause.values):
         return None
-    return Found(kind="decision", confidence=0.9 if chosen else 0.75)
+    return ClauseKind(kind="decision", confidence=0.9 if chosen else 0.75)
 
 
 # Rules and constraints: what must always, never, or by default be done or hold (RULE-1). An imperative alone is a task
@@ -367,7 +369,7 @@ _USER_WIDE: Final = re.compile(
 )
 
 
-def find_rules(clause: Clause) -> Found | None:
+def find_rules(clause: Clause) -> ClauseKind | None:
     """Return the rule or constraint that the clause states, or None."""
     plain = clause.plain
     if _NOW_ONLY.search(plain) or (_TROUBLE.search(plain) and not _ORDERS.match(plain)):
@@ -383,7 +385,7 @@ def find_rules(clause: Clause) -> Found | None:
         r"\b(?:always|never|toujours|jamais)\b|\byou\b|\btu\b", plain
     )
     scope = "user" if _USER_WIDE.search(plain) else "project"
-    return Found(kind="constraint" if hard and not labelled else "rule", confidence=confidence, scope=scope)
+    return ClauseKind(kind="constraint" if hard and not labelled else "rule", confidence=confidence, scope=scope)
 
 
 def is_labelled(clause: Clause) -> bool:
@@ -520,12 +522,12 @@ _LANGUAGE_CODE: Final = {
 }
 
 
-def find_preferences(clause: Clause) -> Found | None:
+def find_preferences(clause: Clause) -> ClauseKind | None:
     """Return the user's name, trait or preference that the clause states, or None."""
     return _identity(clause) or _profile(clause) or _taste(clause)
 
 
-def _identity(clause: Clause) -> Found | None:
+def _identity(clause: Clause) -> ClauseKind | None:
     """Match a name: "My name is Tom Okafor", "I'm Jonas Weber, backend developer", "Appelle-moi Nico"."""
     intro = _NAME_INTRO.search(clause.plain)
     match = intro or _I_AM.match(clause.plain)
@@ -535,29 +537,33 @@ def _identity(clause: Clause) -> Found | None:
     after = clause.plain[name.end() :]
     if not intro and not re.match(r"\s*(?:$|[.,!;(-]|(?:and|et|y|from|de|du|chez|at)\b)", after):
         return None
-    return Found(kind="fact", confidence=0.95, scope="user", key="user_name", value=name.group())
+    return ClauseKind(kind="fact", confidence=0.95, scope="user", key="user_name", value=name.group())
 
 
-def _profile(clause: Clause) -> Found | None:
+def _profile(clause: Clause) -> ClauseKind | None:
     """Match a trait: "My timezone is Europe/Zurich", "je travaille chez Acme", "I'm a backend developer"."""
     for key, pattern in _PROFILE:
         match = pattern.search(clause.plain)
         if match:
             start, end = match.span(match.lastgroup or "value")
-            return Found(kind="fact", confidence=0.9, scope="user", key=key, value=clause.text[start:end].strip(" ."))
+            return ClauseKind(
+                kind="fact", confidence=0.9, scope="user", key=key, value=clause.text[start:end].strip(" .")
+            )
     if _MINE.match(clause.plain):
-        return Found(kind="fact", confidence=0.85, scope="user")
+        return ClauseKind(kind="fact", confidence=0.85, scope="user")
     used = _own_tools(clause.plain)
     if used:
         return used
     role = _ROLE.match(clause.plain.rstrip(". !"))
     if role and not re.search(r"\b(?:who|trying|looking|stuck|waiting)\b", clause.plain):
         start, end = role.span("role")
-        return Found(kind="fact", confidence=0.85, scope="user", key="user_role", value=clause.text[start:end].strip())
+        return ClauseKind(
+            kind="fact", confidence=0.85, scope="user", key="user_role", value=clause.text[start:end].strip()
+        )
     return None
 
 
-def _own_tools(plain: str) -> Found | None:
+def _own_tools(plain: str) -> ClauseKind | None:
     """Match the user's own tools: "I use zsh", "j'utilise Neovim", "I work on Ubuntu"."""
     match = _USES.match(plain)
     if match is None:
@@ -567,10 +573,10 @@ def _own_tools(plain: str) -> Found | None:
     if not all(key or tool in _SYSTEMS for tool, key in keys.items()):
         return None
     key = keys[tools[0]] if len(tools) == 1 else None
-    return Found(kind="fact", confidence=0.85, scope="user", key=key, value=tools[0] if key else None)
+    return ClauseKind(kind="fact", confidence=0.85, scope="user", key=key, value=tools[0] if key else None)
 
 
-def _taste(clause: Clause) -> Found | None:
+def _taste(clause: Clause) -> ClauseKind | None:
     """Match a preference: "I prefer concise answers", "je déteste les acronymes", "answer in English"."""
     plain = clause.plain
     disliked = _DISLIKES.search(plain) is not None
@@ -581,7 +587,7 @@ def _taste(clause: Clause) -> Found | None:
         return None
     language = _LANGUAGE.search(plain) if style else None
     only_language = language is not None and len(plain.split()) <= 9
-    return Found(
+    return ClauseKind(
         kind="rule" if style and _STANDING_ORDER.search(plain) else "preference",
         confidence=0.85,
         scope="project" if _HERE.search(plain) and not style else "user",
@@ -631,7 +637,7 @@ _OPEN: Final = re.compile(
 )
 
 
-def find_bugs(clause: Clause) -> Found | None:
+def find_bugs(clause: Clause) -> ClauseKind | None:
     """Return the cause or fix of a bug that the clause states, or None."""
     plain = clause.plain
     if _OPEN.search(plain) or len(plain.split()) < 5:
@@ -641,7 +647,7 @@ def find_bugs(clause: Clause) -> Found | None:
         return None
     if fix and not cause and re.match(r"(?:i|we|j'ai|on a|it|that|this|ca)\b", plain) and not clause.values:
         return None
-    return Found(kind="fact", confidence=0.9 if cause and fix else 0.8)
+    return ClauseKind(kind="fact", confidence=0.9 if cause and fix else 0.8)
 
 
 # Claims: facts that a prompt mentions while it asks for something.

@@ -117,7 +117,7 @@ RequestGenerator = Generator[CompletionRequest, Completion, T]
 """A generator that yields requests, receives their answers and returns a result."""
 
 #: Maximum characters of an answer that is parsed. No valid answer is longer.
-LONGEST: Final = 200_000
+MAX_PARSED_CHARS: Final = 200_000
 _QUOTED: Final = 2000
 _PLACES: Final = 200
 _CUT_PLACES: Final = 3
@@ -158,7 +158,7 @@ def json_object(text: str) -> dict[str, Any]:
     Raises:
         ValueError: the text holds no JSON object; the message gives the reason.
     """
-    if len(text) > LONGEST:
+    if len(text) > MAX_PARSED_CHARS:
         raise ValueError("it is far too long")
     plain = text.strip()
     for candidate in [plain, *(fenced.strip() for fenced in _FENCE.findall(plain))]:
@@ -641,7 +641,7 @@ _USERS_ALONE: Final = frozenset({"rule", "preference", "intent", "constraint"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class FactCandidate:
     """A fact that a model read, with the turn that holds its span."""
 
     statement: Statement
@@ -660,8 +660,8 @@ class Extraction:
         by: the completion that gave the answer.
     """
 
-    candidates: tuple[Candidate, ...]
-    unfounded: tuple[tuple[Candidate, str], ...]
+    candidates: tuple[FactCandidate, ...]
+    unfounded: tuple[tuple[FactCandidate, str], ...]
     misshapen: tuple[str, ...]
     summary: str
     intent: str
@@ -688,11 +688,11 @@ def ask_facts(
     answer, by = yield from ask_and_parse(ask, prompts("repair", language), _facts_listed)
     stated, misshapen = read_items(StatedFact, answer, "facts")
     entities, _ = read_items(NamedEntity, answer, "entities")
-    founded: list[Candidate] = []
-    unfounded: list[tuple[Candidate, str]] = []
+    founded: list[FactCandidate] = []
+    unfounded: list[tuple[FactCandidate, str]] = []
     for fact in stated[:_MOST_FACTS]:
         found = _found(fact, turns)
-        if isinstance(found, Candidate):
+        if isinstance(found, FactCandidate):
             founded.append(found)
         elif found:
             unfounded.append(found)
@@ -717,7 +717,7 @@ def _facts_listed(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return answer
 
 
-def _found(fact: StatedFact, turns: Sequence[Turn]) -> Candidate | tuple[Candidate, str] | None:
+def _found(fact: StatedFact, turns: Sequence[Turn]) -> FactCandidate | tuple[FactCandidate, str] | None:
     """Return the fact with its span, or with the reason why it has none; None if the fact is not worth keeping."""
     if not fact.text or len(fact.text) > _LONGEST_FACT or fact.confidence < MIN_CONFIDENCE_KEEP:
         return None
@@ -757,8 +757,8 @@ def citable(turn: Turn) -> str:
     return own_words(turn.text) if turn.role == "user" else turn.text
 
 
-def _candidate(fact: StatedFact, turn: Turn, statement: Statement) -> Candidate:
-    return Candidate(statement=statement, turn=turn, quote=fact.quote)
+def _candidate(fact: StatedFact, turn: Turn, statement: Statement) -> FactCandidate:
+    return FactCandidate(statement=statement, turn=turn, quote=fact.quote)
 
 
 # Asking a model what to do with facts, given nearby memories (EXT-4): one question for all facts of a range of turns.
@@ -819,7 +819,9 @@ _AROUND: Final = 300
 _SUPPORTING_TOKENS_EACH: Final = 40
 
 
-def ask_support(candidates: Sequence[Candidate], prompts: Prompts, language: str) -> RequestGenerator[tuple[bool, ...]]:
+def ask_support(
+    candidates: Sequence[FactCandidate], prompts: Prompts, language: str
+) -> RequestGenerator[tuple[bool, ...]]:
     """Return for each fact whether the model calls it supported; a fact without a judgement is not."""
     if not candidates:
         return ()
@@ -839,7 +841,7 @@ def ask_support(candidates: Sequence[Candidate], prompts: Prompts, language: str
     return tuple(number in held for number in range(len(candidates)))
 
 
-def _cited(candidate: Candidate) -> dict[str, str]:
+def _cited(candidate: FactCandidate) -> dict[str, str]:
     span, text = candidate.statement.span, candidate.turn.text
     return {
         "quote": text[span.start : span.end],
@@ -874,7 +876,7 @@ class Similar:
 class Near:
     """A request for the memories near each statement, within the scope of its turn, nearest first."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FactCandidate, ...]
 
 
 Need = CompletionRequest | Similar | Near
@@ -890,7 +892,7 @@ class FactOutcome:
         note: why the rules decide.
     """
 
-    candidate: Candidate
+    candidate: FactCandidate
     refusal: str = ""
     decision: Decision | None = None
     note: str = ""
@@ -939,7 +941,7 @@ def understand_turns(
     pasted = (piece for turn in turns if turn.role == "user" for piece in material(turn.text))
     foreign = (*given, prompts("extract", language).text, *pasted)
     judged = [FactOutcome(candidate=one, refusal=reason) for one, reason in found.unfounded]
-    own: list[Candidate] = []
+    own: list[FactCandidate] = []
     for one in found.candidates:
         refusal = refusal_reason(one.quote, one.turn, foreign)
         if refusal:
@@ -959,8 +961,8 @@ def understand_turns(
 
 
 def _proven(
-    turns: Sequence[Turn], candidates: Sequence[Candidate], prompts: Prompts, language: str
-) -> Generator[Need, Any, tuple[list[Candidate], list[Candidate]]]:
+    turns: Sequence[Turn], candidates: Sequence[FactCandidate], prompts: Prompts, language: str
+) -> Generator[Need, Any, tuple[list[FactCandidate], list[FactCandidate]]]:
     """Split the candidates into those that their evidence supports and the others."""
     if not candidates:
         return [], []
@@ -982,7 +984,7 @@ def _proven(
 
 
 def _decided(
-    candidates: Sequence[Candidate], prompts: Prompts, language: str, *, isolated: bool
+    candidates: Sequence[FactCandidate], prompts: Prompts, language: str, *, isolated: bool
 ) -> Generator[Need, Any, tuple[list[FactOutcome], tuple[str, ...]]]:
     """Return the outcome of each candidate, and the reasons for which decisions of the model were dropped."""
     near = cast("tuple[Sequence[Neighbour], ...]", (yield Near(candidates=tuple(candidates))))
@@ -1036,7 +1038,7 @@ def defer_to_higher_trust(decision: Decision, trust: int, shown: Sequence[Neighb
             return decision
 
 
-def _span(candidate: Candidate) -> str:
+def _span(candidate: FactCandidate) -> str:
     span = candidate.statement.span
     return candidate.turn.text[span.start : span.end]
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
-from filrouge.extraction.reading import Clause, Measure, Value, ValueKind, measures, read
+from filrouge.extraction.reading import Clause, Measure, Value, ValueKind, measures, read_clause
 from filrouge.extraction.sentences import split
 from filrouge.extraction.vocabulary import CATEGORY, GENERIC, canonical, content, fold, tokens
 from filrouge.memories.models import Memory, Neighbour, Statement
@@ -137,7 +137,7 @@ _BECAUSE: Final = re.compile(r",? (?:because|since|as it|so that|car|parce que|p
 @lru_cache(maxsize=4096)
 def profile(text: str) -> Profile:
     """Return the profile of `text`."""
-    parts = [read(sentence.text, sentence.start) for sentence in split(text)] or [read(text[:500], 0)]
+    parts = [read_clause(sentence.text, sentence.start) for sentence in split(text)] or [read_clause(text[:500], 0)]
     stating = [part for part in parts if reading.retraction(part.plain) is None]
     clauses = stating or parts
     rejects = frozenset(word for part in parts for word in reading.old_values(part.plain)) | _outdated(parts)

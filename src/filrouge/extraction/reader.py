@@ -22,7 +22,7 @@ from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import MOST_STATEMENTS, is_own_prompt
 from filrouge.extraction.profile import subject
-from filrouge.extraction.reading import Clause, read
+from filrouge.extraction.reading import Clause, read_clause
 from filrouge.extraction.sentences import Unit, units, unmasked
 from filrouge.extraction.statement_model import (
     ALWAYS,
@@ -90,7 +90,7 @@ _STANDING: Final = re.compile(
 _PREFERRED: Final = re.compile(r"\b(?:i|we) (?:really |much )?prefer\b|\b(?:je|on) prefer\w+\b|\bprefiero\b")
 _LEAST_WORDS: Final = 3
 #: Maximum characters of a statement.
-LONGEST: Final = 500
+MAX_STATEMENT_CHARS: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +133,7 @@ def statements(given: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
     pair = None if vectors is None else (vectors[:number], vectors[number:])
     found = [pattern_of(unit, given.patterns) for unit in given.units]
     judged, threshold = predict(given.units, found, pair)
-    clauses = [read(unit.text, unit.start) for unit in given.units]
+    clauses = [read_clause(unit.text, unit.start) for unit in given.units]
     paste = _is_a_paste(given)
     kept: list[Statement] = []
     for one in given.patterns:
@@ -213,7 +213,7 @@ def _statement(given: Prompt, at: int, clause: Clause, judged: Prediction, thres
     if at and (len(content(clause.text)) < _LEAST_WORDS or _POINTS_BACK.match(clause.plain)):
         start = given.units[at - 1].start
     words = " ".join(given.text[start:end].split())
-    if len(words) > LONGEST or not content(words) or reading.JOKE.search(fold(words)):
+    if len(words) > MAX_STATEMENT_CHARS or not content(words) or reading.JOKE.search(fold(words)):
         return None
     change = reading.find_correction(clause)
     kind = KINDS[judged.kind]
@@ -324,9 +324,9 @@ def agreed(message: str, prompt: str) -> tuple[Statement, ...]:
 
 
 def _agreement_statement(sentence: Unit, chance: float, decision: float, threshold: float) -> Statement | None:
-    clause = read(sentence.text, sentence.start)
+    clause = read_clause(sentence.text, sentence.start)
     words = " ".join(sentence.text[clause.start - sentence.start :].split())
-    if len(words) > LONGEST or len(content(words)) < _LEAST_WORDS:
+    if len(words) > MAX_STATEMENT_CHARS or len(content(words)) < _LEAST_WORDS:
         return None
     return Statement(
         kind="decision" if decision >= 0.5 else "fact",

@@ -1,6 +1,6 @@
 """Reading a clause: its specific values and measures, its mood, and the corrections it makes.
 
-The kinds (`extraction.kinds`) build on this: each is a function from `Clause` to `Found` or None. Most patterns read
+The kinds (`extraction.kinds`) build on this: each is a function from `Clause` to `ClauseKind` or None. Most patterns read
 folded text. Only a plain statement can become a memory. Values make a sentence worth keeping, distinguish sentences
 with the same words, and are what an update replaces.
 
@@ -670,7 +670,7 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ClauseKind:
     """The kind of statement that a clause makes."""
 
     kind: Kind
@@ -704,7 +704,7 @@ _OPENING: Final = re.compile("|".join(f"(?:{pattern})" for pattern in _OPENINGS)
 _QUOTED: Final = re.compile(r'"[^"\n]{1,300}"|«[^»\n]{1,300}»|(?<![\w])\'[^\'\n]{1,200}\'(?!\w)')
 
 
-def read(text: str, start: int, before: str = "") -> Clause:
+def read_clause(text: str, start: int, before: str = "") -> Clause:
     """Return `text`, which begins at `start` of the prompt, as a clause without its opening chatter."""
     plain = fold(text)
     cut = 0
@@ -804,12 +804,12 @@ _MEMORY_WORDS: Final = re.compile(
 )
 
 
-def find_correction(clause: Clause) -> Found | None:
+def find_correction(clause: Clause) -> ClauseKind | None:
     """Return the correction or retraction that the clause states, or None."""
     plain = clause.plain
     retracted = retraction(plain)
     if retracted is not None:
-        return Found(
+        return ClauseKind(
             kind="fact",
             confidence=0.85,
             corrects=(retracted,),
@@ -828,7 +828,7 @@ def find_correction(clause: Clause) -> Found | None:
     if not clause.values and len(plain.split()) < 5:
         return None
     choice = _CHOICE.search(plain) is not None and not _has_number(clause)
-    return Found(kind="decision" if choice else "fact", confidence=0.85, corrects=old, is_correction=True)
+    return ClauseKind(kind="decision" if choice else "fact", confidence=0.85, corrects=old, is_correction=True)
 
 
 def says_change(plain: str) -> bool:

@@ -21,86 +21,8 @@ import numpy as np
 from filrouge.core import lazy_re as re
 from filrouge.extraction.profile import profile
 from filrouge.extraction.reading import measures
+from filrouge.extraction.replacing_weights import FEATURE_MEANS, WEIGHTS
 from filrouge.extraction.vocabulary import content, fold
-
-# Fitted weights, written by `bench/fit_replacing.py`.
-
-#: The mean of each feature over all near pairs.
-FEATURE_MEANS: Final = {
-    "similarity": 0.8445,
-    "standard": -0.0000,
-    "first": 0.0745,
-    "rank": 0.2249,
-    "shared": 0.1646,
-    "rare shared": 0.4001,
-    "rarest shared": 0.2750,
-    "contained": 0.0274,
-    "alike": 0.0132,
-    "number": 0.4233,
-    "old number": 0.3880,
-    "same number": 0.0101,
-    "other number": 0.1777,
-    "same name": 0.0106,
-    "other name": 0.1609,
-    "same measure": 0.0726,
-    "change": 0.3171,
-    "correction": 0.0603,
-    "names the old": 0.0005,
-    "same kind": 0.2680,
-    "decision": 0.3214,
-    "old decision": 0.3328,
-    "rule": 0.1652,
-    "old rule": 0.2203,
-    "intent": 0.0432,
-    "same session": 0.1397,
-    "same turn": 0.0071,
-    "words": 0.7220,
-    "old words": 0.6694,
-    "short": 0.1441,
-    "same value": 0.0175,
-    "rejects it": 0.0005,
-    "same thing": 0.0029,
-    "other mood": 0.3120,
-}
-#: The weight of each feature in log odds, applied to its difference from the mean.
-WEIGHTS: Final = {
-    "one": -6.8726,
-    "similarity": 6.3635,
-    "standard": 0.6857,
-    "first": 0.8381,
-    "rank": 0.4002,
-    "shared": 0.7793,
-    "rare shared": -0.0510,
-    "rarest shared": 0.7889,
-    "contained": 3.7005,
-    "alike": -8.6114,
-    "number": -1.2452,
-    "old number": -0.3368,
-    "same number": -0.6042,
-    "other number": 2.0632,
-    "same name": 0.5794,
-    "other name": 0.6830,
-    "same measure": 0.4738,
-    "change": 0.8005,
-    "correction": 0.5506,
-    "names the old": -0.5849,
-    "same kind": 1.5678,
-    "decision": 0.1385,
-    "old decision": 0.0752,
-    "rule": -0.3007,
-    "old rule": -0.4926,
-    "intent": -3.1636,
-    "same session": -3.7788,
-    "same turn": -5.9834,
-    "words": -1.3868,
-    "old words": -1.1002,
-    "short": 0.2762,
-    "same value": -0.4795,
-    "rejects it": 1.0146,
-    "same thing": 0.0472,
-    "other mood": 0.1145,
-}
-
 
 #: Probability from which on the memory is replaced.
 REPLACE_THRESHOLD: Final = 0.5
@@ -153,7 +75,7 @@ class Relation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class ReplaceCandidate:
     """A memory to compare a statement with.
 
     Attributes:
@@ -168,7 +90,7 @@ class Candidate:
     same_session: bool
 
 
-def nearest(known: Sequence[Candidate]) -> list[tuple[int, Relation]]:
+def nearest(known: Sequence[ReplaceCandidate]) -> list[tuple[int, Relation]]:
     """Return the indexes in `known` of the nearest memories, nearest first, with their positions."""
     places = sorted(range(len(known)), key=lambda at: -known[at].similarity)[:MOST]
     cosines = np.array([known[at].similarity for at in places])
@@ -188,7 +110,7 @@ def nearest(known: Sequence[Candidate]) -> list[tuple[int, Relation]]:
     ]
 
 
-def likeliest(new: ComparedText, known: Sequence[Candidate]) -> tuple[int, float]:
+def likeliest(new: ComparedText, known: Sequence[ReplaceCandidate]) -> tuple[int, float]:
     """Return the index in `known` of the memory most likely replaced, and the probability; `known` is not empty."""
     near = nearest(known)
     rarity = rarities([known[at].said.text for at, _ in near])

@@ -28,7 +28,7 @@ from filrouge.memories.models import Statement
 
 
 #: Maximum characters of a sentence; longer text is a paste.
-LONGEST: Final = 700
+MAX_SENTENCE_CHARS: Final = 700
 #: A prompt of up to twice this length is read in full; of a longer one, this many characters at each end.
 MAX_END_CHARS: Final = 60_000
 #: Maximum number of sentences; of more, half are taken from each end.
@@ -197,7 +197,7 @@ def _sentences(text: str, start: int, end: int, block: int, heading: tuple[int, 
         last = stop
         while last > begin and text[last - 1].isspace():
             last -= 1
-        if begin < last and last - begin <= LONGEST:
+        if begin < last and last - begin <= MAX_SENTENCE_CHARS:
             words = text[begin:last]
             yield Sentence(begin, last, words, fold(words), block, heading)
         begin = stop

@@ -33,7 +33,7 @@ from filrouge.extraction.understanding import (
     Reading,
     RequestRunner,
     apply_reading,
-    read,
+    read_turns,
     readings_of,
     trim_tool_output,
     update_index,
@@ -41,7 +41,7 @@ from filrouge.extraction.understanding import (
 )
 from filrouge.memories.models import Kind, Statement
 from filrouge.memories.repository import Action, Origin
-from filrouge.runtime.jobs import Outcome, Payload
+from filrouge.runtime.jobs import JobResult, Payload
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.search.vector_search import VectorSearch
@@ -55,7 +55,7 @@ from filrouge.threads.placing import queue_placing
 _TURNS = 60
 
 
-def extract(parts: Parts, payload: Payload) -> Outcome:
+def extract(parts: Parts, payload: Payload) -> JobResult:
     """Job handler: read the next turns of a conversation with a model.
 
     Raises:
@@ -65,7 +65,7 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     unread, given, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
     if _no_model(parts, settings) or not unread.turns:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     count = turns_per_prompt(unread.turns)
     turns = sorted(unread.turns[:count], key=lambda turn: (turn.at, turn.id))
     left: list[Turn] = []
@@ -74,9 +74,9 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
         Readings(tx).read_up_to(session.host, session.id, unread.places[count - 1], parts.clock.now())
         left[:] = Readings(tx).unread(session.host, session.id, 1).turns  # more may have arrived meanwhile
 
-    def outcome(write: Callable[[Tx], None], afterwards: Callable[[], None] = lambda: None) -> Outcome:
+    def outcome(write: Callable[[Tx], None], afterwards: Callable[[], None] = lambda: None) -> JobResult:
         delay = 0.0 if len(unread.turns) > count else parts.models.pace.after_reply
-        return Outcome(write=write, afterwards=afterwards, again=lambda: payload if left else None, delay=delay)
+        return JobResult(write=write, afterwards=afterwards, again=lambda: payload if left else None, delay=delay)
 
     readable = [turn for turn in turns if turn.source != "summary" and not written_by_host(turn.text)]
     if not any(turn.role != "tool" and not turn.skipped for turn in readable):
@@ -291,7 +291,7 @@ def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
     parts.meters.cut(cut)
     turns = turns_of(clean, "")
     if has_speaker:
-        readings = read(parts, turns)
+        readings = read_turns(parts, turns)
     else:
         readings = readings_of(parts.meaning, [(turn, _observed(turn)) for turn in turns])
     tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns}

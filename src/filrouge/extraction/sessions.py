@@ -29,7 +29,7 @@ from filrouge.extraction.summaries import Rarity, asked_words, speaker_of
 from filrouge.extraction.understanding import trim_tool_output
 from filrouge.maintenance.health import number_of
 from filrouge.memories.repository import Origin
-from filrouge.runtime.jobs import Jobs, Outcome, Payload
+from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.runtime.signals import PeriodicTask
 from filrouge.search.word_repository import FullTextIndex
@@ -258,16 +258,16 @@ def queue_digest(parts: StoreContext, tx: Tx, session: Session, *, delay: float 
         Jobs(tx).enqueue("digest", work, dedupe=name, at=parts.clock.now(), delay=delay)
 
 
-def digest(parts: Parts, payload: Payload) -> Outcome:
+def analyse_session(parts: Parts, payload: Payload) -> JobResult:
     """Job handler: analyse the new turns of a session."""
     found = read_new(parts, Session(host=payload["host"], id=payload["session"]))
     if found is None:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
         store_analysis(parts, tx, *found)
 
-    return Outcome(write=write)
+    return JobResult(write=write)
 
 
 def read_new(parts: Parts, session: Session) -> tuple[Material, Analysis] | None:

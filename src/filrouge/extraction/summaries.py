@@ -22,7 +22,7 @@ from filrouge.extraction import kinds, reading
 from filrouge.extraction.heuristics import extract, written_by_host
 from filrouge.extraction.models import NOTHING, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote
 from filrouge.extraction.own_words import own_words
-from filrouge.extraction.reading import old_values, read, values
+from filrouge.extraction.reading import old_values, read_clause, values
 from filrouge.extraction.sentences import MASK, Sentence, blanked, split
 from filrouge.extraction.statement_model import subject_score
 from filrouge.extraction.vocabulary import (
@@ -220,7 +220,7 @@ message contenu analyse fichier file code json response result data type value f
 """
 #: Generic words; a topic of only these words is dropped.
 GENERIC_TOPICS: Final = frozenset(_GENERIC.split())
-SHORTEST: Final = 3
+MIN_TOPIC_CHARS: Final = 3
 _LABEL: Final = re.compile(r"\s*(?:message|contenu|fichier)\s*:\s*", re.IGNORECASE)
 _TOPIC_CLEANING_WORD: Final = re.compile(r"[^\W_]+")
 _TOPIC_CLEANING_EDGES: Final = " \t\r\n,.;:!?¿¡…\"'“”«»()[]{}*`"
@@ -244,7 +244,7 @@ def clean_topic(topic: str) -> str:
 
 
 def _is_subject(plain: str) -> bool:
-    if len(plain) < SHORTEST or not any(char.isalpha() for char in plain):
+    if len(plain) < MIN_TOPIC_CHARS or not any(char.isalpha() for char in plain):
         return False
     return any(fold(word) not in GENERIC_TOPICS for word in _TOPIC_CLEANING_WORD.findall(plain))
 
@@ -823,7 +823,7 @@ def _stated(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Poi
                 kind = "decided"
             elif statement.kind in ("rule", "constraint"):
                 kind = "ruled"
-            elif kinds.find_bugs(read(statement.text, 0)):
+            elif kinds.find_bugs(read_clause(statement.text, 0)):
                 kind = "found"
             yield Point(kind=kind, text=text, weight=_central(text, weights) * statement.confidence)
 

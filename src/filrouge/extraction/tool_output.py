@@ -33,7 +33,7 @@ LONGEST_INPUT: Final = 2000
 LONGEST_SUMMARY: Final = 500
 THRESHOLD: Final = 0.5
 #: Shorter text in a task's answer counts as no answer.
-SHORTEST: Final = 50
+MIN_ANSWER_CHARS: Final = 50
 #: Longer output is not decoded as JSON.
 _LONGEST_JSON: Final = 2_000_000
 _LONG_ENOUGH: Final = 100
@@ -85,22 +85,22 @@ def extract_answer(output: str) -> str:
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
-        return text if len(text) > SHORTEST else ""
+        return text if len(text) > MIN_ANSWER_CHARS else ""
     return answer_of(value)
 
 
 def answer_of(value: object) -> str:
     """Return the answer in a decoded task result, or an empty string."""
     if isinstance(value, str):
-        return value.strip() if len(value.strip()) > SHORTEST else ""
+        return value.strip() if len(value.strip()) > MIN_ANSWER_CHARS else ""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         for name in _ANSWERS:
             text = _text_of(fields.get(name))
-            if len(text) > SHORTEST:
+            if len(text) > MIN_ANSWER_CHARS:
                 return text
     longest = max(_strings(cast("object", value)), key=len, default="").strip()
-    return longest if len(longest) > SHORTEST else ""
+    return longest if len(longest) > MIN_ANSWER_CHARS else ""
 
 
 def judge_by_rules(output: str) -> Judgement:

@@ -1,6 +1,6 @@
 """Storing what turns state: read them, decide on each statement, apply it in one transaction.
 
-`read` extracts and embeds statements outside the transaction. `apply_reading` compares each statement, inside the
+`read_turns` extracts and embeds statements outside the transaction. `apply_reading` compares each statement, inside the
 caller's transaction, with the memories of that moment and applies the decision with its journal entry and its vector;
 so statements of one turn, or of two, see each other. `update_index` updates the in-memory index after the commit; that
 index can be rebuilt at any time. A statement that arrives late takes the place that it would have had in time.
@@ -26,7 +26,7 @@ from filrouge.extraction import reader, replacing
 from filrouge.extraction.decide import decide, retrieval_terms
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import (
-    Candidate,
+    FactCandidate,
     Near,
     Need,
     Similar,
@@ -269,7 +269,7 @@ PendingVectors = dict[str, tuple[str, Vectors]]
 """Group and vectors of memories that are not in the index yet, by id."""
 
 
-def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
+def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     """Extract the statements of turns with rules, if the settings allow it, and embed them together.
 
     Nothing is written.
@@ -443,7 +443,7 @@ def _likeliest(
     if not memories:
         return None, 0.0
     known = [
-        replacing.Candidate(
+        replacing.ReplaceCandidate(
             said=replacing.ComparedText(text=memory.text, kind=memory.kind),
             similarity=float((stored[memory.id] @ one.vectors[0]).max()),
             same_turn=any(each.turn_id == turn.id for each in memory.evidence),
@@ -610,7 +610,7 @@ class RequestRunner:
         )
 
     def _near(
-        self, tx: Tx, candidates: Sequence[Candidate], vectors: Sequence[Vectors | None]
+        self, tx: Tx, candidates: Sequence[FactCandidate], vectors: Sequence[Vectors | None]
     ) -> tuple[Sequence[Neighbour], ...]:
         return tuple(
             neighbours(self.parts, tx, one.turn, self.meaning, one.statement, own, {})

@@ -109,7 +109,7 @@ def _megabytes(size: int) -> str:
 
 # Backups and their manifests.
 
-Kind = Literal["scheduled", "hand", "before-restore", "before-migration", "damaged"]
+BackupKind = Literal["scheduled", "hand", "before-restore", "before-migration", "damaged"]
 #: Bytes that a backup leaves free, so that capture continues.
 LEAST_LEFT: Final = 200 << 20
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-(scheduled|hand|before-restore|before-migration|damaged)(-\d+)?")
@@ -134,7 +134,7 @@ class Manifest:
     """
 
     name: str
-    kind: Kind
+    kind: BackupKind
     version: str
     schema: int
     at: str
@@ -197,7 +197,7 @@ def read_manifest(path: str) -> Manifest | None:
         return None
 
 
-def newest(home: str, *, kinds: Collection[Kind] = ("scheduled", "hand", "before-restore")) -> Manifest | None:
+def newest(home: str, *, kinds: Collection[BackupKind] = ("scheduled", "hand", "before-restore")) -> Manifest | None:
     """Return the newest backup that passed all checks, or None."""
     return next((one for one in listed(home) if one.kind in kinds and "journal" in one.verified), None)
 
@@ -244,7 +244,7 @@ def backup_lock(home: str) -> Generator[None]:
         os.close(handle)
 
 
-def free_name(home: str, at: datetime, kind: Kind) -> str:
+def free_name(home: str, at: datetime, kind: BackupKind) -> str:
     """Return an unused backup name that sorts by time."""
     plain, number = f"{at:%Y%m%dT%H%M%SZ}-{kind}", 1
     name = plain
@@ -301,7 +301,7 @@ def copy_out(home: str, name: str, to: str) -> None:
             os.unlink(temporary)
 
 
-def remove(home: str, name: str) -> None:
+def remove_backup(home: str, name: str) -> None:
     """Remove a backup: the database first, because a manifest alone is not listed."""
     path = path_of(home, name)
     for file in (path, f"{path}-wal", f"{path}-shm", f"{path.removesuffix('.db')}.json"):
@@ -325,7 +325,7 @@ def rotate(home: str, *, keep: int, weeks: int) -> list[str]:
         stay |= {one.name for one in [one for one in found if one.kind == kind][:_KEPT_OF_KIND]}
     gone = [one.name for one in found if one.kind not in ("hand", "damaged") and one.name not in stay]
     for name in gone:
-        remove(home, name)
+        remove_backup(home, name)
     return gone
 
 

@@ -26,7 +26,7 @@ from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, NotF
 from filrouge.core.guard import on_failure
 from filrouge.core.paths import DATABASE, inside, unlink_quietly
 from filrouge.maintenance import backup_files, copies
-from filrouge.maintenance.backup_files import Kind, Manifest
+from filrouge.maintenance.backup_files import BackupKind, Manifest
 from filrouge.runtime.feed_messages import BackupMade
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import PeriodicTask
@@ -40,7 +40,7 @@ _NICE: Final = 10
 _LOOK_SECONDS: Final = 0.2
 
 
-def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEAST_LEFT) -> Manifest:
+def back_up(home: str, kind: BackupKind, at: datetime, *, left: int = backup_files.LEAST_LEFT) -> Manifest:
     """Make a backup of the home's database in this process.
 
     Args:
@@ -132,7 +132,7 @@ def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str
     return (*held, *_ALL[1:])
 
 
-def run_in_subprocess(home: str, kind: Kind, at: datetime, leaving: Flag) -> Manifest:
+def run_in_subprocess(home: str, kind: BackupKind, at: datetime, leaving: Flag) -> Manifest:
     """Run `back_up` in a separate process and wait for it.
 
     Args:
@@ -174,14 +174,14 @@ def _said(process: subprocess.Popen[str], leaving: Flag) -> dict[str, Any]:
 def main(words: list[str]) -> int:
     """Make one backup and print its manifest or the error as JSON."""
     home, kind, at = words
-    if kind not in get_args(Kind):
+    if kind not in get_args(BackupKind):
         raise ValueError(f"no kind of backup: {kind}")
     with suppress(OSError):
         os.nice(_NICE)
     os.umask(0o077)
     said: dict[str, Any]
     try:
-        said = back_up(home, cast("Kind", kind), from_text(at)).to_json()
+        said = back_up(home, cast("BackupKind", kind), from_text(at)).to_json()
     except FilrougeError as error:
         said = {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
     sys.stdout.write(json.dumps(said))
@@ -254,7 +254,7 @@ def backup_watch(parts: Parts) -> PeriodicTask:
     )
 
 
-def _made(parts: Parts, kind: backup_files.Kind) -> Manifest:
+def _made(parts: Parts, kind: backup_files.BackupKind) -> Manifest:
     try:
         made = run_in_subprocess(parts.home, kind, parts.clock.now(), parts.leaving)
     except (Busy, NotFound):

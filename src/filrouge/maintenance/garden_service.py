@@ -57,7 +57,7 @@ from filrouge.maintenance.models import KINDS, ConsolidationRun, RunStep, StepKi
 from filrouge.maintenance.retention import begin_retention, is_due
 from filrouge.memories.models import NO_FILTERS, Memory
 from filrouge.memories.repository import MemoryWriter, Origin, Reviews, life_of, memory_from_row
-from filrouge.runtime.jobs import Jobs, Outcome
+from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import PeriodicTask
@@ -505,7 +505,9 @@ def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
     own = [turn for turn in turns if to_be_analysed(turn)]
     wanted = parts.readers.here(lambda tx: Turns(tx, parts.analyser).proving_nothing([turn.id for turn in own]))
-    readings = [_without_retractions(one) for one in understanding.read(parts, [t for t in own if t.id in wanted])]
+    readings = [
+        _without_retractions(one) for one in understanding.read_turns(parts, [t for t in own if t.id in wanted])
+    ]
     readings = [one for one in readings if one.considered]
     done = list[Any]()
 
@@ -709,7 +711,7 @@ def begin(parts: Parts, occasion: Trigger = "hand") -> StartedRun:
     return StartedRun(plan=found, garden_id=garden_id)
 
 
-def run_next_step(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+def run_next_step(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job: do the next step of a run, or end the run if no step is left.
 
     A failing step is counted and skipped. Progress is published after a step is committed.
@@ -719,7 +721,7 @@ def run_next_step(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
         lambda tx: (ConsolidationRuns(tx).get(garden_id), ConsolidationRuns(tx).next(garden_id))
     )
     if garden.state != "running":
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     return _ended(parts, garden) if step is None else _done(parts, garden, step)
 
 
@@ -787,7 +789,7 @@ def _compared_until(tx: Tx) -> int:
     return last.memories_until if last else 0
 
 
-def _done(parts: Parts, garden: ConsolidationRun, step: RunStep) -> Outcome:
+def _done(parts: Parts, garden: ConsolidationRun, step: RunStep) -> JobResult:
     # One session that cannot be read must not hold up the others.
     prepared = Effects(write=_failed)
     passed_over = "step %d (%s) of the garden %s is passed over"
@@ -806,21 +808,21 @@ def _done(parts: Parts, garden: ConsolidationRun, step: RunStep) -> Outcome:
         prepared.afterwards()
         _publish(parts, told)
 
-    return Outcome(write=write, afterwards=afterwards, again=lambda: {"garden": garden.id})
+    return JobResult(write=write, afterwards=afterwards, again=lambda: {"garden": garden.id})
 
 
 def _failed(_: Tx) -> Counts:
     return {"failed": 1}
 
 
-def _ended(parts: Parts, garden: ConsolidationRun) -> Outcome:
+def _ended(parts: Parts, garden: ConsolidationRun) -> JobResult:
     told = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:
         ConsolidationRuns(tx).end(garden.id, parts.clock.now())
         told[:] = [completed(ConsolidationRuns(tx).get(garden.id))]
 
-    return Outcome(write=write, afterwards=lambda: _publish(parts, told))
+    return JobResult(write=write, afterwards=lambda: _publish(parts, told))
 
 
 def _publish(parts: Parts, told: Sequence[MemoryProgress]) -> None:

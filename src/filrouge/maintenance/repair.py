@@ -38,7 +38,7 @@ from filrouge.runtime.journal import Journal, relinked
 from filrouge.runtime.soundness import broken_by_table, problems
 from filrouge.runtime.sqlite import Connection, Database, migrations
 from filrouge.runtime.wiring import analyser
-from filrouge.search.word_repository import FullTextIndex, Table
+from filrouge.search.word_repository import FullTextIndex, IndexedTable
 
 # Reading rows from database pages without SQLite.
 
@@ -58,7 +58,7 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class SalvagedRow:
     """One record.
 
     Attributes:
@@ -74,7 +74,7 @@ class Row:
 class Leaf:
     """The rows read from a page, and the number of cells that could not be decoded."""
 
-    rows: list[Row]
+    rows: list[SalvagedRow]
     bad: int
 
 
@@ -163,14 +163,14 @@ class Pages:
         cells = [start + pointer for pointer in self._pointers(number)]
         return [int.from_bytes(self._content[at : at + 4], "big") for at in (head + 8, *cells)]
 
-    def _row(self, number: int, kind: int, pointer: int) -> Row:
+    def _row(self, number: int, kind: int, pointer: int) -> SalvagedRow:
         at = self._start(number) + pointer + (4 if kind == ROWS_BRANCH else 0)
         length, at = self._varint(at)
         rowid = None
         if kind == TABLE_LEAF:
             rowid, at = self._varint(at)
             rowid -= (rowid >> 63) << 64
-        return Row(rowid=rowid, values=_record(self._payload(number, at, length, is_table=kind == TABLE_LEAF)))
+        return SalvagedRow(rowid=rowid, values=_record(self._payload(number, at, length, is_table=kind == TABLE_LEAF)))
 
     def _payload(self, number: int, at: int, length: int, *, is_table: bool) -> bytes:
         usable, ends = self._usable, self._start(number) + self._usable
@@ -254,7 +254,7 @@ _OWN: Final = ("schema_migrations", "sqlite_sequence", "vault_notes", "vault_chu
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "TEXT": (str,), "INTEGER": (int,), "REAL": (int, float), "BLOB": (bytes,),
 }  # fmt: skip
-_STALE: Final[Mapping[Table, str]] = {"turn": "turns.unanalysed", "memory": "memories.unanalysed"}
+_STALE: Final[Mapping[IndexedTable, str]] = {"turn": "turns.unanalysed", "memory": "memories.unanalysed"}
 _ANY: Final = (int, float, str, bytes)
 _ROWS_AT_ONCE: Final = 500
 
@@ -380,7 +380,7 @@ class Salvage:
         if len(fitting) == 1:
             self._take(fitting[0], [leaf], found=False)
 
-    def _fits(self, shape: Shape, row: Row) -> bool:
+    def _fits(self, shape: Shape, row: SalvagedRow) -> bool:
         values = _values(shape, row)
         if values is None or len(row.values) != len(shape.columns):
             return False
@@ -396,7 +396,7 @@ class Salvage:
         query = f'select 1 from "{table}" where "{key}" = ?'  # noqa: S608
         return self.target.execute(query, (value,)).fetchone() is not None
 
-    def _put(self, shape: Shape, row: Row) -> bool:
+    def _put(self, shape: Shape, row: SalvagedRow) -> bool:
         values = _values(shape, row)
         if values is None:
             return False
@@ -506,7 +506,7 @@ def _shape(connection: Connection, name: str, without_rowid: bool) -> Shape:
     )
 
 
-def _values(shape: Shape, row: Row) -> dict[str, Value] | None:
+def _values(shape: Shape, row: SalvagedRow) -> dict[str, Value] | None:
     """Return the columns of a record; a column added after the record was written gets its default."""
     if len(row.values) > len(shape.columns) or not row.values:
         return None

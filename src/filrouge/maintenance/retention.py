@@ -27,7 +27,7 @@ from filrouge.maintenance.decay import Policy, cutoffs, next_pressure
 from filrouge.maintenance.models import Cutoffs
 from filrouge.maintenance.sizes import sizes
 from filrouge.runtime.disk import BYTES, delete_reserve, ensure_reserve
-from filrouge.runtime.jobs import Jobs, Outcome, Payload
+from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import PeriodicTask
@@ -171,7 +171,7 @@ def last_run(tx: Tx) -> dict[str, Any] | None:
     return None if row is None else {"at": row["at"], "taken": Journal(tx).entry(row["seq"]).payload or {}}
 
 
-def retain(parts: Parts, payload: Payload) -> Outcome:
+def retain(parts: Parts, payload: Payload) -> JobResult:
     """Job: delete the next expired turns, then old logs, then shrink the file, then write the journal entry."""
     if shutil.disk_usage(parts.home).free < BYTES:
         delete_reserve(parts.home)
@@ -184,7 +184,7 @@ def retain(parts: Parts, payload: Payload) -> Outcome:
     if expired.rows:
         taken.update("tools" if row["role"] == "tool" else "noise" for row in expired.rows)
         following = {**payload, "place": expired.last, "taken": dict(taken)}
-        return Outcome(
+        return JobResult(
             write=lambda tx: Retaining(tx, parts.analyser).take(expired),
             afterwards=lambda: _leave_index(parts, expired),
             again=lambda: following,
@@ -197,7 +197,7 @@ def _leave_index(parts: Parts, expired: Expired) -> None:
         parts.meaning.turn_index.remove(id_)
 
 
-def _finish(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> Outcome:
+def _finish(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> JobResult:
     """Delete logs, then shrink the file, then start again with shorter times if the home exceeds its cap."""
     left, size = list[Payload](), sum(sizes(parts.home).values())
 
@@ -217,7 +217,7 @@ def _finish(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, tak
         if not left and taken["tools"] + taken["noise"]:
             parts.words.forget("turn", ("all",))
 
-    return Outcome(write=write, afterwards=afterwards, again=lambda: left[-1] if left else None)
+    return JobResult(write=write, afterwards=afterwards, again=lambda: left[-1] if left else None)
 
 
 def _shrunk(tx: Tx) -> bool:

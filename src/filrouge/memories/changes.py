@@ -26,7 +26,7 @@ from filrouge.search.vector_repository import Spaces, StoredVectors
 
 T = TypeVar("T")
 #: Maximum length in characters: a memory is one statement. `remember` accepts whole documents.
-LONGEST = 2000
+MAX_MEMORY_CHARS = 2000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,8 +95,8 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
     said = without_secret(parts.redact(text.strip()))
     if not said:
         raise BadInput("The new text is empty.")
-    if len(said) > LONGEST:
-        raise BadInput(f"The text has {len(said)} characters; a memory has at most {LONGEST}.")
+    if len(said) > MAX_MEMORY_CHARS:
+        raise BadInput(f"The text has {len(said)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
     meaning = parts.meaning
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
     statement = with_text(old, said)

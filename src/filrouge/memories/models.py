@@ -233,7 +233,7 @@ class Neighbour:
 # Reviews: statements that wait for the user, because they contradict a pinned or undecided memory, or lack evidence.
 
 ReviewKind = Literal["conflict", "quarantine"]
-Outcome = Literal["open", "old", "new", "both", "accept", "dismiss", "undone"]
+ReviewOutcome = Literal["open", "old", "new", "both", "accept", "dismiss", "undone"]
 """`open` waits; `undone` says that the decision which opened it was taken back; the others are how it was settled."""
 Settlement = Literal["old", "new", "both", "accept", "dismiss"]
 """Of a conflict: keep the old, take the new in its place, keep both. Of a quarantine: accept, dismiss."""
@@ -251,7 +251,7 @@ class Review:
     kind: ReviewKind
     against: Memory | None
     reason: str
-    outcome: Outcome
+    outcome: ReviewOutcome
     at: datetime
     settled_at: datetime | None
 

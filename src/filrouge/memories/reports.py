@@ -30,7 +30,7 @@ from filrouge.search.word_repository import FilteredRows, SearchScope
 #: On the calibrated scale (MEM-7): 0 = unrelated, 1 = the same text.
 THRESHOLD: Final = 0.88
 _TOP_K: Final = 20
-LONGEST: Final = 2000
+MAX_COMPARED_CHARS: Final = 2000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,8 +53,8 @@ def is_novel(
         BadInput: the text is empty or too long.
     """
     said = parts.redact(text.strip())
-    if not said or len(said) > LONGEST:
-        raise BadInput(f"The text has {len(said)} characters; it needs 1 to {LONGEST}.")
+    if not said or len(said) > MAX_COMPARED_CHARS:
+        raise BadInput(f"The text has {len(said)} characters; it needs 1 to {MAX_COMPARED_CHARS}.")
     [vectors] = vectors_at_once(parts.meaning, [said])
     return parts.readers.here(lambda tx: _compared(parts, tx, said, vectors, threshold, names, user))
 

@@ -31,9 +31,9 @@ from filrouge.memories.models import (
     Evidence,
     Memory,
     Noop,
-    Outcome,
     Review,
     ReviewKind,
+    ReviewOutcome,
     Settlement,
     Span,
     State,
@@ -166,12 +166,12 @@ class MemoryState:
     superseded_by: str | None = None
     pinned: bool = False
     disabled: bool = False
-    review: Outcome | None = None
+    review: ReviewOutcome | None = None
 
     @property
     def unborn(self) -> MemoryState:
         """Return the life as it was before the decision that created the memory."""
-        review: Outcome | None = "undone" if self.review else None
+        review: ReviewOutcome | None = "undone" if self.review else None
         return replace(self, state="binned", valid_to=self.valid_from, superseded_by=None, review=review)
 
 
@@ -183,7 +183,7 @@ class MemoryWithState:
     life: MemoryState
 
 
-def life_of(memory: Memory, review: Outcome | None = None) -> MemoryState:
+def life_of(memory: Memory, review: ReviewOutcome | None = None) -> MemoryState:
     """Build the life from the fields of a memory."""
     return MemoryState(
         state=memory.state,

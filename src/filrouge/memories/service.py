@@ -240,7 +240,7 @@ def _described(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
 # Rules (RULE-1, RULE-3).
 
 #: Maximum length in characters: a rule is one instruction.
-LONGEST = 500
+MAX_RULE_CHARS = 500
 
 
 def list_rules(
@@ -347,7 +347,7 @@ def switch(parts: Parts, rule_id: str, *, enabled: bool) -> Action:
     )
 
 
-def remove(parts: Parts, rule_id: str) -> Action:
+def remove_rule(parts: Parts, rule_id: str) -> Action:
     """Move a rule to the bin; it can be restored.
 
     Raises:
@@ -377,8 +377,8 @@ def _checked(parts: Parts, text: str) -> str:
     said = without_secret(parts.redact(" ".join(text.split())))
     if not said:
         raise BadInput("The text of the rule is empty.")
-    if len(said) > LONGEST:
-        raise BadInput(f"The text has {len(said)} characters; a rule has at most {LONGEST}.")
+    if len(said) > MAX_RULE_CHARS:
+        raise BadInput(f"The text has {len(said)} characters; a rule has at most {MAX_RULE_CHARS}.")
     return said
 
 

@@ -28,7 +28,7 @@ from filrouge.extraction.heuristics import extract
 from filrouge.extraction.sentences import without_secret
 from filrouge.extraction.understanding import Reading, apply_reading, readings_of, update_index, vectors_at_once
 from filrouge.maintenance.health import project_names
-from filrouge.memories.changes import LONGEST as LONGEST_MEMORY
+from filrouge.memories.changes import MAX_MEMORY_CHARS as LONGEST_MEMORY
 from filrouge.memories.changes import run_change, with_text
 from filrouge.memories.models import Conflict, Memory, Span, Statement
 from filrouge.memories.repository import Action, Origin
@@ -154,7 +154,7 @@ def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[A
 # asked for it to be kept.
 
 #: Maximum length in characters: a long note, or a whole reference document.
-LONGEST = 200_000
+MAX_DOCUMENT_CHARS = 200_000
 #: Words that may stay uncovered: an opening such as "By the way, for the record:" is not part of a statement.
 _WORDS_OF_CHATTER = 4
 
@@ -172,8 +172,8 @@ def remember(
     """
     if not text.strip():
         raise BadInput("There is nothing to remember: the text is empty.")
-    if len(text) > LONGEST:
-        raise BadInput(f"The text has {len(text)} characters; at most {LONGEST} can be remembered at once.")
+    if len(text) > MAX_DOCUMENT_CHARS:
+        raise BadInput(f"The text has {len(text)} characters; at most {MAX_DOCUMENT_CHARS} can be remembered at once.")
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
     said = manual_event(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
     event = cleaned(said, parts.redact)

@@ -190,7 +190,7 @@ SETTLE_SECONDS: Final = 10.0
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class FolderState:
     """The folder as it was read.
 
     Attributes:
@@ -216,7 +216,7 @@ class Found:
 
 def read_pages(
     vault: Vault, stamps: Mapping[str, str], before: Collection[str], own: Mapping[str, str], now: datetime
-) -> Found:
+) -> FolderState:
     """Read every page of a folder, except those that are being written.
 
     Args:
@@ -226,7 +226,7 @@ def read_pages(
         own: the last text that Filrouge wrote, by path.
         now: the current time.
     """
-    found = Found()
+    found = FolderState()
     for path in sorted(stamps):
         try:
             content = vault.content(path)
@@ -347,7 +347,7 @@ class PageSync:
         return is_done and not found.is_waiting
 
     def _take_in(
-        self, found: Found, kept: Mapping[str, WrittenLine], live: Mapping[str, Memory], hashes: Mapping[str, str]
+        self, found: FolderState, kept: Mapping[str, WrittenLine], live: Mapping[str, Memory], hashes: Mapping[str, str]
     ) -> dict[str, WrittenLine]:
         """Apply the user's edits and deletions of lines to the memories; return the lines that remain known."""
         places = defaultdict[str, list[FoundLine]](list)
@@ -363,7 +363,9 @@ class PageSync:
             return dict(kept)
         return self._binned(found, {id_: one for id_, one in kept.items() if id_ in places or id_ in live}, set(places))
 
-    def _binned(self, found: Found, kept: dict[str, WrittenLine], there: Collection[str]) -> dict[str, WrittenLine]:
+    def _binned(
+        self, found: FolderState, kept: dict[str, WrittenLine], there: Collection[str]
+    ) -> dict[str, WrittenLine]:
         """Move memories to the bin whose lines the user removed; return the other lines."""
         gone, left = defaultdict[str, list[str]](list), dict(kept)
         for id_, one in kept.items():
@@ -406,7 +408,7 @@ class PageSync:
     def _write(
         self,
         vault: Vault,
-        found: Found,
+        found: FolderState,
         plan: Plan,
         known: MemoryState,
         pages: dict[str, Page],
@@ -442,7 +444,7 @@ class PageSync:
 
 
 def _missing_lines(
-    plan: Plan, known: MemoryState, pages: Mapping[str, Page], found: Found
+    plan: Plan, known: MemoryState, pages: Mapping[str, Page], found: FolderState
 ) -> dict[str, list[DesiredLine]]:
     """Return the memories without a line, by the key of their page.
 
@@ -467,7 +469,7 @@ def _recorded_lines(ids: list[str], page: str, known: MemoryState) -> dict[str, 
     return found
 
 
-def _path_now(key: str, path: str, found: Found, stamps: Mapping[str, str]) -> str:
+def _path_now(key: str, path: str, found: FolderState, stamps: Mapping[str, str]) -> str:
     """Return the current path of a page; empty if it was removed."""
     if key in found.paths:
         return found.paths[key]
@@ -482,7 +484,7 @@ def _first_reasons(troubles: list[tuple[str, str, str]]) -> tuple[tuple[str, str
     return tuple(list(told.values())[:_MOST_TROUBLES])
 
 
-def _headless(found: Found, pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
+def _headless(found: FolderState, pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
     return [
         (one.path, "", _HEADLESS)
         for key, one in pages.items()

@@ -27,9 +27,10 @@ from filrouge.providers.embedders import windows
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import PeriodicTask
 from filrouge.search.analyser import any_of
-from filrouge.search.fusion import ALONE_MEANING, ALONE_WORDS, OKAPI, Collection, bm25
+from filrouge.search.fusion import OKAPI, Collection, bm25
 from filrouge.search.memory_search import CANDIDATES_PER_RETRIEVER, LONGEST_QUERY, Mode
 from filrouge.search.relevance import WeightedQuestion, judged, shares, standalone_features
+from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
 
 MOST_TAGGED: Final = 5
 """Limit of notes that the tag adds to a prompt."""

@@ -901,7 +901,7 @@ def build(model: str, progress: Progress = log_progress) -> None:
     Raises:
         EmbedderUnavailable: the weights are missing, or there is no disk space.
     """
-    ensure_model(model, lambda directory: write(directory, Weights(source()), progress))
+    ensure_model(model, lambda directory: write_model(directory, Weights(source()), progress))
 
 
 def build_in_subprocess(model: str) -> None:
@@ -923,7 +923,7 @@ def build_in_subprocess(model: str) -> None:
         raise EmbedderUnavailable(done.stderr.strip() or "The embedding model could not be built.")
 
 
-def write(directory: str, weights: Weights, progress: Progress) -> None:
+def write_model(directory: str, weights: Weights, progress: Progress) -> None:
     """Write the files of the model into a directory."""
     progress("words", 0.0)
     sizes = weights.sizes

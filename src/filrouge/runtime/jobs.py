@@ -303,7 +303,7 @@ _BURST_SECONDS, _PATIENCE_SECONDS = 0.02, 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class JobResult:
     """What a handler wants written, and what to do once it is on disk.
 
     Attributes:
@@ -333,11 +333,11 @@ class Handler:
         most: how many jobs may be leased together.
     """
 
-    prepare: Callable[[Parts, Sequence[Payload]], Sequence[Outcome]]
+    prepare: Callable[[Parts, Sequence[Payload]], Sequence[JobResult]]
     most: int = 1
 
 
-def single(prepare: Callable[[Parts, Payload], Outcome]) -> Handler:
+def single(prepare: Callable[[Parts, Payload], JobResult]) -> Handler:
     """A handler for jobs that run one at a time."""
     return Handler(prepare=lambda parts, payloads: [prepare(parts, payloads[0])])
 
@@ -436,7 +436,7 @@ class Worker:
         else:
             self._end(jobs, outcomes)
 
-    def _end(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
+    def _end(self, jobs: Sequence[Job], outcomes: Sequence[JobResult]) -> None:
         """Write the outcomes at low priority and requeue jobs that have none."""
         now, left = self._parts.clock.now(), jobs[len(outcomes) :]
         writes: list[Callable[[Tx], object]] = [
@@ -489,14 +489,14 @@ class Worker:
         return rung
 
 
-def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:
+def _finish(tx: Tx, *, job: Job, outcome: JobResult, now: datetime) -> None:
     outcome.write(tx)
     rest = outcome.again()
     if not (Jobs(tx).finish(job) if rest is None else Jobs(tx).again(job, rest, add_seconds(now, outcome.delay))):
         raise Busy(f"The lease of job {job.id} ran out; its work is undone and left to whoever has it.")
 
 
-def _follow_up(job: Job, outcome: Outcome) -> None:
+def _follow_up(job: Job, outcome: JobResult) -> None:
     # The commit stands; the next start rebuilds what is in memory.
     with logged(_LOG, "the follow-up of job %s %s failed", job.kind, job.id):
         outcome.afterwards()

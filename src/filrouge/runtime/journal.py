@@ -81,17 +81,17 @@ def canonical(content: Mapping[str, object]) -> bytes:
 def seal(content: Mapping[str, object]) -> Seal:
     """Seal `content` with a new random key."""
     key = secrets.token_bytes(32)
-    return Seal(key=key, hash=digest(key, content))
+    return Seal(key=key, hash=seal_digest(key, content))
 
 
-def digest(key: bytes, content: Mapping[str, object]) -> bytes:
+def seal_digest(key: bytes, content: Mapping[str, object]) -> bytes:
     """HMAC-SHA-256 of the content's canonical form."""
     return hmac.new(key, canonical(content), hashlib.sha256).digest()
 
 
 def holds(key: bytes, expected: bytes, content: Mapping[str, object]) -> bool:
     """True if the content matches the seal."""
-    return hmac.compare_digest(digest(key, content), expected)
+    return hmac.compare_digest(seal_digest(key, content), expected)
 
 
 # The journal and its hash chain.
@@ -101,7 +101,7 @@ _TENANT = "local"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class JournalReport:
     """The result of `verify`: entries read, redacted payloads, and the first broken entry with the reason."""
 
     entries: int
@@ -192,20 +192,20 @@ class Journal:
             raise NotFound(f"The journal has no entry {seq}.", remedy=remedy)
         return _entry(row)
 
-    def verify(self) -> Verdict:
+    def verify(self) -> JournalReport:
         """Check the whole chain."""
         before, entries, redacted = _GENESIS, 0, 0
         for row in self._tx.all("journal.everything"):
             entries += 1
             head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
             if row["hash"] != _link(before, head, row["payload_hash"]):
-                return Verdict(entries=entries, redacted=redacted, broken_at=row["seq"], reason="chain broken")
+                return JournalReport(entries=entries, redacted=redacted, broken_at=row["seq"], reason="chain broken")
             if row["payload"] is None:
                 redacted += 1
             elif not _intact(row):
-                return Verdict(entries=entries, redacted=redacted, broken_at=row["seq"], reason="payload changed")
+                return JournalReport(entries=entries, redacted=redacted, broken_at=row["seq"], reason="payload changed")
             before = row["hash"]
-        return Verdict(entries=entries, redacted=redacted, broken_at=None, reason="")
+        return JournalReport(entries=entries, redacted=redacted, broken_at=None, reason="")
 
 
 def relinked(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

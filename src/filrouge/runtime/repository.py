@@ -102,21 +102,21 @@ def unique(ids: Sequence[str]) -> tuple[str, ...]:
 
 # Short ids: a prefix stands for an id if exactly one row begins with it.
 
-Kind = Literal["memory", "turn", "thread", "bridge", "garden", "receipt", "recall", "token", "job"]
+RecordKind = Literal["memory", "turn", "thread", "bridge", "garden", "receipt", "recall", "token", "job"]
 #: Minimum characters. Ids created within one hour share the first six, so users rarely need fewer.
-SHORTEST: Final = 4
+MIN_ID_CHARS: Final = 4
 _LENGTH: Final = 26
 _MOST_SHOWN: Final = 5
 
 
-def resolve_id(tx: Tx, given: str, kinds: Sequence[Kind]) -> str:
+def resolve_id(tx: Tx, given: str, kinds: Sequence[RecordKind]) -> str:
     """The id that begins with `given`. Returns `given` itself if it is already whole or nothing matches.
 
     Raises:
         BadInput: several ids begin with it; the message lists them.
     """
     begin = given.strip().lower()
-    if not SHORTEST <= len(begin) < _LENGTH or not begin.isalnum():
+    if not MIN_ID_CHARS <= len(begin) < _LENGTH or not begin.isalnum():
         return given
     asked = {"prefix": begin, "limit": _MOST_SHOWN + 1}
     found = {str(row["id"]): str(row["what"]) for kind in kinds for row in tx.all(f"ids.{kind}", asked)}

@@ -34,7 +34,7 @@ from filrouge.extraction import understanding
 from filrouge.extraction.repository import Session
 from filrouge.extraction.schedule import EXTRACT, queue_last_reading
 from filrouge.extraction.service import extract
-from filrouge.extraction.sessions import AFTER_TRANSCRIPT_SECONDS, digest, idle_watch, queue_digest
+from filrouge.extraction.sessions import AFTER_TRANSCRIPT_SECONDS, analyse_session, idle_watch, queue_digest
 from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up, backup_watch
 from filrouge.maintenance.garden_service import GARDEN, garden_watch, run_next_step
@@ -50,7 +50,7 @@ from filrouge.providers.service import panel as panel_of
 from filrouge.runtime import disk
 from filrouge.runtime.executors import ReaderPool, Writer
 from filrouge.runtime.feed import Bus, Feed
-from filrouge.runtime.jobs import MODELS, Handler, Jobs, Outcome, Payload, Worker, new_worker_group, single
+from filrouge.runtime.jobs import MODELS, Handler, JobResult, Jobs, Payload, Worker, new_worker_group, single
 from filrouge.runtime.journal import log_decisions
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
@@ -180,7 +180,7 @@ _TOGETHER: Final = 64
 _LONG: Final = 10_000
 
 
-def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Turn events into turns."""
     found = parts.readers.here(lambda tx: [Events(tx).get(payload["event"]) for payload in payloads])
     for payload, event in zip(payloads, found, strict=True):
@@ -189,7 +189,7 @@ def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     return [_turns_read(parts, *event) for event in found if event is not None]
 
 
-def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
+def _turns_read(parts: Parts, event: Event, project: str) -> JobResult:
     turns = turns_of(event, project)
     # A long text takes longer to tokenise than other writers should wait.
     tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns if len(turn.text) > _LONG}
@@ -211,10 +211,10 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
         elif not analysed:
             Events(tx).settle(event.id, "done")
 
-    return Outcome(write=write)
+    return JobResult(write=write)
 
 
-def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Turn the user's turns into memories."""
     turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"] for payload in payloads]))
     known = {turn.id for turn in turns}
@@ -222,7 +222,7 @@ def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
         if payload["turn"] not in known:
             raise NotFound(f"Turn {payload['turn']} is gone.")
     fresh: understanding.PendingVectors = {}
-    stated, agreed = understanding.read(parts, turns), understanding.read_agreements(parts, turns)
+    stated, agreed = understanding.read_turns(parts, turns), understanding.read_agreements(parts, turns)
     return [_analysed(parts, *pair, fresh) for pair in zip(stated, agreed, strict=True)]
 
 
@@ -231,7 +231,7 @@ def _analysed(
     stated: understanding.Reading,
     agreed: understanding.Reading | None,
     fresh: understanding.PendingVectors,
-) -> Outcome:
+) -> JobResult:
     turn, done = stated.turn, list[Any]()
     readings = [stated] if agreed is None else [agreed, stated]
 
@@ -245,16 +245,16 @@ def _analysed(
         if turn.event_id:
             Events(tx).settle(turn.event_id, "done")
 
-    return Outcome(write=write, afterwards=lambda: understanding.update_index(parts, stated.meaning, done))
+    return JobResult(write=write, afterwards=lambda: understanding.update_index(parts, stated.meaning, done))
 
 
-def brief(parts: Parts, payload: Payload) -> Outcome:
+def brief(parts: Parts, payload: Payload) -> JobResult:
     """Bring the briefs up to date."""
     write_briefs(parts, payload["project"], everywhere=payload["everywhere"])
-    return Outcome(write=lambda _: None)
+    return JobResult(write=lambda _: None)
 
 
-def index_turn(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+def index_turn(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Embed turns, window by window."""
     ids = [str(payload["turn"]) for payload in payloads]
     turns = parts.readers.here(lambda tx: parts.turns(tx).get(ids))
@@ -262,7 +262,7 @@ def index_turn(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     return _index(parts, payloads, ids, owners)
 
 
-def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Embed memories, window by window."""
     ids = [str(payload["memory"]) for payload in payloads]
     found = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
@@ -271,7 +271,7 @@ def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     return _index(parts, payloads, ids, owners)
 
 
-def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners: Sequence[Owner]) -> list[Outcome]:
+def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners: Sequence[Owner]) -> list[JobResult]:
     """Return outcomes for the first of these jobs; owners that are gone or complete get an empty outcome."""
     meaning = parts.meaning
     # No embedder can make vectors of this space, so a retry is useless; a later reindex finds what lacks vectors.
@@ -283,9 +283,9 @@ def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners
     return [_indexed(parts, meaning, payloads[place], made.get(ids[place])) for place in range(stop)]
 
 
-def _indexed(parts: Parts, meaning: VectorSearch, payload: Payload, done: Pass | None) -> Outcome:
+def _indexed(parts: Parts, meaning: VectorSearch, payload: Payload, done: Pass | None) -> JobResult:
     if done is None:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
         done.write(tx, meaning.space.id)
@@ -294,7 +294,7 @@ def _indexed(parts: Parts, meaning: VectorSearch, payload: Payload, done: Pass |
         if not done.first and done.owner.kind == "turn":
             late_vector(tx, done.owner.id, meaning.space.id)
 
-    return Outcome(
+    return JobResult(
         write=write,
         afterwards=lambda: done.show(parts, meaning),
         again=lambda: payload if done.first else None,
@@ -307,7 +307,7 @@ HANDLERS: Mapping[str, Handler] = {
     "analyse": Handler(prepare=analyse, most=_TOGETHER),
     "brief": single(brief),
     EXTRACT: single(extract),
-    "digest": single(digest),
+    "digest": single(analyse_session),
     BRIDGE: single(tie),
     REGROUP: single(regrouping),
     SYNTHESISE: single(synthesise),

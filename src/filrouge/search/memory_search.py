@@ -20,9 +20,9 @@ from filrouge.search.analyser import Terms
 from filrouge.search.fusion import RecipeName
 from filrouge.search.models import Ranking
 from filrouge.search.nearest_memories import need_vectors
-from filrouge.search.relevance import ALPHA, Candidate, WeightedQuestion, rank
+from filrouge.search.relevance import ALPHA, RetrievedMemory, WeightedQuestion, rank
 from filrouge.search.retrievers import Retriever, retriever_for
-from filrouge.search.word_repository import SearchScope, Table
+from filrouge.search.word_repository import IndexedTable, SearchScope
 
 CANDIDATES_PER_RETRIEVER = 50
 LONGEST_QUERY = 2000
@@ -91,7 +91,7 @@ def _search(parts: Parts, tx: Tx, question: Question) -> Ranking:
     )
 
 
-def retriever_for_question(parts: Parts, tx: Tx, owner: Table, question: Question, terms: Terms) -> Retriever:
+def retriever_for_question(parts: Parts, tx: Tx, owner: IndexedTable, question: Question, terms: Terms) -> Retriever:
     """Return the retriever for a question with these terms."""
     place = SearchScope(project=question.project, user=question.user, everywhere=question.everywhere)
     return retriever_for(parts, tx, owner, place, question.filters, terms)
@@ -104,9 +104,9 @@ def _candidates(
     lexical: Mapping[str, float],
     cosines: Mapping[str, float],
     needed: Mapping[str, float],
-) -> list[Candidate]:
+) -> list[RetrievedMemory]:
     return [
-        Candidate(
+        RetrievedMemory(
             item=item,
             tokens=tokens.get(id_, frozenset()),
             bm25=lexical.get(id_),

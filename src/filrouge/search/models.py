@@ -105,7 +105,7 @@ class RecallItem:
         return {"id": self.id, "kind": self.kind, "injected": self.injected, "reason": self.reason, **self.scores}
 
 
-Outcome = Literal["delivered", "late", "empty"]
+DeliveryOutcome = Literal["delivered", "late", "empty"]
 """What became of a recall: an agent got its block; the block was ready after the agent had gone on; there was none."""
 
 START_PREVIEW: Final = "[session_start]"
@@ -129,7 +129,7 @@ class Recall:
     nonce: str
     latency_ms: float
     notes_injected: int = 0
-    outcome: Outcome = "delivered"
+    outcome: DeliveryOutcome = "delivered"
     omitted: dict[str, int] = field(default_factory=dict[str, int])
     """How many candidates are not in `items`, by the reason why they were not injected."""
 

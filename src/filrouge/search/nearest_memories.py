@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.protocols import PromptEmbedder, Tx, Vector, VectorIndex
-from filrouge.runtime.jobs import Jobs, Outcome
+from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts
 from filrouge.search.vector_repository import NEED_VECTORS_JOB, MissingNeedVector, NeedVectors, StatementInContext
 from filrouge.search.vector_search import VectorSearch
@@ -37,7 +37,7 @@ def resume_need_vectors(parts: Parts) -> None:
         parts.writer.run(lambda tx: queue_need_vectors(tx, meaning, parts.clock.now()))
 
 
-def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job handler: compute need vectors for some of the memories that lack them."""
     meaning, after = parts.meaning, int(payload["after"])
     revision = _revision(meaning)
@@ -48,9 +48,9 @@ def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
 
     lacking, given = parts.readers.here(look)
     if not lacking:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     made = _made(meaning, given)
-    return Outcome(
+    return JobResult(
         write=lambda tx: NeedVectors(tx).put(revision, made),
         again=lambda: {"after": lacking[-1].seq},
     )

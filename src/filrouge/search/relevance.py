@@ -19,16 +19,9 @@ from numpy.typing import NDArray
 
 from filrouge.extraction.vocabulary import PLAIN_WORDS, canonical, fold, is_bridged, tokens, variants
 from filrouge.memories.models import Memory
-from filrouge.search.fusion import (
-    ALONE_MEANING,
-    ALONE_WORDS,
-    KNOWN,
-    KNOWN_BY_WORDS,
-    RELEVANCE,
-    RELEVANCE_BY_WORDS,
-    normalised,
-)
+from filrouge.search.fusion import normalised
 from filrouge.search.models import Hit, Ranking
+from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS, KNOWN, KNOWN_BY_WORDS, RELEVANCE, RELEVANCE_BY_WORDS
 
 # Bridging: a question's words, extended with words of the same meaning in other languages or other developers' usage.
 
@@ -372,7 +365,7 @@ ALPHA = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class RetrievedMemory:
     """A memory that one or both retrievers returned.
 
     Attributes:
@@ -395,7 +388,7 @@ class Candidate:
 def rank(
     query: str,
     questioned: WeightedQuestion,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[RetrievedMemory],
     *,
     alpha: float = ALPHA,
     by_meaning: bool = True,

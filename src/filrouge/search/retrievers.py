@@ -32,8 +32,6 @@ from filrouge.memories.models import SUMS, TURN, Filters, Kind, Memory
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import Terms, any_of
 from filrouge.search.fusion import (
-    ALONE_MEANING,
-    ALONE_WORDS,
     BUILT_IN,
     OKAPI,
     Collection,
@@ -50,7 +48,16 @@ from filrouge.search.nearest_memories import nearest_live_memories
 from filrouge.search.relevance import WeightedQuestion, judged, shares, standalone_features
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.vector_search import VectorSearch
-from filrouge.search.word_repository import FilteredRows, FullTextIndex, SearchScope, Table, WordRows, passes, selection
+from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
+from filrouge.search.word_repository import (
+    FilteredRows,
+    FullTextIndex,
+    IndexedTable,
+    SearchScope,
+    WordRows,
+    passes,
+    selection,
+)
 
 # Filtered retrieval: both searches run over the rows that pass the filter, and are cut only afterwards.
 
@@ -61,7 +68,7 @@ class FilteredRetriever:
     def __init__(
         self,
         tx: Tx,
-        owner: Table,
+        owner: IndexedTable,
         place: SearchScope,
         filters: Filters,
         terms: Sequence[Sequence[str]],
@@ -69,7 +76,7 @@ class FilteredRetriever:
         analyser: Analyser,
     ) -> None:
         self._tx = tx
-        self._owner: Table = owner
+        self._owner: IndexedTable = owner
         self._share = FilteredRows(tx, owner, place, filters)
         forms = [form for forms in terms for form in forms]
         self._terms = terms
@@ -151,7 +158,7 @@ class IndexRetriever:
     def __init__(
         self,
         tx: Tx,
-        owner: Table,
+        owner: IndexedTable,
         place: SearchScope,
         filters: Filters,
         terms: Terms,
@@ -159,7 +166,7 @@ class IndexRetriever:
         analyser: Analyser,
     ) -> None:
         self._tx, self._place, self._filters = tx, place, filters
-        self._owner: Table = owner
+        self._owner: IndexedTable = owner
         self._terms: Sequence[Sequence[str]] = terms
         self._view, self._analyser = view, analyser
         self._is_narrow = filters.narrow  # read for every neighbour
@@ -282,7 +289,7 @@ class IndexRetriever:
         return {number: own for number, own in tokens.items() if number not in changed or not asked.isdisjoint(own)}
 
 
-def groups_of(owner: Table, place: SearchScope) -> frozenset[str] | None:
+def groups_of(owner: IndexedTable, place: SearchScope) -> frozenset[str] | None:
     """Return the groups of a vector index that belong to a place; None = all."""
     if place.everywhere:
         return None
@@ -331,7 +338,9 @@ class Retriever(Protocol):
         ...
 
 
-def retriever_for(parts: Parts, tx: Tx, owner: Table, place: SearchScope, filters: Filters, terms: Terms) -> Retriever:
+def retriever_for(
+    parts: Parts, tx: Tx, owner: IndexedTable, place: SearchScope, filters: Filters, terms: Terms
+) -> Retriever:
     """Return the retriever for a question with these terms."""
     view = parts.words.view(tx, owner)
     # A word index holds no summaries and no labels for threads and branches. Few rows pass such filters.
@@ -345,9 +354,9 @@ def retriever_for(parts: Parts, tx: Tx, owner: Table, place: SearchScope, filter
 class _FtsRetriever:
     """Retriever for an unfiltered question in a table searched by the full-text index in the database."""
 
-    def __init__(self, parts: Parts, tx: Tx, owner: Table, place: SearchScope, terms: Terms) -> None:
+    def __init__(self, parts: Parts, tx: Tx, owner: IndexedTable, place: SearchScope, terms: Terms) -> None:
         self._parts, self._tx, self._place = parts, tx, place
-        self._owner: Table = owner
+        self._owner: IndexedTable = owner
         self._terms: Sequence[Sequence[str]] = terms
 
     @property
@@ -477,7 +486,7 @@ def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
 
 Rerank = Literal["none", "mmr"]
 
-COLLECTIONS: Final[Mapping[str, tuple[Table, ...]]] = {
+COLLECTIONS: Final[Mapping[str, tuple[IndexedTable, ...]]] = {
     "turns": ("turn",),
     "memories": ("memory",),
     "all": ("memory", "turn"),
@@ -487,7 +496,7 @@ POOL: Final = 50
 _POOL_PER_RESULT: Final = 2
 #: Maximum number of characters of a query that are used.
 LONGEST_QUERY: Final = 2000
-_TEXTS: Final[Mapping[Table, str]] = {"turn": "turns.searched", "memory": "memories.searched"}
+_TEXTS: Final[Mapping[IndexedTable, str]] = {"turn": "turns.searched", "memory": "memories.searched"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -599,7 +608,7 @@ class _Search:
         self._rows = self._length = 0
         self.known = 0.0
 
-    def look_into(self, owner: Table, place: SearchScope, filters: Filters) -> None:
+    def look_into(self, owner: IndexedTable, place: SearchScope, filters: Filters) -> None:
         """Add the candidates of one table, with its word frequencies and row lengths."""
         searched = retriever_for(self._parts, self._tx, owner, place, filters, self._terms)
         words = searched.by_words(self._pool) if self._query.alpha < 1 else {}
@@ -637,7 +646,7 @@ class _Search:
         means = {id_: windows.mean(axis=0) for id_, windows in self._windows.items()}
         return {id_: mean / max(float(mean @ mean) ** 0.5, 1e-9) for id_, mean in means.items()}
 
-    def _read(self, owner: Table, ids: Sequence[str]) -> Mapping[str, Memory | Turn]:
+    def _read(self, owner: IndexedTable, ids: Sequence[str]) -> Mapping[str, Memory | Turn]:
         once = list(dict.fromkeys(ids))
         turns = owner == "turn"
         found = self._parts.turns(self._tx).get(once) if turns else self._parts.memories(self._tx).known(once)

@@ -21,7 +21,7 @@ from filrouge.core.settings import Settings, resolve
 from filrouge.providers.calibration import SHORT_TURN, from_turns, measure
 from filrouge.providers.embedders import windows
 from filrouge.providers.models import Calibration, EmbeddingSpace
-from filrouge.runtime.jobs import DEADLY, Jobs, Outcome
+from filrouge.runtime.jobs import DEADLY, JobResult, Jobs
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.search.nearest_memories import queue_need_vectors
@@ -36,7 +36,7 @@ from filrouge.search.vector_search import (
     new_vector_search,
 )
 from filrouge.search.word_repository import FullTextIndex
-from filrouge.search.word_repository import Table as WordOwner
+from filrouge.search.word_repository import IndexedTable as WordOwner
 from filrouge.threads.repository import ThreadVectors
 from filrouge.threads.upkeep import late_vector, queue_vectors_of_threads
 
@@ -304,7 +304,7 @@ def queue_calibration(parts: Parts) -> None:
     parts.work_waiting.set()
 
 
-def calibrate(parts: Parts, _: Mapping[str, Any]) -> Outcome:
+def calibrate(parts: Parts, _: Mapping[str, Any]) -> JobResult:
     """Job handler: calibrate the current space on the sample, and on the user's turns if there are enough."""
     meaning = parts.meaning
     if _is_due(parts):
@@ -314,7 +314,7 @@ def calibrate(parts: Parts, _: Mapping[str, Any]) -> Outcome:
         if parts.meaning.space.id == meaning.space.id:
             recalibrate(parts, found)
             _LOG.info("%s is calibrated on %s, %d pairs", meaning.space.id, found.origin, found.pairs)
-    return Outcome(write=lambda _: None)
+    return JobResult(write=lambda _: None)
 
 
 def _is_due(parts: Parts) -> bool:
@@ -401,11 +401,11 @@ def resume(parts: Parts) -> None:
         parts.writer.run(write)
 
 
-def reindex_batch(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+def reindex_batch(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job handler: embed some owners that lack vectors in the target space; when none is left, make it current."""
     target = parts.readers.here(_target)
     if target is None:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     found = parts.embedders.making(target.id, target.embedder)
     if found is None:
         raise EmbedderUnavailable(f"The embedder {target.embedder!r} that makes {target.id} is not there.")
@@ -417,11 +417,11 @@ def reindex_batch(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     if owners:
         return _embedded(parts, target, embedder, owners, after)
     if kind == "memory":
-        return Outcome(write=lambda _: None, again=lambda: {"space": target.id, "kind": "turn", "after": 0})
+        return JobResult(write=lambda _: None, again=lambda: {"space": target.id, "kind": "turn", "after": 0})
     return _switch_space(parts, target, name, embedder)
 
 
-def clear(_: Parts, payload: Mapping[str, Any]) -> Outcome:
+def clear(_: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job handler: delete the vectors of retired spaces in the next range of the table."""
     begin, rest = payload.get("after") or ("", ""), list[Mapping[str, object] | None]()
 
@@ -431,10 +431,10 @@ def clear(_: Parts, payload: Mapping[str, Any]) -> Outcome:
         if after is None:
             ThreadVectors(tx).clear_retired()
 
-    return Outcome(write=write, again=lambda: rest[-1])
+    return JobResult(write=write, again=lambda: rest[-1])
 
 
-def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: list[Owner], after: int) -> Outcome:
+def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: list[Owner], after: int) -> JobResult:
     passes = [one for one in next_passes(parts, embedder, target.id, owners) if one is not None]
     complete = [one.owner.seq for one in passes if not one.first]
     rest: dict[str, object] = {"space": target.id, "kind": owners[0].kind, "after": max([after, *complete])}
@@ -456,10 +456,10 @@ def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: lis
             for one in passes:
                 one.show(parts, meaning)
 
-    return Outcome(write=write, afterwards=show, again=lambda: left[-1])
+    return JobResult(write=write, afterwards=show, again=lambda: left[-1])
 
 
-def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedder) -> Outcome:
+def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedder) -> JobResult:
     """Make the target space current at the end of the sweep, and queue the few owners added meanwhile.
 
     A memory with constant writes is never complete at any moment, so less than one batch may be missing.
@@ -471,13 +471,13 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
         for owner in parts.readers.here(lambda tx, kind=kind: StoredVectors(tx).missing(kind, target.id, _MOST_LATE))
     ]
     if len(late) >= _MOST_LATE or (late and target.state == "current"):
-        return Outcome(write=lambda _: None, again=dict)
+        return JobResult(write=lambda _: None, again=dict)
     if target.state == "current":
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     fresh = new_vector_search(name, embedder, target.space.calibration, parts.new_index)
     parts.readers.here(lambda tx: fresh.fill(tx, parts.leaving))
     if not fresh.ready.is_set():
-        return Outcome(write=lambda _: None, again=dict)
+        return JobResult(write=lambda _: None, again=dict)
     swapped = list[bool]()
 
     def write(tx: Tx) -> None:
@@ -496,7 +496,7 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
         if fresh.space.calibration is None:
             Jobs(tx).enqueue(CALIBRATE, {}, dedupe=CALIBRATE, at=parts.clock.now())
 
-    return Outcome(
+    return JobResult(
         write=write,
         afterwards=lambda: _swap(parts, fresh) if swapped[-1] else None,
         again=lambda: None if swapped[-1] else {},
@@ -554,7 +554,7 @@ def queue_stale_words(parts: Parts) -> None:
     parts.writer.run(queue)
 
 
-def retokenise(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+def retokenise(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job handler: reindex one batch."""
     owner: WordOwner = "memory" if payload["owner"] == "memory" else "turn"
 
@@ -565,7 +565,7 @@ def retokenise(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
         if rows:
             _next(parts, tx, owner, rows[-1][0])
 
-    return Outcome(write=write)
+    return JobResult(write=write)
 
 
 def _next(parts: Parts, tx: Tx, owner: WordOwner, after: str) -> None:

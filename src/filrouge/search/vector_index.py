@@ -25,7 +25,7 @@ from filrouge.search.vector_codes import Codes, Mask, SignCodes
 _FIRST_CAPACITY = 256
 
 
-Item = tuple[str, int, str, Vectors]
+IndexEntry = tuple[str, int, str, Vectors]
 """An owner, its row's number, its group, its windows."""
 
 
@@ -88,7 +88,7 @@ class ExactIndex:
         """The total number of vectors of all owners."""
         return len(self._owners) - len(self._free)
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[IndexEntry]:
         """Return every owner with its windows, as copies."""
         with self._lock:
             names = {code: group for group, code in self._codes.items()}
@@ -185,9 +185,9 @@ class CompactIndex:
         """Add an owner's windows, replacing those it had; `number` is its row number in its table."""
         self.put_all([(owner_id, number, group, vectors)])
 
-    def put_all(self, items: Sequence[Item]) -> None:
+    def put_all(self, items: Sequence[IndexEntry]) -> None:
         """Add several owners; many times faster than adding them one by one."""
-        batch, size = list[Item](), 0
+        batch, size = list[IndexEntry](), 0
         for item in items:
             batch.append(item)
             size += len(item[3])
@@ -249,7 +249,7 @@ class CompactIndex:
         cosines = np.maximum.reduceat(products(np.concatenate([vectors for _, vectors in stored]), query), starts)
         return {owner: float(cosine) for (owner, _), cosine in zip(stored, cosines, strict=True)}
 
-    def _put(self, items: Sequence[Item]) -> None:
+    def _put(self, items: Sequence[IndexEntry]) -> None:
         latest = {item[0]: item for item in items}
         vectors = np.concatenate([vectors for _, _, _, vectors in latest.values()])
         with self._lock:

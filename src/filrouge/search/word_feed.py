@@ -18,7 +18,7 @@ from filrouge.core.errors import FilrougeError
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, Tx, WordIndex, WordIndexes, WordSnapshot
 from filrouge.search.models import IndexPosition
-from filrouge.search.word_repository import FullTextIndex, Table, WordRows
+from filrouge.search.word_repository import FullTextIndex, IndexedTable, WordRows
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ MOST_BEHIND: Final = 1000
 _LOOK_SECONDS: Final = 1.0
 #: Rows read at once, and rows after which an index under construction is committed.
 _AT_ONCE, _COMMIT = 500, 10_000
-_OWNERS: Final[tuple[Table, ...]] = ("turn", "memory")
+_OWNERS: Final[tuple[IndexedTable, ...]] = ("turn", "memory")
 
 T = TypeVar("T")
 Read = Callable[[Callable[[Tx], T]], T]
@@ -47,8 +47,8 @@ class LargeWords:
         self._indexes = indexes
         self._analyser = analyser
         self._switch = switch
-        self._held: dict[Table, WordIndex] = {}
-        self._looked: set[Table] = set()
+        self._held: dict[IndexedTable, WordIndex] = {}
+        self._looked: set[IndexedTable] = set()
         self._changing = Lock()
         self._hurry = Flag()
         self._closed = False
@@ -58,7 +58,7 @@ class LargeWords:
         """False if the full-text index in the database is the only one."""
         return self._indexes is not None
 
-    def view(self, tx: Tx, owner: Table) -> WordSnapshot | None:
+    def view(self, tx: Tx, owner: IndexedTable) -> WordSnapshot | None:
         """Return the index of a table, or None if there is none or it lags too far behind."""
         held = self._held.get(owner)
         if held is None:
@@ -67,7 +67,7 @@ class LargeWords:
         behind = max(newest.row - view.mark.row, newest.change - view.mark.change if owner == "memory" else 0)
         return view if behind <= MOST_BEHIND else None
 
-    def forget(self, owner: Table, ids: Collection[str]) -> None:
+    def forget(self, owner: IndexedTable, ids: Collection[str]) -> None:
         """Delete every file that may contain these rows; call it once they are deleted from the store.
 
         tantivy keeps the contents of a removed row in its files until they happen to be merged. All files of the index
@@ -105,7 +105,7 @@ class LargeWords:
         """Return the last indexed row of each table that has an index."""
         return {owner: index.view().mark.row for owner, index in self._held.items()}
 
-    def _step(self, tx: Tx, owner: Table) -> bool:
+    def _step(self, tx: Tx, owner: IndexedTable) -> bool:
         """Feed some rows; return True if there are more."""
         with self._changing:
             index = None if self._closed else self._index(tx, owner)
@@ -126,7 +126,7 @@ class LargeWords:
                 index.commit(IndexPosition(row=last, change=newest.change))
             return last < newest.row
 
-    def _index(self, tx: Tx, owner: Table) -> WordIndex | None:
+    def _index(self, tx: Tx, owner: IndexedTable) -> WordIndex | None:
         if owner in self._held or self._indexes is None:
             return self._held.get(owner)
         is_due = FullTextIndex(tx, self._analyser, owner).totals().rows >= self._switch
@@ -142,7 +142,7 @@ class LargeWords:
         self._looked.add(owner)
         return self._held.get(owner)
 
-    def _let_go(self, owner: Table) -> None:
+    def _let_go(self, owner: IndexedTable) -> None:
         held = self._held.pop(owner, None)
         if held:
             try:

@@ -28,15 +28,15 @@ from filrouge.search.models import NEVER, IndexPosition, Selection, WordRow
 # nothing is left behind after an upgrade of the analyser, its stemmers or Python. Each removal reads the whole index
 # once, regardless of how many rows are removed together.
 
-Table = Literal["turn", "memory"]
+IndexedTable = Literal["turn", "memory"]
 
-_PUT: Mapping[Table, str] = {"turn": "turns.index", "memory": "memories.index"}
-_REMOVE: Mapping[Table, str] = {"turn": "turns.unindex", "memory": "memories.unindex"}
-_MERGE: Mapping[Table, str] = {"turn": "turns.merge", "memory": "memories.merge"}
-_STALE: Mapping[Table, str] = {"turn": "turns.stale", "memory": "memories.stale"}
-_FRESH: Mapping[Table, str] = {"turn": "turns.analysed", "memory": "memories.analysed"}
-_FREQUENCIES: Mapping[Table, str] = {"turn": "turns.frequencies", "memory": "memories.frequencies"}
-_TOTALS: Mapping[Table, str] = {"turn": "turns.totals", "memory": "memories.totals"}
+_PUT: Mapping[IndexedTable, str] = {"turn": "turns.index", "memory": "memories.index"}
+_REMOVE: Mapping[IndexedTable, str] = {"turn": "turns.unindex", "memory": "memories.unindex"}
+_MERGE: Mapping[IndexedTable, str] = {"turn": "turns.merge", "memory": "memories.merge"}
+_STALE: Mapping[IndexedTable, str] = {"turn": "turns.stale", "memory": "memories.stale"}
+_FRESH: Mapping[IndexedTable, str] = {"turn": "turns.analysed", "memory": "memories.analysed"}
+_FREQUENCIES: Mapping[IndexedTable, str] = {"turn": "turns.frequencies", "memory": "memories.frequencies"}
+_TOTALS: Mapping[IndexedTable, str] = {"turn": "turns.totals", "memory": "memories.totals"}
 #: Secure deletion visits every segment of the index for every word; above this many rows, merging the segments first is
 #: faster.
 _FEW = 20
@@ -58,10 +58,10 @@ class Totals:
 class FullTextIndex:
     """The full-text index of one table."""
 
-    def __init__(self, tx: Tx, analyser: Analyser, owner: Table) -> None:
+    def __init__(self, tx: Tx, analyser: Analyser, owner: IndexedTable) -> None:
         self._tx = tx
         self._analyser = analyser
-        self._owner: Table = owner
+        self._owner: IndexedTable = owner
 
     def put(self, id_: str, text: str, tokens: str | None = None) -> None:
         """Index a row that is not indexed yet, under the tokens of this text.
@@ -126,11 +126,11 @@ def varints(block: bytes) -> list[int]:
 # agent may not see cannot influence its scores. Counting costs a few microseconds per row of the share, so only
 # filtered questions do it.
 
-_ROWS: Mapping[Table, str] = {"turn": "turns.share", "memory": "memories.share"}
-_MATCHING: Mapping[Table, str] = {"turn": "turns.share_matching", "memory": "memories.share_matching"}
-_COUNTS: Mapping[Table, str] = {"turn": "turns.share_counts", "memory": "memories.share_counts"}
-_TEXTS: Mapping[Table, str] = {"turn": "turns.searched", "memory": "memories.searched"}
-_LENGTHS: Mapping[Table, str] = {"turn": "turns.share_lengths", "memory": "memories.share_lengths"}
+_ROWS: Mapping[IndexedTable, str] = {"turn": "turns.share", "memory": "memories.share"}
+_MATCHING: Mapping[IndexedTable, str] = {"turn": "turns.share_matching", "memory": "memories.share_matching"}
+_COUNTS: Mapping[IndexedTable, str] = {"turn": "turns.share_counts", "memory": "memories.share_counts"}
+_TEXTS: Mapping[IndexedTable, str] = {"turn": "turns.searched", "memory": "memories.searched"}
+_LENGTHS: Mapping[IndexedTable, str] = {"turn": "turns.share_lengths", "memory": "memories.share_lengths"}
 
 #: Up to this many rows are tokenised again, at about 50 µs each, instead of being looked up in the index.
 _SHARES_FEW = 3000
@@ -153,9 +153,9 @@ class SearchScope:
 class FilteredRows:
     """The rows of a table that pass a filter, within a place."""
 
-    def __init__(self, tx: Tx, owner: Table, place: SearchScope, filters: Filters) -> None:
+    def __init__(self, tx: Tx, owner: IndexedTable, place: SearchScope, filters: Filters) -> None:
         self._tx = tx
-        self._owner: Table = owner
+        self._owner: IndexedTable = owner
         rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], _parameters(place, filters))
         self._ids: dict[int, str] = {row["seq"]: row["id"] for row in rows}
         #: Rows that a vector index no longer holds.
@@ -214,7 +214,7 @@ class FilteredRows:
         return json.dumps(list(self._ids))
 
 
-def passes_none(owner: Table, filters: Filters) -> bool:
+def passes_none(owner: IndexedTable, filters: Filters) -> bool:
     """Return True if the filter applies to the other table only."""
     if owner == "memory":
         return filters.role is not None
@@ -248,19 +248,22 @@ def _text(at: datetime | None) -> str | None:
 # every condition that the index filters by itself. The labels of turns never change. State changes of memories are
 # recorded in the journal, which the index follows.
 
-_NEWEST: Final[Mapping[Table, str]] = {"turn": "turns.last", "memory": "memories.last"}
-_BEHIND: Final[Mapping[Table, str]] = {"turn": "turns.numbered", "memory": "memories.numbered"}
-_WORD_ROWS_MATCHING: Final[Mapping[Table, str]] = {
+_NEWEST: Final[Mapping[IndexedTable, str]] = {"turn": "turns.last", "memory": "memories.last"}
+_BEHIND: Final[Mapping[IndexedTable, str]] = {"turn": "turns.numbered", "memory": "memories.numbered"}
+_WORD_ROWS_MATCHING: Final[Mapping[IndexedTable, str]] = {
     "turn": "turns.matching_behind",
     "memory": "memories.matching_behind",
 }
-_WORD_ROWS_FRESH: Final[Mapping[Table, str]] = {"turn": "turns.labelled_behind", "memory": "memories.labelled_behind"}
-_WORD_ROWS_TEXTS: Final[Mapping[Table, str]] = {
+_WORD_ROWS_FRESH: Final[Mapping[IndexedTable, str]] = {
+    "turn": "turns.labelled_behind",
+    "memory": "memories.labelled_behind",
+}
+_WORD_ROWS_TEXTS: Final[Mapping[IndexedTable, str]] = {
     "turn": "turns.searched_by_number",
     "memory": "memories.searched_by_number",
 }
-_IDS: Final[Mapping[Table, str]] = {"turn": "turns.ids", "memory": "memories.ids"}
-_PASSING: Final[Mapping[Table, str]] = {"turn": "turns.labelled", "memory": "memories.labelled"}
+_IDS: Final[Mapping[IndexedTable, str]] = {"turn": "turns.ids", "memory": "memories.ids"}
+_PASSING: Final[Mapping[IndexedTable, str]] = {"turn": "turns.labelled", "memory": "memories.labelled"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TRUSTS: Final = range(4)
 #: States of a memory that was valid at some time.
@@ -270,9 +273,9 @@ _BELIEVED: Final = ("live", "superseded", "binned")
 class WordRows:
     """One table as a word index sees it."""
 
-    def __init__(self, tx: Tx, owner: Table) -> None:
+    def __init__(self, tx: Tx, owner: IndexedTable) -> None:
         self._tx = tx
-        self._owner: Table = owner
+        self._owner: IndexedTable = owner
 
     def newest(self) -> IndexPosition:
         """Return the last row and the last change; read it before the rows, so that it is never ahead of them."""
@@ -332,7 +335,7 @@ class WordRows:
         return WordRow(number=row["seq"], tokens=tokens, labels=own, begins=begins, ends=ends)
 
 
-def selection(owner: Table, place: SearchScope, filters: Filters) -> Selection | None:
+def selection(owner: IndexedTable, place: SearchScope, filters: Filters) -> Selection | None:
     """Return the selection for a filter within a place; None if no row of this table can pass."""
     if passes_none(owner, filters):
         return None
@@ -347,7 +350,7 @@ def selection(owner: Table, place: SearchScope, filters: Filters) -> Selection |
     return Selection(labels=tuple(labels), begins=(first, last), lasts_beyond=moment)
 
 
-def _of(owner: Table, place: SearchScope) -> list[frozenset[str]]:
+def _of(owner: IndexedTable, place: SearchScope) -> list[frozenset[str]]:
     if place.everywhere:
         return []
     own = {f"of:user:{place.user}"} if owner == "memory" else set[str]()

@@ -26,7 +26,7 @@ from filrouge.server.responses import await_future
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotency-Replayed"
-LONGEST: Final = 255
+MAX_KEY_CHARS: Final = 255
 _METHODS: Final = frozenset({"POST", "PATCH", "DELETE"})
 _NOT_KEPT: Final = frozenset({401, 403, 404, 409, 429})
 #: Maximum bytes of a stored answer; a repetition of a longer one only reports that the request was done.
@@ -123,8 +123,8 @@ class _ResponseRecorder:
 
 async def _fingerprint(scope: Scope, receive: Receive, key: str) -> tuple[bytes, bytes, Receive]:
     """Return the hash of the key, the hash of the request, and a `receive` that replays the body."""
-    if not 0 < len(key) <= LONGEST or not key.isascii() or not key.isprintable():
-        raise BadInput(f"{HEADER} has 1 to {LONGEST} visible characters.", remedy="Send a UUID.")
+    if not 0 < len(key) <= MAX_KEY_CHARS or not key.isascii() or not key.isprintable():
+        raise BadInput(f"{HEADER} has 1 to {MAX_KEY_CHARS} visible characters.", remedy="Send a UUID.")
     body, again = await read_and_replay(receive)
     caller = getattr(scope.get(ACCESS), "who", "")
     asked = "\0".join((scope["method"], scope["path"], cast("bytes", scope["query_string"]).decode("latin-1"), ""))

@@ -18,7 +18,7 @@ from fastapi.utils import create_model_field
 
 from filrouge.server.auth import required_scope
 from filrouge.server.deferred import load_all, routes_of
-from filrouge.server.idempotency import HEADER, LONGEST
+from filrouge.server.idempotency import HEADER, MAX_KEY_CHARS
 from filrouge.server.problems import PROBLEM
 from filrouge.server.responses import MODEL, Problem
 
@@ -125,7 +125,7 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
                 "name": HEADER,
                 "in": "header",
                 "description": "A key that makes the request safe to repeat within a day.",
-                "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[\\x20-\\x7e]+$"},
+                "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS, "pattern": "^[\\x20-\\x7e]+$"},
             }
         )
     if route.path in OPEN:

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
-from filrouge.runtime.repository import Kind, resolve_id
+from filrouge.runtime.repository import RecordKind, resolve_id
 from filrouge.server.responses import read_in_tx
 
 #: The largest integer that SQLite can store.
@@ -146,7 +146,7 @@ def _too_deep() -> BadInput:
 class IdOf:
     """Marks a value as the id of a row of one of these kinds."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[RecordKind, ...]
 
 
 MemoryId = Annotated[str, IdOf(("memory",))]

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from filrouge.core.clock import new_id
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.extraction.vocabulary import content
-from filrouge.threads.models import Action, Candidate, Point, Routing, Synthesis, Thread, ThreadState
+from filrouge.threads.models import Action, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
 from filrouge.threads.synthesis import MOST_DECISIONS, MOST_FILES
 
 # Whitening.
@@ -127,10 +127,10 @@ _NEAREST: Final = 6
 #: Number of rounds in which context and probabilities are recomputed.
 ROUNDS: Final = 2
 
-Kind = Literal["vectors", "words"]
+TableKind = Literal["vectors", "words"]
 Learned = Mapping[str, NDArray[np.float32]]
 #: 32-bit floats: one value per pair, shape (n, n); one per prompt, shape (n,); or one row per prompt.
-Table = NDArray[np.float32]
+PairTable = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 
@@ -167,9 +167,9 @@ class Compared:
         words: similarity of their words, weighted by rarity, in [0, 1].
     """
 
-    chances: Table
-    alike: Table
-    words: Table
+    chances: PairTable
+    alike: PairTable
+    words: PairTable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -184,20 +184,20 @@ class FeatureTables:
         letters, own, asks: length of the prompt, its number of words, and whether the reply asks a question.
     """
 
-    exchanges: Table
-    prompts: Table
-    wholes: Table
-    words: Table
-    asked: Table
-    rare: Table
+    exchanges: PairTable
+    prompts: PairTable
+    wholes: PairTable
+    words: PairTable
+    asked: PairTable
+    rare: PairTable
     sessions: Places
     places: Places
-    letters: Table
-    own: Table
-    asks: Table
+    letters: PairTable
+    own: PairTable
+    asks: PairTable
 
 
-def compared(exchanges: Sequence[Exchange], kind: Kind) -> Compared:
+def compared(exchanges: Sequence[Exchange], kind: TableKind) -> Compared:
     """Compare every pair of prompts of a project.
 
     A prompt alone carries little information, so it is read together with its reply and its context. In the first
@@ -234,7 +234,7 @@ def _roots(text: str) -> frozenset[str]:
 # --- does the topic continue from one prompt to the next
 
 
-def continuation_probability(read: FeatureTables, weights: Learned, kind: Kind) -> Table:
+def continuation_probability(read: FeatureTables, weights: Learned, kind: TableKind) -> PairTable:
     """Return the probability that the topic never changed between two prompts of a session.
 
     Shape (n, n); 0 across sessions.
@@ -264,13 +264,13 @@ def consecutive_pairs(read: FeatureTables) -> tuple[Places, Places]:
     return found[:, 0], found[:, 1]
 
 
-def continuation_features(read: FeatureTables, later: Places, before: Places) -> Table:
+def continuation_features(read: FeatureTables, later: Places, before: Places) -> PairTable:
     """Return the features for whether prompts continue the topic of their predecessors, one row per prompt."""
     return np.stack([*_signs_of_going_on(read, later, before)], axis=1).astype(np.float32)
 
 
-def _signs_of_going_on(read: FeatureTables, later: Places, before: Places) -> Iterator[Table]:
-    def cosines(left: Table, right: Table) -> Table:
+def _signs_of_going_on(read: FeatureTables, later: Places, before: Places) -> Iterator[PairTable]:
+    def cosines(left: PairTable, right: PairTable) -> PairTable:
         return (left[later] * right[before]).sum(axis=1)
 
     places, sessions = read.places[later], read.sessions[later]
@@ -298,11 +298,11 @@ def _signs_of_going_on(read: FeatureTables, later: Places, before: Places) -> It
 # --- are two prompts of one thread
 
 
-def score_round(read: FeatureTables, chances: Table, weights: Learned, name: str) -> Table:
+def score_round(read: FeatureTables, chances: PairTable, weights: Learned, name: str) -> PairTable:
     """Compute one round: new probabilities from the previous ones, with the weights of this name."""
     within, across = weights[f"{name}.within"], weights[f"{name}.across"]
     same = _same(read)
-    odds: Table = np.zeros(chances.shape, dtype=np.float32)
+    odds: PairTable = np.zeros(chances.shape, dtype=np.float32)
     for place, sign in enumerate(pair_features(read, chances)):
         odds = np.asarray(odds + np.where(same, within[place], across[place]) * sign, dtype=np.float32)
     odds = np.asarray(odds + np.where(same, within[-1], across[-1]), dtype=np.float32)
@@ -311,7 +311,7 @@ def score_round(read: FeatureTables, chances: Table, weights: Learned, name: str
     return found
 
 
-def pair_features(read: FeatureTables, chances: Table) -> Iterator[Table]:
+def pair_features(read: FeatureTables, chances: PairTable) -> Iterator[PairTable]:
     """Yield the features for whether two prompts are of one thread, given the current context; shape (n, n) each."""
     same = _same(read)
     chain = np.asarray(np.where(same, chances, 0.0), dtype=np.float32)
@@ -350,7 +350,7 @@ def _same(read: FeatureTables) -> NDArray[np.bool_]:
 # --- exchanges as tables
 
 
-def build_tables(exchanges: Sequence[Exchange], rarity: Table) -> FeatureTables:
+def build_tables(exchanges: Sequence[Exchange], rarity: PairTable) -> FeatureTables:
     """Convert exchanges into tables.
 
     Args:
@@ -386,7 +386,7 @@ def bucket(word: str) -> int:
     return crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS
 
 
-def _centred(vectors: Sequence[Vector | None]) -> Table:
+def _centred(vectors: Sequence[Vector | None]) -> PairTable:
     """Subtract the shrunken project mean and scale to unit length; a missing vector becomes zero."""
     there = [one for one in vectors if one is not None]
     if not there:
@@ -399,7 +399,7 @@ def _centred(vectors: Sequence[Vector | None]) -> Table:
     return table
 
 
-def _by_rarity(words: Sequence[frozenset[str]], having: Mapping[str, int], rarity: Table) -> Table:
+def _by_rarity(words: Sequence[frozenset[str]], having: Mapping[str, int], rarity: PairTable) -> PairTable:
     """Weight words by their rarity in the project and in general; shape (n, columns)."""
     columns = {word: place % _COLUMNS for place, word in enumerate(having)}
     weights = {word: np.log(1.0 + len(words) / count) * rarity[bucket(word)] for word, count in having.items()}
@@ -410,12 +410,12 @@ def _by_rarity(words: Sequence[frozenset[str]], having: Mapping[str, int], rarit
     return table
 
 
-def _pairs_unit(table: Table) -> Table:
+def _pairs_unit(table: PairTable) -> PairTable:
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
     return np.asarray(table / np.where(lengths > 0.0, lengths, 1.0), dtype=np.float32)
 
 
-def _logistic(odds: Table) -> Table:
+def _logistic(odds: PairTable) -> PairTable:
     return np.asarray(1.0 / (1.0 + np.exp(-odds)), dtype=np.float32)
 
 
@@ -436,7 +436,7 @@ LOGGED, LOGGED_LEAST = 0.3, 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
+class RoutedPrompt:
     """The prompt to route.
 
     Attributes:
@@ -466,7 +466,7 @@ class Known:
     near: NDArray[np.float32]
 
 
-def route(item: Item, known: Sequence[Known]) -> Routing:
+def route(item: RoutedPrompt, known: Sequence[Known]) -> Routing:
     """Decide where a prompt goes, without a model.
 
     The prompt continues a thread, reactivates one, forks from one, or opens a new one. It is compared with the prompts
@@ -494,9 +494,9 @@ def route(item: Item, known: Sequence[Known]) -> Routing:
     )
 
 
-def _weighed(item: Item, one: Known) -> Candidate:
+def _weighed(item: RoutedPrompt, one: Known) -> ThreadCandidate:
     chance, alike, words = one.near.mean(axis=0, dtype=np.float64).tolist()
-    return Candidate(
+    return ThreadCandidate(
         thread_id=one.thread.id,
         state=one.state,
         embedding=None if math.isnan(alike) else alike,
@@ -507,7 +507,7 @@ def _weighed(item: Item, one: Known) -> Candidate:
     )
 
 
-def _reason(chosen: Candidate | None, best: Candidate | None, count: int) -> str:
+def _reason(chosen: ThreadCandidate | None, best: ThreadCandidate | None, count: int) -> str:
     if best is None:
         return "The project has no thread yet."
     if chosen is None:

@@ -4,7 +4,7 @@
   It reads the thread and the other threads of its place, computes candidates (`threads.bridges`), and merges them into
   the bridges as they are at the time of writing. It also deletes expired bridges of the project.
 - `follow_merge` moves the bridges of a merged thread.
-- `bridges`, `add`, `remove` and `graph` return response bodies of the API.
+- `bridges`, `add`, `remove_bridge` and `graph` return response bodies of the API.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.maintenance.health import names_of
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.runtime.jobs import Jobs, Outcome, Payload
+from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.threads.bridges import (
     ACTIVE_DAYS_KEPT,
@@ -83,7 +83,7 @@ def queue_ties(parts: StoreContext, tx: Tx, thread_id: str) -> None:
     Jobs(tx).enqueue(BRIDGE, {"thread": thread_id}, dedupe=f"{BRIDGE}:{thread_id}", at=parts.clock.now())
 
 
-def tie(parts: Parts, payload: Payload) -> Outcome:
+def tie(parts: Parts, payload: Payload) -> JobResult:
     """Run the job: compute the candidate bridges of a changed thread and write the result.
 
     The preparation reads all threads of the project. The write only touches the threads concerned, so it is equally
@@ -92,7 +92,7 @@ def tie(parts: Parts, payload: Payload) -> Outcome:
     space, thread_id = parts.meaning.space, str(payload["thread"])
     seen = parts.readers.here(lambda tx: _look(parts, tx, thread_id, space))
     if seen is None:
-        return Outcome(write=lambda _: None)  # deleted, or merged
+        return JobResult(write=lambda _: None)  # deleted, or merged
     thread, place, known, others, replaced = seen
     ties, alike = ties_of(known, others, space, replaced), above_baseline(similarities(known, others, space))
     beside = {thread_id, *(one.id for one in others)}
@@ -112,7 +112,7 @@ def tie(parts: Parts, payload: Payload) -> Outcome:
         _settle(store, propagate(thread_id, there, strength=strength, similarity=alike.get), strength, at)
         store.drop(split_expired(store.some(faded), strength)[1])
 
-    return Outcome(write=write)
+    return JobResult(write=write)
 
 
 def _settle(store: Bridges, ties: list[BridgeCandidate], strength: Strength, at: datetime) -> None:
@@ -331,7 +331,7 @@ def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") 
     return parts.readers.here(lambda tx: _shown(parts, tx, id_))
 
 
-def remove(parts: Parts, bridge_id: str) -> dict[str, Any]:
+def remove_bridge(parts: Parts, bridge_id: str) -> dict[str, Any]:
     """Remove a bridge and return it; the rules do not make it again.
 
     Raises:

@@ -23,9 +23,9 @@ from filrouge.extraction.model_answers import (
 from filrouge.extraction.models import ChosenQuote, RelatedShape, StandingShape, read_item, read_items, schema_of
 from filrouge.extraction.summaries import speaker_of
 from filrouge.providers.models import CompletionRequest
-from filrouge.threads.assignment import Item
-from filrouge.threads.models import Candidate, Point, Routing, Synthesis, Thread
-from filrouge.threads.synthesis import LONGEST, MOST_DECISIONS, MOST_QUESTIONS
+from filrouge.threads.assignment import RoutedPrompt
+from filrouge.threads.models import Point, Routing, Synthesis, Thread, ThreadCandidate
+from filrouge.threads.synthesis import MAX_POINT_CHARS, MOST_DECISIONS, MOST_QUESTIONS
 
 # Does a prompt belong to a thread?
 
@@ -36,7 +36,7 @@ _TOKENS: Final = 200
 
 
 def asking(
-    item: Item,
+    item: RoutedPrompt,
     routing: Routing,
     candidate: Thread,
     prompts: Prompts,
@@ -80,7 +80,7 @@ def asking(
     return _decided(routing, best, answer, f"{by.provider}/{by.model}")
 
 
-def _decided(routing: Routing, best: Candidate, answer: RelatedShape, model: str) -> Routing:
+def _decided(routing: Routing, best: ThreadCandidate, answer: RelatedShape, model: str) -> Routing:
     confidence = (best.similarity + answer.confidence) / 2
     told = f"({answer.confidence:.2f}), similarity {best.similarity:.2f}."
     if answer.related and confidence >= ACCEPTED:
@@ -176,7 +176,7 @@ def _found(chosen: ChosenQuote, turns: Sequence[Turn], least: int) -> Point | No
         span = locate(chosen.quote, turn.text)
         if span and turn.trust >= least:
             text = " ".join(turn.text[span.start : span.end].split())
-            return Point(text=text, turn_id=turn.id, trust=turn.trust) if len(text) <= LONGEST else None
+            return Point(text=text, turn_id=turn.id, trust=turn.trust) if len(text) <= MAX_POINT_CHARS else None
     return None
 
 

@@ -1,6 +1,7 @@
 """Value types for threads, bridges, syntheses, topics and the timeline.
 
-- `Thread`, `Routing`, `Candidate`, `Drift`: a topic that lives across sessions, and the decision that placed a turn in
+- `Thread`, `Routing`, `ThreadCandidate`, `Drift`: a topic that lives across sessions, and the decision that placed a
+turn in
   it.
 - `Bridge`: a typed link between two threads.
 - `Synthesis`, `Point`: where the work in a thread stood (GARD-3, THR-10).
@@ -80,7 +81,7 @@ class Thread:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class ThreadCandidate:
     """One candidate thread that a turn was compared with.
 
     Attributes:
@@ -134,7 +135,7 @@ class Routing:
     action: Action
     thread_id: str | None
     similarity: float
-    weighed: tuple[Candidate, ...]
+    weighed: tuple[ThreadCandidate, ...]
     reason: str
     parent: str | None = None
     borderline: bool = False

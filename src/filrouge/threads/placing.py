@@ -28,7 +28,7 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.summaries import detect_language
 from filrouge.extraction.understanding import RequestRunner
 from filrouge.providers.hashing import HASHED
-from filrouge.runtime.jobs import Jobs, Outcome, Payload
+from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import REINDEX
 from filrouge.search.vector_repository import StoredVectors
@@ -36,11 +36,11 @@ from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.assignment import (
     MOST_REGROUPED,
     Exchange,
-    Item,
-    Kind,
     Known,
     PlacedPrompt,
     Regrouping,
+    RoutedPrompt,
+    TableKind,
     Whitening,
     compared,
     prompt_vector,
@@ -109,7 +109,7 @@ def load_batch(
     )
 
 
-def exchanges_of(parts: Parts, talk: PromptBatch, meaning: VectorSearch) -> tuple[list[Exchange], Kind]:
+def exchanges_of(parts: Parts, talk: PromptBatch, meaning: VectorSearch) -> tuple[list[Exchange], TableKind]:
     """Convert prompts into exchanges, and return which kind of comparison to use.
 
     Call it outside a transaction, since texts may have to be embedded.
@@ -118,7 +118,7 @@ def exchanges_of(parts: Parts, talk: PromptBatch, meaning: VectorSearch) -> tupl
     and cached in memory (`Grounds`) until something is erased.
     """
     prompts, wholes = dict[str, Vector](), dict[str, Vector]()
-    kind: Kind = "words"
+    kind: TableKind = "words"
     if talk.ground is not None and talk.vectors and meaning.space.model != HASHED:
         kind = "vectors"  # hashed words carry less than the words themselves
         prompts = _whitened(talk.ground, talk.vectors)
@@ -243,7 +243,7 @@ def queue_earlier(parts: Parts) -> None:
         parts.writer.run(lambda tx: Jobs(tx).enqueue(EARLIER, {"after": 0}, dedupe=EARLIER, at=parts.clock.now()))
 
 
-def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+def place(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Run the job that places prompts.
 
     A prompt is placed once its vector exists, or at once if none will come. The decision is made in the transaction
@@ -260,14 +260,14 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     return [_outcome(parts, payload, ready.get(id_), meaning, caps) for payload, id_ in zip(payloads, ids, strict=True)]
 
 
-def place_earlier(parts: Parts, payload: Payload) -> Outcome:
+def place_earlier(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that places the next prompts from before threads existed, oldest first."""
     meaning, caps = parts.meaning, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     if parts.readers.here(lambda tx: _is_under_way(tx, REINDEX)):
-        return Outcome(write=lambda _: None, again=lambda: payload, delay=_REINDEX_SECONDS)
+        return JobResult(write=lambda _: None, again=lambda: payload, delay=_REINDEX_SECONDS)
     rows = parts.readers.here(lambda tx: Threads(tx).unplaced(int(payload["after"]), TOGETHER))
     if not rows:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     ids = [str(row["id"]) for row in rows]
     ready = prepare(parts, ids, meaning, caps)
 
@@ -275,7 +275,7 @@ def place_earlier(parts: Parts, payload: Payload) -> Outcome:
         for one in ready:
             assign_prompt(parts, tx, one, meaning, caps)
 
-    return Outcome(write=write, again=lambda: {"after": rows[-1]["seq"]})
+    return JobResult(write=write, again=lambda: {"after": rows[-1]["seq"]})
 
 
 def prepare(parts: Parts, ids: Sequence[str], meaning: VectorSearch, caps: ThreadSettings) -> list[Prepared]:
@@ -346,7 +346,7 @@ def assign_prompt(parts: Parts, tx: Tx, one: Prepared, meaning: VectorSearch, ca
         members.setdefault(thread_id, []).append(one.near[turn_id])
     found = candidates(tx, where, members, turn.at, caps.mode)
     known = {id_: it for id_, it in found.items() if caps.place_beside(it) == where}
-    item = Item(text=turn.text, topics=one.topics, at=turn.at, own=own)
+    item = RoutedPrompt(text=turn.text, topics=one.topics, at=turn.at, own=own)
     routing = route(item, [Known(thread=it, state=it.state, near=np.stack(members[it.id])) for it in known.values()])
     return apply_routing(parts, tx, one, routing, known, meaning, caps).id
 
@@ -392,9 +392,9 @@ def apply_routing(
 
 def _outcome(
     parts: Parts, payload: Payload, one: Prepared | None, meaning: VectorSearch, caps: ThreadSettings
-) -> Outcome:
+) -> JobResult:
     if one is None:  # erased in the meantime
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     left = list[Payload]()
 
     def write(tx: Tx) -> None:
@@ -403,7 +403,7 @@ def _outcome(
         else:
             assign_prompt(parts, tx, one, meaning, caps)
 
-    return Outcome(write=write, again=lambda: left[-1] if left else None)
+    return JobResult(write=write, again=lambda: left[-1] if left else None)
 
 
 def _opened(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
@@ -466,7 +466,7 @@ def queue_quiet_places(parts: Parts, before: datetime) -> int:
     return len(due)
 
 
-def regrouping(parts: Parts, payload: Payload) -> Outcome:
+def regrouping(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that regroups the threads of a project.
 
     The job reads the newest prompts of a project, clusters them (`threads.assignment`), and moves prompts with the
@@ -478,14 +478,14 @@ def regrouping(parts: Parts, payload: Payload) -> Outcome:
     meaning = parts.meaning
     found = _found(parts, ThreadPlace(user=user, project=project), meaning)
     if not found.moves or done >= _ROUNDS:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
         if ThreadDecisions(tx).last() == found.last:
             for one in found.moves[:_AT_ONCE]:
                 _apply_regrouping(parts, tx, one, meaning.space.id)
 
-    return Outcome(write=write, again=lambda: {"user": user, "project": project, "done": done + 1})
+    return JobResult(write=write, again=lambda: {"user": user, "project": project, "done": done + 1})
 
 
 def _found(parts: Parts, where: ThreadPlace, meaning: VectorSearch) -> _Found:
@@ -580,7 +580,7 @@ class _Case:
         return self.decided[-1].routing
 
 
-def reconsider(parts: Parts, payload: Payload) -> Outcome:
+def reconsider(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that asks a model where a prompt belongs, and apply the answer if it is confident.
 
     The decision of the rules stands unless the model is confident of another one. Then the prompt moves, together with
@@ -598,10 +598,10 @@ def reconsider(parts: Parts, payload: Payload) -> Outcome:
     model = thread_model(parts, settings)
     case = parts.readers.here(lambda tx: _case(parts, tx, payload["turn"])) if model else None
     if case is None:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     turn = case.turn
     thought = asking(
-        Item(text=turn.text, topics=subjects(turn), at=turn.at),
+        RoutedPrompt(text=turn.text, topics=subjects(turn), at=turn.at),
         case.routing,
         case.candidate,
         parts.models.prompts,
@@ -622,7 +622,7 @@ def reconsider(parts: Parts, payload: Payload) -> Outcome:
         if now is not None and now.decided == case.decided:
             _apply_model_answer(parts, tx, now, routing)
 
-    return Outcome(write=write)
+    return JobResult(write=write)
 
 
 def _case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
@@ -741,7 +741,7 @@ class _NamingCase:
     former: Name
 
 
-def request_name(parts: Parts, payload: Payload) -> Outcome:
+def request_name(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that asks a model for a thread name.
 
     A name set by a user is never changed. Between the question and the answer, the thread may have been named by the
@@ -755,7 +755,7 @@ def request_name(parts: Parts, payload: Payload) -> Outcome:
     asks = bool(thread_model(parts, settings))
     found = parts.readers.here(lambda tx: _load_naming_case(parts, tx, payload["thread"])) if asks else None
     if found is None:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     language = detect_language(
         [turn.text for turn in found.prompts], settings.language if settings.language != "auto" else "en"
     )
@@ -766,7 +766,7 @@ def request_name(parts: Parts, payload: Payload) -> Outcome:
     except Unreadable:
         better = found.former
     if better == found.former:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     left = list[Payload]()
 
     def write(tx: Tx) -> None:
@@ -781,7 +781,7 @@ def request_name(parts: Parts, payload: Payload) -> Outcome:
         title = distinct(better.title, now.former.topics, now.taken, now.prompts[0].at)
         threads.update(replace(now.thread, title=title, summary=better.summary, title_by=better.title_by))
 
-    return Outcome(write=write, again=lambda: left[-1] if left else None)
+    return JobResult(write=write, again=lambda: left[-1] if left else None)
 
 
 def _load_naming_case(parts: Parts, tx: Tx, thread_id: str) -> _NamingCase | None:

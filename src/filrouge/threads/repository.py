@@ -28,7 +28,7 @@ from filrouge.extraction.repository import Session
 from filrouge.memories.models import Evidence, Memory, Span
 from filrouge.memories.repository import memory_from_row
 from filrouge.search.word_repository import varints
-from filrouge.threads.models import Bridge, Candidate, Drift, Point, Routing, Synthesis, Thread, ThreadState
+from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
 
 # Rows of the table `threads` and of the decision log.
 
@@ -115,7 +115,7 @@ def decided_from_row(row: Mapping[str, Any]) -> Decided:
         action=row["action"],
         thread_id=row["thread_id"],
         similarity=row["similarity"],
-        weighed=tuple(Candidate(**one) for one in json.loads(row["weighed"])),
+        weighed=tuple(ThreadCandidate(**one) for one in json.loads(row["weighed"])),
         reason=row["reason"],
         parent=row["parent_id"],
         borderline=bool(row["borderline"]),

@@ -33,7 +33,7 @@ from filrouge.threads.models import Point, Synthesis
 
 # Points: the sentences of a synthesis, and when two of them are equivalent.
 
-LONGEST: Final = 240
+MAX_POINT_CHARS: Final = 240
 
 
 def point_of(one: SpokenSentence) -> Point:
@@ -60,7 +60,7 @@ def telling(text: str) -> frozenset[str]:
 def clipped(text: str) -> str:
     """Return the text on one line, cut at a word boundary."""
     line = " ".join(text.split()).lstrip("#*->• ")
-    return line if len(line) <= LONGEST else line[:LONGEST].rpartition(" ")[0].rstrip(",;: ") + "…"
+    return line if len(line) <= MAX_POINT_CHARS else line[:MAX_POINT_CHARS].rpartition(" ")[0].rstrip(",;: ") + "…"
 
 
 # Steps: what an agent did with its tools.

@@ -24,7 +24,7 @@ from filrouge.extraction.summaries import detect_language
 from filrouge.extraction.understanding import RequestRunner
 from filrouge.memories.models import Memory
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
-from filrouge.runtime.jobs import Jobs, Outcome, Payload
+from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.threads.assignment import cited_turns, drop_turns, split_by_thread
 from filrouge.threads.model_questions import recounting
@@ -102,12 +102,12 @@ def queue_quiet(parts: Parts, before: datetime) -> int:
     return len(sessions)
 
 
-def synthesise(parts: Parts, payload: Payload) -> Outcome:
+def synthesise(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that brings a session's syntheses up to date."""
     session = Session(host=payload["host"], id=payload["session"])
     material = parts.readers.here(lambda tx: gather(parts, tx, session))
     if not material.turns or not parts.extracting():
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     made = brought_up(material, payload["occasion"])
 
     def write(tx: Tx) -> None:
@@ -121,7 +121,7 @@ def synthesise(parts: Parts, payload: Payload) -> Outcome:
             work = {"host": session.host, "session": session.id}
             Jobs(tx).enqueue(RECOUNT, work, dedupe=job_name(RECOUNT, session), at=now)
 
-    return Outcome(write=write)
+    return JobResult(write=write)
 
 
 def follow_placing(parts: Parts, tx: Tx, turn: Turn) -> None:
@@ -263,7 +263,7 @@ def job_name(kind: str, session: Session) -> str:
 # Correction by a model, in a background job on the executor for model calls (ADR 13).
 
 
-def recount(parts: Parts, payload: Payload) -> Outcome:
+def recount(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that lets a model correct a session's syntheses.
 
     Raises:
@@ -277,7 +277,7 @@ def recount(parts: Parts, payload: Payload) -> Outcome:
         raise ModelUnavailable(error.message, remedy=error.remedy) from error
     stored = parts.readers.here(lambda tx: Syntheses(tx).of_session(session))
     if nobody or not stored:
-        return Outcome(write=lambda _: None)
+        return JobResult(write=lambda _: None)
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
     threads = parts.readers.here(lambda tx: Syntheses(tx).threads([turn.id for turn in turns]))
     groups = apart(turns, threads)
@@ -298,7 +298,7 @@ def recount(parts: Parts, payload: Payload) -> Outcome:
         if Syntheses(tx).of_session(session) == stored and Analyses(tx, parts.analyser).are_there(turns):
             Syntheses(tx).keep(session, corrected)
 
-    return Outcome(write=write)
+    return JobResult(write=write)
 
 
 def _plain(language: str) -> str:

@@ -17,7 +17,7 @@ from filrouge.core.errors import BadConfig, ModelUnavailable
 from filrouge.core.protocols import Tx
 from filrouge.core.settings import Settings
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
-from filrouge.runtime.jobs import Jobs, Outcome, Payload
+from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.threads.assignment import thread_vector
@@ -226,7 +226,7 @@ def queue_vectors_of_threads(tx: Tx, at: datetime) -> None:
     Jobs(tx).enqueue(VECTORS, {"after": 0}, dedupe=VECTORS, at=at)
 
 
-def make_vectors(parts: Parts, payload: Payload) -> Outcome:
+def make_vectors(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that computes missing thread vectors in the current search space."""
     space_id = parts.meaning.space.id
     lacking = parts.readers.here(lambda tx: ThreadVectors(tx).missing(space_id, int(payload["after"]), _AT_ONCE))
@@ -235,7 +235,7 @@ def make_vectors(parts: Parts, payload: Payload) -> Outcome:
         for thread_id in lacking.values():
             revectored(tx, thread_id, space_id)
 
-    return Outcome(write=write, again=lambda: {"after": max(lacking)} if lacking else None)
+    return JobResult(write=write, again=lambda: {"after": max(lacking)} if lacking else None)
 
 
 def renamed(parts: StoreContext, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh: bool = False) -> Thread:

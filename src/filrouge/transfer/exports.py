@@ -38,14 +38,14 @@ from filrouge.core.scope import Scope, ScopeName
 from filrouge.core.text import in_json, visible
 from filrouge.extraction.models import Analysis
 from filrouge.memories.models import SUMS, Evidence, Kind, Memory, Sentiment, Span
-from filrouge.threads.models import Action, BridgeBy, BridgeKind, Candidate, Point, ThreadState, TitleBy
+from filrouge.threads.models import Action, BridgeBy, BridgeKind, Point, ThreadCandidate, ThreadState, TitleBy
 
 # The JSON document and CSV tables.
 
 VERSION: Final = 1
 HEADER_KEY: Final = "filrouge_export"
-Table = Literal["projects", "messages", "memories", "threads"]
-TABLES: Final[tuple[Table, ...]] = ("projects", "messages", "memories", "threads")
+ExportTable = Literal["projects", "messages", "memories", "threads"]
+TABLES: Final[tuple[ExportTable, ...]] = ("projects", "messages", "memories", "threads")
 Rows = Iterable[Mapping[str, Any]]
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _SCOPE_FIELDS: Final = frozenset({"user_id", "project_id", "agent", "channel", "session_id", "branch"})
@@ -219,7 +219,7 @@ def validate_row(row: object, model: type[BaseModel]) -> Any:
         raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the row'}: {first['msg']}") from None
 
 
-def document(head: Mapping[str, Any], tables: Mapping[Table, Rows]) -> Iterator[str]:
+def document(head: Mapping[str, Any], tables: Mapping[ExportTable, Rows]) -> Iterator[str]:
     """The JSON document, in chunks."""
     yield in_json(json.dumps({HEADER_KEY: VERSION, **head}, ensure_ascii=False))[:-1]
     for name, rows in tables.items():
@@ -269,7 +269,7 @@ _PLAIN: Final = (
     "superseded_by", "previous_text", "pinned", "disabled", "mention_count", "made_by", "prompt_version",
 )  # fmt: skip
 _MOMENTS: Final = ("created_at", "valid_from", "valid_to", "last_mention")
-COLUMNS: Final[Mapping[Table, Sequence[str]]] = {
+COLUMNS: Final[Mapping[ExportTable, Sequence[str]]] = {
     "projects": ("id", "name", "aliases"),
     "messages": (
         "id", "at", "channel", "session_id", "user_id", "project_id", "agent", "role", "source", "text", "trust",
@@ -496,7 +496,7 @@ class DecisionRow(_WholeRow):
     borderline: bool
     model: _Name
     actor: _Name
-    weighed: Annotated[list[dict[str, Any]], _json_shape(list[Candidate])]
+    weighed: Annotated[list[dict[str, Any]], _json_shape(list[ThreadCandidate])]
 
 
 class WholeMessageRow(MessageRow):

@@ -22,7 +22,15 @@ from datetime import UTC, datetime
 from typing import IO, Any, Final, NamedTuple, Protocol, cast
 from urllib.parse import quote
 
-from filrouge.capture.models import ImportedKind, ImportedMemory, ImportedTurn, ImportProblem, Item, Role, SourceType
+from filrouge.capture.models import (
+    ImportedKind,
+    ImportedMemory,
+    ImportedTurn,
+    ImportItem,
+    ImportProblem,
+    Role,
+    SourceType,
+)
 from filrouge.core.errors import BadInput
 
 # Opening files, zip members and folders, and streaming JSON.
@@ -310,7 +318,7 @@ _AI_SMARTNESS_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
 }
 
 
-def read_ai_smartness(path: str) -> Iterator[Item]:
+def read_ai_smartness(path: str) -> Iterator[ImportItem]:
     """Every rule, and every message of every thread."""
     rules, threads = os.path.join(path, RULES), os.path.join(path, "db", "threads")
     if not os.path.isfile(rules) and not os.path.isdir(threads):
@@ -329,7 +337,7 @@ def read_ai_smartness(path: str) -> Iterator[Item]:
         yield from _thread(thread, os.path.basename(place).removesuffix(".json"))
 
 
-def _rules(path: str) -> Iterator[Item]:
+def _rules(path: str) -> Iterator[ImportItem]:
     with opened(path) as file:
         document = json_document(file, path)
     listed = as_list(as_object(document).get("rules")) or as_list(document)
@@ -342,7 +350,7 @@ def _rules(path: str) -> Iterator[Item]:
             yield ImportProblem(f"{path}, rule {number}", "it has no text")
 
 
-def _thread(thread: dict[str, Any], name: str) -> Iterator[Item]:
+def _thread(thread: dict[str, Any], name: str) -> Iterator[ImportItem]:
     session = text_of(thread, "id") or name
     for place, one in enumerate(as_list(thread.get("messages"))):
         said, text = _AI_SMARTNESS_ROLES.get(text_of(one, "source", "role")), text_of(one, "content", "text")
@@ -364,7 +372,7 @@ _CHATGPT_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
 _TEXT_TYPES: Final = frozenset({"text", "multimodal_text"})
 
 
-def read_chatgpt(path: str) -> Iterator[Item]:
+def read_chatgpt(path: str) -> Iterator[ImportItem]:
     """Every message of every conversation, as last seen."""
     for name, file in export_files(path, _CHATGPT_NAMES):
         for place, conversation in enumerate(json_elements(file, name)):
@@ -374,7 +382,7 @@ def read_chatgpt(path: str) -> Iterator[Item]:
             yield from _conversation(as_object(conversation), f"{name}, conversation {place + 1}")
 
 
-def _conversation(conversation: dict[str, Any], place: str) -> Iterator[Item]:
+def _conversation(conversation: dict[str, Any], place: str) -> Iterator[ImportItem]:
     session = text_of(conversation, "conversation_id", "id")
     if not session:
         yield ImportProblem(place, "it has no id")
@@ -444,7 +452,7 @@ _CLAUDE_AI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
 }
 
 
-def read_claude_ai(path: str) -> Iterator[Item]:
+def read_claude_ai(path: str) -> Iterator[ImportItem]:
     """Every message of every conversation."""
     for name, file in export_files(path, _CLAUDE_AI_NAMES):
         for number, conversation in enumerate(json_elements(file, name), 1):
@@ -495,7 +503,7 @@ _SUMMARY_FIELDS: Final = ("request", "investigated", "learned", "completed", "ne
 _MAGIC: Final = b"SQLite format 3\0"
 
 
-def read_claude_mem(path: str) -> Iterator[Item]:
+def read_claude_mem(path: str) -> Iterator[ImportItem]:
     """Every observation and every session summary, as a fact of its project."""
     with opened(path) as file:
         if file.read(len(_MAGIC)) != _MAGIC:
@@ -522,7 +530,7 @@ def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]
             yield dict(row)
 
 
-def _observations(connection: sqlite3.Connection) -> Iterator[Item]:
+def _observations(connection: sqlite3.Connection) -> Iterator[ImportItem]:
     for row in _rows(connection, "observations"):
         place = f"observations {row.get('id')}"
         told = [_claude_mem_text(row, name) for name in ("title", "subtitle", "narrative")]
@@ -536,7 +544,7 @@ def _observations(connection: sqlite3.Connection) -> Iterator[Item]:
         yield _claude_mem_memory(row, "observations", place, text, kind)
 
 
-def _summaries(connection: sqlite3.Connection) -> Iterator[Item]:
+def _summaries(connection: sqlite3.Connection) -> Iterator[ImportItem]:
     for row in _rows(connection, "session_summaries"):
         parts = [
             f"{name.replace('_', ' ').capitalize()}: {said}"
@@ -589,7 +597,7 @@ _GEMINI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
 }
 
 
-def read_gemini(path: str) -> Iterator[Item]:
+def read_gemini(path: str) -> Iterator[ImportItem]:
     """Every message of the user and the agent."""
     for name, file in export_files(path, _GEMINI_NAMES):
         stem = os.path.splitext(os.path.basename(name))[0]
@@ -635,7 +643,7 @@ _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-def read_markdown(path: str) -> Iterator[Item]:
+def read_markdown(path: str) -> Iterator[ImportItem]:
     """Every non-empty section, as a note."""
     is_folder = os.path.isdir(path)
     places = [one for one in walk_files(path) if one.lower().endswith((".md", ".markdown"))] if is_folder else [path]
@@ -698,7 +706,7 @@ def _after_front_matter(lines: Sequence[str]) -> int:
 # The MCP memory server: a graph of entities and relations, one per line; older versions use one JSON document.
 
 
-def read_mcp_memory(path: str) -> Iterator[Item]:
+def read_mcp_memory(path: str) -> Iterator[ImportItem]:
     """Every observation of an entity and every relation, as a fact."""
     with opened(path) as file:
         if path.endswith(".json"):
@@ -715,7 +723,7 @@ def read_mcp_memory(path: str) -> Iterator[Item]:
                 yield from _row(as_object(row), f"{path}:{number}")
 
 
-def _row(row: dict[str, Any], place: str) -> Iterator[Item]:
+def _row(row: dict[str, Any], place: str) -> Iterator[ImportItem]:
     match row.get("type"):
         case "entity" if text_of(row, "name"):
             name = text_of(row, "name")
@@ -734,7 +742,7 @@ def _row(row: dict[str, Any], place: str) -> Iterator[Item]:
 # mem0: the result of `get_all`, `{"results": [{"id", "memory", ...}]}`, or the bare list.
 
 
-def read_mem0(path: str) -> Iterator[Item]:
+def read_mem0(path: str) -> Iterator[ImportItem]:
     """Every memory, as a fact."""
     with opened(path) as file:
         for place, value in enumerate(json_elements(file, path)):
@@ -747,7 +755,7 @@ def read_mem0(path: str) -> Iterator[Item]:
             yield from (_mem0_memory(row, f"{path}, memory {n}") for n, row in enumerate(as_list(rows), 1))
 
 
-def _mem0_memory(row: object, place: str) -> Item:
+def _mem0_memory(row: object, place: str) -> ImportItem:
     text = text_of(row, "memory", "text", "data", "content")
     if not text.strip():
         return ImportProblem(place, "it has no field `memory`")
@@ -766,7 +774,7 @@ class Format(NamedTuple):
         what: what the user has to give, in words.
     """
 
-    read: Callable[[str], Iterator[Item]]
+    read: Callable[[str], Iterator[ImportItem]]
     usual: str
     what: str
 

@@ -46,12 +46,12 @@ from filrouge.transfer.exports import (
     HEADER_KEY,
     MODELS,
     VERSION,
+    ExportTable,
     FullMemoryRow,
     MessageRow,
     ProjectRow,
     Rows,
     StatementRow,
-    Table,
     WholeMessageRow,
     document,
     json_lines,
@@ -69,7 +69,7 @@ What = Literal["memories", "messages", "threads", "all"]
 T = TypeVar("T")
 K = TypeVar("K", int, str)
 _PAGE: Final = 500
-_ALL: Final[Sequence[Table]] = ("messages", "memories", "threads")
+_ALL: Final[Sequence[ExportTable]] = ("messages", "memories", "threads")
 
 
 def export(parts: Parts, form: Format, what: What | None = None) -> Iterator[str]:
@@ -90,11 +90,11 @@ def export(parts: Parts, form: Format, what: What | None = None) -> Iterator[str
     if form == "csv":
         if what == "all":
             raise BadInput("A CSV file holds one table.", remedy="Name it: memories, messages or threads.")
-        table: Table = what or "memories"
+        table: ExportTable = what or "memories"
         return spreadsheet(COLUMNS[table], _rows(parts, table))
     head = _head(parts)
     names = _ALL if what in (None, "all") else (what,)
-    tables: dict[Table, Rows] = {"projects": _rows(parts, "projects")}
+    tables: dict[ExportTable, Rows] = {"projects": _rows(parts, "projects")}
     for name in names:
         tables[name] = _rows(parts, name)
     return document(head, tables)
@@ -139,7 +139,7 @@ def _head(parts: Parts) -> dict[str, Any]:
     return {"version": __version__, "exported_at": to_text(parts.clock.now())}
 
 
-def _rows(parts: Parts, table: Table) -> Iterator[Mapping[str, Any]]:
+def _rows(parts: Parts, table: ExportTable) -> Iterator[Mapping[str, Any]]:
     match table:
         case "projects":
             yield from parts.readers.here(_projects)

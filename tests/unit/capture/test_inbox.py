@@ -25,7 +25,7 @@ def raw_of(directory: Path, event: dict[str, Any]) -> bytes:
 def test_an_event_comes_back_as_it_was_in_a_private_file(tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     path = inbox.append(str(spool), EVENTS[0])
-    assert inbox.read(path) == inbox.SpoolFile([EVENTS[0]], torn=False, bad=0)
+    assert inbox.read_spool_file(path) == inbox.SpoolFile([EVENTS[0]], torn=False, bad=0)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(spool).st_mode) == 0o700
     assert inbox.waiting(str(spool)) == [path]
@@ -36,10 +36,10 @@ def test_files_wait_oldest_first(tmp_path: Path) -> None:
     (tmp_path / "99999-5.log").write_bytes(b"")
     (tmp_path / "notes.txt").write_bytes(b"")
     assert inbox.waiting(str(tmp_path)) == [str(tmp_path / "99999-5.log"), *paths]
-    inbox.remove(paths[0])
-    inbox.remove(paths[0])
+    inbox.remove_spool_file(paths[0])
+    inbox.remove_spool_file(paths[0])
     assert inbox.waiting(str(tmp_path))[1:] == paths[1:]
-    assert inbox.read(paths[0]) == inbox.SpoolFile([], torn=False, bad=0)
+    assert inbox.read_spool_file(paths[0]) == inbox.SpoolFile([], torn=False, bad=0)
     assert inbox.waiting(str(tmp_path / "none")) == []
 
 
@@ -48,7 +48,7 @@ def test_a_file_that_a_hook_never_finished_is_found_later(tmp_path: Path) -> Non
     part = whole.rename(whole.with_suffix(".part"))
     assert inbox.waiting(str(tmp_path)) == []
     assert inbox.waiting(str(tmp_path), abandoned_before=time.time() + 5) == [str(part)]
-    assert inbox.read(str(part)).events == [EVENTS[2]]
+    assert inbox.read_spool_file(str(part)).events == [EVENTS[2]]
 
 
 def test_a_record_cut_at_any_byte_costs_only_itself(tmp_path: Path) -> None:
@@ -89,4 +89,4 @@ def test_a_file_set_aside_is_kept_and_no_longer_waits(tmp_path: Path) -> None:
     inbox.set_aside(path)
     inbox.set_aside(path)
     assert inbox.waiting(str(tmp_path)) == []
-    assert inbox.read(path + inbox.ASIDE).events == [{"id": "a"}]
+    assert inbox.read_spool_file(path + inbox.ASIDE).events == [{"id": "a"}]

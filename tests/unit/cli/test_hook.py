@@ -131,7 +131,7 @@ def hook(directory: Path, stdin: bytes | dict[str, Any], *words: str, **environ:
 
 
 def spooled(directory: Path) -> list[dict[str, Any]]:
-    return [event for path in inbox.waiting(str(directory / "spool")) for event in inbox.read(path).events]
+    return [event for path in inbox.waiting(str(directory / "spool")) for event in inbox.read_spool_file(path).events]
 
 
 def injected(printed: bytes) -> str:

@@ -14,8 +14,8 @@ from filrouge.capture.models import (
     MAX_IMPORT_CHARACTERS,
     ImportedMemory,
     ImportedTurn,
+    ImportItem,
     ImportProblem,
-    Item,
 )
 from filrouge.cli.imports import ImportFilter, Page, Skipped, pages_of_history, pages_of_items
 from filrouge.core.errors import BadInput
@@ -29,12 +29,12 @@ def turn(number: int, text: str = "x", at: float = 0.0) -> ImportedTurn:
     return ImportedTurn("s", str(number), "user", "prompt", text, at)
 
 
-def cut(items: list[Item], wanted: ImportFilter = ANY, passed: Skipped | None = None) -> list[Page]:
+def cut(items: list[ImportItem], wanted: ImportFilter = ANY, passed: Skipped | None = None) -> list[Page]:
     return list(pages_of_items(items, wanted, ("shop",), passed or Skipped()))
 
 
 def test_pages_hold_everything_once_in_order_and_no_more_than_a_daemon_takes() -> None:
-    items: list[Item] = [turn(n) for n in range(IMPORT_BATCH + 7)]
+    items: list[ImportItem] = [turn(n) for n in range(IMPORT_BATCH + 7)]
     items += [turn(1000 + n, "\u4e2d" * (MAX_IMPORT_CHARACTERS - n)) for n in range(3)]
     items += [ImportedMemory(key=str(n), text="y") for n in range(IMPORT_BATCH + 1)]
     pages = cut(items)
@@ -54,7 +54,12 @@ def test_a_text_is_cut_at_a_million_characters_and_made_fit_to_travel() -> None:
 
 def test_what_tells_no_project_gets_the_one_that_was_named_and_what_is_older_stays_out() -> None:
     since, passed = ImportFilter(since=datetime(2025, 1, 1, tzinfo=UTC)), Skipped()
-    items: list[Item] = [turn(1, at=1.0), turn(2, at=1.8e9), turn(3), ImportedMemory(key="m", text="y", project=("a",))]
+    items: list[ImportItem] = [
+        turn(1, at=1.0),
+        turn(2, at=1.8e9),
+        turn(3),
+        ImportedMemory(key="m", text="y", project=("a",)),
+    ]
     [page] = cut([*items, ImportProblem("file:3", "no JSON")], since, passed)
     assert [(one.key, one.project) for one in page.turns] == [("2", ("shop",)), ("3", ("shop",))]
     assert [one.project for one in page.memories] == [("a",)]
@@ -62,7 +67,7 @@ def test_what_tells_no_project_gets_the_one_that_was_named_and_what_is_older_sta
 
 
 def test_what_stands_before_damage_is_handed_over_before_the_damage_is_told() -> None:
-    def broken() -> Iterator[Item]:
+    def broken() -> Iterator[ImportItem]:
         yield from (turn(number) for number in range(3))
         raise BadInput("cut off")
 

@@ -9,8 +9,8 @@ from filrouge.capture.models import Role
 from filrouge.extraction.models import NOTHING, Analysis, Entity, Quote
 from filrouge.extraction.summaries import (
     GENERIC_TOPICS,
+    MIN_TOPIC_CHARS,
     MOST_CONCEPTS,
-    SHORTEST,
     analyse,
     clean_topics,
     concepts,
@@ -60,7 +60,7 @@ def test_clean_topics_are_subjects_and_cleaning_them_changes_nothing(topics: lis
     clean = clean_topics(topics)
     assert clean_topics(clean) == clean
     assert len(set(clean)) == len(clean)
-    assert all(len(one) >= SHORTEST and any(map(str.isalpha, one)) and one == one.lower() for one in clean)
+    assert all(len(one) >= MIN_TOPIC_CHARS and any(map(str.isalpha, one)) and one == one.lower() for one in clean)
     assert not GENERIC_TOPICS & {fold(one) for one in clean}
 
 

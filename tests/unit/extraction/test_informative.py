@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from filrouge.extraction.tool_output import (
     LONGEST_SUMMARY,
-    SHORTEST,
+    MIN_ANSWER_CHARS,
     THRESHOLD,
     answer_of,
     extract_answer,
@@ -58,8 +58,8 @@ def test_without_such_a_field_the_longest_text_is_the_answer_but_never_a_status(
 
 
 def test_plain_text_is_kept_when_it_is_long_enough() -> None:
-    assert extract_answer("p" * (SHORTEST + 1)) == "p" * (SHORTEST + 1)
-    assert extract_answer("p" * SHORTEST) == ""
+    assert extract_answer("p" * (MIN_ANSWER_CHARS + 1)) == "p" * (MIN_ANSWER_CHARS + 1)
+    assert extract_answer("p" * MIN_ANSWER_CHARS) == ""
 
 
 @pytest.mark.parametrize("output", [FOUND, FAILED, json.dumps({"content": FOUND})])
@@ -104,7 +104,7 @@ def test_any_output_has_a_score_and_a_summary_within_bounds(output: str) -> None
 @given(JSON_VALUES)
 def test_an_answer_is_long_enough_or_none(value: object) -> None:
     answer = answer_of(value)
-    assert answer == "" or len(answer) > SHORTEST
+    assert answer == "" or len(answer) > MIN_ANSWER_CHARS
 
 
 def test_repetition_makes_a_text_tell_less() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.errors import Unreadable
-from filrouge.extraction.model_answers import LONGEST, ask_and_parse, json_object
+from filrouge.extraction.model_answers import MAX_PARSED_CHARS, ask_and_parse, json_object
 from filrouge.extraction.models import SessionShape, StatedFact, read_items, schema_of
 from filrouge.providers.models import Completion, CompletionRequest, Prompt
 
@@ -54,7 +54,7 @@ def test_the_first_object_is_found_whatever_stands_around_it(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "No facts.", '{"facts": [', '["facts"]', '{"confidence": NaN}', "{" * 100_000, "x" * (LONGEST + 1)],
+    ["", "No facts.", '{"facts": [', '["facts"]', '{"confidence": NaN}', "{" * 100_000, "x" * (MAX_PARSED_CHARS + 1)],
     ids=["empty", "prose", "cut", "a list", "not a number", "deep", "endless"],
 )  # fmt: skip
 def test_what_holds_no_object_is_refused(text: str) -> None:

@@ -160,7 +160,7 @@ def test_switching_a_rule_off_can_be_undone(parts: Parts) -> None:
 
 def test_a_rule_that_is_removed_is_in_the_bin_and_comes_back(parts: Parts) -> None:
     one = service.add_rule(parts, SAID, names=SHOP, scope="project").memory_id
-    service.remove(parts, one)
+    service.remove_rule(parts, one)
     assert (listed(parts), at_start(parts)) == ([], "")
     assert [rule["standing"] for rule in listed(parts, history=True)] == ["binned"]
     with pytest.raises(BadInput, match="binned, not live"):
@@ -175,7 +175,7 @@ def test_what_is_no_rule_is_not_changed_as_one(parts: Parts) -> None:
     for change in (
         lambda: service.switch(parts, decision.id, enabled=False),
         lambda: service.edit(parts, decision.id, "x"),
-        lambda: service.remove(parts, decision.id),
+        lambda: service.remove_rule(parts, decision.id),
     ):
         with pytest.raises(BadInput, match="is no rule"):
             change()
@@ -197,7 +197,7 @@ def test_one_rule_too_many_is_kept_and_waits_and_a_pinned_one_never_does(parts: 
     shown = parts.readers.here(lambda tx: parts.memories(tx).rules(project=SHOP[0], user=LOCAL_USER))
     assert len(shown) == MAX_RULES + 1
     assert (shown[0].id, ids[1] in {one.id for one in shown}) == (ids[0], False)
-    service.remove(parts, ids[5])
+    service.remove_rule(parts, ids[5])
     assert "waiting" not in standing(parts).values()
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from filrouge.runtime.journal import Journal, digest, holds, seal
+from filrouge.runtime.journal import Journal, holds, seal, seal_digest
 from filrouge.testing import memory_database
 from tests.support.rows import NOON
 from tests.support.tiers import examples
@@ -102,4 +102,4 @@ def test_two_seals_of_one_content_tell_nothing_of_each_other() -> None:
     one, other = seal({"text": "a"}), seal({"text": "a"})
     assert one.key != other.key
     assert one.hash != other.hash
-    assert digest(other.key, {"text": "a"}) == other.hash
+    assert seal_digest(other.key, {"text": "a"}) == other.hash

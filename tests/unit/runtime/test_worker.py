@@ -14,13 +14,13 @@ from filrouge.core.errors import EmbedderUnavailable, NotFound
 from filrouge.core.paths import BRIEFS
 from filrouge.core.protocols import Tx
 from filrouge.runtime import wiring
-from filrouge.runtime.jobs import Handler, Jobs, Outcome, Payload, Worker
+from filrouge.runtime.jobs import Handler, JobResult, Jobs, Payload, Worker
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import AnotherHash, idle, running
 from tests.support.given import SHOP, event, known
 
-Prepare = Callable[[Parts, Sequence[Payload]], Sequence[Outcome]]
+Prepare = Callable[[Parts, Sequence[Payload]], Sequence[JobResult]]
 
 
 @contextmanager
@@ -40,9 +40,9 @@ def working(home: Path, prepare: Prepare, jobs: int, *, most: int = 8) -> Genera
         parts.writer.close()
 
 
-def noted(payload: Payload) -> Outcome:
+def noted(payload: Payload) -> JobResult:
     """What writes down that a job was done."""
-    return Outcome(write=lambda tx: StoredSettings(tx).put({f"done {payload['n']}": True}, SystemClock().now()))
+    return JobResult(write=lambda tx: StoredSettings(tx).put({f"done {payload['n']}": True}, SystemClock().now()))
 
 
 def done(parts: Parts) -> list[int]:
@@ -57,7 +57,7 @@ def waiting(parts: Parts) -> list[tuple[str, str]]:
 
 
 def test_one_job_that_cannot_be_prepared_fails_alone(tmp_path: Path) -> None:
-    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
         if any(payload["n"] == 3 for payload in payloads):
             raise NotFound("Number 3 is gone.")
         return [noted(payload) for payload in payloads]
@@ -68,14 +68,14 @@ def test_one_job_that_cannot_be_prepared_fails_alone(tmp_path: Path) -> None:
 
 
 def test_one_job_that_cannot_be_written_fails_alone_and_leaves_nothing_half_done(tmp_path: Path) -> None:
-    def spoilt(payload: Payload) -> Outcome:
+    def spoilt(payload: Payload) -> JobResult:
         def write(tx: Tx) -> None:
             noted(payload).write(tx)
             raise ZeroDivisionError
 
-        return Outcome(write=write)
+        return JobResult(write=write)
 
-    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
         return [spoilt(payload) if payload["n"] == 3 else noted(payload) for payload in payloads]
 
     with working(tmp_path, prepare, 8) as parts:
@@ -86,11 +86,11 @@ def test_one_job_that_cannot_be_written_fails_alone_and_leaves_nothing_half_done
 def test_one_job_whose_consequences_fail_keeps_none_from_theirs(tmp_path: Path) -> None:
     followed: list[int] = []
 
-    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
         def follow(number: int) -> None:
             followed.append(6 // (3 - number))
 
-        return [Outcome(write=lambda _: None, afterwards=lambda n=payload["n"]: follow(n)) for payload in payloads]
+        return [JobResult(write=lambda _: None, afterwards=lambda n=payload["n"]: follow(n)) for payload in payloads]
 
     with working(tmp_path, prepare, 6) as parts:
         assert len(followed) == 5
@@ -100,7 +100,7 @@ def test_one_job_whose_consequences_fail_keeps_none_from_theirs(tmp_path: Path) 
 def test_what_was_taken_and_not_prepared_is_given_back_and_done_next(tmp_path: Path) -> None:
     taken: list[list[int]] = []
 
-    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
         taken.append([payload["n"] for payload in payloads])
         return [noted(payload) for payload in payloads[:3]]
 
@@ -112,7 +112,7 @@ def test_what_was_taken_and_not_prepared_is_given_back_and_done_next(tmp_path: P
 def test_an_embedder_that_is_down_is_asked_once_for_all_and_then_by_each_alone(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    def prepare(_: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
         asked.append(len(payloads))
         raise EmbedderUnavailable("The model is away.")
 

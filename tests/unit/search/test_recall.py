@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import PLAIN_WORDS
 from filrouge.memories.models import Memory
-from filrouge.search.fusion import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS, fuse, normalised
+from filrouge.search.fusion import fuse, normalised
 from filrouge.search.relevance import (
-    Candidate,
     LogOdds,
     RelevanceFeatures,
+    RetrievedMemory,
     WeightedQuestion,
     chances,
     coverage,
@@ -25,6 +25,7 @@ from filrouge.search.relevance import (
     rarity,
     shares,
 )
+from filrouge.search.weights import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS
 from filrouge.testing import ManualClock
 
 UNIT = st.floats(0, 1)
@@ -46,8 +47,8 @@ def candidate(
     bm25: float | None = None,
     cosine: float | None = None,
     similarity: float | None = None,
-) -> Candidate:
-    return Candidate(
+) -> RetrievedMemory:
+    return RetrievedMemory(
         item=memory(id_), tokens=frozenset(tokens.split()), bm25=bm25, cosine=cosine, similarity=similarity
     )
 

@@ -14,7 +14,7 @@ from filrouge.search.analyser import any_of
 from filrouge.search.memory_search import Question
 from filrouge.search.spaces import FEWEST, JOB, queue_stale_words, retokenise
 from filrouge.search.turn_search import search_turns
-from filrouge.search.word_repository import FullTextIndex, Table
+from filrouge.search.word_repository import FullTextIndex, IndexedTable
 from filrouge.testing import TextAnalyser, idle, running
 from tests.support.given import SHOP, known, say
 
@@ -63,8 +63,8 @@ def turns_found(parts: Parts, query: str) -> list[str]:
     return [hit.text for hit in parts.readers.here(lambda tx: search_turns(parts, tx, question)).hits]
 
 
-def stale(parts: Parts) -> dict[Table, int]:
-    owners: tuple[Table, ...] = ("memory", "turn")
+def stale(parts: Parts) -> dict[IndexedTable, int]:
+    owners: tuple[IndexedTable, ...] = ("memory", "turn")
     return {
         one: len(parts.readers.here(lambda tx, one=one: FullTextIndex(tx, parts.analyser, one).stale(99)))
         for one in owners

@@ -162,7 +162,7 @@ def test_an_event_that_is_spooled_and_delivered_is_stored_once(api: Api) -> None
 
 def test_events_that_cannot_be_kept_are_in_the_status_and_the_health(api: Api) -> None:
     assert api.get("/daemon/status")["lost"] == 0
-    losses.add(api.home, "cannot be written", 2)
+    losses.add_losses(api.home, "cannot be written", 2)
     assert api.get("/daemon/status")["lost"] == 2
     [warning] = [one for one in api.get("/daemon/health")["warnings"] if one["what"] == "Lost events"]
     assert "2 events" in warning["cause"]
@@ -205,7 +205,7 @@ def test_a_session_whose_start_had_the_brief_gets_no_start_block_when_it_is_resu
     brief.write_text("Production listens on port 8443.\n", "utf-8")
     assert "8443" in injected(hook(place, START))  # no daemon runs, and none can
     [path] = inbox.waiting(str(place / SPOOL))
-    [start] = inbox.read(path).events
+    [start] = inbox.read_spool_file(path).events
 
     def resumed(session: str) -> str:
         again = event("session_start", source="resume") | {"host": start["host"], "session": session}

@@ -8,9 +8,9 @@ import pytest
 from filrouge.core.errors import Unreadable
 from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.prompt_files import prompt
-from filrouge.threads.assignment import Item
+from filrouge.threads.assignment import RoutedPrompt
 from filrouge.threads.model_questions import asking
-from filrouge.threads.models import Candidate, Routing, Thread
+from filrouge.threads.models import Routing, Thread, ThreadCandidate
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CANDIDATE = Thread(
@@ -24,14 +24,14 @@ CANDIDATE = Thread(
     opened_at=NOON,
     last_active=NOON,
 )
-ITEM = Item(text="y" * 900, topics=("a1", "b1", "c1", "d1", "e1", "f1"), at=NOON)
+ITEM = RoutedPrompt(text="y" * 900, topics=("a1", "b1", "c1", "d1", "e1", "f1"), at=NOON)
 
 
 def routing(*, own: bool = False) -> Routing:
-    best = Candidate(
+    best = ThreadCandidate(
         thread_id="bread", state="suspended", embedding=0.3, topics=0.1, exact=False, own=False, similarity=0.3
     )
-    inside = Candidate(
+    inside = ThreadCandidate(
         thread_id="tax", state="active", embedding=0.0, topics=0.0, exact=False, own=True, similarity=0.1
     )
     return Routing(

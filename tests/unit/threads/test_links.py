@@ -170,11 +170,11 @@ def test_what_the_user_removes_is_not_made_again_but_by_the_user(shop: Workshop)
     shop.thread("b", at=10)
     shop.change("a")
     [one] = listed(shop)
-    assert bridge_service.remove(shop.parts, one["id"])["id"] == one["id"]
+    assert bridge_service.remove_bridge(shop.parts, one["id"])["id"] == one["id"]
     shop.change("a", "b")
     assert listed(shop) == []
     with pytest.raises(NotFound, match=one["id"]):
-        bridge_service.remove(shop.parts, one["id"])
+        bridge_service.remove_bridge(shop.parts, one["id"])
     tied(shop, "b", "a")
     assert ends(shop) == {("b", "a", "relates_to")}
 
@@ -204,7 +204,7 @@ def test_bridges_follow_when_threads_merge(shop: Workshop) -> None:
     tied(shop, "a", "c")
     tied(shop, "d", "b", "extends")
     gone = tied(shop, "b", "d")
-    bridge_service.remove(shop.parts, gone["id"])
+    bridge_service.remove_bridge(shop.parts, gone["id"])
     shop.parts.writer.run(lambda tx: follow_merge(shop.parts, tx, merged="b", into="a"))
     assert ends(shop) == {("a", "c", "relates_to"), ("d", "a", "extends")}
     write(shop.parts.home, "UPDATE threads SET merged_into = 'a' WHERE id = 'b'", {})

@@ -20,7 +20,7 @@ from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock, from_text
 from filrouge.core.protocols import Tx
 from filrouge.runtime import wiring
-from filrouge.runtime.jobs import ORDINARY, Handler, Jobs, Outcome, Payload, Worker
+from filrouge.runtime.jobs import ORDINARY, Handler, JobResult, Jobs, Payload, Worker
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.runtime.wiring import HANDLERS, read_turns
@@ -164,7 +164,7 @@ def test_a_turn_that_was_moved_by_hand_stays(parts: Parts) -> None:
 
 
 def test_a_job_that_dies_between_reading_and_the_end_of_writing_leaves_nothing_half(tmp_path: Path) -> None:
-    def dying(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    def dying(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
         return [replace(one, write=partial(die_after, one.write)) for one in placing.place(parts, payloads)]
 
     def die_after(write: Callable[[Tx], None], tx: Tx) -> None:

@@ -21,7 +21,7 @@ from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle
 from filrouge.threads import placing
 from filrouge.threads.bridge_service import add, linked
-from filrouge.threads.models import Candidate, Routing, ThreadState
+from filrouge.threads.models import Routing, ThreadCandidate, ThreadState
 from filrouge.threads.placing import queue_regrouping, reconsider
 from filrouge.threads.repository import ThreadDecisions, Threads
 from filrouge.threads.service import merge, move, rename
@@ -92,7 +92,7 @@ def wake(parts: Parts, text: str, thread_id: str, state: ThreadState = "suspende
 
     def write(tx: Tx) -> None:
         tx.run("threads.displace", {"turns": json.dumps([turn_id])})
-        best = Candidate(
+        best = ThreadCandidate(
             thread_id=thread_id, state=state, embedding=0.3, topics=0.2, exact=False, own=False, similarity=0.26
         )
         woken = Routing(
@@ -331,7 +331,7 @@ def test_of_five_prompts_one_may_be_asked_about_however_many_are_open(parts: Par
     coupon = of(parts, COUPON[0])
 
     def leave_open(tx: Tx) -> None:
-        best = Candidate(
+        best = ThreadCandidate(
             thread_id=coupon, state="suspended", embedding=0.3, topics=0.2, exact=False, own=False, similarity=0.2
         )
         for turn in parts.turns(tx).get(ids):

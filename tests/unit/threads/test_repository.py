@@ -17,7 +17,7 @@ from filrouge.core.protocols import Tx
 from filrouge.search.analyser import TextAnalyser
 from filrouge.search.vector_repository import Spaces
 from filrouge.testing import StableHash, memory_database
-from filrouge.threads.models import Candidate, Drift, Routing, Thread, ThreadState
+from filrouge.threads.models import Drift, Routing, Thread, ThreadCandidate, ThreadState
 from filrouge.threads.repository import ThreadDecisions, ThreadErasing, ThreadPlace, Threads, ThreadVectors
 from tests.support.rows import turn
 
@@ -176,7 +176,7 @@ def test_a_decision_is_read_back_with_what_was_weighed() -> None:
     tx = memory_database().tx
     Threads(tx).add(thread("a"))
     one = said(tx, "Which port?")
-    weighed = Candidate(
+    weighed = ThreadCandidate(
         thread_id="a", state="suspended", embedding=None, topics=0.5, exact=True, own=False, similarity=0.4
     )  # fmt: skip
     routing = Routing(

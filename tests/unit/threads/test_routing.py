@@ -12,8 +12,8 @@ from filrouge.threads.assignment import (
     MIN_VECTORS,
     SAME_THREAD_THRESHOLD,
     SURE,
-    Item,
     Known,
+    RoutedPrompt,
     Whitening,
     prompt_vector,
     route,
@@ -49,8 +49,8 @@ def known(id_: str, *chances: float, state: ThreadState = "active", topics: tupl
     return Known(thread=thread, state=state, near=near)
 
 
-def prompt(own: str | None = None, topics: tuple[str, ...] = ()) -> Item:
-    return Item(text="some text", topics=topics, at=NOON, own=own)
+def prompt(own: str | None = None, topics: tuple[str, ...] = ()) -> RoutedPrompt:
+    return RoutedPrompt(text="some text", topics=topics, at=NOON, own=own)
 
 
 def test_without_threads_a_prompt_opens_one() -> None:

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.models import ImportedMemory, ImportedTurn, ImportProblem, Item
+from filrouge.capture.models import ImportedMemory, ImportedTurn, ImportItem, ImportProblem
 from filrouge.core.errors import BadInput
 from filrouge.transfer import importers
 from filrouge.transfer.importers import FORMATS, json_elements, seconds
 from tests.support.exports import HELD, MADE, RULE, chat, edited, node
 
 
-def told(name: str, path: Path) -> list[Item]:
+def told(name: str, path: Path) -> list[ImportItem]:
     return list(FORMATS[name].read(str(path)))
 
 
-def texts(items: list[Item]) -> list[str]:
+def texts(items: list[ImportItem]) -> list[str]:
     return [one.text for one in items if not isinstance(one, ImportProblem)]
 
 
@@ -37,7 +37,7 @@ def test_every_format_tells_what_its_file_holds_and_the_same_at_every_reading(na
     path = MADE[name](tmp_path)
     items = told(name, path)
     kinds = Counter(type(one).__name__ for one in items)
-    assert (kinds["ImportedTurn"], kinds["ImportedMemory"], kinds["Trouble"]) == HELD[name]
+    assert (kinds["ImportedTurn"], kinds["ImportedMemory"], kinds["ImportProblem"]) == HELD[name]
     assert told(name, path) == items
     keys = [one.key for one in items if not isinstance(one, ImportProblem)]
     assert len(set(keys)) == len(keys)
@@ -132,7 +132,7 @@ def test_the_old_document_of_the_mcp_server_tells_the_same_as_its_lines(tmp_path
 def test_a_broken_file_is_named_with_the_way_out_or_tells_nothing(name: str, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
-    told_of, refusals = list[Item](), list[BadInput]()
+    told_of, refusals = list[ImportItem](), list[BadInput]()
     try:
         told_of = told(name, path)
     except BadInput as error:

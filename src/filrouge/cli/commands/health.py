@@ -117,7 +117,7 @@ def threads_line(counts: dict[str, int]) -> str:
 
 def _stopped() -> dict[str, Any]:
     """Return the report for the case that no daemon runs."""
-    lost = losses.read(home())
+    lost = losses.read_losses(home())
     warnings = [{"what": "Daemon", "cause": "it does not run", "next": "filrouge daemon start"}]
     if lost.events:
         warnings.append({"what": "Lost events", "cause": lost.sentence(), "next": "filrouge doctor"})

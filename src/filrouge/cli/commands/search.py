@@ -28,7 +28,9 @@ from filrouge.hosts import project as projects
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200)]
 Agent = Annotated[str | None, typer.Option(help="Only what this agent learned: its id, or its channel.")]
 Channel = Annotated[str | None, typer.Option(help="Only what was said through it: claude-code, codex, cli, ...")]
-Kind = Annotated[list[str] | None, typer.Option(help="Only this kind: fact, decision, rule, ..., turn; repeatable.")]
+KindOption = Annotated[
+    list[str] | None, typer.Option(help="Only this kind: fact, decision, rule, ..., turn; repeatable.")
+]
 Since = Annotated[str | None, typer.Option(help="Only what was said from this day or moment on.")]
 Until = Annotated[str | None, typer.Option(help="Only what was said up to this day, or before this moment.")]
 AsOf = Annotated[str | None, typer.Option("--as-of", help="What was believed on this day or at this moment.")]
@@ -66,7 +68,7 @@ def status(json: Json = False) -> None:
         if not client.is_absent(home()):
             raise
         if json:
-            output.show_json({"running": False, "home": home(), "lost": losses.read(home()).events})
+            output.show_json({"running": False, "home": home(), "lost": losses.read_losses(home()).events})
         else:
             stopped = {"Daemon": "Stopped", "Home": home(), "Next": "filrouge daemon start"}
             output.box("Filrouge", stopped | _lost_rows())
@@ -109,7 +111,7 @@ def status(json: Json = False) -> None:
 
 def _lost_rows() -> dict[str, str]:
     """Return a row about events that hooks on this machine lost; empty if none were lost."""
-    lost = losses.read(home())
+    lost = losses.read_losses(home())
     return {"Lost events": f"{lost.sentence()} (filrouge doctor)"} if lost.events else {}
 
 
@@ -129,7 +131,7 @@ def search(
     project: Project = None,
     agent: Agent = None,
     channel: Channel = None,
-    kind: Kind = None,
+    kind: KindOption = None,
     since: Since = None,
     until: Until = None,
     as_of: AsOf = None,
@@ -173,7 +175,7 @@ def recall(
     everywhere: Annotated[bool, typer.Option("--all", help="Look into every project.")] = False,
     agent: Agent = None,
     channel: Channel = None,
-    kind: Kind = None,
+    kind: KindOption = None,
     since: Since = None,
     until: Until = None,
     as_of: AsOf = None,
@@ -210,7 +212,7 @@ def facts(
     project: Project = None,
     agent: Agent = None,
     channel: Channel = None,
-    kind: Kind = None,
+    kind: KindOption = None,
     since: Since = None,
     until: Until = None,
     as_of: AsOf = None,

@@ -253,7 +253,7 @@ def init(
     put_away = memory.put_away()  # first, so that nothing else is changed if it fails
     make_private(directory)
     setup_choices.ignore_itself(directory)
-    setup_choices.write(directory, settings)
+    setup_choices.write_settings(directory, settings)
     refused = plans.apply(plan, directory)
     troubles = {**plan.troubles, **refused}
     warnings = setup_choices.warnings(settings)

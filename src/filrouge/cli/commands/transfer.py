@@ -74,7 +74,7 @@ def _export_pages(what: str | None, folder: str | None) -> None:
         raise BadInput("Markdown pages hold memories, in a folder.", remedy="Name it with --out FOLDER.")
     ask("GET", "/health")
     written = b"".join(streamed(home(), os.environ, "/api/memory/export?format=json&what=memories"))
-    for name in imports.write(folder, json_.loads(written)):
+    for name in imports.write_pages(folder, json_.loads(written)):
         output.say(os.path.join(folder, name))
 
 
@@ -167,7 +167,7 @@ def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> 
         BadInput: the file cannot be read, or is not an export of Filrouge.
     """
     if os.path.isdir(file):
-        document, problems = imports.read(file, {"filrouge_export": _VERSION})
+        document, problems = imports.read_pages(file, {"filrouge_export": _VERSION})
         found = _in_pieces(document, send)
         return {**found, "problems": [*problems, *found["problems"]]}
     with ExitStack() as opened:

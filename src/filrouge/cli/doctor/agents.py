@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
-from filrouge.cli.doctor.scene import INIT, Check, Scene, Verdict, fail, note, ok, starts, version_of, warn, which
+from filrouge.cli.doctor.scene import INIT, Check, CheckResult, Scene, fail, note, ok, starts, version_of, warn, which
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.hosts.setup import files
@@ -268,7 +268,7 @@ _MOST_SECONDS: Final = 120
 _NEEDS_A_LIMIT: Final = {"claude-code": ("SessionEnd",), "codex": ("SessionEnd",)}
 
 
-def _managed(scene: Scene) -> Verdict:
+def _managed(scene: Scene) -> CheckResult:
     folder = scene.machine.managed
     try:
         files = read_files(_paths(folder)) if folder else ()
@@ -308,7 +308,7 @@ def _paths(folder: str) -> list[str]:
     return [os.path.join(folder, "managed-settings.json"), *dropped]
 
 
-def _limits(agent: ConfiguredAgent, wanted: Mapping[str, int]) -> Verdict:
+def _limits(agent: ConfiguredAgent, wanted: Mapping[str, int]) -> CheckResult:
     for hook in agent.hooks:
         if trouble := _trouble(hook, agent, wanted):
             return warn(
@@ -332,7 +332,7 @@ def _trouble(hook: Hook, agent: ConfiguredAgent, wanted: Mapping[str, int]) -> s
     return ""
 
 
-def _of(read: Callable[[Scene], ConfiguredAgent], wanted: Mapping[str, int]) -> Callable[[Scene], Verdict]:
+def _of(read: Callable[[Scene], ConfiguredAgent], wanted: Mapping[str, int]) -> Callable[[Scene], CheckResult]:
     return lambda scene: _limits(read(scene), wanted)
 
 
@@ -354,7 +354,7 @@ _MOST_AT_THE_END: Final = 3
 _OPEN: Final = "Start `codex`, type `/hooks`"
 
 
-def trust(agent: ConfiguredAgent, _: Scene) -> Verdict:
+def trust(agent: ConfiguredAgent, _: Scene) -> CheckResult:
     """Check whether the user approved Filrouge's hooks in Codex as they are now."""
     states = _states(agent)
     if agent.plugin and not agent.hooks and not _is_plugin_trusted(states):
@@ -371,7 +371,7 @@ def trust(agent: ConfiguredAgent, _: Scene) -> Verdict:
         )
     if off := [hook.event for hook, found in kept if any(one.get("enabled") is False for one in found)]:
         return fail(f"switched off in Codex: {', '.join(off)}", f"{_OPEN}, enable them.")
-    if changed := [hook.event for hook, found in hashes if digest(hook) not in found]:
+    if changed := [hook.event for hook, found in hashes if trusted_hash(hook) not in found]:
         # Only a warning, because another version of Codex may compute its hashes differently.
         return warn(
             f"changed since you approved them, so that Codex does not run them: {', '.join(changed)}",
@@ -380,7 +380,7 @@ def trust(agent: ConfiguredAgent, _: Scene) -> Verdict:
     return ok("every hook was approved" if agent.hooks or agent.plugin else "there are no hooks")
 
 
-def digest(hook: Hook) -> str:
+def trusted_hash(hook: Hook) -> str:
     """Return the `trusted_hash` that Codex stores when this hook is approved."""
     handler: dict[str, Any] = {
         "type": "command",
@@ -428,7 +428,7 @@ class _Written(NamedTuple):
     tools: bool
 
 
-def _stale(scene: Scene) -> Verdict:
+def _stale(scene: Scene) -> CheckResult:
     machine = this_machine(scene.environ)
     connected = list(_connected(scene, machine))
     plans = [(one, _plan(scene, machine, one)) for one in connected]
@@ -509,7 +509,7 @@ def _first_word(said: str) -> list[str]:
     return [word for word in words if os.path.isabs(word)]
 
 
-def _programs(scene: Scene) -> Verdict:
+def _programs(scene: Scene) -> CheckResult:
     """Check that every program and plugin in the agents' settings exists, and that every program starts."""
     machine = this_machine(scene.environ)
     runs = dict[str, bool]()
@@ -541,7 +541,7 @@ def _files_of(agent: Agent, machine: Machine) -> tuple[File, ...]:
     return (*agent.hooks(machine), *agent.tools(machine))
 
 
-def _opencode_twice(scene: Scene) -> Verdict:
+def _opencode_twice(scene: Scene) -> CheckResult:
     machine = this_machine(scene.environ)
     agent = AGENTS["opencode"]
     found = plugged(agent.name, machine)
@@ -572,7 +572,7 @@ CHECKS_OF_STALE: Final = (
 _NOT_HERE: Final = "it is not used here"
 
 
-def _version(agent: ConfiguredAgent, scene: Scene) -> Verdict:
+def _version(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
     path = which(agent.program, scene.environ)
     if not path:
         if not os.path.isdir(agent.folder):
@@ -591,7 +591,7 @@ def _version(agent: ConfiguredAgent, scene: Scene) -> Verdict:
     return ok(f"version {_dotted(found)}")
 
 
-def _hooks(agent: ConfiguredAgent, scene: Scene) -> Verdict:
+def _hooks(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
     for file in agent.files:
         if file.trouble:
             return fail(f"{file.trouble}, so that {agent.name} ignores it", f"Mend {file.path}.")
@@ -608,7 +608,7 @@ def _hooks(agent: ConfiguredAgent, scene: Scene) -> Verdict:
     return ok(f"{len(events)} events")
 
 
-def _wired_programs(agent: ConfiguredAgent, scene: Scene) -> Verdict:
+def _wired_programs(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
     for hook in agent.hooks:
         if not which(os.path.expanduser(hook.program), scene.environ):
             what = hook.program or "its command"
@@ -616,7 +616,7 @@ def _wired_programs(agent: ConfiguredAgent, scene: Scene) -> Verdict:
     return ok("every one is there" if agent.hooks else "there are no hooks")
 
 
-def _twice(agent: ConfiguredAgent, _: Scene) -> Verdict:
+def _twice(agent: ConfiguredAgent, _: Scene) -> CheckResult:
     if agent.plugin and agent.hooks:
         files = ", ".join(sorted({hook.file for hook in agent.hooks}))
         return warn(
@@ -634,20 +634,20 @@ def _twice(agent: ConfiguredAgent, _: Scene) -> Verdict:
     return ok("each event is told once")
 
 
-def _claude_off(agent: ConfiguredAgent, _: Scene) -> Verdict:
+def _claude_off(agent: ConfiguredAgent, _: Scene) -> CheckResult:
     if off := [path for path, value in agent.values("disableAllHooks") if value is True]:
         return fail(f"{off[0]} has `disableAllHooks`: no hook runs", f"Remove `disableAllHooks` from {off[0]}.")
     return ok("they are on")
 
 
-def _codex_off(agent: ConfiguredAgent, _: Scene) -> Verdict:
+def _codex_off(agent: ConfiguredAgent, _: Scene) -> CheckResult:
     for name in ("hooks", "codex_hooks"):
         if off := [path for path, value in agent.values("features", name) if value is False]:
             return fail(f"{off[0]} has `features.{name} = false`: no hook runs", f"Remove that line from {off[0]}.")
     return ok("they are on")
 
 
-def _mcp(scene: Scene) -> Verdict:
+def _mcp(scene: Scene) -> CheckResult:
     used = mcp_servers(scene)
     if scene.machine.has("mcp"):
         return ok(f"set up in {', '.join(used)}" if used else "its package is there; no agent uses it")
@@ -665,8 +665,8 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _wired_of(
-    read: Callable[[Scene], ConfiguredAgent], look: Callable[[ConfiguredAgent, Scene], Verdict]
-) -> Callable[[Scene], Verdict]:
+    read: Callable[[Scene], ConfiguredAgent], look: Callable[[ConfiguredAgent, Scene], CheckResult]
+) -> Callable[[Scene], CheckResult]:
     return lambda scene: look(read(scene), scene)
 
 

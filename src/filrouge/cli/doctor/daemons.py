@@ -21,7 +21,7 @@ from filrouge.capture import inbox, losses
 from filrouge.capture.guard import DISABLED
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.cli import hook
-from filrouge.cli.doctor.scene import HEALTH_SECONDS, START, Check, NotKnown, Scene, Verdict, fail, note, ok, warn
+from filrouge.cli.doctor.scene import HEALTH_SECONDS, START, Check, CheckResult, NotKnown, Scene, fail, note, ok, warn
 from filrouge.core.clock import from_text
 from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
 from filrouge.core.network import is_loopback
@@ -41,7 +41,7 @@ from filrouge.runtime.repository import Token, Tokens
 _UNUSED: Final = timedelta(days=90)
 
 
-def _reach(scene: Scene) -> Verdict:
+def _reach(scene: Scene) -> CheckResult:
     settings = scene.settings()
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     if not settings.port:
@@ -64,14 +64,14 @@ def _reach(scene: Scene) -> Verdict:
     )
 
 
-def _listening(scene: Scene) -> Verdict:
+def _listening(scene: Scene) -> CheckResult:
     found = scene.daemon.ask("/daemon/status")
     if found.get("notice"):
         return warn(str(found["notice"]).rstrip("."), "Set another port: `filrouge settings port N`, or 0 for none.")
     return ok(str(found.get("url") or "the unix socket alone"))
 
 
-def _tokens(scene: Scene) -> Verdict:
+def _tokens(scene: Scene) -> CheckResult:
     idle = [one for one in _live(scene) if (one.last_used_at or one.created_at) < scene.now - _UNUSED]
     if idle:
         return warn(
@@ -105,7 +105,7 @@ CHECKS_OF_ACCESS: Final = (
 _OFF: Final = ("", "0", "false", "no", "off")
 
 
-def _parses(scene: Scene) -> Verdict:
+def _parses(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     if not os.path.exists(path):
         return ok(f"there is no {CONFIG}")
@@ -116,7 +116,7 @@ def _parses(scene: Scene) -> Verdict:
     return ok(path)
 
 
-def _keys(scene: Scene) -> Verdict:
+def _keys(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     try:
         values = _toml(path) if os.path.exists(path) else {}
@@ -125,7 +125,7 @@ def _keys(scene: Scene) -> Verdict:
     return _fitting(values, where=CONFIG, remedy=f"Change it in {path}; `filrouge settings` lists what there is.")
 
 
-def _stored(scene: Scene) -> Verdict:
+def _stored(scene: Scene) -> CheckResult:
     stored = scene.stored()
     if not stored:
         return ok("there are none yet")
@@ -136,13 +136,13 @@ def _stored(scene: Scene) -> Verdict:
     return ok("every one fits")
 
 
-def _environment(scene: Scene) -> Verdict:
+def _environment(scene: Scene) -> CheckResult:
     for name, near in unknown_variables(scene.environ):
         return warn(f"{name} is no setting and does nothing", f"{near} Unset it, or correct its name.".strip())
     return _fitting(from_environment(scene.environ), where="environment", remedy="Correct or unset that variable.")
 
 
-def _project_file(scene: Scene) -> Verdict:
+def _project_file(scene: Scene) -> CheckResult:
     path = nearest(scene.cwd)
     if not path:
         return ok("there is none here")
@@ -162,7 +162,7 @@ def _project_file(scene: Scene) -> Verdict:
     return _fitting(values, where=path, remedy=f"Change it in {path}.")
 
 
-def _mode(scene: Scene) -> Verdict:
+def _mode(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     if os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
         return warn(f"others can read {path}", f"Run `chmod 600 {path}`, or `filrouge doctor --fix`.")
@@ -178,7 +178,7 @@ def _mend_mode(scene: Scene) -> list[str]:
     return [f"{CONFIG}: mode {mode:03o} became {mode & 0o700:03o}"] if mode & 0o077 else []
 
 
-def _secrets(scene: Scene) -> Verdict:
+def _secrets(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     if not os.path.exists(path):
         return ok("none stands in a file")
@@ -193,7 +193,7 @@ def _secrets(scene: Scene) -> Verdict:
     return ok("none stands in a file")
 
 
-def _joined(scene: Scene) -> Verdict:
+def _joined(scene: Scene) -> CheckResult:
     waiting: list[dict[str, str]] = scene.daemon.ask("/daemon/status").get("waiting_folders", [])
     if waiting:
         return note(
@@ -204,7 +204,7 @@ def _joined(scene: Scene) -> Verdict:
     return ok("no folder waits for consent")
 
 
-def _capturing(scene: Scene) -> Verdict:
+def _capturing(scene: Scene) -> CheckResult:
     if scene.environ.get(DISABLED, "").strip().lower() not in _OFF:
         return warn(f"hooks do nothing: {DISABLED} is set", f"Unset {DISABLED}.")
     settings = scene.settings()
@@ -217,7 +217,7 @@ def _capturing(scene: Scene) -> Verdict:
     return ok("what agents do is captured")
 
 
-def _fitting(values: dict[str, Any], *, where: str, remedy: str) -> Verdict:
+def _fitting(values: dict[str, Any], *, where: str, remedy: str) -> CheckResult:
     try:
         check(values, where=where)
     except BadConfig as error:
@@ -249,7 +249,7 @@ _LATELY: Final = timedelta(hours=24)
 _LINES: Final = 2000
 
 
-def _daemon(scene: Scene) -> Verdict:
+def _daemon(scene: Scene) -> CheckResult:
     try:
         reply = scene.daemon.health()
     except DaemonUnavailable:
@@ -262,7 +262,7 @@ def _daemon(scene: Scene) -> Verdict:
     return ok(f"answers, version {reply.version}")
 
 
-def _version(scene: Scene) -> Verdict:
+def _version(scene: Scene) -> CheckResult:
     try:
         found = scene.daemon.health().version
     except DaemonUnavailable as error:
@@ -272,7 +272,7 @@ def _version(scene: Scene) -> Verdict:
     return ok(found)
 
 
-def _last_start(scene: Scene) -> Verdict:
+def _last_start(scene: Scene) -> CheckResult:
     try:
         with open(scene.path(FAILURE), encoding="utf-8") as file:
             word: Any = json.load(file)
@@ -284,7 +284,7 @@ def _last_start(scene: Scene) -> Verdict:
     return fail(f"the last start failed: {cause}", remedy or f"See `filrouge logs`, and {scene.path(LOG)}.")
 
 
-def _left_behind(scene: Scene) -> Verdict:
+def _left_behind(scene: Scene) -> CheckResult:
     if left := _leavings(scene):
         names = ", ".join(map(os.path.basename, left))
         return note(f"an ended daemon left {names}", "Run `filrouge doctor --fix`; the next start removes them, too.")
@@ -308,7 +308,7 @@ def _leavings(scene: Scene) -> list[str]:
     return left if left and scene.daemon.is_absent() and not _is_held(scene) else []
 
 
-def _without_socket(scene: Scene) -> Verdict:
+def _without_socket(scene: Scene) -> CheckResult:
     if os.path.exists(scene.path(RUNTIME)) and scene.daemon.is_absent() and _is_held(scene):
         return fail(
             "a daemon lives, but its socket is gone, so that nobody reaches it",
@@ -336,7 +336,7 @@ def _is_held(scene: Scene) -> bool:
     return False
 
 
-def _socket_mode(scene: Scene) -> Verdict:
+def _socket_mode(scene: Scene) -> CheckResult:
     path = socket_path(scene.home)
     if not os.path.lexists(path):
         return ok("there is none now")
@@ -361,7 +361,7 @@ def _mend_socket_mode(scene: Scene) -> list[str]:
     return [f"{os.path.basename(path)}: mode {mode:03o} became 600"]
 
 
-def _elsewhere(scene: Scene) -> Verdict:
+def _elsewhere(scene: Scene) -> CheckResult:
     if not client.is_remote(scene.environ):
         return ok("hooks and commands use this machine's daemon")
     remedy = f"Check {client.URL}, or unset it to use this machine's daemon."
@@ -377,7 +377,7 @@ def _elsewhere(scene: Scene) -> Verdict:
     return ok("the daemon elsewhere answers")
 
 
-def _log(scene: Scene) -> Verdict:
+def _log(scene: Scene) -> CheckResult:
     path = scene.path(LOG)
     size = os.path.getsize(path) if os.path.exists(path) else 0
     if size > 2 * LOG_BYTES:
@@ -420,7 +420,7 @@ _UNFINISHED_SECONDS: Final = 300
 _LOOKED_INTO: Final = 2000
 
 
-def _spool(scene: Scene) -> Verdict:
+def _spool(scene: Scene) -> CheckResult:
     waiting = inbox.waiting(scene.path(SPOOL))
     if waiting and scene.daemon.is_absent():
         return warn(
@@ -437,7 +437,7 @@ def _mend_spool(scene: Scene) -> list[str]:
     return [f"started the daemon, which takes in {waiting} events"]
 
 
-def _unreadable(scene: Scene) -> Verdict:
+def _unreadable(scene: Scene) -> CheckResult:
     path = scene.path(SPOOL)
     names = os.listdir(path) if os.path.isdir(path) else []
     if aside := [name for name in names if name.endswith(inbox.ASIDE)]:
@@ -454,11 +454,11 @@ def _unreadable(scene: Scene) -> Verdict:
 
 
 def _is_damaged(file: str) -> bool:
-    found = inbox.read(file)
+    found = inbox.read_spool_file(file)
     return found.torn or found.bad > 0
 
 
-def _unfinished(scene: Scene) -> Verdict:
+def _unfinished(scene: Scene) -> CheckResult:
     path = scene.path(SPOOL)
     entries = list(os.scandir(path)) if os.path.isdir(path) else []
     parts = [entry for entry in entries if entry.name.endswith(inbox.PART)]
@@ -468,8 +468,8 @@ def _unfinished(scene: Scene) -> Verdict:
     return ok("no hook was ended while it wrote")
 
 
-def _lost(scene: Scene) -> Verdict:
-    lost = losses.read(scene.home)
+def _lost(scene: Scene) -> CheckResult:
+    lost = losses.read_losses(scene.home)
     if lost.events:
         return warn(
             lost.sentence(),
@@ -479,14 +479,14 @@ def _lost(scene: Scene) -> Verdict:
 
 
 def _mend_lost(scene: Scene) -> list[str]:
-    count = losses.read(scene.home).events
+    count = losses.read_losses(scene.home).events
     if not count:
         return []
     losses.clear(scene.home)
     return [f"set the count of {count} lost events back to 0"]
 
 
-def _queue(scene: Scene) -> Verdict:
+def _queue(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         count = Jobs(tx).count()
         kinds = sorted({row["kind"] for row in tx.all("jobs.kinds") if row["state"] == "dead"})
@@ -498,7 +498,7 @@ def _queue(scene: Scene) -> Verdict:
     return ok(f"{count.waiting} waiting")
 
 
-def _age(scene: Scene) -> Verdict:
+def _age(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         due = Jobs(tx).next_due()
     waited = scene.now - from_text(due) if due else timedelta()
@@ -510,7 +510,7 @@ def _age(scene: Scene) -> Verdict:
     return warn(cause, "See `filrouge logs`, then run `filrouge daemon stop` and `filrouge daemon start`.")
 
 
-def _unread(scene: Scene) -> Verdict:
+def _unread(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         number = (tx.one("unread.count") or {"n": 0})["n"]
     if number:

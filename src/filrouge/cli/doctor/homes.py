@@ -17,7 +17,7 @@ from typing import Final
 from filrouge._version import __version__
 from filrouge.capture.repository import Events
 from filrouge.cli.doctor.models import wanted
-from filrouge.cli.doctor.scene import MEND, START, Check, NotKnown, Scene, Verdict, fail, note, ok, warn
+from filrouge.cli.doctor.scene import MEND, START, Check, CheckResult, NotKnown, Scene, fail, note, ok, warn
 from filrouge.core import installation
 from filrouge.core.clock import from_text
 from filrouge.core.errors import StoreError
@@ -40,7 +40,7 @@ _LEFT: Final = (".new-", ".probe-")
 _LEFT_SECONDS: Final = 3600
 
 
-def _home(scene: Scene) -> Verdict:
+def _home(scene: Scene) -> CheckResult:
     home = scene.home
     if not os.path.exists(home):
         return warn(f"{home} does not exist yet", "Run `filrouge doctor --fix`, or `filrouge daemon start`.")
@@ -71,7 +71,7 @@ def _looks_like_ours(scene: Scene) -> bool:
     return os.path.exists(scene.database) or os.path.isdir(scene.path(SPOOL))
 
 
-def _owner(scene: Scene) -> Verdict:
+def _owner(scene: Scene) -> CheckResult:
     if os.path.isdir(scene.home):
         for path, facts in ((scene.home, os.stat(scene.home)), *_files(scene.home)):
             if facts.st_uid != scene.machine.user:
@@ -79,7 +79,7 @@ def _owner(scene: Scene) -> Verdict:
     return ok("everything is yours")
 
 
-def _link(scene: Scene) -> Verdict:
+def _link(scene: Scene) -> CheckResult:
     if os.path.islink(scene.home):
         if not os.path.exists(scene.home):
             return fail(f"{scene.home} is a link to nothing", "Mount its disk, or set FILROUGE_HOME to another path.")
@@ -87,7 +87,7 @@ def _link(scene: Scene) -> Verdict:
     return ok("it is no link")
 
 
-def _file_system(scene: Scene) -> Verdict:
+def _file_system(scene: Scene) -> CheckResult:
     kind = _kind_of(os.path.realpath(scene.home), scene.machine.mounts)
     if kind in _NETWORK:
         return fail(
@@ -110,7 +110,7 @@ def _kind_of(path: str, mounts: str) -> str:
     return kind
 
 
-def _modes(scene: Scene) -> Verdict:
+def _modes(scene: Scene) -> CheckResult:
     if loose := _loose(scene):
         few = ", ".join(os.path.relpath(path, scene.home) for path, _ in loose[:3])
         return warn(
@@ -140,7 +140,7 @@ def _loose(scene: Scene) -> list[tuple[str, int]]:
     return found
 
 
-def _folders(scene: Scene) -> Verdict:
+def _folders(scene: Scene) -> CheckResult:
     for name in _FOLDERS:
         path = scene.path(name)
         if os.path.lexists(path) and not os.path.isdir(path):
@@ -160,7 +160,7 @@ def _mend_folders(scene: Scene) -> list[str]:
     return done
 
 
-def _left_over(scene: Scene) -> Verdict:
+def _left_over(scene: Scene) -> CheckResult:
     if left := _abandoned(scene):
         return note(f"{len(left)} files were begun and never finished", "Run `filrouge doctor --fix`.")
     return ok("there are none")
@@ -220,14 +220,14 @@ _LEAST_OPEN_FILES: Final = 256
 _CLOCK_SLACK: Final = timedelta(hours=1)
 
 
-def _python(scene: Scene) -> Verdict:
+def _python(scene: Scene) -> CheckResult:
     found = ".".join(map(str, scene.machine.python))
     if scene.machine.python < _OLDEST_PYTHON:
         return fail(f"{found} is too old", "Install Filrouge with Python 3.11 or newer.")
     return ok(f"{found}, filrouge {__version__}")
 
 
-def _platform(scene: Scene) -> Verdict:
+def _platform(scene: Scene) -> CheckResult:
     machine = scene.machine
     if machine.system not in ("Linux", "Darwin"):
         return fail(f"{machine.system} is not supported", "Use Linux or macOS; on Windows, use WSL 2.")
@@ -239,12 +239,12 @@ def _platform(scene: Scene) -> Verdict:
     return ok(f"{machine.system}, {machine.bits} bits")
 
 
-def _sqlite(scene: Scene) -> Verdict:
+def _sqlite(scene: Scene) -> CheckResult:
     check_engine(scene.machine.sqlite)
     return ok(f"{scene.machine.sqlite}, new enough to be safe")
 
 
-def _sqlite_features(scene: Scene) -> Verdict:
+def _sqlite_features(scene: Scene) -> CheckResult:
     missing = sorted(_NEEDED_OPTIONS - scene.machine.sqlite_options)
     if missing:
         return fail(
@@ -254,7 +254,7 @@ def _sqlite_features(scene: Scene) -> Verdict:
     return ok("full-text search is there")
 
 
-def _space(scene: Scene) -> Verdict:
+def _space(scene: Scene) -> CheckResult:
     there = scene.home
     while not os.path.exists(there):
         there = os.path.dirname(there)
@@ -264,7 +264,7 @@ def _space(scene: Scene) -> Verdict:
     return ok(f"{free >> 30} GB free")
 
 
-def _disk_reserve(scene: Scene) -> Verdict:
+def _disk_reserve(scene: Scene) -> CheckResult:
     if not os.path.exists(scene.database) or os.path.exists(scene.path(DISK_RESERVE)):
         return ok("the disk was not full")
     return warn(
@@ -273,13 +273,13 @@ def _disk_reserve(scene: Scene) -> Verdict:
     )
 
 
-def _open_files(scene: Scene) -> Verdict:
+def _open_files(scene: Scene) -> CheckResult:
     if scene.machine.open_files < _LEAST_OPEN_FILES:
         return warn(f"a process may open {scene.machine.open_files} files", "Raise it: `ulimit -n 1024`.")
     return ok("a process may open enough")
 
 
-def _clock(scene: Scene) -> Verdict:
+def _clock(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         newest = (tx.one("events.last") or {"at": None})["at"]
     if newest and from_text(newest) > scene.now + _CLOCK_SLACK:
@@ -313,7 +313,7 @@ _LARGEST_LOG_BYTES: Final = 256_000_000
 _LOCK_MILLISECONDS: Final = 1500
 
 
-def _database(scene: Scene) -> Verdict:
+def _database(scene: Scene) -> CheckResult:
     if not os.path.exists(scene.database):
         return note("there is none yet", START)
     size = os.path.getsize(scene.database)
@@ -325,7 +325,7 @@ def _database(scene: Scene) -> Verdict:
     return ok(f"sound, {size >> 10} KB")
 
 
-def _schema(scene: Scene) -> Verdict:
+def _schema(scene: Scene) -> CheckResult:
     found, known = _number(scene), migrations("sqlite")[-1].number
     if found > known:
         return fail(
@@ -337,7 +337,7 @@ def _schema(scene: Scene) -> Verdict:
     return ok(f"schema {found}")
 
 
-def _journal_mode(scene: Scene) -> Verdict:
+def _journal_mode(scene: Scene) -> CheckResult:
     _require_database(scene)
     try:
         mode = journal_mode(scene.database)
@@ -348,7 +348,7 @@ def _journal_mode(scene: Scene) -> Verdict:
     return ok("wal")
 
 
-def _write_lock(scene: Scene) -> Verdict:
+def _write_lock(scene: Scene) -> CheckResult:
     _number(scene)
     if not can_write(scene.database, milliseconds=_LOCK_MILLISECONDS):
         return warn(
@@ -358,7 +358,7 @@ def _write_lock(scene: Scene) -> Verdict:
     return ok("whoever wants to write may")
 
 
-def _log_of_changes(scene: Scene) -> Verdict:
+def _log_of_changes(scene: Scene) -> CheckResult:
     path = f"{scene.database}-wal"
     size = os.path.getsize(path) if os.path.exists(path) else 0
     if size > _LARGEST_LOG_BYTES:
@@ -369,7 +369,7 @@ def _log_of_changes(scene: Scene) -> Verdict:
     return ok(f"{size >> 10} KB")
 
 
-def _ledger(scene: Scene) -> Verdict:
+def _ledger(scene: Scene) -> CheckResult:
     if not os.path.exists(scene.database):
         return ok("nothing was taken in yet")
     with scene.reading() as tx:
@@ -383,7 +383,7 @@ def _ledger(scene: Scene) -> Verdict:
     return ok(f"{received} events received = {sums}")
 
 
-def _word_index(scene: Scene) -> Verdict:
+def _word_index(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         counts = {row["analyser"]: int(row["n"]) for row in tx.all("turns.analysers")}
     newest, every = max(counts, default=0), sum(counts.values())
@@ -431,7 +431,7 @@ CHECKS_OF_STORE: Final = (
 _OLD_DAYS: Final = 3
 
 
-def _backups(scene: Scene) -> Verdict:
+def _backups(scene: Scene) -> CheckResult:
     failed, last = backup_files.failure(scene.home), backup_files.newest(scene.home)
     age = _days(scene.now, last.at) if last else 0.0
     found = f"the newest proven one is {age:.1f} days old" if last else "there is none yet"
@@ -447,7 +447,7 @@ def _backups(scene: Scene) -> Verdict:
     return ok(found)
 
 
-def _backups_verified(scene: Scene) -> Verdict:
+def _backups_verified(scene: Scene) -> CheckResult:
     folder = backup_files.folder(scene.home)
     stems = [name.removesuffix(".db") for name in (os.listdir(folder) if os.path.isdir(folder) else [])]
     names = sorted(
@@ -462,7 +462,7 @@ def _backups_verified(scene: Scene) -> Verdict:
     return ok(f"{len(names)}, each with what was verified of it")
 
 
-def _schedule(scene: Scene) -> Verdict:
+def _schedule(scene: Scene) -> CheckResult:
     hours = scene.settings().backup_hours
     if not hours:
         return note("no backup is made by itself", "Run `filrouge settings backup_hours 24`.")
@@ -483,14 +483,14 @@ CHECKS_OF_KEEPING: Final = (
 # The checks of `filrouge doctor --deep`.
 
 
-def _deep_schema(scene: Scene) -> Verdict:
+def _deep_schema(scene: Scene) -> CheckResult:
     found = schema_faults(scene.database)
     if found:
         return fail(found[0], MEND)
     return ok("every table is what its migrations make")
 
 
-def _seals(scene: Scene) -> Verdict:
+def _seals(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         broken = broken_seals(tx)
     if broken:
@@ -499,7 +499,7 @@ def _seals(scene: Scene) -> Verdict:
     return ok("every turn, memory and event is what was stored")
 
 
-def _journal(scene: Scene) -> Verdict:
+def _journal(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         verdict = Journal(tx).verify()
     if not verdict.sound:
@@ -507,7 +507,7 @@ def _journal(scene: Scene) -> Verdict:
     return ok(f"{verdict.entries} entries, {verdict.redacted} redacted")
 
 
-def _vectors(scene: Scene) -> Verdict:
+def _vectors(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         wrong = wrong_vectors(tx)
     if wrong:
@@ -515,7 +515,7 @@ def _vectors(scene: Scene) -> Verdict:
     return ok("every one has the length of its space")
 
 
-def _unchanged_since_backup(scene: Scene) -> Verdict:
+def _unchanged_since_backup(scene: Scene) -> CheckResult:
     last = backup_files.newest(scene.home)
     if last is None or last.schema != schema_of(scene.database):
         return ok("there is none of this schema to hold it against")
@@ -526,7 +526,7 @@ def _unchanged_since_backup(scene: Scene) -> Verdict:
     return ok(f"what never changes is what it was on {last.at[:10]}")
 
 
-def _embedder(scene: Scene) -> Verdict:
+def _embedder(scene: Scene) -> CheckResult:
     settings = scene.settings()
     from filrouge.runtime.wiring import embedder_of  # imported here because it takes a second
 

@@ -18,9 +18,9 @@ from filrouge.cli.doctor.scene import (
     SECONDS,
     START,
     Check,
+    CheckResult,
     NotKnown,
     Scene,
-    Verdict,
     answers,
     fail,
     note,
@@ -64,7 +64,7 @@ _SERVERS: Final = {
 }
 
 
-def _embedder(scene: Scene) -> Verdict:
+def _embedder(scene: Scene) -> CheckResult:
     name, provider = wanted(scene), _provider(scene)
     known = sorted({entry.name for entry in entry_points(group=GROUP)})
     if provider not in known:
@@ -79,7 +79,7 @@ def _embedder(scene: Scene) -> Verdict:
     return ok(name)
 
 
-def _files(scene: Scene) -> Verdict:
+def _files(scene: Scene) -> CheckResult:
     provider, folder = _provider(scene), models_directory(scene.environ)
     if provider == "e5-fetched":
         path = fetched_path(published(scene.environ), folder)
@@ -106,7 +106,7 @@ def _mend_files(scene: Scene) -> list[str]:
     return [f"built the model in {path} anew"]
 
 
-def _place_of_files(scene: Scene) -> Verdict:
+def _place_of_files(scene: Scene) -> CheckResult:
     path = models_directory(scene.environ)
     there = path
     while not os.path.exists(there):
@@ -118,7 +118,7 @@ def _place_of_files(scene: Scene) -> Verdict:
     return ok(path)
 
 
-def _key(scene: Scene) -> Verdict:
+def _key(scene: Scene) -> CheckResult:
     provider = _provider(scene)
     variable = _KEYS.get(provider)
     if variable is None or scene.settings().embedding_url:
@@ -130,7 +130,7 @@ def _key(scene: Scene) -> Verdict:
     return ok(f"{variable} is set")
 
 
-def _server(scene: Scene) -> Verdict:
+def _server(scene: Scene) -> CheckResult:
     provider = _provider(scene)
     home = _SERVERS.get(provider)
     if home is None:
@@ -144,7 +144,7 @@ def _server(scene: Scene) -> Verdict:
     return ok(f"{provider} answers")
 
 
-def _space(scene: Scene) -> Verdict:
+def _space(scene: Scene) -> CheckResult:
     asked_for = wanted(scene)
     try:
         found = scene.daemon.ask("/embedding")
@@ -163,7 +163,7 @@ def _space(scene: Scene) -> Verdict:
     return ok(str(found["model"]))
 
 
-def _coverage(scene: Scene) -> Verdict:
+def _coverage(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         current = Spaces(tx).current()
         if current is None:
@@ -175,7 +175,7 @@ def _coverage(scene: Scene) -> Verdict:
     return ok(made)
 
 
-def _reindex(scene: Scene) -> Verdict:
+def _reindex(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         job, target = Jobs(tx).known_as("reindex"), Spaces(tx).building()
     if job and job["state"] == "dead":
@@ -228,7 +228,7 @@ _MODELS_SERVERS: Final = {
 _PROGRAMS: Final = {"claude_cli": "claude", "codex_cli": "codex"}
 
 
-def _models_provider(scene: Scene) -> Verdict:
+def _models_provider(scene: Scene) -> CheckResult:
     settings = scene.settings()
     if settings.extract_provider == "off":
         return note(
@@ -239,7 +239,7 @@ def _models_provider(scene: Scene) -> Verdict:
     return ok(", ".join(_providers(settings)))
 
 
-def _packages(scene: Scene) -> Verdict:
+def _packages(scene: Scene) -> CheckResult:
     for provider in _providers(scene.settings()):
         if missing := [name for name in _PACKAGES.get(provider, ()) if not scene.machine.has(name)]:
             remedy = f"Run `{installation.add_extra('llm')}`."
@@ -247,7 +247,7 @@ def _packages(scene: Scene) -> Verdict:
     return ok("all are there")
 
 
-def _models_key(scene: Scene) -> Verdict:
+def _models_key(scene: Scene) -> CheckResult:
     settings = scene.settings()
     for provider in _providers(settings):
         variable = _MODELS_KEYS.get(provider, "")
@@ -260,7 +260,7 @@ def _models_key(scene: Scene) -> Verdict:
     return ok("none is missing")
 
 
-def _models_server(scene: Scene) -> Verdict:
+def _models_server(scene: Scene) -> CheckResult:
     settings = scene.settings()
     for provider in _providers(settings):
         home = _MODELS_SERVERS.get(provider)
@@ -276,7 +276,7 @@ def _models_server(scene: Scene) -> Verdict:
     return ok("every one answers")
 
 
-def _programs(scene: Scene) -> Verdict:
+def _programs(scene: Scene) -> CheckResult:
     settings = scene.settings()
     paths = {"claude_cli": settings.claude_cli_path, "codex_cli": settings.codex_cli_path}
     for provider, path in paths.items():
@@ -296,7 +296,7 @@ def _programs(scene: Scene) -> Verdict:
     return ok("every one that is named is there")
 
 
-def _budget(scene: Scene) -> Verdict:
+def _budget(scene: Scene) -> CheckResult:
     settings = scene.settings()
     with scene.reading() as tx:
         spent = LlmUsage(tx).spent(scene.now)
@@ -313,7 +313,7 @@ def _budget(scene: Scene) -> Verdict:
     return ok(f"{spent.tokens:,} tokens in {spent.calls} calls today")
 
 
-def _model(scene: Scene) -> Verdict:
+def _model(scene: Scene) -> CheckResult:
     found = scene.daemon.ask("/extract/status")
     if not found["enabled"]:
         return ok("nothing is understood: extract_provider is off")
@@ -355,14 +355,14 @@ _LATE: Final = timedelta(minutes=2)
 _KINDS_SHOWN: Final = 3
 
 
-def _vault(scene: Scene) -> Verdict:
+def _vault(scene: Scene) -> CheckResult:
     place = scene.settings().notes_folder
     if not place:
         return ok(_VAULTS_NONE)
     return _address(place) if is_address(place) else _folder(place, scene)
 
 
-def _address(place: str) -> Verdict:
+def _address(place: str) -> CheckResult:
     try:
         host_and_port(place)
     except BadInput as error:
@@ -372,7 +372,7 @@ def _address(place: str) -> Verdict:
     return ok(place)
 
 
-def _folder(place: str, scene: Scene) -> Verdict:
+def _folder(place: str, scene: Scene) -> CheckResult:
     path = os.path.expanduser(place)
     if not os.path.isabs(path):
         return warn(f"{place} is no absolute path: where it leads depends on where the daemon was started", _NAME)
@@ -389,7 +389,7 @@ def _folder(place: str, scene: Scene) -> Verdict:
     return ok("the folder is there")  # without its name, which may be confidential: users share findings
 
 
-def _obsidian(scene: Scene) -> Verdict:
+def _obsidian(scene: Scene) -> CheckResult:
     place = scene.settings().notes_folder
     if not is_address(place):
         return ok("it is not asked: the vault is a folder" if place else _VAULTS_NONE)
@@ -408,7 +408,7 @@ def _obsidian(scene: Scene) -> Verdict:
     return ok(f"{place} answers and takes the key")
 
 
-def _last_look(scene: Scene) -> Verdict:
+def _last_look(scene: Scene) -> CheckResult:
     found = _described(scene)
     if found is None:
         return ok(_VAULTS_NONE)
@@ -424,7 +424,7 @@ def _last_look(scene: Scene) -> Verdict:
     return ok(f"{found['notes']} notes{waiting}")
 
 
-def _fixed(scene: Scene) -> Verdict:
+def _fixed(scene: Scene) -> CheckResult:
     found = _described(scene)
     if found is None or not found["is_there"]:
         return ok(_VAULTS_NONE if found is None else "not known while the vault is not read")
@@ -437,7 +437,7 @@ def _fixed(scene: Scene) -> Verdict:
     return ok(f"{len(found['fixed'])} are always brought")
 
 
-def _troubles(scene: Scene) -> Verdict:
+def _troubles(scene: Scene) -> CheckResult:
     found = _described(scene)
     if found is None or not found["troubles"]:
         return ok(_VAULTS_NONE if found is None else "all could be read")

@@ -25,7 +25,7 @@ from filrouge.capture.redact_complete import redact_completely
 from filrouge.capture.repository import Events
 from filrouge.cli import output
 from filrouge.cli.doctor import agents, daemons, homes, models
-from filrouge.cli.doctor.scene import MEND, Check, Daemon, Finding, NotKnown, Scene, Verdict, fail, note, warn
+from filrouge.cli.doctor.scene import MEND, Check, CheckResult, Daemon, Finding, NotKnown, Scene, fail, note, warn
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.core.protocols import Tx
@@ -93,20 +93,20 @@ def _mended(check: Check, scene: Scene) -> list[str]:
         return [f"could not be mended: {error.strerror}: {error.filename}"]
 
 
-def _begun(check: Check, scene: Scene) -> Future[Verdict]:
-    answer: Future[Verdict] = Future()
+def _begun(check: Check, scene: Scene) -> Future[CheckResult]:
+    answer: Future[CheckResult] = Future()
     Thread(target=lambda: answer.set_result(_safely(check, scene)), name=f"check {check.name}", daemon=True).start()
     return answer
 
 
-def _awaited(answer: Future[Verdict], until: float, limit: float) -> Verdict:
+def _awaited(answer: Future[CheckResult], until: float, limit: float) -> CheckResult:
     try:
         return answer.result(max(0.0, until - time.monotonic()))
     except TimeoutError:
         return warn(f"it was not known within {limit:g} seconds", "Run `filrouge doctor --deep`, which waits for it.")
 
 
-def _safely(check: Check, scene: Scene) -> Verdict:
+def _safely(check: Check, scene: Scene) -> CheckResult:
     try:
         return check.look(scene)
     except NotKnown as why:

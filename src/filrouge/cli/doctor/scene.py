@@ -1,7 +1,7 @@
 """The input and output types of the checks of `filrouge doctor`.
 
 A check gets a `Scene`: the home, its environment, this machine and the daemon, which is asked each question only once.
-It returns a `Verdict`. A check that cannot determine its answer raises `NotKnown`; another check reports the cause.
+It returns a `CheckResult`. A check that cannot determine its answer raises `NotKnown`; another check reports the cause.
 
 Servers are probed with one HEAD request without a key, and programs with `--version`, both with short timeouts. For a
 server only the fact that it answers counts.
@@ -244,7 +244,7 @@ START: Final = "Run `filrouge daemon start`."
 INIT: Final = "Run `filrouge init`, or see docs/guides/connect-an-agent.md."
 
 
-class Verdict(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of a check. `note`: harmless information. `warn`: needs attention. `fail`: broken."""
 
     state: State
@@ -281,28 +281,28 @@ class Check:
     """
 
     name: str
-    look: Callable[[Scene], Verdict]
+    look: Callable[[Scene], CheckResult]
     mend: Callable[[Scene], list[str]] | None = None
 
 
-def ok(cause: str) -> Verdict:
+def ok(cause: str) -> CheckResult:
     """Return a verdict: nothing is wrong."""
-    return Verdict("ok", cause)
+    return CheckResult("ok", cause)
 
 
-def note(cause: str, remedy: str = "") -> Verdict:
+def note(cause: str, remedy: str = "") -> CheckResult:
     """Return a verdict: harmless, but worth knowing."""
-    return Verdict("note", cause, remedy)
+    return CheckResult("note", cause, remedy)
 
 
-def warn(cause: str, remedy: str) -> Verdict:
+def warn(cause: str, remedy: str) -> CheckResult:
     """Return a verdict: the user needs to do something."""
-    return Verdict("warn", cause, remedy)
+    return CheckResult("warn", cause, remedy)
 
 
-def fail(cause: str, remedy: str) -> Verdict:
+def fail(cause: str, remedy: str) -> CheckResult:
     """Return a verdict: something does not work."""
-    return Verdict("fail", cause, remedy)
+    return CheckResult("fail", cause, remedy)
 
 
 # Probing servers and programs.

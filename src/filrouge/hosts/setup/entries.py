@@ -638,14 +638,14 @@ def _is_ours(one: str) -> bool:
 
 def _json(path: str) -> Mapping[str, Any]:
     try:
-        return _table(files.read_json(files.text_of(files.read(path), path)).value)
+        return _table(files.read_json(files.text_of(files.read_bytes(path), path)).value)
     except BadInput:  # planning a change to the file reports the error
         return {}
 
 
 def _toml(path: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(files.text_of(files.read(path), path))
+        return tomllib.loads(files.text_of(files.read_bytes(path), path))
     except (BadInput, tomllib.TOMLDecodeError):
         return {}
 

@@ -547,7 +547,7 @@ _PRIVATE = 0o600
 _PRIVATE_FOLDER = 0o700
 
 
-def read(path: str) -> bytes | None:
+def read_bytes(path: str) -> bytes | None:
     """Return the bytes of a file, or None if it does not exist; a symbolic link is followed.
 
     Raises:
@@ -577,7 +577,7 @@ def text_of(content: bytes | None, path: str) -> str:
         raise BadInput(f"{path} is not UTF-8.", remedy="Save it as UTF-8.") from error
 
 
-def write(path: str, content: bytes) -> None:
+def write_file(path: str, content: bytes) -> None:
     """Write a file atomically; a symbolic link is kept and its target is replaced.
 
     Raises:
@@ -603,7 +603,7 @@ def write(path: str, content: bytes) -> None:
         ) from error
 
 
-def remove(path: str, made: Iterable[str]) -> None:
+def remove_file(path: str, made: Iterable[str]) -> None:
     """Delete a file, and those folders that were created for it and are empty.
 
     Raises:
@@ -666,7 +666,7 @@ class Manifest:
         """
         path = inside(self._home, SETUP_LIST)
         try:
-            found: list[Mapping[str, Any]] = json.loads(read(path) or b"[]")
+            found: list[Mapping[str, Any]] = json.loads(read_bytes(path) or b"[]")
             return {one["path"]: _record(one) for one in found}
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(
@@ -680,7 +680,7 @@ class Manifest:
         Raises:
             BadInput: the copy is missing.
         """
-        found = read(self._copy(record.before)) if record.before else None
+        found = read_bytes(self._copy(record.before)) if record.before else None
         if record.before and found is None:
             raise BadInput(
                 f"The copy of what {record.path} was before is gone.",
@@ -691,12 +691,12 @@ class Manifest:
     def keep(self, path: str, agent: str, before: bytes | None, written: bytes) -> None:
         """Record a file and copy its original before it is written."""
         make_private(self._home)
-        name = f"{digest(path.encode())[:16]}.before" if before is not None else ""
+        name = f"{sha256_of(path.encode())[:16]}.before" if before is not None else ""
         if before is not None:
-            write(self._copy(name), before)
+            write_file(self._copy(name), before)
         known = self.records()
         made = known[path].made if path in known else tuple(missing_folders(path))
-        self._write({**known, path: Record(path=path, agent=agent, before=name, written=digest(written), made=made)})
+        self._write({**known, path: Record(path=path, agent=agent, before=name, written=sha256_of(written), made=made)})
 
     def drop(self, path: str) -> None:
         """Remove the record and the copy of a file without entries of ours."""
@@ -704,7 +704,7 @@ class Manifest:
         gone = known.pop(path, None)
         self._write(known)
         if gone is not None and gone.before:
-            remove(self._copy(gone.before), [inside(self._home, SETUP)])
+            remove_file(self._copy(gone.before), [inside(self._home, SETUP)])
 
     def _copy(self, name: str) -> str:
         return os.path.join(inside(self._home, SETUP), name)
@@ -712,12 +712,12 @@ class Manifest:
     def _write(self, records: Mapping[str, Record]) -> None:
         listed = [asdict(record) for record in records.values()]
         if listed:
-            write(inside(self._home, SETUP_LIST), json.dumps(listed, indent=2).encode())
+            write_file(inside(self._home, SETUP_LIST), json.dumps(listed, indent=2).encode())
         else:
-            remove(inside(self._home, SETUP_LIST), [])
+            remove_file(inside(self._home, SETUP_LIST), [])
 
 
-def digest(content: bytes) -> str:
+def sha256_of(content: bytes) -> str:
     """Return the SHA-256 of some bytes, in hexadecimal."""
     return sha256(content).hexdigest()
 

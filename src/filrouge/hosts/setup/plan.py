@@ -10,7 +10,7 @@ from typing import Final
 from filrouge.core.errors import FilrougeError, Stale
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.entries import AGENTS, Agent, Entry, File, Plugin, add_entries, is_empty, remove_entries
-from filrouge.hosts.setup.files import Machine, Manifest, Record, digest
+from filrouge.hosts.setup.files import Machine, Manifest, Record, sha256_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,14 +124,14 @@ def disconnecting(machine: Machine, home: str, names: Iterable[str]) -> Plan:
 
 def ignoring(home: str, path: str, line: str) -> Change | None:
     """Plan how to add the home to an ignore file; None if it is already listed."""
-    now = files.read(path)
+    now = files.read_bytes(path)
     if line in files.text_of(now, path).splitlines():
         return None
     before = now or b""
     gap = b"\n" if before and not before.endswith(b"\n") else b""
     then = before + gap + line.encode() + b"\n"
     record = Manifest(home).records().get(path)
-    original = Manifest(home).former(record) if record is not None and digest(before) == record.written else now
+    original = Manifest(home).former(record) if record is not None and sha256_of(before) == record.written else now
     return Change(agent=IGNORE, path=path, now=now, then=then, original=original)
 
 
@@ -141,8 +141,8 @@ def unignoring(home: str, line: str) -> list[Change]:
     for record in Manifest(home).records().values():
         if record.agent != IGNORE:
             continue
-        now = files.read(record.path)
-        if now is not None and digest(now) == record.written:
+        now = files.read_bytes(record.path)
+        if now is not None and sha256_of(now) == record.written:
             then, note = Manifest(home).former(record), ""
         else:
             lines = (now or b"").splitlines(keepends=True)
@@ -159,18 +159,18 @@ def carry_out(change: Change, home: str) -> None:
         Stale: the file was changed since.
         CannotWrite: the disk or the permissions refuse.
     """
-    if files.read(change.path) != change.now:
+    if files.read_bytes(change.path) != change.now:
         raise Stale(f"{change.path} was changed while you looked at the plan.", remedy="Run the command again.")
     manifest = Manifest(home)
     if change.then is not None and change.then != change.original:
         manifest.keep(change.path, change.agent, change.original, change.then)
-        files.write(change.path, change.then)
+        files.write_file(change.path, change.then)
         return
     known = manifest.records().get(change.path)
     if change.then is None:
-        files.remove(change.path, known.made if known else ())
+        files.remove_file(change.path, known.made if known else ())
     elif change.then != change.now:
-        files.write(change.path, change.then)
+        files.write_file(change.path, change.then)
     manifest.drop(change.path)
 
 
@@ -194,12 +194,12 @@ def _planned(wanted: Mapping[str, tuple[File, ...]], change: _Changing) -> Plan:
 
 
 def _connecting(agent: str, file: File, record: Record | None, manifest: Manifest) -> Change | None:
-    now = files.read(file.path)
+    now = files.read_bytes(file.path)
     text = files.text_of(now, file.path)
     then = add_entries(text, file).encode()
     if then == now:
         return None
-    untouched = record is not None and now is not None and digest(now) == record.written
+    untouched = record is not None and now is not None and sha256_of(now) == record.written
     if record is not None and untouched:
         original = manifest.former(record)
     elif record is not None or now is not None:
@@ -210,11 +210,11 @@ def _connecting(agent: str, file: File, record: Record | None, manifest: Manifes
 
 
 def _disconnecting(agent: str, file: File, record: Record | None, manifest: Manifest) -> Change | None:
-    now = files.read(file.path)
+    now = files.read_bytes(file.path)
     if now is None:
         # The file no longer exists, so the record is dropped.
         return Change(agent=agent, path=file.path, now=None, then=None) if record is not None else None
-    if record is not None and digest(now) == record.written:
+    if record is not None and sha256_of(now) == record.written:
         former = manifest.former(record)
         return Change(agent=agent, path=file.path, now=now, then=former, original=former)
     then = _without_filrouge(files.text_of(now, file.path), file, manifest, record)

@@ -19,7 +19,7 @@ from filrouge.context.service import build_for_hook, confirm, log, preview, resu
 from filrouge.core.clock import new_id
 from filrouge.memories.models import Kind
 from filrouge.runtime.services import Parts
-from filrouge.search.models import Outcome
+from filrouge.search.models import DeliveryOutcome
 from filrouge.server.auth import requires
 from filrouge.server.live import Confirmation, Delivery, answer
 from filrouge.server.responses import Answer, Body, parts_of, read_in_tx, response_model, run_recall
@@ -135,7 +135,7 @@ class RetrievalAnswer(Answer):
     notices: list[str]
     latency_ms: float
     created_at: str
-    outcome: Outcome = Field(description="Delivered, late (the agent had already continued), or empty.")
+    outcome: DeliveryOutcome = Field(description="Delivered, late (the agent had already continued), or empty.")
 
 
 class GivenMemory(Answer):

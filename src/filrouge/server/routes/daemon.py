@@ -12,7 +12,7 @@ from filrouge.core.paths import socket_path
 from filrouge.core.settings import Origin, Settings
 from filrouge.maintenance import health as report
 from filrouge.maintenance import health as standing
-from filrouge.maintenance.backup_files import Kind
+from filrouge.maintenance.backup_files import BackupKind
 from filrouge.server.auth import requires
 from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
 
@@ -253,7 +253,7 @@ class BackupAnswer(Answer):
     """A backup: its content, and what was verified."""
 
     name: str
-    kind: Kind
+    kind: BackupKind
     version: str
     schema_: int = Field(alias="schema")
     at: str

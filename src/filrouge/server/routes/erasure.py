@@ -9,7 +9,7 @@ from pydantic import Field
 
 from filrouge.core.errors import BadInput
 from filrouge.erasure import service
-from filrouge.erasure.service import LONGEST, Asked
+from filrouge.erasure.service import MAX_QUERY_CHARS, Asked
 from filrouge.server.auth import requires
 from filrouge.server.paging import Cursor, paged
 from filrouge.server.responses import Body, in_thread, parts_of, read_in_tx, response_model
@@ -23,7 +23,7 @@ class ForgetBody(Body):
     """What to forget: a text or an id. With `dry_run` only a preview; otherwise the token of a preview, or
     `at_once`."""
 
-    text: str = Field("", max_length=LONGEST)
+    text: str = Field("", max_length=MAX_QUERY_CHARS)
     id: RowId = Field("", max_length=100)
     dry_run: bool = False
     token: str = Field("", max_length=100)

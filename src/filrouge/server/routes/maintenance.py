@@ -22,7 +22,7 @@ from filrouge.maintenance.garden_service import ConsolidationRuns
 from filrouge.maintenance.models import GardenState, StepKind, Trigger
 from filrouge.runtime import jobs as worker
 from filrouge.runtime.metrics import CONTENT_TYPE
-from filrouge.search.models import Outcome
+from filrouge.search.models import DeliveryOutcome
 from filrouge.server.auth import requires
 from filrouge.server.paging import Cursor, behind, link_next
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
@@ -323,7 +323,7 @@ class RecallAnswer(Answer):
     notices: list[str]
     latency_ms: float
     created_at: str
-    outcome: Outcome = Field(description="Delivered, late (the agent had already continued), or empty.")
+    outcome: DeliveryOutcome = Field(description="Delivered, late (the agent had already continued), or empty.")
 
 
 _JOB = {

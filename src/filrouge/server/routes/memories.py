@@ -23,8 +23,8 @@ from filrouge.maintenance import health
 from filrouge.memories import reports, service
 from filrouge.memories.changes import bin_memory, pin, restore, supersede
 from filrouge.memories.files import LONGEST_FILE, run
-from filrouge.memories.models import LONGEST_PATH, Filters, Kind, Outcome, ReviewKind, Sentiment, State
-from filrouge.memories.reports import LONGEST, THRESHOLD, is_novel, one_json
+from filrouge.memories.models import LONGEST_PATH, Filters, Kind, ReviewKind, ReviewOutcome, Sentiment, State
+from filrouge.memories.reports import MAX_COMPARED_CHARS, THRESHOLD, is_novel, one_json
 from filrouge.memories.repository import Action, ActionName
 from filrouge.memories.service import bin_fact, change_fact, fact_of, plan_undo, undo
 from filrouge.memories.statements import put_fact, remember, remember_many
@@ -196,7 +196,7 @@ class ReviewAnswer(Answer):
 
     id: str
     kind: ReviewKind
-    outcome: Outcome
+    outcome: ReviewOutcome
     reason: str
     at: str
     settled_at: str | None
@@ -648,7 +648,7 @@ async def changing_verify(request: Request) -> dict[str, Any]:
 class NovelBody(BaseModel):
     """A text and the project it would be remembered in."""
 
-    text: str = Field(max_length=LONGEST)
+    text: str = Field(max_length=MAX_COMPARED_CHARS)
     threshold: float = Field(THRESHOLD, ge=0.0, le=1.0)
     project: str | list[str] = Field(default_factory=list[str])
     user_id: str | None = Field(None, max_length=200)
@@ -788,7 +788,7 @@ async def rules_change_rule(rule_id: MemoryId, body: ChangeBody, request: Reques
 async def rules_remove_rule(rule_id: MemoryId, request: Request) -> dict[str, Any]:
     """Move a rule to the bin."""
     parts = parts_of(request)
-    return action_json(await in_thread(lambda: service.remove(parts, rule_id)))
+    return action_json(await in_thread(lambda: service.remove_rule(parts, rule_id)))
 
 
 async def _as_listed(request: Request, rule_id: str) -> dict[str, Any]:

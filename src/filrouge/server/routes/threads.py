@@ -448,7 +448,7 @@ async def bridges_add(body: BridgeBody, request: Request) -> dict[str, Any]:
 async def bridges_remove(bridge_id: BridgeId, request: Request) -> dict[str, Any]:
     """Remove a bridge permanently, and return it as it was."""
     parts = parts_of(request)
-    return await in_thread(lambda: bridge_service.remove(parts, bridge_id))
+    return await in_thread(lambda: bridge_service.remove_bridge(parts, bridge_id))
 
 
 @bridges_router.get(

@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from filrouge.cli.doctor.agents import codex, digest
+from filrouge.cli.doctor.agents import codex, trusted_hash
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, Mended, examine, mend
 from filrouge.cli.doctor.scene import Check, Finding, Scene, scene_of
 from filrouge.core.paths import DATABASE
@@ -87,7 +87,7 @@ class Patient:
         """Hooks of ours for Codex, approved by its user."""
         path = written(self.user / ".codex" / "hooks.json", json.dumps({"hooks": hooks(command, *events)}))
         states = [
-            f'[hooks.state."{hook.trust_keys[0]}"]\ntrusted_hash = "{digest(hook)}"\n'
+            f'[hooks.state."{hook.trust_keys[0]}"]\ntrusted_hash = "{trusted_hash(hook)}"\n'
             for hook in codex(self.scene()).hooks
             if trusted
         ]

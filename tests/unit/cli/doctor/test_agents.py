@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from filrouge.cli.doctor.agents import Hook, digest
+from filrouge.cli.doctor.agents import Hook, trusted_hash
 
 from .patient import HOOK, Patient, everything, hooks, nothing, saw, written
 
@@ -220,10 +220,10 @@ def test_a_hash_of_codex_is_that_of_the_hook_as_it_is_rounded() -> None:
         '{"event_name":"session_end","hooks":[{"async":false,"command":"filrouge hook","statusMessage":"é",'
         '"timeout":3,"type":"command"}],"matcher":"x"}'
     )
-    assert digest(hook) == f"sha256:{sha256(plain.encode()).hexdigest()}"
+    assert trusted_hash(hook) == f"sha256:{sha256(plain.encode()).hexdigest()}"
     stop = replace(hook, event="Stop", handler={"command": "filrouge hook"})
     plain = '{"event_name":"stop","hooks":[{"async":false,"command":"filrouge hook","timeout":600,"type":"command"}]}'
-    assert digest(stop) == f"sha256:{sha256(plain.encode()).hexdigest()}"
+    assert trusted_hash(stop) == f"sha256:{sha256(plain.encode()).hexdigest()}"
 
 
 def test_hooks_in_both_files_of_codex_are_told(patient: Patient) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from filrouge.capture import inbox
 from filrouge.capture.service import store_events
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine
-from filrouge.cli.doctor.scene import Check, Scene, Verdict, ok
+from filrouge.cli.doctor.scene import Check, CheckResult, Scene, ok
 from filrouge.core.clock import SystemClock, to_text
 from filrouge.core.paths import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_path
 from filrouge.daemon import client
@@ -95,7 +95,7 @@ def test_it_takes_no_five_seconds_though_the_daemon_and_the_provider_hang(patien
 def test_a_check_that_never_ends_keeps_nobody_waiting(bare: Patient) -> None:
     held = time.monotonic() + 20
 
-    def forever(_: Scene) -> Verdict:
+    def forever(_: Scene) -> CheckResult:
         while time.monotonic() < held:
             time.sleep(0.05)
         return ok("at last")

@@ -139,7 +139,7 @@ def test_records_that_nobody_can_read_are_told(patient: Patient) -> None:
 
 def test_events_that_hooks_could_not_keep_are_told_until_counting_begins_again(patient: Patient) -> None:
     assert patient.finding("Lost events").state == "ok"
-    losses.add(str(patient.home), "cannot be written", 3)
+    losses.add_losses(str(patient.home), "cannot be written", 3)
     saw(patient.finding("Lost events"), "warn", "could not keep 3 events", "doctor --fix")
     losses.clear(str(patient.home))
     assert patient.finding("Lost events").state == "ok"
