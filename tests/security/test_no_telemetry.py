@@ -27,8 +27,8 @@ pytestmark = pytest.mark.proof
 _EMBEDDING: Final = """
 import time
 import filrouge
-from filrouge.providers.embedders import embedder
-model = embedder("e5")
+from filrouge.providers.embedders import create_embedder
+model = create_embedder("e5")
 for number in range(20):
     model.query(f"question {number}")
 model.passages(["a text of a few words"] * 8)

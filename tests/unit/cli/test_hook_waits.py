@@ -199,7 +199,8 @@ def test_a_count_at_its_end_says_that_there_may_be_more(tmp_path: Path) -> None:
 
 
 def test_hooks_that_count_at_once_are_all_counted(tmp_path: Path) -> None:
-    code = "import sys; from filrouge.capture import losses; [losses.add(sys.argv[1], 'failed') for _ in range(25)]"
+    code = "import sys; from filrouge.capture.losses import add_losses;"
+    code += "[add_losses(sys.argv[1], 'failed') for _ in range(25)]"
     hooks = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
     assert [one.wait(60) for one in hooks] == [0] * 4
     found = losses.read_losses(str(tmp_path))

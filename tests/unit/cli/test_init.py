@@ -68,7 +68,7 @@ def test_the_agents_that_are_there_are_connected_and_taken_back(user: Path, type
     assert typed("init", "--yes").out.startswith("Agents: Claude Code, Codex\nNothing to do")
     assert typed("uninstall", "--yes").code == 0
     assert files(user) == before
-    assert "Nothing of Filrouge stands" in typed("uninstall", "--yes").out
+    assert "contain no Filrouge entries" in typed("uninstall", "--yes").out
 
 
 def test_the_doctor_sees_what_init_wrote(typed: Type) -> None:

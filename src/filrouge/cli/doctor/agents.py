@@ -482,7 +482,7 @@ def _connected(scene: Scene, machine: Machine) -> Iterator[_Written]:
 def _stands(file: File) -> bool:
     """Return True if a file contains an entry of Filrouge, or cannot be read; the plan then says why."""
     try:
-        return has_entries(files.text_of(files.read(file.path), file.path), file)
+        return has_entries(files.text_of(files.read_bytes(file.path), file.path), file)
     except BadInput:
         return os.path.exists(file.path)
 
@@ -515,7 +515,7 @@ def _programs(scene: Scene) -> CheckResult:
     runs = dict[str, bool]()
     for agent, file in ((one, file) for one in AGENTS.values() for file in _files_of(one, machine)):
         try:
-            found = entries_of_ours(files.text_of(files.read(file.path), file.path), file)
+            found = entries_of_ours(files.text_of(files.read_bytes(file.path), file.path), file)
         except BadInput:  # reported by "What init wrote" and by the checks of that agent
             continue
         remedy = f"Run `filrouge init --host {agent.name}`."
@@ -549,7 +549,7 @@ def _opencode_twice(scene: Scene) -> CheckResult:
         return ok("no plugin lies in its folder")
     for file in agent.hooks(machine):
         try:
-            if has_entries(files.text_of(files.read(file.path), file.path), file):
+            if has_entries(files.text_of(files.read_bytes(file.path), file.path), file):
                 return warn(
                     f"{agent.title} has Filrouge's plugin in its folder ({found.place}) and in {file.path}: every"
                     " prompt gets two blocks",
