@@ -181,7 +181,7 @@ def test_a_repair_is_taken_back_after_it_is_asked_and_only_once(damaged: str, re
     [now, _] = kept(repaired)
     assert done.out.endswith(f"filrouge restore {now}\n")
     again = run(repaired, "repair", "--undo", "--yes")
-    assert (again.code, "no repair to take back" in again.err) == (1, True)
+    assert (again.code, "no repair to undo" in again.err) == (1, True)
     assert run(repaired, "restore", now, "--yes").code == 0
     assert diagnose(repaired) == []
 
@@ -235,7 +235,7 @@ def test_files_that_a_restore_kept_are_no_repair(repaired: str) -> None:
     assert run(repaired, "restore", made["name"], "--yes").code == 0
     assert kept(repaired)[0] != sound
     done = run(repaired, "repair", "--undo", "--yes")
-    assert (done.code, "no repair to take back" in done.err) == (1, True)
+    assert (done.code, "no repair to undo" in done.err) == (1, True)
 
 
 def test_undo_makes_nothing_anew(damaged: str) -> None:
