@@ -27,7 +27,7 @@ class Mutant(NamedTuple):
 
 MUTANTS = (
     Mutant(
-        "capture", "capture/redact.py", "    return settled(text, _once)\n", "    return text\n",
+        "capture", "capture/redact.py", "    return apply_until_stable(text, _once)\n", "    return text\n",
         "tests/unit/capture",
     ),
     Mutant(
@@ -38,11 +38,11 @@ MUTANTS = (
     Mutant("threads", "threads/naming.py", "HALF_LIFE)\n", "HALF_LIFE / 2)\n", "tests/unit/threads"),
     Mutant(
         "recall", "search/fusion.py", "alpha * vector.get(key, 0.0) for", "alpha * vector.get(key, 1.0) for",
-        "tests/unit/recall",
+        "tests/unit/search",
     ),
     Mutant(
         "inject", "context/budget.py", "sum(size.bytes for size in sizes) <= self.room.bytes",
-        "sum(size.bytes for size in sizes) >= 0", "tests/unit/inject",
+        "sum(size.bytes for size in sizes) >= 0", "tests/unit/context",
     ),
     Mutant(
         "store", "runtime/journal.py", '            elif not _intact(row):\n', "            elif False:\n",
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "garden", "maintenance/decay.py", 'memory.pinned or memory.kind == "rule"', 'memory.kind == "rule"',
-        "tests/unit/garden",
+        "tests/unit/maintenance",
     ),
     Mutant(
         "erasure", "erasure/repository.py",

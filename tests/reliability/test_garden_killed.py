@@ -112,7 +112,7 @@ def left(home: str) -> Sequence[Any]:
         connection.close()
 
 
-@pytest.mark.proof  # stays in `make test`: unit/app/test_gardening_loses_nothing
+@pytest.mark.proof  # stays in `make test`: unit/maintenance/test_gardening_loses_nothing
 def test_a_run_killed_at_random_points_comes_to_what_an_undisturbed_one_comes_to(home: str) -> None:
     seed = int(os.environ.get("FILROUGE_SEED") or secrets.randbelow(1 << 32))
     print(f"seed {seed}")

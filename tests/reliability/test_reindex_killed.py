@@ -101,7 +101,7 @@ def wanted_windows(home: str) -> dict[str, int]:
         connection.close()
 
 
-@pytest.mark.proof  # stays in `make test`: unit/app/test_reindex and the interrupted command below
+@pytest.mark.proof  # stays in `make test`: unit/search/test_spaces and the interrupted command below
 def test_a_reindex_killed_at_random_points_ends_complete_in_one_space(home: str) -> None:
     seed = int(os.environ.get("FILROUGE_SEED") or secrets.randbelow(1 << 32))
     print(f"seed {seed}")
