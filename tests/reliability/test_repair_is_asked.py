@@ -104,7 +104,7 @@ def test_the_plan_is_shown_before_it_is_asked_and_no_changes_nothing(damaged: st
     )
     assert found < saved < question
     assert done.out.endswith("Nothing was changed.\n")
-    assert "on a copy" in done.err
+    assert "Checking a copy" in done.err
     assert (content(damaged), kept(damaged), left_lying(damaged)) == (before, [], [])
 
 
