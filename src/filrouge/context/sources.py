@@ -25,6 +25,7 @@ from filrouge.core.clock import Language
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.repository import Session
+from filrouge.extraction.summaries import with_full_stop
 from filrouge.extraction.work import WORDS, reminded
 from filrouge.memories.models import Kind, Memory
 from filrouge.memories.repository import DOUBTED, Doubts
@@ -401,11 +402,7 @@ def _place(moment: ContextRequest, but: Session) -> WorkPlace:
 
 
 def _labelled_points(label: str, points: Sequence[Point], language: Language) -> str:
-    return _SYNTHESIS_LABELS[label][language] + " ".join(_with_full_stop(point.text) for point in points)
-
-
-def _with_full_stop(text: str) -> str:
-    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+    return _SYNTHESIS_LABELS[label][language] + " ".join(with_full_stop(point.text) for point in points)
 
 
 def _synthesis_piece(one: Synthesis, section: Section, text: str, points: Sequence[Point]) -> Candidate:

@@ -273,10 +273,10 @@ _MONTH_NAMES: Final = (
     "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
     "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
 )
-_MEASURES_MONTHS: Final = {name: number for line in _MONTH_NAMES for number, name in enumerate(line.split(), 1)} | {
+_MONTHS_BY_NAME: Final = {name: number for line in _MONTH_NAMES for number, name in enumerate(line.split(), 1)} | {
     "sep": 9
 }
-_MONTH: Final = rf"(?:{'|'.join(sorted(_MEASURES_MONTHS, key=len, reverse=True))})"
+_MONTH: Final = rf"(?:{'|'.join(sorted(_MONTHS_BY_NAME, key=len, reverse=True))})"
 _WEEKDAY: Final = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:lun|mar|mercre|jeu|vendre|same)di|dimanche|lunes|martes|miercoles|jueves|viernes|sabado|domingo)"
 _DIGITS: Final = r"\d+(?:[ ,]\d{3})*(?:\.\d+)?"
 _WORDED: Final = rf"(?:{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
@@ -304,11 +304,11 @@ _NOT_COUNTED_WORDS: Final = """
 now already currently so far left yet each either today yesterday tomorrow tonight again back well long old new ago later
 earlier more less total since starting during while until before after dans sur de des du par pour avec how what when who why can could would should will did does
 """ + " ".join(STOP - {"same", "other"})
-_NOT_COUNTED: Final = frozenset(_NOT_COUNTED_WORDS.split()) | _NUMBERS.keys() | _MEASURES_MONTHS.keys()
+_NOT_COUNTED: Final = frozenset(_NOT_COUNTED_WORDS.split()) | _NUMBERS.keys() | _MONTHS_BY_NAME.keys()
 #: "the other two bikes", "three more": only a part of the total.
 _PARTLY: Final = re.compile(r"\b(?:other|another|additional|extra|autres?|otros|otras) $")
 _SOME_MORE: Final = frozenset("other another additional extra autre otro otra".split())
-_MEASURES_WORD: Final = re.compile(r"[a-z][a-z'-]*")
+_NUMBER_WORD: Final = re.compile(r"[a-z][a-z'-]*")
 #: In order of priority: the first match claims its characters. Patterns read folded text.
 _WRITTEN: Final[tuple[tuple[MeasureKind, str], ...]] = (
     ("percent", rf"(?P<n>{_DIGITS}) ?(?:%|percent\b|per cent\b|pour cent\b|por ciento\b)"),
@@ -328,7 +328,7 @@ _WRITTEN: Final[tuple[tuple[MeasureKind, str], ...]] = (
     ("size", rf"\b(?P<n>{_DIGITS}) ?(?P<unit>[kmgt]i?b|[kmgt]o|km|kg|lbs?|mph|ml|rpm|qps)\b"),
     ("duration", rf"(?<![\w.$€£/])(?!(?:19|20)\d0s\b|[2-9]0s\b(?! (?:timeout|delay|interval)))(?P<n>{_NUMBER}(?: ?(?:-|to|a|and) ?{_NUMBER})?)(?:[ -]|(?<=\d))(?:(?:full|whole|entire|straight|consecutive|additional|extra|more) )?(?P<unit>{_PERIOD})\b(?! old\b)"),
 )  # fmt: skip
-_MEASURES_PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
+_MEASURE_PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
     (kind, re.compile(pattern)) for kind, pattern in _WRITTEN
 )
 _ORDINAL: Final = rf"\d+(?:st|nd|rd|th|e|eme)|{'|'.join(word for line in _ORDINALS for word in line.split()[1:])}"
@@ -365,7 +365,7 @@ def measures(text: str) -> tuple[Measure, ...]:
             taken[start:end] = b"\x01" * (end - start)
             found.append(Measure(kind, value, of, start, end))
 
-    for kind, pattern in _MEASURES_PATTERNS:
+    for kind, pattern in _MEASURE_PATTERNS:
         for match in pattern.finditer(plain):
             claim(kind, *_read(kind, match), *match.span())
     for match in _NUMBERED.finditer(plain):
@@ -410,7 +410,7 @@ def _read(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tuple[str, ...]
     given = match.groupdict()
     if kind == "date":
         month = given["month"] or ""
-        return f"{_MEASURES_MONTHS.get(month) or int(month)}-{int(given['day'] or 0)}", ()
+        return f"{_MONTHS_BY_NAME.get(month) or int(month)}-{int(given['day'] or 0)}", ()
     if kind == "time":
         hour = int(given["h"] or 0) + (12 if (given.get("half") or "").startswith("p") and given["h"] != "12" else 0)
         return f"{hour}:{given.get('m') or given.get('m2') or '00'}", ()
@@ -465,7 +465,7 @@ def _counted(plain: str, at: int) -> tuple[tuple[str, ...], int]:
     while len(words) < 3:
         if end >= len(plain) or plain[end] not in " -":
             break
-        match = _MEASURES_WORD.match(plain, end + 1)
+        match = _NUMBER_WORD.match(plain, end + 1)
         if match is None or match.group() in _NOT_COUNTED:
             break
         words.append(canonical(match.group()))

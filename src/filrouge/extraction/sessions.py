@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +37,6 @@ from filrouge.threads.synthesis_service import queue_quiet
 
 # Analysis on request.
 
-_LOG = logging.getLogger(__name__)
 HOST: Final = "library"
 #: The answer to a program if the user switched extraction off.
 DISABLED: Final[Mapping[str, Any]] = {"error": "extraction_disabled"}

@@ -264,7 +264,7 @@ def without_label(text: str) -> str:
 
 
 MOST_ENTITIES: Final = 30
-_ENTITIES_LONGEST: Final = 200
+_MAX_ENTITY_CHARS: Final = 200
 _LONGEST_OUTPUT: Final = 4000
 
 _NAME: Final = r"[A-ZÀ-ÖØ-Þ][\w-]*[a-zß-öø-ÿ][\w-]*"
@@ -432,10 +432,10 @@ def _shaped(text: str) -> Iterator[tuple[str, EntityType]]:
 def _shapes(text: str) -> Iterator[tuple[EntityType, int, int]]:
     for match in _URL.finditer(text):
         end = match.start() + len(match.group().rstrip(".,;:!?"))
-        if end - match.start() <= _ENTITIES_LONGEST:
+        if end - match.start() <= _MAX_ENTITY_CHARS:
             yield "url", match.start(), end
     for match in _FILE.finditer(text):
-        if len(match.group()) <= _ENTITIES_LONGEST:
+        if len(match.group()) <= _MAX_ENTITY_CHARS:
             yield "file", match.start(), match.end()
 
 
@@ -693,7 +693,7 @@ def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tu
         if one.speaker == "user" and _is_question(one) and not _answered(one.text, place, sentences):
             span = Span(start=one.sentence.start, end=one.sentence.end)
             found.append(Quote(text=one.text, turn_id=one.turn.id, span=span))
-    once = {_distinctive_words(quote.text) or frozenset({quote.text}): quote for quote in found}
+    once = {distinctive_words(quote.text) or frozenset({quote.text}): quote for quote in found}
     return tuple(once.values())[-MOST_QUESTIONS:]
 
 
@@ -714,14 +714,15 @@ def _is_question(one: SpokenSentence) -> bool:
 
 def _answered(question: str, place: int, sentences: Sequence[SpokenSentence]) -> bool:
     """Return whether a reply after sentence number `place` answers the question; -1 = before all sentences."""
-    telling = _distinctive_words(question)
+    telling = distinctive_words(question)
     for one in sentences[place + 1 :]:
         if tells_something(one) and (not telling or telling & frozenset(content(one.text))):
             return True
     return False
 
 
-def _distinctive_words(text: str) -> frozenset[str]:
+def distinctive_words(text: str) -> frozenset[str]:
+    """Return the words of a text that most texts lack."""
     return frozenset(word for word in content(text) if word not in PLAIN_WORDS)
 
 
@@ -783,7 +784,7 @@ def summary_of(points: Sequence[Point], language: Language) -> str:
         if len(taken) < SENTENCES - 1 and point not in taken and _is_new(point, taken):
             taken.append(point)
     ordered = sorted(taken, key=lambda point: _ORDER.index(point.kind))
-    return " ".join(f"{_LABELS[language][point.kind]}{_ended(point.text)}" for point in ordered)
+    return " ".join(f"{_LABELS[language][point.kind]}{with_full_stop(point.text)}" for point in ordered)
 
 
 def reports_work(plain: str) -> bool:
@@ -867,7 +868,8 @@ def _clipped(text: str) -> str:
     )
 
 
-def _ended(text: str) -> str:
+def with_full_stop(text: str) -> str:
+    """Return the text with a full stop, unless it ends with a mark already."""
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 

@@ -10,7 +10,6 @@ journal entry, in counts. If the home exceeds its size cap, the run continues wi
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -110,7 +109,6 @@ def _moments(before: Cutoffs) -> dict[str, object]:
     }
 
 
-_LOG = logging.getLogger(__name__)
 RETAIN: Final = "retain"
 #: Turns or log rows deleted per transaction, which takes some milliseconds.
 _BATCH: Final = 32

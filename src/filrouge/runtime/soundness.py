@@ -18,8 +18,7 @@ from typing import Any
 
 import apsw
 
-from filrouge.capture import repository as event_repository
-from filrouge.capture import repository as turn_repository
+from filrouge.capture.repository import event_intact, turn_intact
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
 from filrouge.memories import repository
@@ -158,9 +157,9 @@ def broken_seals(tx: Tx) -> list[str]:
 def broken_by_table(tx: Tx) -> dict[str, list[str]]:
     """The ids of rows whose content does not match their seal, by table."""
     return {
-        "turns": [row["id"] for row in _paged(tx, "turns.sealed") if not _holds(turn_repository.turn_intact, row)],
+        "turns": [row["id"] for row in _paged(tx, "turns.sealed") if not _holds(turn_intact, row)],
         "memories": [row["id"] for row in tx.all("memories.sealed") if not _holds(repository.intact, row)],
-        "events": [row["id"] for row in _paged(tx, "events.sealed") if not _holds(event_repository.event_intact, row)],
+        "events": [row["id"] for row in _paged(tx, "events.sealed") if not _holds(event_intact, row)],
     }
 
 

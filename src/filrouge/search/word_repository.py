@@ -250,15 +250,15 @@ def _text(at: datetime | None) -> str | None:
 
 _NEWEST: Final[Mapping[IndexedTable, str]] = {"turn": "turns.last", "memory": "memories.last"}
 _BEHIND: Final[Mapping[IndexedTable, str]] = {"turn": "turns.numbered", "memory": "memories.numbered"}
-_WORD_ROWS_MATCHING: Final[Mapping[IndexedTable, str]] = {
+_MATCHING_ROWS: Final[Mapping[IndexedTable, str]] = {
     "turn": "turns.matching_behind",
     "memory": "memories.matching_behind",
 }
-_WORD_ROWS_FRESH: Final[Mapping[IndexedTable, str]] = {
+_FRESH_ROWS: Final[Mapping[IndexedTable, str]] = {
     "turn": "turns.labelled_behind",
     "memory": "memories.labelled_behind",
 }
-_WORD_ROWS_TEXTS: Final[Mapping[IndexedTable, str]] = {
+_TEXT_ROWS: Final[Mapping[IndexedTable, str]] = {
     "turn": "turns.searched_by_number",
     "memory": "memories.searched_by_number",
 }
@@ -302,11 +302,11 @@ class WordRows:
 
     def matching_behind(self, match: str, number: int) -> list[int]:
         """Return the rows after this row number that match an FTS5 expression."""
-        return [row["seq"] for row in self._tx.all(_WORD_ROWS_MATCHING[self._owner], {"match": match, "after": number})]
+        return [row["seq"] for row in self._tx.all(_MATCHING_ROWS[self._owner], {"match": match, "after": number})]
 
     def texts(self, numbers: Collection[int]) -> dict[int, str]:
         """Return the searchable texts of these rows."""
-        rows = self._tx.all(_WORD_ROWS_TEXTS[self._owner], {"seqs": json.dumps(list(numbers))})
+        rows = self._tx.all(_TEXT_ROWS[self._owner], {"seqs": json.dumps(list(numbers))})
         return {row["seq"]: row["text"] for row in rows}
 
     def ids(self, numbers: Collection[int]) -> dict[int, str]:
@@ -322,7 +322,7 @@ class WordRows:
     def fresh(self, number: int, changed: Collection[int], selection: Selection) -> dict[int, str]:
         """Return the ids of current rows that pass a selection and are new since `number` or changed, by row number."""
         asked = {"after": number, "seqs": json.dumps(list(changed))}
-        rows = self._tx.all(_WORD_ROWS_FRESH[self._owner], asked)
+        rows = self._tx.all(_FRESH_ROWS[self._owner], asked)
         return {row["seq"]: row["id"] for row in rows if passes(row, selection)}
 
     def _number(self, query: str) -> int:

@@ -22,12 +22,13 @@ from filrouge.extraction.heuristics import extract
 from filrouge.extraction.models import Quote
 from filrouge.extraction.summaries import (
     SpokenSentence,
+    distinctive_words,
     open_questions,
     reports_work,
     sentences_with_speaker,
     tells_something,
 )
-from filrouge.extraction.vocabulary import PLAIN_WORDS, content
+from filrouge.extraction.vocabulary import content
 from filrouge.memories.models import Memory, Span, Statement
 from filrouge.threads.models import Point, Synthesis
 
@@ -48,13 +49,8 @@ def point_in(text: str, turn: Turn, memory_id: str = "") -> Point:
 
 def same(one: str, other: str) -> bool:
     """Return True if two texts are equal or have the same distinctive words."""
-    first, second = telling(one), telling(other)
+    first, second = distinctive_words(one), distinctive_words(other)
     return one == other or (bool(first) and first == second)
-
-
-def telling(text: str) -> frozenset[str]:
-    """Return the distinctive words of a text."""
-    return frozenset(word for word in content(text) if word not in PLAIN_WORDS)
 
 
 def clipped(text: str) -> str:
@@ -266,8 +262,8 @@ def _plainly_answered(sentences: Sequence[SpokenSentence]) -> set[str]:
 
 def _settles(decision: Point, question: Point) -> bool:
     """Return True if a decision was taken after a question and is about the same subject."""
-    asked = telling(question.text)
-    shared = asked & telling(decision.text)
+    asked = distinctive_words(question.text)
+    shared = asked & distinctive_words(decision.text)
     return decision.turn_id > question.turn_id and len(shared) >= max(1, min(2, len(asked)))
 
 

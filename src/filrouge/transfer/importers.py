@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import IO, Any, Final, NamedTuple, Protocol, cast
+from typing import IO, Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from filrouge.capture.models import (
@@ -32,6 +32,7 @@ from filrouge.capture.models import (
     SourceType,
 )
 from filrouge.core.errors import BadInput
+from filrouge.hosts.reading import as_list, as_object
 
 # Opening files, zip members and folders, and streaming JSON.
 #
@@ -44,16 +45,6 @@ MAX_PIECE: Final = 64 * 1024 * 1024
 _LARGEST_MEMBER: Final = 8 * 1024**3
 _CHUNK: Final = 1024 * 1024
 _BLANK: Final = " \t\r\n\ufeff"
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """`value` if it is a JSON object, else an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    """`value` if it is a JSON list, else an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def text_of(value: Any, *names: str) -> str:

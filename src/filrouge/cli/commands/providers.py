@@ -29,7 +29,6 @@ from filrouge.cli import output
 from filrouge.cli.client import ask
 from filrouge.cli.options import Json
 from filrouge.cli.output import bars
-from filrouge.cli.output import bars as progress_bars
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, EmbedderUnavailable
 
@@ -58,11 +57,11 @@ def fetch(
         output.confirm("Fetch it?", abort=True)
     bring = _bring()
     columns = "{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-    with progress_bars(*columns, transient=False, disable=not output.is_watched()) as bars:
-        tasks = {file.name: bars.add_task(file.name, total=file.size) for file in model.files}
+    with bars(*columns, transient=False, disable=not output.is_watched()) as shown:
+        tasks = {file.name: shown.add_task(file.name, total=file.size) for file in model.files}
 
         def tell(name: str, have: int, _size: int) -> None:
-            bars.update(tasks[name], completed=have)
+            shown.update(tasks[name], completed=have)
 
         bring(model, path, tell, consent=True)
     output.say("Done. Use it with `filrouge settings embedding_model e5-fetched`, then start the daemon again.")

@@ -156,7 +156,7 @@ def search(
     if not found:
         output.say(_NOTHING)
     if collection == "threads":
-        _threads_found(found)
+        _show_threads(found)
         return
     output.table(
         ("Relevance", "Type", "Project", "Text"),
@@ -267,7 +267,7 @@ def settings(
     output.table(("Setting", "Value", "From"), [(key, found[key], origins[key]) for key in chosen])
 
 
-def _threads_found(found: Sequence[Mapping[str, Any]]) -> None:
+def _show_threads(found: Sequence[Mapping[str, Any]]) -> None:
     output.table(
         ("Score", "Id", "Title", "Status", "Last active", "Project", "Why"),
         [

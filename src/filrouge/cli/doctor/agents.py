@@ -16,11 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from filrouge.cli.doctor.scene import INIT, Check, CheckResult, Scene, fail, note, ok, starts, version_of, warn, which
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, FilrougeError
+from filrouge.hosts.reading import as_list
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.entries import (
     AGENTS,
@@ -29,6 +30,7 @@ from filrouge.hosts.setup.entries import (
     Agent,
     File,
     Plugin,
+    as_table,
     claude_plugin,
     codex_plugin,
     entries_of_ours,
@@ -102,7 +104,7 @@ class SettingsFile:
     @property
     def hooks(self) -> list[Hook]:
         """The hooks of Filrouge in this file."""
-        return list(_ours(self.path, table(self.content.get("hooks"))))
+        return list(_ours(self.path, as_table(self.content.get("hooks"))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +140,7 @@ class ConfiguredAgent:
         for file in self.files:
             value: Any = file.content
             for name in names:
-                value = table(value).get(name)
+                value = as_table(value).get(name)
             found += [(file.path, value)] if value is not None else []
         return found
 
@@ -186,12 +188,12 @@ def mcp_servers(scene: Scene) -> list[str]:
     paths = [os.path.join(folder, ".claude.json"), os.path.join(scene.cwd, ".mcp.json")]
     found = [(file.path, file.content.get("mcpServers")) for file in read_files(paths)]
     found += codex(scene).values("mcp_servers")
-    return [path for path, servers in found if any(map(_is_our_server, table(servers).values()))]
+    return [path for path, servers in found if any(map(_is_our_server, as_table(servers).values()))]
 
 
 def _is_our_server(server: Any) -> bool:
-    about = table(server)
-    words = [str(about.get("command", "")), *map(str, _list(about.get("args")))]
+    about = as_table(server)
+    words = [str(about.get("command", "")), *map(str, as_list(about.get("args")))]
     return "filrouge" in " ".join(words) and "mcp" in words
 
 
@@ -205,7 +207,7 @@ def _parsed(path: str) -> SettingsFile:
     parse: Callable[[str], Any] = tomllib.loads if path.endswith(".toml") else json.loads
     try:
         with open(path, encoding="utf-8") as file:
-            return SettingsFile(path=path, content=table(parse(file.read())))
+            return SettingsFile(path=path, content=as_table(parse(file.read())))
     except (ValueError, RecursionError):
         kind = "TOML" if path.endswith(".toml") else "JSON"
         return SettingsFile(path=path, content={}, trouble=f"{path} is no {kind}")
@@ -213,7 +215,7 @@ def _parsed(path: str) -> SettingsFile:
 
 def _line(handler: Mapping[str, Any]) -> str:
     """Return a hook's command line. If the hook has `args`, its `command` is only the path of the program."""
-    command, words = str(handler.get("command", "")), [str(word) for word in _list(handler.get("args"))]
+    command, words = str(handler.get("command", "")), [str(word) for word in as_list(handler.get("args"))]
     return shlex.join([command, *words]) if words else command
 
 
@@ -221,28 +223,19 @@ def _ours(path: str, events: Mapping[str, Any]) -> Iterator[Hook]:
     for event, groups in events.items():
         if event == _STATE:
             continue
-        for number, group in enumerate(_list(groups)):
-            for index, handler in enumerate(_list(table(group).get("hooks"))):
+        for number, group in enumerate(as_list(groups)):
+            for index, handler in enumerate(as_list(as_table(group).get("hooks"))):
                 if is_hook_of_ours(handler):
-                    matcher = table(group).get("matcher")
+                    matcher = as_table(group).get("matcher")
                     yield Hook(
                         event=event,
-                        command=_line(table(handler)),
+                        command=_line(as_table(handler)),
                         file=path,
                         group=number,
                         index=index,
-                        handler=table(handler),
+                        handler=as_table(handler),
                         matcher=matcher if isinstance(matcher, str) else None,
                     )
-
-
-def table(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is a mapping, otherwise an empty one."""
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _is_assignment(word: str) -> bool:
@@ -406,7 +399,7 @@ def _seconds(hook: Hook) -> int:
 
 def _states(agent: ConfiguredAgent) -> dict[str, Mapping[str, Any]]:
     """Return what Codex stores about each hook, by key."""
-    return {key: table(one) for _, states in agent.values("hooks", "state") for key, one in table(states).items()}
+    return {key: as_table(one) for _, states in agent.values("hooks", "state") for key, one in as_table(states).items()}
 
 
 def _is_plugin_trusted(states: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -6,7 +6,6 @@ fault.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shlex
@@ -31,6 +30,7 @@ from filrouge.core.unknown_names import PROJECT_FILE, PROJECT_KEY, nearest, unkn
 from filrouge.daemon import client
 from filrouge.daemon.logs import LOG_BYTES, last_lines, parsed
 from filrouge.daemon.process import home_lock
+from filrouge.daemon.starting import is_locked
 from filrouge.daemon.waking import ensure_running
 from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
@@ -323,17 +323,7 @@ def _is_held(scene: Scene) -> bool:
     This takes a shared lock for an instant. A daemon that starts at that instant exits, so the lock is only tried if a
     daemon left files.
     """
-    try:
-        handle = os.open(scene.path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
+    return is_locked(scene.path(LOCK))
 
 
 def _socket_mode(scene: Scene) -> CheckResult:

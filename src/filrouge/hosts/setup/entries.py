@@ -620,14 +620,16 @@ def all_plugged(names: Iterable[str], machine: Machine) -> dict[str, Plugin]:
 
 def claude_plugin(place: str, enabled: Any) -> Plugin | None:
     """Return the plugin that `enabledPlugins` in Claude Code's settings enables, or None."""
-    on = [one for one, state in _table(enabled).items() if _is_ours(one) and state is True]
+    on = [one for one, state in as_table(enabled).items() if _is_ours(one) and state is True]
     return Plugin(place, f"`claude plugin uninstall {on[0]}`") if on else None
 
 
 def codex_plugin(place: str, table: Any) -> Plugin | None:
     """Return the plugin in `[plugins]` of Codex's settings, or None; a listed plugin is on unless it is disabled."""
     on = [
-        one for one, about in _table(table).items() if _is_ours(one) and _table(about).get("enabled", True) is not False
+        one
+        for one, about in as_table(table).items()
+        if _is_ours(one) and as_table(about).get("enabled", True) is not False
     ]
     return Plugin(place, f"`codex plugin remove {on[0]}`") if on else None
 
@@ -638,7 +640,7 @@ def _is_ours(one: str) -> bool:
 
 def _json(path: str) -> Mapping[str, Any]:
     try:
-        return _table(files.read_json(files.text_of(files.read_bytes(path), path)).value)
+        return as_table(files.read_json(files.text_of(files.read_bytes(path), path)).value)
     except BadInput:  # planning a change to the file reports the error
         return {}
 
@@ -650,5 +652,6 @@ def _toml(path: str) -> Mapping[str, Any]:
         return {}
 
 
-def _table(value: Any) -> Mapping[str, Any]:
+def as_table(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is a mapping, otherwise an empty one."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -10,8 +10,7 @@ from pydantic import Field, RootModel
 from filrouge._version import __version__
 from filrouge.core.paths import socket_path
 from filrouge.core.settings import Origin, Settings
-from filrouge.maintenance import health as report
-from filrouge.maintenance import health as standing
+from filrouge.maintenance import health
 from filrouge.maintenance.backup_files import BackupKind
 from filrouge.server.auth import requires
 from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
@@ -299,7 +298,7 @@ async def daemon_health() -> dict[str, str]:
 async def daemon_status(request: Request) -> dict[str, Any]:
     """Report where the daemon listens, and its state in counts."""
     parts = parts_of(request)
-    whole = await read_in_tx(request, lambda tx: report.status(parts, tx))
+    whole = await read_in_tx(request, lambda tx: health.status(parts, tx))
     found = request.app.state.listening
     return {"running": True, "url": found.url, "notice": found.notice, "socket": socket_path(parts.home), **whole}
 
@@ -308,7 +307,7 @@ async def daemon_status(request: Request) -> dict[str, Any]:
 async def daemon_well(request: Request) -> dict[str, Any]:
     """Report health figures, with warnings and what to do about them."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: standing.health(parts, tx))
+    return await read_in_tx(request, lambda tx: health.health(parts, tx))
 
 
 @router.post("/daemon/stop", responses=response_model(LeavingAnswer))

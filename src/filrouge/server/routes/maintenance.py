@@ -20,7 +20,7 @@ from filrouge.maintenance import backup_service, garden_service, health
 from filrouge.maintenance.consolidation import Phase, Status
 from filrouge.maintenance.garden_service import ConsolidationRuns
 from filrouge.maintenance.models import GardenState, StepKind, Trigger
-from filrouge.runtime import jobs as worker
+from filrouge.runtime import jobs
 from filrouge.runtime.metrics import CONTENT_TYPE
 from filrouge.search.models import DeliveryOutcome
 from filrouge.server.auth import requires
@@ -363,7 +363,7 @@ async def jobs_jobs(
     """Return the queue's counts and its jobs, oldest first."""
     place = behind(cursor) or 0
     body, following = await read_in_tx(
-        request, lambda tx: worker.jobs(tx, state=state, kind=kind, behind=place, limit=limit)
+        request, lambda tx: jobs.jobs(tx, state=state, kind=kind, behind=place, limit=limit)
     )
     link_next(request, response, following)
     return body
@@ -376,7 +376,7 @@ async def jobs_letters(
     """List the jobs that failed too often and were set aside, oldest first. `GET /extract/dead-letters` lists the model
     answers that could not be parsed."""
     place = behind(cursor) or 0
-    found, following = await read_in_tx(request, lambda tx: worker.dead_jobs(tx, behind=place, limit=limit))
+    found, following = await read_in_tx(request, lambda tx: jobs.dead_jobs(tx, behind=place, limit=limit))
     link_next(request, response, following)
     return found
 
@@ -387,7 +387,7 @@ async def jobs_letters(
 async def jobs_retry(job_id: JobId, request: Request) -> dict[str, Any]:
     """Queue a dead job again, with its attempts reset."""
     parts = parts_of(request)
-    await in_thread(lambda: worker.retry(parts, job_id))
+    await in_thread(lambda: jobs.retry(parts, job_id))
     return {"success": True}
 
 
@@ -397,7 +397,7 @@ async def jobs_retry(job_id: JobId, request: Request) -> dict[str, Any]:
 async def jobs_discard(job_id: JobId, request: Request) -> dict[str, Any]:
     """Discard a dead job. Its subject stays unchanged."""
     parts = parts_of(request)
-    await in_thread(lambda: worker.discard(parts, job_id))
+    await in_thread(lambda: jobs.discard(parts, job_id))
     return {"success": True}
 
 
