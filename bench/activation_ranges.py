@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from filrouge.providers.e5_network import (
+from filrouge.providers.e5 import (
     POSITION_TABLE,
     RANGES,
     WORD_TABLE,

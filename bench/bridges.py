@@ -26,7 +26,7 @@ from filrouge.providers.calibration import bundled
 from filrouge.providers.embedders import create_embedder
 from filrouge.threads.assignment import Whitening, thread_vector
 from filrouge.threads.bridges import DetectionInput, above_baseline, similarities, ties_of
-from filrouge.threads.naming import name
+from filrouge.threads.upkeep import name
 
 FRENCH: Final = Path(__file__).with_name("french_threads.json")
 BANDS: Final = (0.5, 0.55, 0.6, 0.7, 1.01)

@@ -36,7 +36,7 @@ from tests.reliability import processes
 
 from filrouge.cli.hook import run
 from filrouge.core.paths import DATABASE, inside
-from filrouge.maintenance.sizes import sizes
+from filrouge.runtime.disk import sizes
 
 MB: Final = 1_000_000
 TIMES_TEXT: Final = 3

@@ -32,7 +32,7 @@ import numpy as np
 from filrouge.core.protocols import Embedder, Vector, Vectors
 from filrouge.providers.embedders import create_embedder
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.fusion import fuse, normalised
+from filrouge.search.ranking import fuse, normalised
 
 ROOT: Final = Path(__file__).parents[1]
 SHORT_WORDS, LONG_WORDS, QUERY_WORDS = 20, 200, 9

@@ -7,7 +7,7 @@ prompts of `train` (`bench/fit_questions.py`), so what it says of those is too g
 asked, and at the end those of another project, which need nothing here. The memories that are found, with their signs,
 are written to `--keep`, a JSON file a project; those that are there are read instead of played (25 s a project). One
 logistic regression tells whether a memory is needed: 1 for one that speaks of an expected statement, .6 for an accepted
-one, 0 else. Its weights belong into `src/filrouge/search/relevance.py`. In the table below them, by the least
+one, 0 else. Its weights belong into `src/filrouge/search/ranking.py`. In the table below them, by the least
 probability shown, each fifth of the projects is judged by weights of the others.
 """
 
@@ -39,8 +39,8 @@ from filrouge.capture.service import store_events
 from filrouge.context.service import preview
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
-from filrouge.search.relevance import WEIGHTS, NeedFeatures, anything_needed, needed_chances, needed_signs
+from filrouge.search.ranking import WEIGHTS, NeedFeatures, anything_needed, needed_chances, needed_signs
+from filrouge.search.service import Question, recall
 from filrouge.testing import idle, running
 
 TALK: Final = Path(__file__).parent / "data" / "talk"

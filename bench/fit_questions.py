@@ -46,12 +46,13 @@ from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import pattern_of, predict
 from filrouge.memories.models import Statement
-from filrouge.providers.e5 import SETTING_TOKENS, OnnxE5
-from filrouge.providers.e5_network import (
+from filrouge.providers.e5 import (
     NEED_CHANGES_FILE,
     POSITION_TABLE,
+    SETTING_TOKENS,
     SHARED_LAYERS,
     WORD_TABLE,
+    OnnxE5,
     Tokenizer,
     Weights,
     build,
@@ -60,7 +61,7 @@ from filrouge.providers.e5_network import (
     source,
     unpacked,
 )
-from filrouge.search.vector_repository import CONTEXT_CHARACTERS
+from filrouge.search.repository import CONTEXT_CHARACTERS
 from filrouge.search.vector_search import in_passes
 
 jax: Any = import_module("jax")

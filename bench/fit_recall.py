@@ -33,8 +33,8 @@ from recall import Said, lines, stores
 
 from filrouge.providers.calibration import bundled
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.search.relevance import chances, known, summary
-from filrouge.search.turn_ranking import NAMES
+from filrouge.search.models import NAMES
+from filrouge.search.ranking import chances, known, summary
 
 ROOT: Final = Path(__file__).parents[1]
 STEPS: Final = 400
@@ -354,7 +354,7 @@ def written(seeing: Learned, blind: Learned) -> str:
     return (
         '"""The weights of ranking turns and of relevance. `bench/fit_recall.py --write` writes this file."""\n\n'
         "from __future__ import annotations\n\nfrom typing import Final\n\nimport numpy as np\n\n"
-        "from filrouge.search.turn_ranking import NAMES, Features\n\n"
+        "from filrouge.search.models import NAMES, Features\n\n"
         + table("TABLE", ranks)
         + "#: One weight for each feature of a turn, in the order of `NAMES`.\n"
         "TURN_WEIGHTS: Final[Features] = np.array([TABLE[name] for name in NAMES], dtype=np.float32)\n"

@@ -37,7 +37,7 @@ from filrouge.extraction.statement_model import BUCKETS, letters
 from filrouge.extraction.vocabulary import STOP, fold
 from filrouge.providers.e5 import e5
 from filrouge.threads.models import Thread
-from filrouge.threads.naming import RENAMED_AT, Name, name
+from filrouge.threads.upkeep import RENAMED_AT, Name, name
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"

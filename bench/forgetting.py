@@ -46,8 +46,7 @@ from filrouge.providers.hashing import StableHash
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
-from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.word_feed import SWITCH
+from filrouge.search.repository import SWITCH, StoredVectors
 from filrouge.testing import idle, running
 
 START: Final = datetime(2025, 1, 1, tzinfo=UTC)

@@ -37,7 +37,6 @@ from typing import Any, Final
 import apsw
 
 from filrouge.capture.events import Event, event_from_json
-from filrouge.capture.repository import Projects
 from filrouge.capture.service import store_events
 from filrouge.core import paths as places
 from filrouge.core.errors import DaemonUnavailable
@@ -46,6 +45,7 @@ from filrouge.core.scope import Scope
 from filrouge.daemon import client
 from filrouge.memories.models import Span, Statement
 from filrouge.memories.repository import Origin
+from filrouge.projects.repository import Projects
 from filrouge.testing import idle, running
 
 PATIENCE_SECONDS: Final = 900.0

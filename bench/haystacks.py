@@ -1,7 +1,7 @@
 """What the product would gather for a question, without a store: for fitting, where thousands of questions are asked.
 
 A haystack holds the turns of one store with their tokens and vectors. `gathered` takes the pool that
-`search.turn_search` takes (the best by words, the best by meaning, their neighbours) and measures it with the product's
+`search.service` takes (the best by words, the best by meaning, their neighbours) and measures it with the product's
 own functions.
 """
 
@@ -26,8 +26,19 @@ from filrouge.core.scope import Scope
 from filrouge.providers.embedders import create_embedder, windows
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.relevance import JUDGED, Bridging, RelevanceFeatures, WeightedQuestion, shares
-from filrouge.search.turn_ranking import NAMES, TurnFeatures, TurnQuestion, TurnTable, parse_times, turn_features
+from filrouge.search.models import NAMES
+from filrouge.search.ranking import (
+    JUDGED,
+    Bridging,
+    RelevanceFeatures,
+    TurnFeatures,
+    TurnQuestion,
+    TurnTable,
+    WeightedQuestion,
+    parse_times,
+    shares,
+    turn_features,
+)
 
 #: FTS5's built-in values.
 K1, B = 1.2, 0.75

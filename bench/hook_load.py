@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.reliability import processes
 
-from filrouge.capture import losses
+from filrouge.capture import inbox
 
 PAUSE: Final = 0.3
 DELIVERED: Final = 0.97
@@ -174,7 +174,7 @@ def storm(home: str, environ: dict[str, str], loops: int, number: int, rounds: i
     stored = {row["session_id"] for row in processes.left(home).events}
     kept = len(set(sent) & (stored | waiting))
     return Storm(
-        sent=len(sent), kept=kept, counted_lost=losses.read_losses(home).events, hooks=hooks, bare=bare, others=others
+        sent=len(sent), kept=kept, counted_lost=inbox.read_losses(home).events, hooks=hooks, bare=bare, others=others
     )
 
 

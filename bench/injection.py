@@ -36,13 +36,11 @@ import numpy as np
 from recall import Said, Store, event, lines, stores
 
 from filrouge.capture.service import store_events
-from filrouge.context.rendering import neutralise, parse
+from filrouge.context.block import neutralise, parse
 from filrouge.context.service import preview
 from filrouge.runtime import wiring
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.search.memory_search import Question
-from filrouge.search.turn_search import search_turns
+from filrouge.runtime.services import Parts, StoredSettings
+from filrouge.search.service import Question, search_turns
 from filrouge.testing import ManualClock, idle
 
 BUDGET: Final = 2000

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.reliability import processes
 
-from filrouge.capture.cutting import LONGEST_TEXT
+from filrouge.capture.events import LONGEST_TEXT
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.daemon import client
 

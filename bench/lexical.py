@@ -30,8 +30,8 @@ from filrouge.core.clock import SystemClock, from_epoch, new_id
 from filrouge.core.scope import Scope
 from filrouge.runtime.sqlite import Database
 from filrouge.search.analyser import TextAnalyser, any_of
-from filrouge.search.fusion import Collection, Okapi, bm25
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.ranking import Collection, Okapi, bm25
+from filrouge.search.repository import FullTextIndex
 
 SETS: Final = ("locomo", "piaf", "fquad", "scifact")
 POOL: Final = 50

@@ -27,7 +27,7 @@ from typing import Final
 
 from filrouge.capture.events import Event
 from filrouge.capture.service import store_events
-from filrouge.daemon.logs import log_to_file
+from filrouge.daemon.process import log_to_file
 from filrouge.runtime.feed import Bus
 from filrouge.runtime.feed_messages import JobDead
 from filrouge.runtime.services import Parts

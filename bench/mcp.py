@@ -39,7 +39,7 @@ from filrouge.memories.repository import Origin
 from filrouge.providers.hashing import StableHash
 from filrouge.runtime import wiring
 from filrouge.runtime.sqlite import Database
-from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.repository import StoredVectors
 
 START: Final = datetime(2025, 1, 1, tzinfo=UTC)
 ENVIRON: Final = {"FILROUGE_EMBEDDING_MODEL": "hashing"}

@@ -17,7 +17,7 @@ import numpy as np
 from minilm import MiniLM
 
 from filrouge.core.protocols import Vector
-from filrouge.providers.e5_network import FLOAT, MICROSOFT, Network, value
+from filrouge.providers.e5 import FLOAT, MICROSOFT, Network, value
 
 FILE: Final = "model.onnx"
 _INT64, _AS_INT32, _LAYERS, _HEADS, _DIMENSION = 7, 6, 6, 12, 384

@@ -35,13 +35,13 @@ MUTANTS = (
         "    pinned = next((memory for memory in replaced if memory.pinned), None)\n",
         "    pinned = None\n", "tests/unit/extraction/test_decide.py",
     ),
-    Mutant("threads", "threads/naming.py", "HALF_LIFE)\n", "HALF_LIFE / 2)\n", "tests/unit/threads"),
+    Mutant("threads", "threads/upkeep.py", "HALF_LIFE)\n", "HALF_LIFE / 2)\n", "tests/unit/threads"),
     Mutant(
-        "recall", "search/fusion.py", "alpha * vector.get(key, 0.0) for", "alpha * vector.get(key, 1.0) for",
+        "recall", "search/ranking.py", "alpha * vector.get(key, 0.0) for", "alpha * vector.get(key, 1.0) for",
         "tests/unit/search",
     ),
     Mutant(
-        "inject", "context/budget.py", "sum(size.bytes for size in sizes) <= self.room.bytes",
+        "inject", "context/block.py", "sum(size.bytes for size in sizes) <= self.room.bytes",
         "sum(size.bytes for size in sizes) >= 0", "tests/unit/context",
     ),
     Mutant(
@@ -49,7 +49,7 @@ MUTANTS = (
         "tests/unit/runtime/test_journal.py",
     ),
     Mutant(
-        "server", "server/auth.py", "SCOPES.index(held) >= SCOPES.index(scope)", "bool(held)",
+        "server", "server/admission.py", "SCOPES.index(held) >= SCOPES.index(scope)", "bool(held)",
         "tests/security/test_scopes.py",
     ),
     Mutant(
@@ -61,7 +61,7 @@ MUTANTS = (
         "tests/unit/transfer/test_lines.py",
     ),
     Mutant(
-        "garden", "maintenance/decay.py", 'memory.pinned or memory.kind == "rule"', 'memory.kind == "rule"',
+        "garden", "maintenance/consolidation.py", 'memory.pinned or memory.kind == "rule"', 'memory.kind == "rule"',
         "tests/unit/maintenance",
     ),
     Mutant(

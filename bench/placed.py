@@ -39,24 +39,23 @@ from threads import SEED, SILENT, Driver, Embedded, Played, Pure, Stream, englis
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.intake import skip_reason
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.capture.repository import Projects
 from filrouge.capture.service import store_events
 from filrouge.core.clock import from_text, new_id
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction.sessions import IDLE_SECONDS, queue_idle
+from filrouge.projects.repository import Projects
 from filrouge.providers.calibration import bundled
 from filrouge.runtime import wiring
 from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts
-from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.repository import StoredVectors
 from filrouge.testing import ManualClock
 from filrouge.threads.models import Thread, ThreadState
-from filrouge.threads.naming import name, subjects
 from filrouge.threads.placing import TOGETHER, place
 from filrouge.threads.reports import detail, search_threads, threads_now
 from filrouge.threads.repository import ThreadDecisions, Threads
-from filrouge.threads.upkeep import revectored
+from filrouge.threads.upkeep import name, revectored, subjects
 
 #: How far pairwise F1 of the two drivers may be apart.
 APART: Final = 0.03

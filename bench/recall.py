@@ -36,8 +36,7 @@ import numpy as np
 from filrouge.capture.events import Event
 from filrouge.capture.service import store_events
 from filrouge.runtime import wiring
-from filrouge.search.memory_search import Question
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Question, search_turns
 from filrouge.testing import ManualClock, idle
 
 SETS: Final = ("locomo", "longmemeval_s", "piaf", "fquad", "scifact")

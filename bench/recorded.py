@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from filrouge.cli import client, hook
-from filrouge.daemon import waking
+from filrouge.daemon import process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +50,7 @@ def replayed(recordings: Path) -> Replayed:
     os.environ["FILROUGE_HOME"] = home = os.path.join(base, "home")
     os.environ.pop("FILROUGE_DISABLED", None)
     try:
-        waking.ensure_running(home)
+        process.ensure_running(home)
         return _compared(recordings)
     finally:
         subprocess.run([sys.executable, "-m", "filrouge.cli.main", "daemon", "stop"], check=False, timeout=60)

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.support import secret_lines
 from tests.support.secret_lines import Line, Part
 
+from filrouge.capture.intake import redact_completely
 from filrouge.capture.redact import redact
-from filrouge.capture.redact_complete import redact_completely
 
 PASSES: Final[dict[str, Callable[[str], str]]] = {"hook": redact, "daemon": redact_completely}
 PARTS: Final[tuple[Part, ...]] = ("dev", "held-out", "unseen")

@@ -46,10 +46,8 @@ from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
-from filrouge.search.memory_search import Mode, Question
-from filrouge.search.turn_search import search_turns
-from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.word_feed import SWITCH
+from filrouge.search.repository import SWITCH, StoredVectors
+from filrouge.search.service import Mode, Question, search_turns
 
 START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 AGENTS, CHANNELS, SESSION, AT_ONCE, ASKED = 100, 10, 20, 10_000, 100

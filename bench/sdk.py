@@ -23,9 +23,8 @@ import numpy as np
 import filrouge
 from filrouge.daemon import client
 from filrouge.maintenance import health
-from filrouge.memories.statements import remember
-from filrouge.search.memory_search import Question, recall
-from filrouge.search.turn_search import search_turns
+from filrouge.memories.changes import remember
+from filrouge.search.service import Question, recall, search_turns
 from filrouge.testing import running
 
 WORDS_ONLY = {"FILROUGE_EMBEDDING_MODEL": "hashing"}

@@ -51,7 +51,7 @@ from filrouge.extraction.vocabulary import fold
 from filrouge.providers.calibration import bundled
 from filrouge.providers.embedders import create_embedder, windows
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.threads import naming
+from filrouge.threads import upkeep
 from filrouge.threads.assignment import (
     MOST_REGROUPED,
     Compared,
@@ -66,8 +66,8 @@ from filrouge.threads.assignment import (
     route,
 )
 from filrouge.threads.models import Thread
-from filrouge.threads.naming import subjects
 from filrouge.threads.placing import BEFORE, exchange
+from filrouge.threads.upkeep import subjects
 
 SEED: Final = 6
 STREAMS, SESSIONS = 12, 40
@@ -316,9 +316,9 @@ class _Play:
         return self.counts
 
     def swept(self, now: datetime) -> None:
-        for move in naming.sweep((one.thread for one in self.threads.values()), now):
+        for move in upkeep.sweep((one.thread for one in self.threads.values()), now):
             kept = self.threads[move.thread_id]
-            kept.thread = naming.moved(kept.thread, move.act, move.at)
+            kept.thread = upkeep.moved(kept.thread, move.act, move.at)
             self.counts.actions[move.act] += 1
         self.regrouped()
 
@@ -362,7 +362,7 @@ class _Play:
         target = self.threads[into]
         if live and target.thread.state != "active":
             at = max(one.last_active for one in (*live, target.thread))
-            target.thread = naming.moved(target.thread, "reactivate", at)
+            target.thread = upkeep.moved(target.thread, "reactivate", at)
         target.turns = sorted([*target.turns, *taken], key=lambda one: one.at)
         self.where |= dict.fromkeys(going, into)
         for turn in self.turns:
@@ -396,8 +396,8 @@ class _Play:
             kept = self.threads[thread.id] = Kept(thread=thread)
         else:
             kept = self.threads[routing.thread_id]
-            act: naming.Act = "use" if routing.action == "continue" else "reactivate"
-            kept.thread = naming.moved(kept.thread, act, at)
+            act: upkeep.Act = "use" if routing.action == "continue" else "reactivate"
+            kept.thread = upkeep.moved(kept.thread, act, at)
         kept.turns.append(turn)
         self.turns.append(turn)
         self.placed(piece, kept.thread.id)
@@ -423,9 +423,9 @@ class _Play:
             self.ground = Whitening.of(own if self.leaving.sample else np.concatenate([self.sample, own]))
 
     def renewed(self, kept: Kept, *, named: bool = False) -> None:
-        if named or naming.is_due(len(kept.turns)):
+        if named or upkeep.is_due(len(kept.turns)):
             taken = [one.thread.title for one in self.threads.values() if one is not kept]
-            name = naming.name(kept.turns, taken, kept.thread if kept.thread.title else None)
+            name = upkeep.name(kept.turns, taken, kept.thread if kept.thread.title else None)
             kept.thread = replace(kept.thread, title=name.title, summary=name.summary, topics=name.topics)
 
 

@@ -36,11 +36,11 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.profile import stem
 from filrouge.extraction.vocabulary import content, fold
-from filrouge.maintenance.health import project_id
 from filrouge.memories.models import Memory
+from filrouge.projects.repository import project_id
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
+from filrouge.search.service import Question, recall
 from filrouge.testing import idle
 
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC).timestamp()

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from filrouge.memories.models import Memory as MemoryItem
     from filrouge.providers.models import EmbeddingSpace
     from filrouge.runtime.library import Opened, hybrid_fusion, opened
-    from filrouge.sdk.blocking import BlockingMemory
-    from filrouge.sdk.client import Memory
-    from filrouge.search.fusion import Fused, diverse
+    from filrouge.sdk.client import BlockingMemory, Memory
     from filrouge.search.models import Hit, Ranking
+    from filrouge.search.ranking import Fused, diverse
     from filrouge.server.anthropic_memory import AnthropicMemoryTool as AnthropicMemoryTool
 
 __all__ = [
@@ -55,13 +54,13 @@ __all__ = [
 _HOMES = {
     # Requires the extra `llm`, so it is not in `__all__` and a star import does not load it.
     "AnthropicMemoryTool": "filrouge.server.anthropic_memory",
-    "BlockingMemory": "filrouge.sdk.blocking",
+    "BlockingMemory": "filrouge.sdk.client",
     "Embedder": "filrouge.core.protocols",
     "EmbeddingSpace": "filrouge.core.protocols",
     "Event": "filrouge.capture.events",
     "Evidence": "filrouge.memories.models",
     "FilrougeError": "filrouge.core.errors",
-    "Fused": "filrouge.search.fusion",
+    "Fused": "filrouge.search.ranking",
     "Hit": "filrouge.search.models",
     "Memory": "filrouge.sdk.client",
     "MemoryItem": "filrouge.memories.models",
@@ -72,7 +71,7 @@ _HOMES = {
     "Span": "filrouge.memories.models",
     "Statement": "filrouge.memories.models",
     "Turn": "filrouge.capture.models",
-    "diverse": "filrouge.search.fusion",
+    "diverse": "filrouge.search.ranking",
     "hybrid_fusion": "filrouge.runtime.library",
     "opened": "filrouge.runtime.library",
 }

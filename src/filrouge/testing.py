@@ -33,8 +33,7 @@ from filrouge.runtime import wiring
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
-from filrouge.sdk.blocking import BlockingMemory
-from filrouge.sdk.client import Memory
+from filrouge.sdk.client import BlockingMemory, Memory
 from filrouge.search.analyser import TextAnalyser
 
 __all__ = [

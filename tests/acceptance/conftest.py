@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 import pytest
 
-from filrouge.daemon import waking
+from filrouge.daemon import process
 
 from .replay import Replayed, play_everything
 
@@ -33,7 +33,7 @@ def _replayed(home: str, host: str = "") -> Generator[Replayed]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("FILROUGE_HOME", home)
         environment.delenv("FILROUGE_DISABLED", raising=False)
-        waking.ensure_running(home)
+        process.ensure_running(home)
         try:
             play_everything(host)
             yield Replayed(home=home, host=host)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.context.rendering import parse
+from filrouge.context.block import parse
 
 from .replay import EXPECTED, Replayed
 

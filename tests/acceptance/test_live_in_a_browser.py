@@ -23,7 +23,7 @@ from filrouge.runtime.feed_messages import JobDead, LiveMessage
 from filrouge.runtime.services import Parts
 from filrouge.server.api import create_app
 from filrouge.server.live import SOCKETS, Sockets
-from filrouge.server.routes import live
+from filrouge.server.routes import daemon
 
 from ..support.browser import chromium
 
@@ -187,6 +187,6 @@ def test_the_module_is_served_as_a_script_and_nothing_else_is_served_there(conte
 
 
 def test_the_module_knows_the_topic_of_every_message() -> None:
-    script = (Path(live.__file__).parents[2] / "web/static/live.js").read_text(encoding="utf-8")
+    script = (Path(daemon.__file__).parents[2] / "web/static/live.js").read_text(encoding="utf-8")
     written = dict(re.findall(r'^  "(ws:\w+)": "(\w+)",$', script, re.MULTILINE))
     assert written == {one.type: one.topic for one in get_args(LiveMessage)} | {TYPE: MemoryProgress.topic}

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from filrouge.cli import client
-from filrouge.daemon import waking
+from filrouge.daemon import process
 
 from .replay import run_hook
 from .vault import TARGETS, notes, write
@@ -41,7 +41,7 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("FILROUGE_HOME", str(place / "home"))
         environment.delenv("FILROUGE_DISABLED", raising=False)
-        waking.ensure_running(str(place / "home"))
+        process.ensure_running(str(place / "home"))
         try:
             set_to(notes_folder=str(folder))
             eventually("all notes are embedded", is_embedded, 300.0)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from filrouge.cli import client
-from filrouge.daemon import waking
+from filrouge.daemon import process
 from filrouge.hosts import plugins
 from filrouge.hosts.setup.files import Machine
 from filrouge.hosts.setup.plan import carry_out, connecting
@@ -62,7 +62,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("FILROUGE_HOME", directory)
         environment.delenv("FILROUGE_DISABLED", raising=False)
-        waking.ensure_running(directory)
+        process.ensure_running(directory)
         try:
             yield directory
         finally:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from filrouge.cli import client, hook
-from filrouge.daemon import waking
+from filrouge.daemon import process
 
 SAMPLES = Path(__file__).parent.parent / "fixtures" / "hosts" / "samples"
 FILES = ("gemini-cli", "cursor", "vscode", "openclaw")
@@ -60,7 +60,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
         environment.setenv("FILROUGE_HOME", directory)
         for name in ("FILROUGE_DISABLED", "CLAUDECODE", "CODEX_HOME", "GEMINI_SESSION_ID"):
             environment.delenv(name, raising=False)
-        waking.ensure_running(directory)
+        process.ensure_running(directory)
         try:
             for name in FILES:
                 for line in (SAMPLES / f"{name}.jsonl").read_text("utf-8").splitlines():

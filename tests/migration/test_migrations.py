@@ -18,8 +18,7 @@ from filrouge.memories.undo_repository import Undoing
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.sqlite import Database, migrations
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.vector_repository import Spaces, StoredVectors
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.repository import FullTextIndex, Spaces, StoredVectors
 from filrouge.testing import ManualClock, memory_database
 
 from .stores import STORED_TOKENS, insert

@@ -30,7 +30,7 @@ from websockets.sync.client import unix_connect
 from filrouge._version import __version__
 from filrouge.core import paths as places
 from filrouge.daemon import client
-from filrouge.daemon.logs import log_to_file
+from filrouge.daemon.process import log_to_file
 from filrouge.daemon.starting import STARTING
 from tests.support.tiers import is_proof
 

@@ -19,7 +19,6 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.capture.repository import Projects
 from filrouge.capture.service import store_events
 from filrouge.core import paths as places
 from filrouge.core.protocols import Tx
@@ -27,6 +26,7 @@ from filrouge.core.scope import Scope
 from filrouge.daemon import client
 from filrouge.memories.models import Span, Statement
 from filrouge.memories.repository import Origin
+from filrouge.projects.repository import Projects
 from filrouge.testing import idle, running
 from tests.support.given import event
 

@@ -23,7 +23,7 @@ from filrouge.core.errors import BadInput
 from filrouge.core.scope import LOCAL_USER
 from filrouge.daemon import client
 from filrouge.memories import changes
-from filrouge.memories.statements import put_fact
+from filrouge.memories.changes import put_fact
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
 from tests.support.crowd import KEYS, Crowd

@@ -22,15 +22,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filrouge.core.clock import SystemClock
 from filrouge.runtime import repository, wiring
-from filrouge.server import auth
+from filrouge.server import admission
+from filrouge.server.admission import requires
 from filrouge.server.api import create_app
-from filrouge.server.auth import requires
 
 from .test_where_requests_come_from import UPGRADE
 from .wire import READ_SECONDS, status_in
 
 #: What is added, and what it needs.
-ADDED: dict[str, auth.Scope] = {
+ADDED: dict[str, admission.Scope] = {
     "/mounted/inner": "write",
     "/for-readers/inner": "read",
     "/bare": "read",
@@ -96,7 +96,9 @@ def _served(home: Path) -> Generator[Added]:
     app.add_api_route("/declared", declared, include_in_schema=False)
     app.router.routes.append(WebSocketRoute("/bare-socket", talk))
     parts = running.parts
-    made = {one: parts.writer.run(lambda tx, one=one: repository.create(parts, tx, one, one)) for one in auth.SCOPES}
+    made = {
+        one: parts.writer.run(lambda tx, one=one: repository.create(parts, tx, one, one)) for one in admission.SCOPES
+    }
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -119,9 +121,9 @@ def test_without_a_token_nothing_that_was_added_is_reached(added: Added, path: s
     assert [path] == REACHED
 
 
-@pytest.mark.parametrize("held", auth.SCOPES)
+@pytest.mark.parametrize("held", admission.SCOPES)
 def test_a_mounted_application_is_for_those_who_may_write_unless_it_says_otherwise(
-    added: Added, held: auth.Scope
+    added: Added, held: admission.Scope
 ) -> None:
     found = {path: added.status(path, held) in (200, 101) for path in ADDED}
-    assert found == {path: auth.includes(held, need) for path, need in ADDED.items()}
+    assert found == {path: admission.includes(held, need) for path, need in ADDED.items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import filrouge
-from filrouge.capture import inbox, losses
+from filrouge.capture import inbox
 from filrouge.cli import hook as hook_output
 from filrouge.core import paths as places
 from filrouge.core.errors import CannotWrite
@@ -81,7 +81,7 @@ def _commands(home: str) -> Iterator[tuple[int, str]]:
 
 
 WRITERS: dict[str, Callable[[str], object]] = {
-    places.LOST_EVENTS: lambda home: losses.add_losses(home, "failed"),
+    places.LOST_EVENTS: lambda home: inbox.add_losses(home, "failed"),
     places.FORGOTTEN: lambda home: TombstoneFile(home).append([STONE]),
     f"{places.FORGET_KEY}.new": lambda home: HomeKey(home).made(),
     places.FORGET_KEY: lambda home: HomeKey(home).read(),

@@ -17,9 +17,10 @@ from filrouge.context.hook_files import write_all_briefs
 from filrouge.context.service import build_and_log
 from filrouge.core.errors import BadInput
 from filrouge.hosts import project as project_files
-from filrouge.maintenance.health import project_id, status
+from filrouge.maintenance.health import status
 from filrouge.memories import service
-from filrouge.memories.statements import remember
+from filrouge.memories.changes import remember
+from filrouge.projects.repository import project_id
 from filrouge.projects.service import join_project, plan_join
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database

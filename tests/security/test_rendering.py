@@ -16,9 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filrouge.cli.hook import LARGEST_CONTEXT
-from filrouge.context.budget import RenderOptions, build_block
+from filrouge.context.block import Line, RenderOptions, build_block, parse, render
 from filrouge.context.models import Candidate
-from filrouge.context.rendering import Line, parse, render
 from filrouge.core.clock import Language
 from filrouge.testing import ManualClock
 from tests.support.tiers import examples, is_proof

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import pytest
 
+from filrouge.capture.intake import redact_completely
 from filrouge.capture.redact import redact, redact_value
-from filrouge.capture.redact_complete import redact_completely
 from filrouge.daemon import client
 from tests.reliability.processes import (
     daemon,

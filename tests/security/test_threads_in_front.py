@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from filrouge.context.budget import Block
+from filrouge.context.block import Block
 from filrouge.context.service import preview
 from filrouge.testing import idle, running
 from filrouge.threads.repository import Threads

@@ -16,7 +16,7 @@ import pytest
 from filrouge._version import __version__
 from filrouge.core.paths import DATABASE, LOG, RUNTIME, SOCKET
 from filrouge.daemon import client
-from filrouge.server import auth
+from filrouge.server import admission
 from tests.reliability.processes import daemon, environment, run, status, throw_away_home
 
 from .wire import Operation, Served, command, filled, operations, served
@@ -86,9 +86,9 @@ def paced(requests: list[Operation]) -> Iterator[Operation]:
         yield one
 
 
-@pytest.mark.parametrize("held", auth.SCOPES)
-def test_a_token_reaches_as_far_as_its_scope_and_no_further(open_door: Served, held: auth.Scope) -> None:
-    beyond = [one for one in operations() if not auth.includes(held, one.scope)]
+@pytest.mark.parametrize("held", admission.SCOPES)
+def test_a_token_reaches_as_far_as_its_scope_and_no_further(open_door: Served, held: admission.Scope) -> None:
+    beyond = [one for one in operations() if not admission.includes(held, one.scope)]
     assert bool(beyond) == (held != "admin")
     answers = [(one, open_door.ask(one.method, one.path, token=held, body=b"{}").status) for one in paced(beyond)]
     assert [found for found in answers if found[1] != 403] == []

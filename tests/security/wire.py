@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from fastapi.routing import APIRoute
 
 from filrouge.daemon import client
-from filrouge.server import auth, routes
+from filrouge.mcp import mount
+from filrouge.server import admission, routes
 from filrouge.server.deferred import routers_of
-from filrouge.server.mcp import mount
 from tests.reliability.processes import Done, daemon, run, status, throw_away_home
 
 READ_SECONDS = 20.0
@@ -112,7 +112,7 @@ def served(**environ: str) -> Generator[Served]:
         throw_away_home() as home,
         daemon(home, **({"FILROUGE_PORT": str(free_port())} | environ)) as process,
     ):
-        asked = {scope: client.request(home, "POST", "/api/tokens", {"scope": scope}) for scope in auth.SCOPES}
+        asked = {scope: client.request(home, "POST", "/api/tokens", {"scope": scope}) for scope in admission.SCOPES}
         made = {scope: str(reply.body["token"]) for scope, reply in asked.items()}
         yield Served(home=home, url=status(home)["url"], tokens=made, pid=process.pid)
 
@@ -136,7 +136,7 @@ class Operation:
 
     method: str
     path: str
-    scope: auth.Scope
+    scope: admission.Scope
     documented: bool
 
 
@@ -154,7 +154,7 @@ def operations() -> list[Operation]:
                     Operation(
                         method=method,
                         path=path,
-                        scope=auth.required_scope(route.endpoint, method),
+                        scope=admission.required_scope(route.endpoint, method),
                         documented=route.include_in_schema,
                     )
                     for method in sorted(route.methods or ())

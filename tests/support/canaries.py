@@ -35,12 +35,10 @@ from filrouge.daemon.process import bound_socket
 from filrouge.extraction import sessions
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.backup_service import back_up
-from filrouge.memories.changes import pin, supersede
-from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.memories.changes import pin, put_fact, remember, remember_many, supersede
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Question, recall, search_turns
 from filrouge.server.api import create_app
 from filrouge.testing import idle
 from tests.reliability import processes

@@ -11,8 +11,8 @@ from filrouge.capture.service import store_events
 from filrouge.context.log import Recalls
 from filrouge.context.service import build_and_log_text
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
 from filrouge.search.models import Ranking
+from filrouge.search.service import Question, recall
 from filrouge.testing import idle
 
 SHOP, BLOG = ("origin:forge.example/ana/shop",), ("origin:forge.example/ana/blog",)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from filrouge.memories.models import Memory
+from filrouge.providers.language_models import LANGUAGES, prompt
 from filrouge.providers.models import OPERATIONS, Operation
-from filrouge.providers.prompt_files import LANGUAGES, prompt
 from filrouge.providers.service import ModelTimings
 from filrouge.runtime.services import Parts
 from filrouge.testing import running

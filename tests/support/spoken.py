@@ -15,8 +15,7 @@ from filrouge.core.errors import ModelUnavailable
 from filrouge.core.protocols import LanguageModel
 from filrouge.providers.models import CompletionRequest, Operation
 from filrouge.providers.service import ConfiguredModels, ModelTimings
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import ScriptedModel, idle, running
 from filrouge.threads import reports
 from tests.support.given import SHOP, event

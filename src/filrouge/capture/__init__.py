@@ -4,7 +4,7 @@ Input is events from hooks, the spool and programs, transcript lines, and import
 and `turns`, and the queued jobs that process them. Invariants: every text is redacted and cleaned of injected memory
 before it is stored, and a message is stored once, however often it arrives.
 
-Open `service` for storing events and reading spool and transcripts, `intake` for the turns of an event, `repository`
-for the tables, `redact` and `redact_complete` for secrets, `guard` for injected blocks, `inbox` for the spool, `losses`
-for events that could not be kept, and `programs` for conversations that programs deliver.
+Open `service` for storing events and reading spool and transcripts, `events` for an event, its size limits and injected
+blocks, `intake` for complete redaction and the turns of an event, `redact` for secrets, `repository` for the tables,
+`inbox` for the spool and for events that could not be kept, and `programs` for conversations that programs deliver.
 """

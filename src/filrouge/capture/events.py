@@ -1,4 +1,4 @@
-"""An event: what a host reported, in Filrouge's own format.
+"""An event: what a host reported, in Filrouge's own format, cut to size and without Filrouge's own output.
 
 The hook process turns a host's JSON into one `Event` and sends it to the daemon or writes it to the spool. Nothing else
 crosses that boundary, so the JSON form is versioned. The hook imports this module: `Event` is a NamedTuple, because
@@ -19,7 +19,27 @@ The content of `data`, by `kind`:
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
+
+# An event: what a host reported, in Filrouge's own format.
+#
+# The hook process turns a host's JSON into one `Event` and sends it to the daemon or writes it to the spool. Nothing
+# else crosses that boundary, so the JSON form is versioned. The hook imports this module: `Event` is a NamedTuple,
+# because importing `dataclasses` costs 9 ms there.
+#
+# The content of `data`, by `kind`:
+#
+#     session_start  source: startup | resume | clear | compact | fork; briefed?: the hook itself injected the brief
+#     prompt         text; source?: who typed it, when the host says so
+#     reply          text: the assistant's last message
+#     tools          calls: [{name, id, input, output, failed}]
+#     subagent       text, agent_type: the answer of a helper agent
+#     pre_compact    trigger
+#     summary        text: the host's own summary of a compacted conversation
+#     session_end    reason
+#     note           text, scope?: a statement the user made to Filrouge itself
 
 EventKind = Literal[
     "session_start", "prompt", "reply", "tools", "subagent", "pre_compact", "summary", "session_end", "note"
@@ -98,3 +118,165 @@ def event_from_json(raw: dict[str, Any]) -> Event:
         user=raw.get("user", ""),
         branch=raw.get("branch", ""),
     )
+
+
+# Size limits of one event, shared by the hook and the daemon.
+#
+# Nothing is learnt from the third megabyte of a build log, and no writer should wait for it. Anything over a limit is
+# cut and replaced by a mark with the size of what was cut. The beginning is kept exactly. The hook imports this
+# module: standard library only.
+#
+# Pure: no database, no file.
+
+LONGEST_TEXT: Final = 200_000
+#: All texts of one event together; at this size redaction takes at most half of the hook's 900 ms.
+LARGEST_EVENT: Final = 600_000
+#: Characters read beyond a cut, so that a secret across the cut is seen whole.
+LOOKAHEAD: Final = 4_096
+#: Texts, numbers and containers of one event; each has a cost regardless of its length.
+MAX_VALUES: Final = 3_000
+MAX_DEPTH: Final = 40
+LONGEST_NAME: Final = 200
+#: Tolerance for the mark at the end of a text that was already cut.
+MARK_TOLERANCE: Final = 200
+
+_MARKED: Final = re.compile(r"\n?\[filrouge: (\d+) characters cut\]\Z")
+
+
+class Pruner:
+    """Cuts excess items, fields and depth of one event, and leaves marks.
+
+    Attributes:
+        cut: number of items and fields that were cut.
+    """
+
+    def __init__(self, most: int = MAX_VALUES) -> None:
+        self._left = most
+        self.cut = 0
+
+    def pruned(self, value: Any, depth: int = 0) -> Any:
+        """Return the value with as many of its parts as the remaining budget allows, in order."""
+        self._left -= 1
+        if isinstance(value, (list, dict)) and depth >= MAX_DEPTH:
+            self.cut += 1
+            return "[filrouge: nested too deeply, cut]"
+        if isinstance(value, list):
+            return self._list(cast("list[Any]", value), depth)
+        if isinstance(value, dict):
+            return self._object(cast("dict[str, Any]", value), depth)
+        return value
+
+    def _list(self, items: list[Any], depth: int) -> list[Any]:
+        kept: list[Any] = []
+        for item in items:
+            if self._left <= 0:
+                self.cut += len(items) - len(kept)
+                kept.append(f"[filrouge: {len(items) - len(kept)} items cut]")
+                break
+            kept.append(self.pruned(item, depth + 1))
+        return kept
+
+    def _object(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        for done, (name, item) in enumerate(fields.items()):
+            if self._left <= 0 and depth > 2:  # a tool call keeps its few top-level fields
+                self.cut += len(fields) - done
+                kept["filrouge"] = f"[filrouge: {len(fields) - done} fields cut]"
+                break
+            kept[name[:LONGEST_NAME]] = self.pruned(item, depth + 1)
+        return kept
+
+
+class TextCutter:
+    """Cuts the texts of one event, which share one budget.
+
+    Attributes:
+        cut: number of characters that were cut.
+    """
+
+    def __init__(self) -> None:
+        self._left = LARGEST_EVENT
+        self.cut = 0
+
+    def cleaned(self, text: str, clean: Callable[[str], str]) -> str:
+        """Return the cleaned text, cut to the limit if it is too long."""
+        limit = min(LONGEST_TEXT, self._left)
+        if len(text) <= limit + MARK_TOLERANCE:
+            self._left = max(0, self._left - len(text))
+            return clean(text)
+        marked = _MARKED.search(text, len(text) - MARK_TOLERANCE)
+        before = int(marked[1]) if marked else 0
+        gone = (marked.start() if marked else len(text)) - limit + before
+        self.cut += gone
+        self._left -= limit
+        if not limit:
+            return cut_mark(gone)
+        safe = clean(text[: limit + LOOKAHEAD])
+        return f"{safe[: min(limit, max(0, len(safe) - LOOKAHEAD))]}\n{cut_mark(gone)}"
+
+
+def cut_mark(characters: int) -> str:
+    """Return the mark that replaces a number of characters."""
+    return f"[filrouge: {characters} characters cut]"
+
+
+# Guard against capturing Filrouge's own output.
+#
+# Injected memory stands between `<filrouge-memory nonce="HEX">` and `</filrouge-memory HEX>`. A host may write that
+# block back inside a transcript, a tool's output or a prompt: wrapped, escaped for JSON or HTML, or cut off. All of
+# it is removed, because memory that captures itself turns one planted sentence into a trusted one. A child process
+# that Filrouge starts has an environment variable that turns its hooks off.
+#
+# Pure: no database, no file.
+
+TAG = "filrouge-memory"
+DISABLED = "FILROUGE_DISABLED"
+NONCE_DIGITS = 16
+
+_LT = r"(?:<|&lt;|&#60;|&#x3c;|\\{1,4}u003c)"
+_GT = r"(?:>|&gt;|&#62;|&#x3e;|\\{1,4}u003e)"
+_QUOTE = r"(?:\\{0,4}[\"']|&quot;|&#34;|&#39;|\\{1,4}u0022)?"
+_MARKER = (
+    rf"(?i){_LT}(?:(\\{{0,4}}/)\s{{0,4}}{TAG}\s{{0,4}}([0-9a-f]{{0,64}})\s{{0,4}}{_GT}"
+    rf"|\s{{0,4}}{TAG}(?:\s{{1,4}}nonce={_QUOTE}([0-9a-f]{{0,64}}){_QUOTE})?(?:\s{{0,4}}{_GT})?)"
+)
+
+
+def strip_own(text: str) -> str:
+    """Return the text without any block that Filrouge injected.
+
+    Only a closing tag with the block's own nonce closes it, so that a stored text cannot end the block early. An
+    unclosed block is removed to the end of the text if its nonce has our length; otherwise only the tag is removed.
+    """
+    if TAG not in text:
+        return text
+    markers = list(re.finditer(_MARKER, text))
+    closing: dict[str, list[re.Match[str]]] = {}
+    for marker in reversed(markers):
+        if marker[1] is not None:
+            closing.setdefault(marker[2].lower(), []).append(marker)
+            closing.setdefault("", []).append(marker)
+    kept: list[str] = []
+    start = 0
+    for marker in markers:
+        if marker[1] is not None or marker.start() < start:
+            continue
+        nonce = (marker[3] or "").lower()
+        kept.append(text[start : marker.start()])
+        ends = closing.get(nonce, [])
+        while ends and ends[-1].start() < marker.end():
+            ends.pop()
+        if not ends and len(nonce) == NONCE_DIGITS:
+            return "".join(kept)
+        start = ends[-1].end() if ends else marker.end()
+    return "".join([*kept, text[start:]])
+
+
+def internal(environ: Mapping[str, str]) -> bool:
+    """Return True inside a process that Filrouge started."""
+    return bool(environ.get(INTERNAL))
+
+
+def disabled(environ: Mapping[str, str]) -> bool:
+    """Return True if the user turned every hook off."""
+    return environ.get(DISABLED, "").strip().lower() in ("1", "true", "yes", "on")

@@ -11,13 +11,14 @@ Pure: no database, no file.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
-from filrouge.capture.cutting import MARK_TOLERANCE, MAX_VALUES, Pruner, TextCutter
-from filrouge.capture.events import Event
-from filrouge.capture.guard import strip_own
+import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
+
+from filrouge.capture.events import MARK_TOLERANCE, MAX_VALUES, Event, Pruner, TextCutter, strip_own
 from filrouge.capture.models import (
     TRUST_AGENT,
     TRUST_PROMPT,
@@ -29,15 +30,39 @@ from filrouge.capture.models import (
     is_own_tool,
     source_of_tool,
 )
-from filrouge.capture.redact import map_texts
+from filrouge.capture.redact import (
+    HINTS,
+    MARK,
+    Match,
+    apply_until_stable,
+    cutter,
+    map_texts,
+    mark,
+    names_algorithm,
+    redact_assignments,
+    redact_spoken,
+    without_blocks,
+)
+from filrouge.capture.secret_rules import RULES
 from filrouge.core import lazy_re as re
 from filrouge.core.clock import from_epoch, new_id
+from filrouge.core.lazy_re import made_when_used
 from filrouge.core.protocols import Redactor
 from filrouge.core.scope import LOCAL_USER, Scope
-from filrouge.extraction.heuristics import statements_of, written_by_host
+from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.own_words import written_by_host
 from filrouge.extraction.reading import values
 from filrouge.extraction.tool_output import answer_of, extract_answer
 from filrouge.extraction.vocabulary import fold
+
+# Intake: cleaning an event, splitting it into turns, and filtering turns that are not worth analysing (CAP-5).
+#
+# Every event is cleaned again in the daemon (complete redaction, injected blocks removed, size limits), because
+# events also come from programs that do not use the hook. A filtered turn is still stored verbatim and can be found;
+# it only skips extraction and threads. A short turn is kept if it says something: "The port is 9443 now" is 20
+# characters and worth more than most pages.
+#
+# Pure: no database, no file.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -252,3 +277,89 @@ def _flat(value: object) -> str:
         texts = [part for part in cast("dict[str, Any]", value).values() if isinstance(part, str) and part.strip()]
         return "\n".join(texts)
     return json.dumps(value, ensure_ascii=False) if value else ""
+
+
+# Parts of another module on their way.
+
+
+class _Pattern(Protocol):
+    """A compiled RE2 pattern."""
+
+    def sub(self, repl: Callable[[Any], str], text: str, /) -> str: ...
+
+
+_NEAR: Final = (
+    r"(?i)\b(?:key|token|secret|credentials?|auth|password|passwd|passphrase|signature|cl[ée]|jeton"
+    r"|mot de passe|contraseña|clave)\b[^\n]{0,24}?[ \t:=\"'`(]([A-Za-z0-9+/_=-]{20,200})"
+)
+
+
+#: Bits per character; English prose stays below 3, random base64 of twenty characters is above 3.8.
+_RANDOM = 3.6
+
+
+def redact_completely(text: str) -> str:
+    """Return the text without secrets and private passages: everything that `redact` cuts, and more."""
+    return apply_until_stable(text, _complete_once)
+
+
+def redact_value_completely(value: Any) -> Any:
+    """Return the JSON value with every text redacted; keys stay."""
+    return map_texts(value, redact_completely)
+
+
+def _compile(pattern: str) -> _Pattern:
+    return made_when_used(lambda: cast("_Pattern", re2.compile(pattern, _OPTIONS)))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _quiet() -> Any:
+    """Return RE2 options without its stderr message when a text exhausts the cache; RE2 just continues more slowly."""
+    options: Any = re2.Options()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    options.log_errors = False
+    options.max_mem = 32 << 20
+    return options
+
+
+_OPTIONS: Final = _quiet()
+
+
+#: Per rule: whether it ignores case, its hints, its pattern, and its substitution.
+_COMPILED: Final = tuple((rule.folded, rule.hint.split("|"), _compile(rule.pattern), cutter(rule)) for rule in RULES)
+
+
+_NEARBY: Final = _compile(_NEAR)
+
+
+def _complete_once(text: str) -> str:
+    text = without_blocks(text.encode("utf-8", "replace").decode("utf-8"))
+    lowered = text.lower()
+    for folded, hints, pattern, cut in _COMPILED:
+        where = lowered if folded else text
+        for hint in hints:
+            if hint in where:
+                text = pattern.sub(cut, text)
+                break
+    text = redact_spoken(redact_assignments(text, mark), mark)
+    near = any(hint in lowered for hint in (*HINTS, "auth", "signature"))
+    return _NEARBY.sub(_cut_random, text) if near else text
+
+
+def _cut_random(found: Match) -> str:
+    (start, end), (first, last) = found.span(), found.span(1)
+    word = found.string[first:last]
+    if word.startswith(MARK) or not looks_random(word):
+        return found.string[start:end]
+    return found.string[start:first] + mark("secret") + found.string[last:end]
+
+
+def looks_random(word: str) -> bool:
+    """Return True for a word of mixed case with digits and high entropy; hashes, ids and paths are not random."""
+    if names_algorithm(word):
+        return False
+    mixed = any(map(str.isupper, word)) and any(map(str.islower, word)) and any(map(str.isdigit, word))
+    return mixed and word.count("/") < 3 and _entropy(word) >= _RANDOM
+
+
+def _entropy(word: str) -> float:
+    shares = (word.count(character) / len(word) for character in set(word))
+    return -sum(share * math.log2(share) for share in shares)

@@ -19,20 +19,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from filrouge.capture.events import Event, EventKind
-from filrouge.capture.guard import strip_own
+from filrouge.capture.events import Event, EventKind, strip_own
 from filrouge.capture.intake import skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
 from filrouge.capture.service import DeliveryReceipt, store_events, to_be_analysed
 from filrouge.core.clock import new_id
-from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.errors import BadInput
 from filrouge.core.guard import on_failure
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction import understanding
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.repository import Analyses, Session
-from filrouge.maintenance.health import project_id
+from filrouge.projects.repository import resolve_project
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
@@ -235,15 +234,6 @@ def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str
                 )
             )
     return telling
-
-
-def resolve_project(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
-    """Return the names to store a program's data under, and the project's id; a new plain name becomes a project."""
-    try:
-        known = project_id(tx, names)
-    except NotFound:
-        return (f"name:{names[0]}",), f"name:{names[0]}"
-    return ((known,) if known and len(names) == 1 else tuple(names)), known
 
 
 def _data(message: Message) -> list[tuple[EventKind, dict[str, Any]]]:

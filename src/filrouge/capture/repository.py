@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,10 +20,10 @@ from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.models import TRUST_TYPED, Turn
 from filrouge.core.clock import add_seconds, from_epoch, from_text, to_text
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.core.scope import Scope, choose_project
-from filrouge.projects.folder_names import FolderNames, split_names
+from filrouge.core.scope import Scope
+from filrouge.projects.repository import Projects
 from filrouge.runtime import journal
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.repository import FullTextIndex
 
 
 def event_key(event: Event) -> str:
@@ -93,101 +93,6 @@ class Events:
         """Return how many events are queued without a job that would process them."""
         row = self._tx.one("events.abandoned")
         return int(row["n"]) if row else 0
-
-
-class Projects:
-    """Resolves a list of names to a project.
-
-    A name chosen in a `.filrouge.toml` is open to the first folder that had it, and to folders that the user agreed to.
-    Any other folder keeps the project of its own names. Folders are known by their own names, in the table
-    `project_folders`, and compared in the same way as projects.
-    """
-
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-
-    def resolve(self, names: tuple[str, ...], *, at: datetime) -> str | None:
-        """Return the project's id; store a project or name that is new."""
-        admitted = self.admitted(names)
-        if not admitted:
-            return None
-        folder = split_names(names)
-        if folder.chosen:
-            state = "agreed" if folder.chosen in admitted else "waiting"
-            self._remember(folder.chosen, folder.holder if state == "agreed" else folder.holder[-1:], state, at)
-        known = self._known(admitted)
-        choice = choose_project(admitted, known)
-        if choice is None:
-            return None
-        if choice.id not in known.values():
-            self._tx.run("projects.add", {"id": choice.id, "name": choice.name, "created_at": to_text(at)})
-        for alias in choice.new_aliases:
-            self._tx.run("projects.alias", {"alias": alias, "project_id": choice.id})
-        return choice.id
-
-    def find(self, names: tuple[str, ...]) -> str | None:
-        """Return the project's id if it is known; write nothing."""
-        admitted = self.admitted(names)
-        choice = choose_project(admitted, self._known(admitted))
-        return choice.id if choice and any(r["id"] == choice.id for r in self.all()) else None
-
-    def admitted(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the names to use, without a chosen name that is not open to the folder."""
-        folder = split_names(names)
-        if not folder.chosen:
-            return folder.own
-        return (folder.chosen, *folder.own) if self._is_open(folder) else folder.own
-
-    def is_refused(self, names: Sequence[str]) -> bool:
-        """Return True if the folder's file chose a name that is not open to it."""
-        folder = split_names(names)
-        return bool(folder.chosen) and not self._is_open(folder)
-
-    def agree(self, names: Sequence[str], *, at: datetime) -> None:
-        """Open the chosen name to the folder that holds the file."""
-        folder = split_names(names)
-        self._remember(folder.chosen, folder.holder, "agreed", at)
-
-    def waiting_folders(self) -> list[tuple[str, str]]:
-        """Return chosen names that were refused, each with the path of the folder whose file chose it."""
-        rows = self._tx.all("projects.waiting_folders")
-        return [(row["name"], row["alias"].removeprefix("path:")) for row in rows]
-
-    def agreed_folders(self, chosen: str) -> list[str]:
-        """Return the names of the folders that a chosen name is open to."""
-        return [row["alias"] for row in self._tx.all("projects.agreed_folders", {"name": chosen})]
-
-    def all(self) -> list[dict[str, Any]]:
-        """Return every project with its short name."""
-        return self._tx.all("projects.all")
-
-    def aliases(self, project_id: str) -> list[str]:
-        """Return every name of the project."""
-        return [row["alias"] for row in self._tx.all("projects.aliases", {"project_id": project_id})]
-
-    def _is_open(self, folder: FolderNames) -> bool:
-        agreed = dict.fromkeys(self.agreed_folders(folder.chosen), folder.chosen)
-        known = self._known((folder.chosen, *folder.holder))
-        if not agreed and folder.chosen not in known:
-            return True  # the name is not taken yet
-        if folder.chosen in known and _project_of(folder.holder, known) == known[folder.chosen]:
-            return True  # the folder belongs to that project even without the file
-        return _project_of(folder.holder, agreed) == folder.chosen
-
-    def _remember(self, chosen: str, aliases: Sequence[str], state: str, at: datetime) -> None:
-        for alias in aliases:
-            self._tx.run("projects.folder", {"name": chosen, "alias": alias, "state": state, "at": to_text(at)})
-
-    def _known(self, names: tuple[str, ...]) -> dict[str, str]:
-        """Return the projects of these names, keyed by every alias of those projects."""
-        rows = self._tx.all("projects.known", {"names": json.dumps(names)})
-        return {row["alias"]: row["project_id"] for row in rows}
-
-
-def _project_of(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
-    """Return the project of a folder's names, or None."""
-    choice = choose_project(holder, known)
-    return choice.id if choice and choice.id in known.values() else None
 
 
 def event_intact(row: dict[str, Any]) -> bool:

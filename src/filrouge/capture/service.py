@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from filrouge.capture import inbox
-from filrouge.capture.events import Event, event_from_json
-from filrouge.capture.guard import strip_own
+from filrouge.capture.events import Event, event_from_json, strip_own
 from filrouge.capture.intake import CutCounts, cleaned, skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, TranscriptRecord, Turn
-from filrouge.capture.repository import Events, Projects, Turns
-from filrouge.capture.transcripts import read_from
+from filrouge.capture.repository import Events, Turns
 from filrouge.core.clock import from_epoch, monotonic, new_id, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt
 from filrouge.core.guard import logged
@@ -29,12 +27,14 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, display_name
 from filrouge.extraction import reader
 from filrouge.extraction.repository import Session
-from filrouge.extraction.schedule import queue_reading
+from filrouge.extraction.understanding import queue_reading
 from filrouge.hosts.project import LONGEST_BRANCH, names
+from filrouge.hosts.transcript_lines import read_from
 from filrouge.hosts.transcripts import fullness, records
+from filrouge.projects.repository import Projects
+from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import PeriodicTask
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
 from filrouge.threads.synthesis_service import FULL, queue_synthesis
@@ -180,7 +180,8 @@ def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
 # The spool: events that hooks wrote while no daemon answered.
 
 _LOG = logging.getLogger(__name__)
-_LOOK_SECONDS = 1.0
+#: How often the spool is read. A start of a session reads it at once.
+_LOOK_SECONDS = 5.0
 #: A hook runs for one second at most; after this time its unfinished file will not change.
 _ABANDONED_SECONDS = 60.0
 #: Most spool files taken in while a caller waits; each takes a few milliseconds.
@@ -227,7 +228,7 @@ def _store_spool_file(parts: Parts, path: str) -> int:
 
 
 def spool_watch(parts: Parts) -> PeriodicTask:
-    """Return a task that drains the spool every second; a hook that gives up on a busy daemon leaves a file."""
+    """Return a task that drains the spool every few seconds; a hook that gives up on a busy daemon leaves a file."""
     failed = "the spool could not be drained; its files are kept"
     return PeriodicTask(_LOOK_SECONDS, lambda: drain_spool(parts), name="spool", failed=failed)
 

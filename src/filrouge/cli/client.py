@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
-from filrouge.daemon import client, waking
+from filrouge.daemon import client, process
 from filrouge.daemon.reply import parse_error
 from filrouge.hosts.project import branch
 from filrouge.hosts.project import names as project_names
@@ -50,15 +50,15 @@ def ask(
         reply = client.send(directory, os.environ, method, target, content, timeout)
     except DaemonUnavailable:
         if client.is_remote(os.environ):
-            raise waking.unreachable_error(os.environ[client.URL]) from None
+            raise process.unreachable_error(os.environ[client.URL]) from None
         if time.monotonic() - began >= timeout:
-            raise waking.not_responding_error(directory, timeout) from None
+            raise process.not_responding_error(directory, timeout) from None
         if not start:
             raise
-        waking.ensure_running(directory)
+        process.ensure_running(directory)
         reply = client.request(directory, method, target, content, timeout)
     if start and not client.is_remote(os.environ):
-        waking.upgrade_daemon(directory, reply)
+        process.upgrade_daemon(directory, reply)
     if reply.status >= 400:
         raise parse_error(reply.body)
     return reply.value

@@ -25,15 +25,15 @@ from types import FrameType
 from typing import Any, Final, NamedTuple, cast
 
 from filrouge import hosts
-from filrouge.capture import guard, inbox, losses, redact
-from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, LOOKAHEAD, MAX_VALUES, Pruner
-from filrouge.capture.events import BRIEFED, Event
+from filrouge.capture import events as guard
+from filrouge.capture import inbox, redact
+from filrouge.capture.events import BRIEFED, LARGEST_EVENT, LONGEST_TEXT, LOOKAHEAD, MAX_VALUES, Event, Pruner
 from filrouge.core import paths
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
 from filrouge.hosts import Host, project
-from filrouge.hosts.reading import as_list, as_object, text_field, whole_text
-from filrouge.projects.folder_names import brief_keys
+from filrouge.hosts.command_hooks import as_list, as_object, text_field, whole_text
+from filrouge.hosts.project import brief_keys
 
 # Parsing and cleaning of the input, which may be empty, broken, in another encoding or 100 MB of build log. Long tool
 # output is cut, because the hook has no time for it; a marker says how many characters were cut.
@@ -348,9 +348,9 @@ def process_age() -> float:
 class _Lost(Exception):
     """Events could not be stored."""
 
-    def __init__(self, reason: losses.Reason, number: int = 1) -> None:
+    def __init__(self, reason: inbox.Reason, number: int = 1) -> None:
         super().__init__(reason)
-        self.reason: losses.Reason = reason
+        self.reason: inbox.Reason = reason
         self.number = number
 
 
@@ -513,9 +513,9 @@ def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
             client.notify(paths.home(environ), "/hooks/delivered", body)
 
 
-def _count(environ: Mapping[str, str], reason: losses.Reason, number: int = 1) -> None:
+def _count(environ: Mapping[str, str], reason: inbox.Reason, number: int = 1) -> None:
     with suppress(OSError):  # the home cannot be written either, so the loss cannot be recorded
-        losses.add_losses(paths.home(environ), reason, number)
+        inbox.add_losses(paths.home(environ), reason, number)
 
 
 def _hand_over(directory: str, reply: client.Reply) -> None:

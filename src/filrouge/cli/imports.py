@@ -35,13 +35,13 @@ from filrouge.capture.models import (
     ImportProblem,
     TranscriptRecord,
 )
-from filrouge.capture.transcripts import Chunk, lines_of, read_from
 from filrouge.cli import output
 from filrouge.cli.client import ask
 from filrouge.cli.output import bars
 from filrouge.core.errors import BadInput, CannotWrite
 from filrouge.core.scope import display_name
 from filrouge.hosts.project import is_capture_enabled, names
+from filrouge.hosts.transcript_lines import Chunk, lines_of, read_from
 from filrouge.hosts.transcripts import (
     AGENTS,
     TranscriptFile,

@@ -5,7 +5,7 @@ holds one JSON document, the body of the equivalent route, and nothing else. Err
 the remedy, or JSON under `--json`.
 
 Much of the text is foreign: memories, file names, branches, answers of servers. A terminal must not interpret its
-control characters, so they are printed as `\\x1b` or `\\u202e` (`filrouge.core.text`), and in JSON as JSON escapes. The
+control characters, so they are printed as `\x1b` or `\u202e` (`filrouge.core.text`), and in JSON as JSON escapes. The
 functions here do this to their arguments. `guard` wraps standard output and standard error for everything else: usage
 errors, prompts, tracebacks, warnings. No other module of `cli` writes to these streams (tests/security/test_terminal.py
 checks this), except the hook and the MCP shim, which write JSON in ASCII.
@@ -21,7 +21,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, Final, TextIO, cast
+from typing import Annotated, Any, BinaryIO, Final, TextIO, cast
 
 import typer
 from rich.box import ROUNDED
@@ -32,8 +32,23 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from filrouge.core.choices import closest_first, listed
 from filrouge.core.errors import BadInput, CannotWrite, FilrougeError
 from filrouge.core.text import in_json, one_line, visible
+from filrouge.hosts.setup.entries import AGENTS
+from filrouge.hosts.setup.plan import Change, Plan, carry_out
+
+# All output of the commands, for people and for programs.
+#
+# Commands print JSON for programs, plain lines in pipes, and some colour at a terminal. With `--json`, standard
+# output holds one JSON document, the body of the equivalent route, and nothing else. Errors go to standard error: one
+# line with the remedy, or JSON under `--json`.
+#
+# Much of the text is foreign: memories, file names, branches, answers of servers. A terminal must not interpret its
+# control characters, so they are printed as `\x1b` or `\u202e` (`filrouge.core.text`), and in JSON as JSON escapes.
+# The functions here do this to their arguments. `guard` wraps standard output and standard error for everything else:
+# usage errors, prompts, tracebacks, warnings. No other module of `cli` writes to these streams
+# (tests/security/test_terminal.py checks this), except the hook and the MCP shim, which write JSON in ASCII.
 
 #: Colour escapes, which the help writes to a terminal. They only change how text looks, so they are safe.
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -268,3 +283,107 @@ def bars(*columns: ProgressColumn | str, transient: bool = True, disable: bool =
     """Return progress bars with these columns. A text is a template, such as `{task.description}`; no markup."""
     made = (TextColumn(one, markup=False) if isinstance(one, str) else one for one in columns)
     return Progress(*made, console=console(), transient=transient, disable=disable)
+
+
+# Plans for changes to the agents' settings files: show the plan, ask for consent, carry it out.
+
+
+def checked_agents(names: Sequence[str]) -> list[str]:
+    """Return the names without duplicates.
+
+    Raises:
+        BadInput: a name is not an agent that Filrouge can connect.
+    """
+    for name in names:
+        if name not in AGENTS:
+            raise BadInput(f"There is no agent {name!r}.", remedy=f"There are: {listed(closest_first(name, AGENTS))}.")
+    return list(dict.fromkeys(names))
+
+
+def consent(question: str, *, yes: bool, json: bool) -> bool:
+    """Ask the user for consent, unless `yes` is given. Returns True to continue.
+
+    Raises:
+        BadInput: the user cannot be asked, because of `json` or because stdin is not a terminal.
+    """
+    if yes:
+        return True
+    if json or not sys.stdin.isatty():
+        raise BadInput(
+            "This command needs confirmation, and stdin is not a terminal.",
+            remedy="Add --yes to do it, or --dry-run to see it.",
+        )
+    return confirm(question, default=True)
+
+
+def show(plan: Plan) -> None:
+    """Print every change of a plan, and the files that are left alone."""
+    for change in plan.changes:
+        say(f"{_deed(change)} {change.path}")
+        for line in change.lines():
+            say(f"    {line}")
+        if change.note:
+            say(f"    {change.note}")
+    for name, plugin in plan.plugged.items():
+        say(
+            f"{AGENTS[name].title} has Filrouge as a plugin ({plugin.place}), so its hooks are not written besides;"
+            f" `filrouge init --host {name}` writes them all the same."
+        )
+    show_troubles(plan.troubles)
+
+
+def show_troubles(troubles: Mapping[str, FilrougeError]) -> None:
+    """Print the files that were left alone, with the reason."""
+    for path, trouble in troubles.items():
+        say(f"left alone: {path}: {trouble.message} {trouble.remedy}".rstrip())
+
+
+def apply(plan: Plan, home: str) -> dict[str, FilrougeError]:
+    """Carry out a plan. Returns the error for each file that could not be changed; the others are still changed."""
+    troubles = dict[str, FilrougeError]()
+    for change in plan.changes:
+        try:
+            carry_out(change, home)
+        except FilrougeError as error:
+            troubles[change.path] = error
+    return troubles
+
+
+def plan_json(plan: Plan, troubles: Mapping[str, FilrougeError], *, changed: bool, **more: Any) -> dict[str, Any]:
+    """Return a plan and its outcome as JSON data."""
+    return {
+        "changed": changed,
+        "files": [
+            {
+                "agent": change.agent,
+                "path": change.path,
+                "deed": _deed(change),
+                "lines": change.lines(),
+                "note": change.note,
+            }
+            for change in plan.changes
+        ],
+        "troubles": [
+            {"path": path, "detail": error.message, "remedy": error.remedy} for path, error in troubles.items()
+        ],
+        "settled": list(plan.settled),
+        "plugged": {name: plugin.place for name, plugin in plan.plugged.items()},
+        **more,
+    }
+
+
+def titles(names: Iterable[str]) -> str:
+    """Return the agents' titles, joined by commas."""
+    return ", ".join(AGENTS[name].title for name in names)
+
+
+def _deed(change: Change) -> str:
+    if change.now is None:
+        return "creates" if change.then is not None else "forgets"
+    return "removes" if change.then is None else "changes"
+
+
+# Options that several commands share.
+
+Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]

@@ -12,8 +12,7 @@ import logging
 import os
 from contextlib import suppress
 
-from filrouge.capture.repository import Projects
-from filrouge.context.budget import build_block
+from filrouge.context.block import build_block
 from filrouge.context.request import ContextRequest
 from filrouge.context.service import collect_candidates, render_options_for
 from filrouge.context.sources import IN_BRIEF
@@ -21,7 +20,8 @@ from filrouge.core.paths import BRIEFS, HOOK_SETTINGS, UNSET_NONCE, brief_path, 
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.daemon.process import write_atomically
-from filrouge.projects.folder_names import NAME_PREFIX, brief_key
+from filrouge.hosts.project import NAME_PREFIX, brief_key
+from filrouge.projects.repository import Projects
 from filrouge.runtime.services import Parts
 
 _LOG = logging.getLogger(__name__)

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from filrouge.memories.models import Memory
-
 Section = Literal[
     "rules", "reminders", "synthesis", "thread", "memories", "facts", "topics", "threads", "decisions", "questions",
     "constraints", "hints", "notes",
@@ -54,23 +52,4 @@ class Candidate:
 
 
 #: Minimum trust of the user's own words.
-_THE_USERS = 2
-
-
-def candidate_of(
-    memory: Memory, section: Section, *, value: float, scores: Mapping[str, Any] | None = None, refused: str = ""
-) -> Candidate:
-    """A memory as a piece, dated by its last mention; a fact without text is shown as `key: value`."""
-    return Candidate(
-        id=memory.id,
-        kind=memory.kind,
-        section=section,
-        text=memory.text or f"{memory.key}: {memory.value}",
-        said=memory.last_mention or memory.created_at,
-        source=memory.scope.channel,
-        verified=memory.trust >= _THE_USERS,
-        value=value,
-        turns=tuple(cited.turn_id for cited in memory.evidence),
-        scores=scores or {},
-        refused=refused,
-    )
+USER_TRUST = 2

@@ -16,20 +16,28 @@ from typing import Any, Final
 from filrouge.capture.events import Event
 from filrouge.capture.intake import cleaned
 from filrouge.capture.service import drain_spool_quickly
-from filrouge.context.budget import SHORTEST_PROMPT, Block, RenderOptions, Verdict, build_block
-from filrouge.context.intents import asked_period
+from filrouge.context.block import (
+    LONGEST_ITEM,
+    SHORTEST_PROMPT,
+    Block,
+    RenderOptions,
+    Verdict,
+    build_block,
+    neutralise,
+    shortened,
+)
+from filrouge.context.candidates import compacted
 from filrouge.context.log import Recalls
 from filrouge.context.models import Candidate
-from filrouge.context.rendering import LONGEST_ITEM, neutralise, shortened
 from filrouge.context.request import ContextRequest
 from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, SourceTable
-from filrouge.context.turn_candidates import compacted
 from filrouge.core.clock import Language, monotonic, new_id, relative_date, to_text
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
-from filrouge.extraction.summaries import detect_language
+from filrouge.extraction.intents import asked_period
+from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.feed_messages import RecallInjected

@@ -14,33 +14,31 @@ from datetime import datetime
 from typing import Final
 
 from filrouge.capture.models import TRUST_PROMPT
-from filrouge.capture.repository import Projects
-from filrouge.context.intents import asked_period, is_resuming, period_words
-from filrouge.context.memories import memories
-from filrouge.context.models import Candidate, Section, candidate_of
-from filrouge.context.rendering import LONGEST_NOTE, MOST_THREADS, shortened
+from filrouge.context.block import LONGEST_NOTE, MOST_THREADS, shortened
+from filrouge.context.candidates import candidate_of, compacted, ended_memories, last_words, memories
+from filrouge.context.models import Candidate, Section
 from filrouge.context.request import ContextRequest, Source
-from filrouge.context.turn_candidates import compacted, ended_memories, last_words
 from filrouge.core.clock import Language
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
+from filrouge.extraction.intents import WORDS, asked_period, is_resuming, period_words, reminded
 from filrouge.extraction.repository import Session
 from filrouge.extraction.summaries import with_full_stop
-from filrouge.extraction.work import WORDS, reminded
 from filrouge.memories.models import Kind, Memory
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.notes.models import CHANNEL, NoteHit
 from filrouge.notes.pages import folded
 from filrouge.notes.repository import StoredVault
 from filrouge.notes.service import MOST_TAGGED, pinned_notes, search_notes
+from filrouge.projects.repository import Projects
 from filrouge.runtime.services import Parts
-from filrouge.search.turn_ranking import Ended, is_outdated, parse_times, words_of
+from filrouge.search.ranking import Ended, is_outdated, parse_times, words_of
 from filrouge.threads.bridge_service import linked
 from filrouge.threads.models import Point, Synthesis, Thread, ThreadState, Topic, conversations, nothing_known
-from filrouge.threads.reports import as_it_is, threads_now
+from filrouge.threads.reports import discussed, threads_now
 from filrouge.threads.repository import Syntheses, Threads, WorkPlace
 from filrouge.threads.synthesis_service import is_empty, of_today, state_of_session, state_of_thread
-from filrouge.threads.topics import discussed
+from filrouge.threads.upkeep import as_it_is
 
 # Source: hints, which are preferences, plans and constraints related to the prompt.
 #

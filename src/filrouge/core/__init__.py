@@ -5,7 +5,8 @@ interfaces that the packages above implement. Nothing here opens the database or
 
 Invariant: every error that Filrouge raises on purpose is a `FilrougeError`, and time is always an argument.
 
-Open `errors` for the exception tree, `clock` for time and ids, `paths` for the files of a home, `settings` for
-configuration, `protocols` for interfaces, `scope` for project identity, `text` for control characters and lazy regular
-expressions, `network` for addresses and the circuit breaker, `installation` for install commands.
+Open `errors` for the exception tree, `guard` for what happens on failure, `clock` for time and ids, `paths` for the
+files of a home, `settings` for configuration, `choices` for misspelt words, `protocols` for interfaces, `scope` for
+project identity, `text` for control characters, `lazy_re` for regular expressions compiled on first use, `network` for
+addresses and the circuit breaker, and `installation` for install commands.
 """

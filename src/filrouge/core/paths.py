@@ -12,6 +12,13 @@ import stat
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Final
+
+# Paths and permissions of the files that Filrouge keeps on this machine.
+#
+# One directory, `FILROUGE_HOME`, holds everything: the database, the socket, the log, the spool, and the two small
+# files that the daemon writes for the hooks. One daemon serves one home. This module is on the hook's path, so it
+# imports only `os`, `stat` and `sys`; a test compares its default directory with platformdirs.
 
 DATABASE = "filrouge.db"
 SOCKET = "filrouge.sock"
@@ -175,3 +182,20 @@ def unlink_quietly(path: str) -> None:
     """Remove a file if it is there and may be removed."""
     with suppress(OSError):
         os.unlink(path)
+
+
+# Parts of another module on their way.
+
+PROJECT_FILE: Final = ".filrouge.toml"
+
+
+# Parts of another module on their way.
+
+
+def nearest(directory: str) -> str:
+    """Return the path of the project file in the directory or its closest parent; empty if there is none."""
+    while not os.path.isfile(found := os.path.join(directory, PROJECT_FILE)):
+        if (parent := os.path.dirname(directory)) == directory:
+            return ""
+        directory = parent
+    return found

@@ -244,7 +244,7 @@ class WordIndex(Protocol):
     """Finds rows by their words, for tables that are too large for the database's own full-text search.
 
     The index is derived data with one writer. `search.tantivy_words.TantivyWords` implements it. The database's full
-    text (`search.word_repository`) answers until the index is built, and where there is none.
+    text (`search.repository`) answers until the index is built, and where there is none.
     """
 
     def view(self) -> WordSnapshot:

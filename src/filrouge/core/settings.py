@@ -15,10 +15,18 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from filrouge.core.choices import REMEDY, closest_first, did_you_mean, listed, refusal
+from filrouge.core.choices import (
+    ALSO_CALLED,
+    NOT_SETTINGS,
+    PREFIX,
+    REMEDY,
+    closest_first,
+    did_you_mean,
+    listed,
+    refusal,
+)
 from filrouge.core.errors import BadConfig
-from filrouge.core.paths import CONFIG
-from filrouge.core.unknown_names import ALSO_CALLED, NOT_SETTINGS, PREFIX, nearest
+from filrouge.core.paths import CONFIG, nearest
 from filrouge.extraction.models import Reminder
 
 Origin = Literal["default", "stored", "user file", "project file", "environment"]

@@ -1,4 +1,4 @@
-"""The daemon as a process: its lock, its socket, its runtime file and its memory use.
+"""The daemon as a process: its lock, socket, runtime file and memory use; starting it and waiting for its answer.
 
 There is one daemon per home. Only a `flock` on a file in the home decides who runs, because a lock dies with its
 process and a PID file does not. The lock's holder may remove a stale socket. No other user can connect to the socket:
@@ -12,17 +12,39 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import json
+import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from typing import Any, Final, Literal
 
 from filrouge._version import __version__
-from filrouge.core.errors import Busy, CannotWrite, FilrougeError
-from filrouge.core.paths import FAILURE, LOCK, RUNTIME, find_symlink, inside, make_private, open_own, socket_path
-from filrouge.daemon import starting
+from filrouge.core.errors import Busy, CannotWrite, DaemonUnavailable, FilrougeError, NotFound, StoreError
+from filrouge.core.paths import FAILURE, LOCK, LOG, RUNTIME, find_symlink, inside, make_private, open_own, socket_path
+from filrouge.core.text import in_json, visible
+from filrouge.daemon import client, starting
+from filrouge.daemon.reply import Reply, named_error
+
+# The daemon as a process: its lock, socket, runtime file and memory use; starting it and waiting for its answer.
+#
+# There is one daemon per home. Only a `flock` on a file in the home decides who runs, because a lock dies with its
+# process and a PID file does not. The lock's holder may remove a stale socket. No other user can connect to the
+# socket: its folder is private, and it starts listening only after its mode is set. (A umask would apply to the whole
+# process while other threads create files.) The runtime file states pid, version and address for people and tools; it
+# plays no part in locking.
+
+# The daemon as a process: its lock, its socket, its runtime file and its memory use.
+#
+# There is one daemon per home. Only a `flock` on a file in the home decides who runs, because a lock dies with its
+# process and a PID file does not. The lock's holder may remove a stale socket. No other user can connect to the
+# socket: its folder is private, and it starts listening only after its mode is set. (A umask would apply to the whole
+# process while other threads create files.) The runtime file states pid, version and address for people and tools; it
+# plays no part in locking.
 
 # Limits the daemon's memory under glibc. glibc may create an arena for every thread, and freed memory stays in it. Two
 # arenas are enough for threads that mostly take turns at the interpreter lock, and free memory is returned to the
@@ -218,3 +240,276 @@ def write_atomically(path: str, text: str) -> None:
     except OSError:
         _remove(temporary)
         raise
+
+
+# Starts the daemon and waits until it answers, or reports why it did not start.
+#
+# Commands and programs wait like this; a hook never does. One of them starts the daemon, and all wait while that
+# process is alive and starting. If it dies, the next one starts another. A daemon that cannot start leaves a failure
+# file in its home; the waiting processes raise it as their error.
+
+#: The longest start time. A machine may be heavily overloaded, or a large database may need migration.
+LONGEST_START_SECONDS = 180.0
+#: How long to wait if no daemon is starting and none answers.
+START_SECONDS = 15.0
+#: The limit on starts of daemons that die without a failure file.
+_MOST_STARTS = 3
+_WAIT_STEP_SECONDS = 0.5
+_PAUSES = (0.01, 0.02, 0.05, 0.1)
+
+
+def ensure_running(directory: str, *, given_up: Callable[[], bool] = lambda: False) -> None:
+    """Start the daemon and wait until it answers.
+
+    Args:
+        directory: the home.
+        given_up: called at least twice a second; returns True if nobody waits any more.
+
+    Raises:
+        FilrougeError: the reason why it could not start.
+        DaemonUnavailable: it does not answer and gave no reason; the message names its log.
+    """
+    _writable(directory)
+    with suppress(FileNotFoundError):
+        os.unlink(inside(directory, FAILURE))
+    began = moved = time.monotonic()
+    starts = looks = 0
+    while not given_up():
+        found = client.start(directory)
+        if found == "there" and client.wait_ready(directory, time.monotonic() + _WAIT_STEP_SECONDS):
+            return
+        if (failure := _failure(directory)) is not None:
+            raise failure
+        now = time.monotonic()
+        starts += found == "started"
+        moved = moved if found == "there" else now
+        if starts > _MOST_STARTS or now - moved > START_SECONDS or now - began > LONGEST_START_SECONDS:
+            break
+        if found != "there":
+            time.sleep(_PAUSES[min(looks, len(_PAUSES) - 1)])
+            looks += 1
+    raise DaemonUnavailable(
+        "The daemon did not start.",
+        remedy=f"See {inside(directory, LOG)}, or run it by hand: `python -m filrouge.server`.",
+    )
+
+
+def wait_started(directory: str) -> None:
+    """Wait while a daemon is starting, until it answers or has ended."""
+    deadline = time.monotonic() + LONGEST_START_SECONDS
+    while client.is_starting(directory) and time.monotonic() < deadline:
+        time.sleep(_PAUSES[-1])
+
+
+def upgrade_daemon(directory: str, reply: Reply) -> None:
+    """If an older daemon answered, let this version's daemon take over and wait for it.
+
+    The request that it answered is done and need not be repeated.
+    """
+    if client.replace_older_daemon(directory, reply):
+        client.wait_ready(directory, time.monotonic() + START_SECONDS)
+
+
+def not_responding_error(directory: str, seconds: float) -> DaemonUnavailable:
+    """Return the error for a daemon that runs but does not answer."""
+    return DaemonUnavailable(
+        f"The daemon is there and did not answer within {seconds:.0f} seconds.",
+        remedy=f"Try again; if it stays so, end the process named in {inside(directory, RUNTIME)}.",
+    )
+
+
+def unreachable_error(url: str) -> DaemonUnavailable:
+    """Return the error for a remote daemon that does not answer."""
+    return DaemonUnavailable(
+        f"The daemon at {url} does not answer.",
+        remedy=f"Check the address, or unset {client.URL} to use this machine's.",
+    )
+
+
+def _writable(directory: str) -> None:
+    refuse_links(directory)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        probe = os.path.join(directory, f".probe-{os.getpid()}")
+        try:
+            with open(probe, "wb") as file:
+                file.write(b"\0" * 4096)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(probe)
+    except OSError as error:
+        raise CannotWrite(f"The home {directory} cannot be written: {error.strerror}.") from error
+
+
+def _failure(directory: str) -> FilrougeError | None:
+    """Return the error in the failure file of a daemon that could not start, or None."""
+    try:
+        with open(inside(directory, FAILURE), encoding="utf-8") as file:
+            word: dict[str, Any] = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return named_error(str(word.get("error")), str(word.get("message")), word.get("remedy"))
+
+
+# The log: one line per record, with rotation, and without anything that users or agents said.
+#
+# More people read a log than the memory, because logs are pasted into reports. So it holds only ids, counts and
+# Filrouge's own sentences. An exception is logged by its type and the places in the code; its message may quote the
+# data that caused it. Only messages of Filrouge's own errors are logged, because they are written for users.
+#
+# The setting `log_format` chooses between plain lines and JSON lines (docs/reference/logs.md).
+
+Form = Literal["text", "json"]
+LOG_BYTES: Final = 2_000_000
+LOG_FILES: Final = 3
+#: The record attribute that holds a decision.
+DECISION: Final = "decision"
+_POLL_SECONDS: Final = 0.2
+_MOST_CAUSES: Final = 5
+
+
+class PlainLines(logging.Formatter):
+    """Formats as `2026-05-02T10:00:00.123Z INFO filrouge.daemon: filrouge 1.0 starting, pid 4711`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        return f"{_time(record)} {record.levelname} {record.name}: {_one_line(' | '.join(_message_and_error(record)))}"
+
+
+class JsonLines(logging.Formatter):
+    """Formats the same as a JSON object, with the keys `decision` and `error` if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        message, *error = _message_and_error(record)
+        line: dict[str, Any] = {
+            "time": _time(record), "level": record.levelname, "logger": record.name, "message": message,
+        }  # fmt: skip
+        decision = getattr(record, DECISION, None)
+        line |= {DECISION: decision} if decision else {}
+        return in_json(json.dumps(line | ({"error": error[0]} if error else {}), ensure_ascii=False))
+
+
+class _LogFile(RotatingFileHandler):
+    """A log file that is opened without following a symbolic link."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = open_own(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        return open(handle, "a", encoding=self.encoding, errors=self.errors)
+
+
+def log_to_file(home: str, form: Form = "text") -> None:
+    """Write the log to the home, with rotation; a new file gets mode 0600."""
+    handler = _LogFile(inside(home, LOG), maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+    handler.setFormatter(JsonLines() if form == "json" else PlainLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # lower levels log request URLs with their queries
+
+
+def describe_exception(error: BaseException) -> str:
+    """Describe an exception and its causes in one line.
+
+    Each is given by its type and code places, with the message only for Filrouge's own errors.
+    """
+    links, one = list[str](), error
+    while len(links) < _MOST_CAUSES:
+        links.append(f"{_kind(one)} at {_traceback_lines(one)}")
+        cause = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        if cause is None:
+            break
+        one = cause
+    return " <- ".join(links)
+
+
+def last_lines(home: str, number: int) -> list[str]:
+    """Return the newest lines, oldest first, including rotated files.
+
+    Raises:
+        NotFound: there is no log yet.
+    """
+    path = inside(home, LOG)
+    files = [path, *(f"{path}.{n}" for n in range(1, LOG_FILES + 1))]
+    if not os.path.exists(path):
+        raise NotFound(f"There is no log in {home} yet.", remedy="The daemon writes it: `filrouge daemon start`.")
+    found = deque[str]()
+    for name in files:
+        if len(found) >= number or not os.path.exists(name):
+            break
+        with open(name, encoding="utf-8", errors="replace") as file:
+            newest = deque((line.rstrip("\n") for line in file), maxlen=number - len(found))
+        found.extendleft(reversed(newest))
+    return list(found)
+
+
+def new_lines(home: str) -> Generator[str | None]:
+    """Yield every line written from now on, and None for each poll without a new line; follows log rotation."""
+    path, pending = inside(home, LOG), ""
+    file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 (it is replaced after a rotation)
+    file.seek(0, os.SEEK_END)
+    try:
+        while True:
+            pending += file.read()
+            *whole, pending = pending.split("\n")
+            yield from whole or [None]
+            if whole:
+                continue
+            if os.path.exists(path) and os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
+                file.close()
+                file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115
+                continue
+            time.sleep(_POLL_SECONDS)
+    finally:
+        file.close()
+
+
+def parsed(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Parse lines of either format; any other line becomes a record with only a message."""
+    return [_parsed(line) for line in lines]
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    if line.startswith("{"):
+        try:
+            return dict(json.loads(line))
+        except ValueError:
+            pass
+    head, colon, message = line.partition(": ")
+    words = head.split(" ")
+    if not colon or len(words) != 3:
+        return {"time": None, "level": None, "logger": None, "message": line}
+    return {"time": words[0], "level": words[1], "logger": words[2], "message": message}
+
+
+def _message_and_error(record: logging.LogRecord) -> list[str]:
+    """Return the message, and the exception if there is one."""
+    error = record.exc_info[1] if record.exc_info else None
+    return [record.getMessage(), *([describe_exception(error)] if error else [])]
+
+
+def _time(record: logging.LogRecord) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{whole}.{int(record.msecs):03}Z"
+
+
+def _one_line(text: str) -> str:
+    return visible(text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r"))
+
+
+def _kind(error: BaseException) -> str:
+    name = type(error).__name__
+    if isinstance(error, FilrougeError) and type(error) is not StoreError:  # StoreError repeats the engine's message
+        return f"{name} ({error.message})"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{name} ({os.strerror(error.errno)})"
+    return name
+
+
+def _traceback_lines(error: BaseException) -> str:
+    """Return the code places of the traceback, innermost first."""
+    places, step = list[str](), error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        folder, name = os.path.split(code.co_filename)
+        places.append(f"{os.path.basename(folder)}/{name}:{step.tb_lineno} {code.co_name}")
+        step = step.tb_next
+    return ", ".join(reversed(places)) or "an unknown place"

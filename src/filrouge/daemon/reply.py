@@ -9,9 +9,6 @@ from typing import Any, NamedTuple, cast
 from filrouge.core import errors
 from filrouge.core.errors import DaemonUnavailable, FilrougeError, Unreadable
 
-# A problem document (RFC 9457) names its error class in `type`. A class that this version does not have, from a newer
-# daemon, becomes `FilrougeError` with the same message.
-
 
 def parse_error(body: Any) -> FilrougeError:
     """Return the error for a problem document."""

@@ -25,8 +25,8 @@ from filrouge.core.protocols import Analyser, Tx
 from filrouge.erasure.models import AffectedRow, Effect, MatchReason, Receipt
 from filrouge.erasure.tombstones import Tombstone, TombstoneHasher
 from filrouge.extraction.repository import Analyses, Session, output_hash
-from filrouge.extraction.schedule import EXTRACT
 from filrouge.extraction.sessions import queue_digest
+from filrouge.extraction.understanding import EXTRACT
 from filrouge.memories.models import longest_ascii_run
 from filrouge.memories.repository import Memories, StateStore
 from filrouge.notes.repository import StoredVault
@@ -35,8 +35,7 @@ from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.repository import as_json, by_table, session_pairs, unique
 from filrouge.runtime.services import StoreContext
-from filrouge.search.vector_repository import NEED_VECTORS_JOB
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.repository import NEED_VECTORS_JOB, FullTextIndex
 from filrouge.threads.bridge_service import queue_ties
 from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis

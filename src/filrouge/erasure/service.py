@@ -57,9 +57,8 @@ from filrouge.runtime.disk import with_reserve
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.runtime.sqlite import Database
-from filrouge.search.memory_search import Question, recall
-from filrouge.search.turn_search import search_turns
-from filrouge.search.vector_repository import Spaces
+from filrouge.search.repository import Spaces
+from filrouge.search.service import Question, recall, search_turns
 from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis
 from filrouge.threads.upkeep import refit

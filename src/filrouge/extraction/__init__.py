@@ -7,5 +7,5 @@ turn that supports it, and only the user's own words make rules, preferences, in
 Rules: `heuristics`, `kinds`, `reading`, `own_words`, `sentences`, `vocabulary`. Learned models: `reader`,
 `statement_model`, `replacing`. Language models: `model_answers`, `tool_output`. Decisions: `decide`, `profile`.
 Storage and jobs: `understanding` (one turn), `service` (model reading, immediate extraction), `sessions` and
-`summaries` (analyses), `schedule`, `repository`. `work` matches rules and reminders to the work a prompt asks for.
+`summaries` (analyses), `repository`. `intents` says what a prompt asks for: kinds of work, reminders, the timeline.
 """

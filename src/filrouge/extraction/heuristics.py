@@ -13,11 +13,11 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Final
 
-from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.capture.models import Turn
 from filrouge.core import lazy_re as re
 from filrouge.extraction import kinds
 from filrouge.extraction.kinds import claim_statements
-from filrouge.extraction.own_words import own_words
+from filrouge.extraction.own_words import is_own_prompt, own_words
 from filrouge.extraction.profile import subject
 from filrouge.extraction.reading import (
     JOKE,
@@ -42,14 +42,6 @@ from filrouge.memories.models import Span, Statement
 MOST_STATEMENTS: Final = 25
 _LONGEST_TEXT: Final = 600
 
-_WRITTEN_BY_HOST: Final = re.compile(
-    r"\s*(?:<(?:task-notification|local-command-|command-name|command-message|environment_context|system-reminder|user_instructions"
-    r"|permissions instructions|skills_instructions|hook_prompt|turn_aborted|subagent_notification"
-    r"|bash-(?:input|stdout|stderr))"
-    r"|caveat: the messages below|this session is being continued from a previous|another language model started"
-    r"|\[request interrupted|/[a-z][\w:-]*\s*$|heartbeat\b|api error)",
-    re.IGNORECASE,
-)
 _FIRST_PERSON: Final = re.compile(r"(?:[,;](?:\s+(?:and|et|y))?|\s(?:and|et|y))\s+(?=(?:i|i'm|i'd|je|j'|my|mon|me)\b)")
 _PARTS: Final = re.compile(r"[,;]\s+(?:and |but |et |mais |car |since |because |as )?|\s-\s+|:\s+")
 _SUBJECT_FIRST: Final = re.compile(
@@ -79,17 +71,6 @@ class _Read:
     clause: Clause
     found: ClauseKind | None
     silent: bool
-
-
-def written_by_host(text: str) -> bool:
-    """Return whether a host wrote the text in the user's place."""
-    return _WRITTEN_BY_HOST.match(text) is not None
-
-
-def is_own_prompt(turn: Turn) -> bool:
-    """Return whether the user wrote the turn as a prompt, or typed it to be remembered."""
-    own = turn.role == "user" and turn.source == "prompt" and turn.trust >= TRUST_PROMPT
-    return own and not written_by_host(turn.text)
 
 
 def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
@@ -320,10 +301,3 @@ def _under_heading(text: str, reading: _Read) -> str:
 # Whether a prompt states anything. A later reader learns nothing from a prompt that only asks, greets or gives work:
 # the reply answers "Which port is it?", and the result shows what came of "add a search bar". Alone, either would be
 # mistaken for a known fact.
-
-_NOTHING = frozenset({"question", "smalltalk", "joke"})
-
-
-def states_anything(text: str) -> bool:
-    """Return whether any sentence of the prompt states something."""
-    return any(silent_mood(one.plain) not in _NOTHING and not is_request(one.plain) for one in split(text))

@@ -25,7 +25,7 @@ from filrouge.core import lazy_re as re
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Prompts
 from filrouge.core.scope import Scope
-from filrouge.extraction.heuristics import extract, written_by_host
+from filrouge.extraction.heuristics import extract
 from filrouge.extraction.models import (
     ENTITY_TYPES,
     Analysis,
@@ -42,7 +42,7 @@ from filrouge.extraction.models import (
     text_of,
     texts_of,
 )
-from filrouge.extraction.own_words import material, own_words
+from filrouge.extraction.own_words import material, own_words, written_by_host
 from filrouge.extraction.summaries import clean_topics
 from filrouge.extraction.vocabulary import STOP, canonical, fold, tokens
 from filrouge.memories.models import (

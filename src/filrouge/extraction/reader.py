@@ -20,7 +20,8 @@ import numpy as np
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
-from filrouge.extraction.heuristics import MOST_STATEMENTS, is_own_prompt
+from filrouge.extraction.heuristics import MOST_STATEMENTS
+from filrouge.extraction.own_words import is_own_prompt
 from filrouge.extraction.profile import subject
 from filrouge.extraction.reading import Clause, read_clause
 from filrouge.extraction.sentences import Unit, units, unmasked

@@ -20,25 +20,26 @@ from filrouge.core.errors import BadConfig, ExtractionOff, ModelUnavailable, Unr
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
-from filrouge.extraction.heuristics import statements_of, written_by_host
+from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.model_answers import FactOutcome, UnderstoodTurns, boot_texts, overview, turns_per_prompt
 from filrouge.extraction.model_answers import understand_turns as understanding_of
+from filrouge.extraction.own_words import written_by_host
 from filrouge.extraction.repository import Readings, Session, Unread
-from filrouge.extraction.schedule import queue_reading
 from filrouge.extraction.sessions import analyse_material, load_material, store_analysis
-from filrouge.extraction.summaries import detect_language
 from filrouge.extraction.understanding import (
     PendingStatement,
     PendingVectors,
     Reading,
     RequestRunner,
     apply_reading,
+    queue_reading,
     read_turns,
     readings_of,
     trim_tool_output,
     update_index,
     vectors_at_once,
 )
+from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.models import Kind, Statement
 from filrouge.memories.repository import Action, Origin
 from filrouge.runtime.jobs import JobResult, Payload

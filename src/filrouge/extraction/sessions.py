@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT, Turn
 from filrouge.capture.programs import History, keep_history, read_history
-from filrouge.capture.repository import Projects
 from filrouge.core.clock import add_seconds, monotonic
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
@@ -26,12 +25,12 @@ from filrouge.extraction.models import NOTHING, Analysis
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.summaries import Rarity, asked_words, speaker_of
 from filrouge.extraction.understanding import trim_tool_output
-from filrouge.maintenance.health import number_of
 from filrouge.memories.repository import Origin
+from filrouge.projects.repository import Projects
+from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
-from filrouge.runtime.services import Parts, StoreContext
-from filrouge.runtime.signals import PeriodicTask
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.runtime.services import Parts, StoreContext, number_of
+from filrouge.search.repository import FullTextIndex
 from filrouge.threads.placing import queue_quiet_places
 from filrouge.threads.synthesis_service import queue_quiet
 

@@ -17,8 +17,9 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from filrouge.capture.events import Event
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core.clock import monotonic, to_text
+from filrouge.core.clock import add_seconds, monotonic, to_text
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.settings import Settings
@@ -59,13 +60,20 @@ from filrouge.memories.repository import Action, Doubts, Origin, StateStore
 from filrouge.providers.embedders import windows
 from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
+from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts
-from filrouge.search.nearest_memories import nearest_live_memories
-from filrouge.search.retrievers import retriever_for
+from filrouge.search.repository import SearchScope, StoredVectors
+from filrouge.search.retrievers import nearest_live_memories, retriever_for
 from filrouge.search.spaces import store_or_queue_vectors
-from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.vector_search import VectorSearch
-from filrouge.search.word_repository import SearchScope
+
+# Storing what turns state: read them, decide on each statement, apply it in one transaction.
+#
+# `read_turns` extracts and embeds statements outside the transaction. `apply_reading` compares each statement, inside
+# the caller's transaction, with the memories of that moment and applies the decision with its journal entry and its
+# vector; so statements of one turn, or of two, see each other. `update_index` updates the in-memory index after the
+# commit; that index can be rebuilt at any time. A statement that arrives late takes the place that it would have had
+# in time.
 
 # Weighing tool output. The same command gives the same output again, and a model's judgement costs money. Judgements
 # are therefore cached by a digest of the text, and erased with the turns that they came from. Runs in the daemon only,
@@ -616,3 +624,35 @@ class RequestRunner:
             neighbours(self.parts, tx, one.turn, self.meaning, one.statement, own, {})
             for one, own in zip(candidates, vectors, strict=True)
         )
+
+
+# Scheduling of model reading: after a reply, at a conversation's end, or after a quiet period (EXT-2).
+
+EXTRACT = "extract"
+
+
+def queue_reading(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
+    """Queue reading of the conversations of new turns: soon after the agent's reply, or after a quiet period."""
+    spoken = [turn for turn in turns if turn.scope.session and turn.role != "tool"]
+    if not spoken or (settings := parts.settings(tx)).extract_provider in PROVIDERS_WITHOUT_MODEL:
+        return
+    pace, now = parts.models.pace, parts.clock.now()
+    for turn in spoken:
+        at_once = turn.role == "assistant" and settings.mode != "light"
+        _queue(tx, turn.host, turn.scope.session, now, pace.after_reply if at_once else pace.quiet)
+
+
+def queue_last_reading(parts: Parts, tx: Tx, event: Event) -> None:
+    """Queue reading of a conversation that ends or is about to be compacted."""
+    if (
+        event.kind in ("pre_compact", "session_end")
+        and parts.settings(tx).extract_provider not in PROVIDERS_WITHOUT_MODEL
+    ):
+        _queue(tx, event.host, event.session, parts.clock.now(), parts.models.pace.after_reply)
+
+
+def _queue(tx: Tx, host: str, session: str, now: datetime, delay: float) -> None:
+    """Queue one job per conversation, at the earliest time requested."""
+    name = f"{EXTRACT}:{host}:{session}"
+    if not Jobs(tx).enqueue(EXTRACT, {"host": host, "session": session}, dedupe=name, at=now, delay=delay):
+        Jobs(tx).sooner(name, add_seconds(now, delay))

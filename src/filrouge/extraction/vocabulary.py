@@ -1,4 +1,4 @@
-"""Word normalisation and word lists: folding, canonical forms, everyday words, tool names.
+"""Words: normalisation, word lists of three languages, and the language of a text.
 
 `fold` keeps offsets. `content` gives the canonical content words, one form for English, French and Spanish, so that a
 French memory can match an English correction without a model. `subject_of` strips the telling from a statement.
@@ -10,10 +10,19 @@ Pure: no database, no file.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
 
 from filrouge.core import lazy_re as re
+
+# Word normalisation and word lists: folding, canonical forms, everyday words, tool names.
+#
+# `fold` keeps offsets. `content` gives the canonical content words, one form for English, French and Spanish, so that
+# a French memory can match an English correction without a model. `subject_of` strips the telling from a statement.
+# `CATEGORY` maps names of tools to what they are for.
+#
+# Pure: no database, no file.
 
 # Bridges: synonyms in English, French and Spanish, as developers use them. They let a French question match an English
 # memory by words, and a new value for `la prod` match the old one for `production`. One line is one meaning: the
@@ -494,3 +503,75 @@ spring nose swift key tabs spaces
 """
 #: Names that are also plain words: they count only with a capital, or beside another tool.
 AMBIGUOUS: Final = frozenset(_AMBIGUOUS_WORDS.split())
+
+
+# Parts of another module on their way.
+
+_EN: Final = """
+a always an and are as be but by can could did do does for from has have how i if in is it my never not of or
+our please should so than that the then there they this to was we were what when where which with would you
+your
+"""
+
+
+_FR: Final = """
+a au aux avec avoir bien c ce ces cette comment d dans de des donc du elle en est et etre fait il j je l la le
+les m mais merci mon n ne notre nous on ou par pas plus pour pourquoi qu que quel quelle qui s si son sont sur
+t ton tu un une votre vous
+"""
+
+
+_ES: Final = """
+al como con cuando de del donde el en es esta estan este esto favor gracias hay la las le les lo los mas mi
+muy no nuestro nunca o para pero por porque que se si siempre son su sus tu un una unas unos y ya
+"""
+
+
+# Parts of another module on their way.
+
+Language = Literal["en", "fr", "es"]
+
+
+#: Only the last turns vote: people change language, and an old paste should not decide.
+TURNS: Final = 5
+
+
+_LONGEST: Final = 4000
+
+
+_STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
+    "en": frozenset(_EN.split()),
+    "fr": frozenset(_FR.split()),
+    "es": frozenset(_ES.split()),
+}
+
+
+#: The function words of all three languages, folded.
+SMALL_WORDS: Final = frozenset(word for words in _STOP_WORDS.values() for word in words)
+
+
+_LANGUAGES: Final[tuple[Language, ...]] = ("en", "fr", "es")
+
+
+_FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
+
+
+_WORD: Final = re.compile(r"[a-z]+")
+
+
+# Parts of another module on their way.
+
+
+def detect_language(texts: Sequence[str], former: str = "en") -> Language:
+    """Return the language of the last texts in `texts` (user turns, oldest first); a tie keeps `former`."""
+    counts: Counter[Language] = Counter()
+    for text in texts[-TURNS:]:
+        words = Counter(_WORD.findall(fold(_FENCED.sub(" ", text[:_LONGEST]))))
+        for language, stop in _STOP_WORDS.items():
+            counts[language] += sum(number for word, number in words.items() if word in stop)
+    best = max(counts.values(), default=0)
+    winners: list[Language] = [language for language in _LANGUAGES if counts[language] == best]
+    if best > 0 and len(winners) == 1:
+        return winners[0]
+    kept: list[Language] = [language for language in _LANGUAGES if language == former]
+    return kept[0] if kept else "en"

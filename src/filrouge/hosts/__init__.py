@@ -7,8 +7,8 @@ from another agent's shell inherits that agent's variables.
 The hosts are listed here instead of in entry points, because an entry point lookup costs a hook 100 ms. This package is
 on the hook's path. Only the daemon imports `hosts.transcripts`, which reads transcripts.
 
-Each host has a module with the interface `Host`. Open `command_hooks` for the shared hook protocol, `reading` for
-tolerant field access, `project` for the names of a project, `transcripts` for transcript files.
+Each host has a module with the interface `Host`. Open `command_hooks` for the shared hook protocol and for
+fields that may be missing, `project` for the names of a project, `transcripts` for transcript files.
 """
 
 from __future__ import annotations

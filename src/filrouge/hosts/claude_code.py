@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.reading import field, text_field
+from filrouge.hosts.command_hooks import field, text_field
 
 NAME: Final = "claude-code"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}

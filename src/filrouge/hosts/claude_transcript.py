@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from filrouge.capture.models import Role, SourceType, TranscriptRecord, is_own_tool, source_of_tool
-from filrouge.hosts.reading import as_list, as_object, block_text, text_field, unwrapped, written_by_host
+from filrouge.hosts.command_hooks import as_list, as_object, block_text, text_field, unwrapped, written_by_host
 from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
 
 #: Values of `promptSource` for turns that the host started by itself.

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from filrouge.capture.models import Role, SourceType, TranscriptRecord, is_own_tool, source_of_tool
-from filrouge.hosts.reading import (
+from filrouge.hosts.command_hooks import (
     as_list,
     as_object,
     block_text,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.reading import as_object, field, short_hash, text_field
+from filrouge.hosts.command_hooks import as_object, field, short_hash, text_field
 
 NAME: Final = "copilot-cli"
 INJECTS: Final = {"session_start": "sessionStart", "prompt": "userPromptSubmitted"}

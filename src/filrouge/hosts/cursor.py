@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.reading import as_list, as_object, field, text_field
+from filrouge.hosts.command_hooks import as_list, as_object, field, text_field
 
 NAME: Final = "cursor"
 INJECTS: Final = {"session_start": "sessionStart"}

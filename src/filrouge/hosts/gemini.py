@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.reading import as_object, block_text, field, text_field, unwrapped
+from filrouge.hosts.command_hooks import as_object, block_text, field, text_field, unwrapped
 
 NAME: Final = "gemini"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "BeforeAgent"}

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.reading import as_list, as_object, block_text, field, short_hash, text_field
+from filrouge.hosts.command_hooks import as_list, as_object, block_text, field, short_hash, text_field
 
 NAME: Final = "openclaw"
 INJECTS: Final = {"session_start": "session_start", "prompt": "before_prompt_build"}

@@ -18,11 +18,71 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from filrouge.core.paths import stable_hash
-from filrouge.projects.folder_names import join_names
+
+# Parts of another module on their way.
+
+NAME_PREFIX = "name:"
+
+
+HOLDER_PREFIX = "under:"
+
+
+class FolderNames(NamedTuple):
+    """The parts of a list of names (`hosts.project`)."""
+
+    chosen: str
+    """`name:…` of a `.filrouge.toml`, or empty. A name that comes alone was chosen by the caller, not by a file."""
+    holder: tuple[str, ...]
+    """The names of the folder that holds the file, strongest first; empty where no file chose."""
+    own: tuple[str, ...]
+    """The names of the folder itself, strongest first."""
+
+
+def split_names(names: Sequence[str]) -> FolderNames:
+    """Split a list of names, strongest first, as `hosts.project.names` returns it."""
+    own = tuple(name for name in names[1:] if not name.startswith(HOLDER_PREFIX))
+    if not names or not names[0].startswith(NAME_PREFIX) or not own:
+        return FolderNames("", (), tuple(names))
+    holder = tuple(name.removeprefix(HOLDER_PREFIX) for name in names if name.startswith(HOLDER_PREFIX))
+    return FolderNames(names[0], holder or own, own)
+
+
+def brief_keys(names: Sequence[str]) -> list[str]:
+    """Return the keys under which the brief of a folder's project may be stored, best first."""
+    folder = split_names(names)
+    strong = [name for name in folder.holder if not name.startswith("path:")]
+    return [*(brief_key(folder.chosen, name) for name in strong or folder.holder), *folder.own]
+
+
+def brief_key(chosen: str, holder: str) -> str:
+    """Return the brief's key for a chosen name and the folder with the name `holder`."""
+    return f"{chosen}\n{holder}"
+
+
+def join_names(chosen: str, holder: Iterable[str], own: Sequence[str]) -> list[str]:
+    """Return the list of names for a folder whose project was chosen by a file in the folder `holder`."""
+    held = list(holder)
+    return [chosen, *([] if held == list(own) else [HOLDER_PREFIX + name for name in held]), *own]
+
+
+# Finds the names by which the project around a directory may be known.
+#
+# The names are read from git's own files, because a subprocess would exceed a hook's time budget. Strongest first:
+#
+#     name:    the `project` key of a `.filrouge.toml` in the directory or above it; counts once the user agreed
+#     under:   prefix for the names of the folder that holds that file, if that is not the folder of the names below
+#     origin:  the address of the remote `origin`, the same for ssh and https and without credentials
+#     root:    the id of the first commit, if the repository was created here
+#     clone:   a hash of the clone's first reflog line, otherwise
+#     path:    the main work tree, so that linked work trees share it; outside git, the directory itself
+#
+# `root` and `clone` come from the first line of git's reflog. Git prunes old lines after some months, so a line
+# counts only if it records a creation: its old commit id is all zeros. Nothing here raises; unreadable files are
+# skipped.
 
 OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144

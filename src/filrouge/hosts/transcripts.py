@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from filrouge.capture.models import TranscriptRecord
 from filrouge.hosts import claude_code, claude_transcript, codex, codex_transcript
-from filrouge.hosts.reading import as_object, text_field
+from filrouge.hosts.command_hooks import as_object, text_field
 from filrouge.hosts.transcript_lines import objects
 
 Reader = Callable[[Iterable[bytes]], Iterator[TranscriptRecord]]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.reading import text_field
+from filrouge.hosts.command_hooks import text_field
 
 NAME: Final = "vscode"
 INJECTS: Final = {"session_start": "SessionStart"}

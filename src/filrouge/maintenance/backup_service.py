@@ -27,9 +27,9 @@ from filrouge.core.guard import on_failure
 from filrouge.core.paths import DATABASE, inside, unlink_quietly
 from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_files import BackupKind, Manifest
+from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.feed_messages import BackupMade
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import PeriodicTask
 from filrouge.runtime.soundness import problems, progress
 from filrouge.runtime.sqlite import Database
 

@@ -35,10 +35,15 @@ from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.sessions import read_new, store_analysis
 from filrouge.extraction.understanding import group_of
 from filrouge.maintenance.consolidation import (
+    KINDS,
     PHASE_OF,
+    ConsolidationRun,
     GardenPlan,
     MemoryProgress,
+    RunStep,
     Step,
+    StepKind,
+    Trigger,
     completed,
     concept_key,
     contradiction,
@@ -53,20 +58,17 @@ from filrouge.maintenance.consolidation import (
     messages,
     rank,
 )
-from filrouge.maintenance.models import KINDS, ConsolidationRun, RunStep, StepKind, Trigger
 from filrouge.maintenance.retention import begin_retention, is_due
 from filrouge.memories.models import NO_FILTERS, Memory
 from filrouge.memories.repository import MemoryWriter, Origin, Reviews, life_of, memory_from_row
+from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import PeriodicTask
-from filrouge.search.nearest_memories import nearest_live_memories
-from filrouge.search.retrievers import retriever_for
+from filrouge.search.repository import Owner, OwnerKind, SearchScope, StoredVectors
+from filrouge.search.retrievers import nearest_live_memories, retriever_for
 from filrouge.search.spaces import next_passes
-from filrouge.search.vector_repository import Owner, OwnerKind, StoredVectors
-from filrouge.search.word_repository import SearchScope
-from filrouge.threads.topics import language_of
+from filrouge.threads.reports import language_of
 from filrouge.threads.upkeep import late_vector
 
 # Stored runs and their steps.

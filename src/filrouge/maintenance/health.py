@@ -12,28 +12,26 @@ from datetime import timedelta
 from typing import Any, Final
 
 from filrouge._version import __version__
-from filrouge.capture import inbox, losses
+from filrouge.capture import inbox
 from filrouge.capture.models import Turn
-from filrouge.capture.repository import Events, Projects
+from filrouge.capture.repository import Events
 from filrouge.context.log import Recalls
 from filrouge.core.clock import to_text
-from filrouge.core.errors import NotFound
 from filrouge.core.paths import DATABASE, SPOOL, inside
 from filrouge.core.protocols import Tx
 from filrouge.extraction.repository import Analyses
 from filrouge.maintenance.backup_service import backup_summary
 from filrouge.maintenance.retention import last_run, policy_of
-from filrouge.maintenance.sizes import sizes
 from filrouge.memories.models import Memory
-from filrouge.projects.waiting_folders import folders_without_consent
+from filrouge.projects.repository import Projects, folders_without_consent, names_of, project_id
 from filrouge.providers.usage_repository import LlmUsage
-from filrouge.runtime.disk import write_state
+from filrouge.runtime.disk import sizes, write_state
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, number_of
 from filrouge.search.models import Hit, Ranking
+from filrouge.search.repository import LEAST_COVERAGE, StoredVectors
 from filrouge.search.spaces import space_notice, wanted_embedder, wanted_name
-from filrouge.search.vector_repository import LEAST_COVERAGE, StoredVectors
 from filrouge.threads.repository import Bridges, Threads
 from filrouge.threads.upkeep import state_counts
 
@@ -73,7 +71,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "llm": _spent(parts, tx),
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "ledger": Events(tx).ledger(),
-        "lost": losses.read_losses(parts.home)._asdict(),
+        "lost": inbox.read_losses(parts.home)._asdict(),
         "storage": stored_bytes(parts, tx),
         "writes": write_state(parts, probe=True),
         "backups": backup_summary(parts.home),
@@ -138,7 +136,7 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
     if dead:
         warn("Queue", f"{dead} jobs failed after eight attempts", "filrouge doctor")
     if found["lost"]["events"]:
-        warn("Lost events", losses.Losses(**found["lost"]).sentence(), "filrouge doctor")
+        warn("Lost events", inbox.Losses(**found["lost"]).sentence(), "filrouge doctor")
     if not found["writes"]["works"]:
         warn("Writes", found["writes"]["cause"], found["writes"]["next"])
     size, cap = found["storage"]["bytes"], found["storage"]["cap"]
@@ -152,36 +150,6 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
 
 
 # Reports: what is stored.
-
-
-def project_id(tx: Tx, names: Sequence[str]) -> str | None:
-    """Return the project with these names; a single name may be an id, an alias or a short name.
-
-    Raises:
-        NotFound: a single name without `:` that no project has.
-    """
-    if not names:
-        return None
-    if len(names) == 1:
-        wanted = names[0]
-        for row in Projects(tx).all():
-            if wanted in (row["id"], row["name"]) or wanted in Projects(tx).aliases(row["id"]):
-                return str(row["id"])
-        if ":" not in wanted:
-            raise NotFound(f"There is no project {wanted!r}.", remedy="See `filrouge project list`.")
-        return wanted
-    projects = Projects(tx)
-    return projects.find(tuple(names)) or projects.admitted(names)[0]
-
-
-def project_names(tx: Tx, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names under which to store something; a single plain name must be a known project.
-
-    Raises:
-        NotFound: a single name without `:` that no project has.
-    """
-    known = project_id(tx, names) if len(names) == 1 else None
-    return (known,) if known else tuple(names)
 
 
 def audit(tx: Tx) -> dict[str, Any]:
@@ -243,7 +211,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "vectors": StoredVectors(tx).count(),
         "queue": {"waiting": count.waiting, "running": count.running, "dead": count.dead},
         "spooled": spooled,
-        "lost": losses.read_losses(parts.home).events,
+        "lost": inbox.read_losses(parts.home).events,
         "projects": Projects(tx).all(),
         "waiting_folders": folders_without_consent(tx),
         "last_activity": last["at"] if last else None,
@@ -303,17 +271,6 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
         threads=state_counts(parts, tx),
         continuation=Threads(tx).continuation(),
     )
-
-
-def names_of(tx: Tx) -> dict[str, str]:
-    """Return the short name of every project by id."""
-    return {row["id"]: row["name"] for row in Projects(tx).all()}
-
-
-def number_of(tx: Tx, query: str) -> int:
-    """Return the result of a counting query."""
-    row = tx.one(query)
-    return int(row["n"]) if row else 0
 
 
 # Usage.

@@ -38,7 +38,7 @@ from filrouge.runtime.journal import Journal, relinked
 from filrouge.runtime.soundness import broken_by_table, problems
 from filrouge.runtime.sqlite import Connection, Database, migrations
 from filrouge.runtime.wiring import analyser
-from filrouge.search.word_repository import FullTextIndex, IndexedTable
+from filrouge.search.repository import FullTextIndex, IndexedTable
 
 # Reading rows from database pages without SQLite.
 

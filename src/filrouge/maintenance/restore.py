@@ -27,8 +27,7 @@ from filrouge.erasure.tombstones import Tombstones
 from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_files import Manifest
 from filrouge.maintenance.backup_service import back_up, verify
-from filrouge.runtime.services import StoreContext
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import StoreContext, StoredSettings
 from filrouge.runtime.sqlite import Database
 from filrouge.runtime.wiring import bring_up_to_date
 from filrouge.search.analyser import TextAnalyser

@@ -17,20 +17,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from filrouge.capture import losses
+from filrouge.capture import inbox
 from filrouge.context.log import Recalls
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.settings import Settings
-from filrouge.maintenance.decay import Policy, cutoffs, next_pressure
-from filrouge.maintenance.models import Cutoffs
-from filrouge.maintenance.sizes import sizes
-from filrouge.runtime.disk import BYTES, delete_reserve, ensure_reserve
+from filrouge.maintenance.consolidation import Cutoffs, Policy, cutoffs, next_pressure
+from filrouge.runtime.disk import BYTES, delete_reserve, ensure_reserve, sizes
+from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import PeriodicTask
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.repository import FullTextIndex
 
 #: A position among the expired turns: (time, id) of the last one deleted.
 Place = tuple[str, str]
@@ -136,7 +134,7 @@ def retention_watch(parts: Parts) -> PeriodicTask:
 
 def _look(parts: Parts) -> None:
     ensure_reserve(parts.home)
-    losses.reserve(parts.home)
+    inbox.reserve(parts.home)
     queue_retention(parts)
 
 

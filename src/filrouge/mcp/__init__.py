@@ -1,7 +1,9 @@
-"""The MCP declarations that the stdio shim and the daemon share.
+"""MCP: the declarations that the stdio shim and the daemon share, and the daemon's `/mcp` endpoint.
 
-In: nothing. Out: plain dictionaries: tool schemas, protocol versions, metadata keys and size limits. Invariant: the
-room imports only the standard library, because the shim loads it at start-up, before a daemon runs.
+In: MCP messages on `POST /mcp`. Out: tool results as structured values with a readable text. Invariant: arguments are
+validated against the tool's schema, the caller's scope is checked, and every returned text is quoted data.
 
-Open `offered` for the declarations. The tools themselves are in `filrouge.server.mcp`.
+Open `offered` for the declarations; it imports only the standard library, because the shim loads it before a daemon
+runs. `mount` is the route, which imports the official SDK on the first request; `endpoint` has the server, the checks
+and the errors; `tools` does what the six tools do.
 """

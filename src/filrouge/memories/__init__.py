@@ -5,7 +5,7 @@ reviews, and histories. Invariant: a memory's text is never overwritten. Each ch
 undone, and an update links the new memory to the old one.
 
 - `models`: value types, filters, text matching. `repository`: rows, decisions, reviews, journal entries.
-- `statements`: what the user or an agent says directly. `changes`: pin, bin, restore, supersede.
+- `changes`: what the user or an agent states directly, and pin, bin, restore, supersede.
 - `service`: facts by key, rules, reviews, binning by topic, undo. `undo_repository`: dependencies between decisions.
 - `files`: the files of the memory tool. `reports`: response bodies and the novelty check.
 """

@@ -1,4 +1,4 @@
-"""Manual changes to memories, and the updates that follow from them.
+"""Manual changes to memories: what a user or an agent states directly, pins, bins, restores or corrects.
 
 Pin, bin, restore and supersede for the user, and `run_change`, which runs any change and updates the derived data.
 When a memory becomes live again, its vectors are put back into the vector index, or queued if the current space never
@@ -7,22 +7,41 @@ had them. The full-text index needs no update, because it holds memories in ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from filrouge.capture.models import TRUST_TYPED
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.intake import cleaned, turns_of
+from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED, Turn
+from filrouge.capture.repository import Events
 from filrouge.context.hook_files import write_briefs
+from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput
-from filrouge.core.protocols import Tx
-from filrouge.core.scope import Scope
+from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.scope import Scope, ScopeName
+from filrouge.extraction.heuristics import extract
 from filrouge.extraction.sentences import without_secret
-from filrouge.extraction.understanding import group_of, update_index, vectors_at_once
-from filrouge.memories.models import Memory, Span, Statement
+from filrouge.extraction.understanding import (
+    Reading,
+    apply_reading,
+    group_of,
+    readings_of,
+    update_index,
+    vectors_at_once,
+)
+from filrouge.memories.models import Conflict, Memory, Span, Statement
 from filrouge.memories.repository import Action, Origin, UserChanges
+from filrouge.projects.repository import Projects, project_names
 from filrouge.runtime.services import Parts
+from filrouge.search.repository import Spaces, StoredVectors
 from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
-from filrouge.search.vector_repository import Spaces, StoredVectors
+
+# Manual changes to memories, and the updates that follow from them.
+#
+# Pin, bin, restore and supersede for the user, and `run_change`, which runs any change and updates the derived data.
+# When a memory becomes live again, its vectors are put back into the vector index, or queued if the current space
+# never had them. The full-text index needs no update, because it holds memories in every state.
 
 T = TypeVar("T")
 #: Maximum length in characters: a memory is one statement. `remember` accepts whole documents.
@@ -167,3 +186,243 @@ def with_text(old: Memory, text: str) -> Statement:
         sentiment=old.sentiment,
         timeframe=old.timeframe,
     )
+
+
+# Statements made directly to Filrouge, by the user or by an agent through its tools.
+#
+# - `remember`, `remember_many` and `put_fact` store what the user says. The text is processed like captured text: a
+#   turn of the highest trust, statements with evidence, and a decision on each.
+# - `add_for_agent` and `correct_for_agent` store what an agent says, with an agent's trust. Agents repeat what they
+#   read, so their statements could be a way to plant a memory. They become facts of the project, never rules or
+#   preferences of the user. They end nothing that the user said or pinned: a contradiction waits for the user's
+#   review. An agent may correct what an agent said.
+
+
+def manual_event(clock: Clock, kind: EventKind, text: str, *, names: Sequence[str], host: str, key: str = "") -> Event:
+    """Build the event of a text, outside any session, dated now.
+
+    Args:
+        names: names of its project, strongest first; empty = outside all projects.
+        host: the program through which it came.
+        key: idempotency key; empty = none.
+    """
+    now = clock.now()
+    return Event(
+        id=new_id(now),
+        host=host,
+        kind=kind,
+        session="",
+        at=now.timestamp(),
+        key=key,
+        cwd="",
+        project=tuple(names),
+        transcript="",
+        agent="",
+        data={"text": text},
+    )
+
+
+# Statements of agents.
+
+#: The actor in the journal.
+AGENT: Final = "agent"
+TWICE: Final = "duplicate request"
+
+
+def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str = "") -> list[Action]:
+    """Store a statement of an agent; return the resulting actions.
+
+    Args:
+        names: names of its project; empty = outside all projects.
+        host: the program through which it came.
+        once: idempotency key: a second call with the same key stores nothing; empty = none.
+
+    Raises:
+        BadInput: the text is empty, too long, or holds a secret.
+        NotFound: a single plain project name was given, and no project has it.
+    """
+    if len(text) > MAX_MEMORY_CHARS:
+        raise BadInput(f"The text has {len(text)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
+    known_as = parts.readers.here(lambda tx: project_names(tx, names))
+    key = f"once:{once}" if once else ""
+    event = cleaned(manual_event(parts.clock, "reply", text, names=known_as, host=host, key=key), parts.redact)
+    turns = turns_of(event, "")
+    if not turns:
+        raise BadInput("There is nothing to remember: the text is empty.", remedy="Give one plain statement.")
+    turn = turns[0]
+    without_secret(turn.text)
+    statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
+    reading = readings_of(parts.meaning, [(turn, (statement,))])[0]
+    done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
+    update_index(parts, reading.meaning, done)
+    write_briefs(parts, None, everywhere=True)
+    parts.work_waiting.set()
+    return [action for action, _ in done]
+
+
+def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
+    """Replace the text of a memory on behalf of an agent; if it is the user's memory, a review is opened instead.
+
+    Raises:
+        NotFound: no memory has this id.
+        BadInput: the text is empty, too long, holds a secret or is unchanged; or the memory is not live.
+    """
+    said = without_secret(parts.redact(text.strip()))
+    if not said:
+        raise BadInput("The new text is empty.", remedy="Give one plain statement.")
+    if len(said) > MAX_MEMORY_CHARS:
+        raise BadInput(f"The text has {len(said)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
+    meaning = parts.meaning
+    old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
+    statement = with_text(old, said)
+    [vectors] = vectors_at_once(meaning, [statement.text])
+
+    def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
+        store, origin = parts.memories(tx), _the_agents(parts, old.scope)
+        now = store.get(memory_id)
+        if now.state == "live" and now.text != statement.text and is_user_owned(now):
+            waiting = Conflict(statement=statement, existing_id=memory_id, reason="an agent proposed a correction")
+            return store.apply(waiting, origin), (), ()
+        action = store.supersede(memory_id, statement, origin, "corrected by an agent")
+        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        return action, (), action.closed
+
+    action = run_change(parts, write)
+    update_index(parts, meaning, [(action, vectors)])
+    return action
+
+
+def is_user_owned(memory: Memory) -> bool:
+    """Return whether only the user may change a memory: the user said or pinned it, or it is a rule or preference."""
+    return memory.trust > TRUST_AGENT or memory.pinned or memory.kind in ("rule", "preference")
+
+
+def _the_agents(parts: Parts, scope: Scope) -> Origin:
+    return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by=AGENT, actor=AGENT)
+
+
+def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
+    project = Events(tx).add(event, received_at=parts.clock.now())
+    if project is None:
+        return [(Action(name="noop", memory_id="", reason=TWICE), None)]
+    turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
+    if parts.turns(tx).add(turn):
+        queue_vectors(tx, "turn", turn.id, parts.clock.now())
+    Events(tx).settle(event.id, "done")
+    return apply_reading(parts, tx, replace(reading, turn=turn))
+
+
+# Statements of the user. If nothing is recognised in a text, the whole text becomes one statement, because the user
+# asked for it to be kept.
+
+#: Maximum length in characters: a long note, or a whole reference document.
+MAX_DOCUMENT_CHARS = 200_000
+#: Words that may stay uncovered: an opening such as "By the way, for the record:" is not part of a statement.
+_WORDS_OF_CHATTER = 4
+
+
+def remember(
+    parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName | None, host: str, branch: str = ""
+) -> list[Action]:
+    """Store what the user said; return the resulting actions.
+
+    Args:
+        branch: the git branch that was checked out.
+
+    Raises:
+        BadInput: the text is empty, too long, or holds a secret.
+    """
+    if not text.strip():
+        raise BadInput("There is nothing to remember: the text is empty.")
+    if len(text) > MAX_DOCUMENT_CHARS:
+        raise BadInput(f"The text has {len(text)} characters; at most {MAX_DOCUMENT_CHARS} can be remembered at once.")
+    known_as = parts.readers.here(lambda tx: project_names(tx, names))
+    said = manual_event(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
+    event = cleaned(said, parts.redact)
+    turn = turns_of(event, "")[0]
+    without_secret(turn.text)
+    reading = _reading(parts, turn, scope)
+    done = parts.writer.run(lambda tx: _remember_store(parts, tx, event, reading))
+    update_index(parts, reading.meaning, done)
+    write_briefs(parts, None, everywhere=True)
+    parts.work_waiting.set()
+    return [action for action, _ in done]
+
+
+def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], scope: ScopeName) -> int:
+    """Store many statements without deciding on them; return how many. Vectors follow in the background.
+
+    Raises:
+        BadInput: one of them holds a secret; none is stored.
+    """
+    clean = [without_secret(parts.redact(text)) for text in texts]
+
+    def write(tx: Tx) -> int:
+        now = parts.clock.now()
+        project = Projects(tx).resolve(project_names(tx, names), at=now)
+        origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
+        for text in clean:
+            statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope)
+            memory = parts.memories(tx).add(statement, origin, "imported in bulk")
+            queue_vectors(tx, "memory", memory.memory_id, now)
+        return len(clean)
+
+    count = parts.writer.run(write)
+    parts.work_waiting.set()
+    return count
+
+
+def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope: ScopeName) -> Action:
+    """Set a core fact; its former value is superseded.
+
+    Raises:
+        BadInput: key or value is empty, or the value is a secret.
+    """
+    if not key.strip() or not value.strip():
+        raise BadInput("A fact needs a key and a value.")
+    text = without_secret(parts.redact(f"{key}: {value}"))
+    statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope, key=key, value=value)
+    meaning = parts.meaning
+    [vectors] = vectors_at_once(meaning, [statement.text])
+
+    def write(tx: Tx) -> Action:
+        now = parts.clock.now()
+        project = Projects(tx).resolve(project_names(tx, names), at=now)
+        origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
+        action = parts.memories(tx).put_core_fact(statement, origin)
+        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, now)
+        return action
+
+    action = parts.writer.run(write)
+    update_index(parts, meaning, [(action, vectors)])
+    parts.work_waiting.set()
+    return action
+
+
+def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
+    found = _whole(turn.text, extract(turn))
+    statements = tuple(replace(one, scope=scope) if scope else one for one in found)
+    return readings_of(parts.meaning, [(turn, statements)])[0]
+
+
+def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Return the statements found if they cover the text; otherwise one statement with the whole text."""
+    covered = "".join(text[one.span.start : one.span.end] for one in found)
+    if found and len(text.split()) - len(covered.split()) <= _WORDS_OF_CHATTER:
+        return found
+    span = Span(start=0, end=len(text))
+    if not found:
+        return (Statement(kind="fact", text=text.strip(), span=span, confidence=1.0),)
+    corrects = tuple(dict.fromkeys(old for one in found for old in one.corrects))
+    changes = any(one.is_correction for one in found)
+    lead = replace(found[0], text=text.strip(), span=span, key=None, value=None)
+    return (replace(lead, corrects=corrects, is_correction=changes),)
+
+
+def _remember_store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
+    project = Events(tx).add(event, received_at=parts.clock.now()) or ""
+    turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
+    if parts.turns(tx).add(turn):
+        queue_vectors(tx, "turn", turn.id, parts.clock.now())
+    Events(tx).settle(event.id, "done")
+    return apply_reading(parts, tx, replace(reading, turn=turn))

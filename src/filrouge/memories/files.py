@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT
-from filrouge.capture.repository import Projects
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER, Scope
-from filrouge.maintenance.health import project_names
-from filrouge.memories.changes import run_change
+from filrouge.memories.changes import AGENT, run_change
 from filrouge.memories.models import ROOT, Memory, Span, Statement, checked_path, is_within
 from filrouge.memories.repository import Notes, Origin
-from filrouge.memories.statements import AGENT
+from filrouge.projects.repository import Projects, project_names
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 

@@ -10,20 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from filrouge.capture.programs import resolve_project
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.understanding import vectors_at_once
-from filrouge.maintenance.decay import vitality
-from filrouge.maintenance.health import names_of, number_of, project_id
+from filrouge.maintenance.consolidation import vitality
 from filrouge.memories.models import Filters, Memory
 from filrouge.memories.repository import StateStore
 from filrouge.memories.undo_repository import reverted
+from filrouge.projects.repository import names_of, project_id, resolve_project
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
-from filrouge.search.word_repository import FilteredRows, SearchScope
+from filrouge.runtime.services import Parts, number_of
+from filrouge.search.repository import FilteredRows, SearchScope
 
 # Novelty: whether a text says something that no live memory says (API-5).
 

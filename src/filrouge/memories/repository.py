@@ -42,7 +42,7 @@ from filrouge.memories.models import (
 )
 from filrouge.runtime import journal
 from filrouge.runtime.journal import Entry, Journal
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.repository import FullTextIndex
 
 # Rows of the table `memories`, and the content that the seal (a keyed hash) covers.
 
@@ -361,7 +361,6 @@ class MemoryWriter:
         self._tx = tx
         self._analyser = analyser
         self._words = FullTextIndex(tx, analyser, "memory")
-        self._journal = Journal(tx)
 
     def insert(
         self,
@@ -421,7 +420,7 @@ class MemoryWriter:
     ) -> int:
         """Write a journal entry with the changed lives; return its number."""
         changed = difference(before or {}, after or {})
-        return self._journal.append(
+        return Journal(self._tx).append(
             at=origin.at,
             actor=origin.actor,
             action=action,

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED
-from filrouge.capture.repository import Projects
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput, NotFound, Stale
 from filrouge.core.protocols import Tx
@@ -23,15 +22,14 @@ from filrouge.core.scope import Scope, ScopeName
 from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED
 from filrouge.extraction.sentences import without_secret
 from filrouge.extraction.understanding import update_index, vectors_at_once
-from filrouge.maintenance.health import names_of, project_id, project_names
-from filrouge.memories.changes import Superseded, bin_memory, run_change, supersede, user_origin
+from filrouge.memories.changes import AGENT, Superseded, bin_memory, run_change, supersede, user_origin
 from filrouge.memories.models import Filters, Memory, Review, Span, Statement, UndoPlan
 from filrouge.memories.reports import listing, memory_json, quotes
 from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
-from filrouge.memories.statements import AGENT
 from filrouge.memories.undo_repository import Undo, Undoing
+from filrouge.projects.repository import Projects, names_of, project_id, project_names
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
+from filrouge.search.service import Question, recall
 from filrouge.search.spaces import store_or_queue_vectors
 
 # Facts by key.

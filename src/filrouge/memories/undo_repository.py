@@ -56,7 +56,6 @@ class Undoing:
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
-        self._journal = Journal(tx)
         self._lives = StateStore(tx)
         self._writer = MemoryWriter(tx, analyser)
         self._merging = Merging(tx, analyser)
@@ -70,7 +69,7 @@ class Undoing:
         """
         if memory_id not in self._lives.kin([memory_id]):
             raise NotFound(f"There is no memory {memory_id!r}.")
-        entries = self._journal.of(memory_id)
+        entries = Journal(self._tx).of(memory_id)
         gone = reverted(entries)
         for entry in reversed(entries):
             if entry.seq not in gone and entry.undoes is None and memory_id in changes_of_entry(entry):
@@ -85,10 +84,10 @@ class Undoing:
             BadInput: it is reverted already; or it changed nothing; or what it refers to was erased; or two versions of
                 one memory would be live.
         """
-        asked = self._journal.entry(seq)
+        asked = Journal(self._tx).entry(seq)
         _refuse_empty(asked)
         if asked.undoes is not None and asked.payload:
-            asked = self._journal.entry(asked.payload["together"])
+            asked = Journal(self._tx).entry(asked.payload["together"])
         entries = dependents(asked, self._later(asked))
         kin = self._lives.kin({id_ for entry in entries for id_ in entry.touches})
         before: dict[str, MemoryState] = {}
@@ -118,7 +117,7 @@ class Undoing:
             if mentions:
                 self._mention(entry.subject_id, mentions, cited)
             merged = payload.get("merged")
-            self._journal.append(
+            Journal(self._tx).append(
                 at=origin.at,
                 actor=origin.actor,
                 action="undo",
@@ -149,7 +148,7 @@ class Undoing:
         while wanted - known:
             new = wanted - known
             known |= new
-            for entry in self._journal.of(*new, after=asked.seq):
+            for entry in Journal(self._tx).of(*new, after=asked.seq):
                 found[entry.seq] = entry
                 wanted |= entry.touches
         return [found[seq] for seq in sorted(found)]

@@ -21,7 +21,6 @@ from filrouge.core.clock import add_seconds
 from filrouge.core.errors import FilrougeError, NotFound, Stale, VaultUnavailable
 from filrouge.core.protocols import Tx, Vault
 from filrouge.core.settings import Settings
-from filrouge.maintenance.health import names_of
 from filrouge.memories import changes as by_hand
 from filrouge.memories.models import Memory
 from filrouge.notes.models import Content
@@ -39,8 +38,9 @@ from filrouge.notes.pages import (
 )
 from filrouge.notes.repository import CurrentVersion, Page, WriteStatus, WrittenLine, WrittenPages
 from filrouge.notes.service import forgotten
+from filrouge.projects.repository import names_of
+from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import PeriodicTask
 
 # Planning: which lines stay, change, are removed or are added.
 
@@ -261,6 +261,8 @@ def _is_being_written(content: Content, own: str | None, now: datetime) -> bool:
 #: If more lines than this vanish from a page at once, they are not treated as deleted by the user.
 MAX_DELETIONS: Final = 5
 _LOOK_SECONDS: Final = 1.0
+#: While no pages are to be written; a change of the settings wakes the task.
+_IDLE_SECONDS: Final = 60.0
 _MOST_TROUBLES: Final = 100
 _UNSAID: Final = "the edit contains a possible secret; the memory is unchanged"
 _FORGOTTEN: Final = "the edit repeats forgotten text; the memory is unchanged"
@@ -271,15 +273,22 @@ _REMOVED: Final = "was removed: its memories are kept; rewrite the page with `fi
 
 def pages_watch(parts: Parts) -> PeriodicTask:
     """Return the periodic task that writes the pages."""
+    sync = PageSync(parts)
+    failed = "the pages could not be written"
     return PeriodicTask(
-        _LOOK_SECONDS, PageSync(parts).look, name="vault-pages", failed="the pages could not be written"
+        lambda: _IDLE_SECONDS if sync.is_idle else _LOOK_SECONDS, sync.look, name="vault-pages", failed=failed
     )
 
 
 class PageSync:
-    """Synchronises pages and memories in both directions. `look` runs periodically."""
+    """Synchronises pages and memories in both directions. `look` runs periodically.
+
+    Attributes:
+        is_idle: no pages are to be written.
+    """
 
     def __init__(self, parts: Parts) -> None:
+        self.is_idle = False
         self._parts = parts
         self._seen: object = None
         self._own: dict[str, str] = {}
@@ -289,7 +298,8 @@ class PageSync:
         parts = self._parts
         settings = parts.readers.here(lambda tx: parts.settings(tx))
         into = settings.notes_write_folder
-        if not into or not settings.notes_folder:
+        self.is_idle = not into or not settings.notes_folder
+        if self.is_idle:
             parts.noted.written, self._seen = WriteStatus(), None
             self._own.clear()
             return

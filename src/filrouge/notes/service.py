@@ -24,17 +24,18 @@ from filrouge.notes.models import CHANNEL, Chunk, Listing, Note, NoteHit, NotesF
 from filrouge.notes.pages import chunks, folded
 from filrouge.notes.repository import ScanStatus, Seen, StoredChunk, StoredVault
 from filrouge.providers.embedders import windows
+from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
-from filrouge.runtime.signals import PeriodicTask
 from filrouge.search.analyser import any_of
-from filrouge.search.fusion import OKAPI, Collection, bm25
-from filrouge.search.memory_search import CANDIDATES_PER_RETRIEVER, LONGEST_QUERY, Mode
-from filrouge.search.relevance import WeightedQuestion, judged, shares, standalone_features
+from filrouge.search.ranking import OKAPI, Collection, WeightedQuestion, bm25, judged, shares, standalone_features
+from filrouge.search.service import CANDIDATES_PER_RETRIEVER, LONGEST_QUERY, Mode
 from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
 
 MOST_TAGGED: Final = 5
 """Limit of notes that the tag adds to a prompt."""
 _LOOK_SECONDS: Final = 1.0
+#: Without a vault; a change of the settings wakes the tasks.
+_IDLE_SECONDS: Final = 60.0
 _REST_SECONDS: Final = 0.25
 #: Time limit of one run of either task, and how many notes, chunks and deletions one transaction handles.
 _WORK_SECONDS: Final = 0.5
@@ -49,10 +50,20 @@ _TROUBLES_SHOWN: Final = 50
 def vault_watches(parts: Parts) -> tuple[PeriodicTask, PeriodicTask]:
     """Return the periodic tasks that index the vault and embed its chunks."""
     watch = Watch(parts)
-    return (
-        PeriodicTask(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be scanned"),
-        PeriodicTask(_REST_SECONDS, watch.embed, name="vault-vectors", failed="the notes could not be embedded"),
-    )
+
+    def look() -> None:
+        was_idle = watch.is_idle
+        watch.look()
+        if was_idle and not watch.is_idle:
+            vectors.wake()
+
+    def rest(seconds: float) -> float:
+        return _IDLE_SECONDS if watch.is_idle else seconds
+
+    failed = "the notes could not be embedded"
+    vectors = PeriodicTask(lambda: rest(_REST_SECONDS), watch.embed, name="vault-vectors", failed=failed)
+    failed = "the vault could not be scanned"
+    return PeriodicTask(lambda: rest(_LOOK_SECONDS), look, name="vault", failed=failed), vectors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,17 +82,23 @@ class _Read:
 
 
 class Watch:
-    """Keeps the index of notes up to date. `look` and `embed` run periodically."""
+    """Keeps the index of notes up to date. `look` and `embed` run periodically.
+
+    Attributes:
+        is_idle: no vault is set.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._version = f"{_CUT}.{parts.analyser.version}:"
+        self.is_idle = False
 
     def look(self) -> None:
         """Index what changed, for half a second at most."""
         parts, until = self._parts, monotonic() + _WORK_SECONDS
         folder = parts.readers.here(lambda tx: parts.settings(tx)).notes_folder
         known = parts.readers.here(lambda tx: StoredVault(tx).known())
+        self.is_idle = not folder
         if not folder:
             self._drop(list(known))
             parts.noted.looked = ScanStatus()

@@ -1,10 +1,20 @@
-"""Plans for merging two projects and for joining a folder to a project, shown before they apply."""
+"""Values of the projects room: plans for merging and joining, and the names of a folder's project.
+
+A `.filrouge.toml` may name the project of its folder. Anybody can put such a file into a repository, so the name counts
+only for folders that the user agreed to (`projects.repository.Projects`). The consent applies to the folder that holds
+the file. If the agent works in another folder below it, the list also has the names of the holding folder, with the
+prefix `under:`.
+
+This module is on the hook's path: standard library only, and a NamedTuple.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
+
+# Plans for merging two projects and for joining a folder to a project, shown before they apply.
 
 #: Shown before and after a merge: only a backup can undo it.
 IRREVERSIBLE_WARNING = "This cannot be undone, because the origin of each row is lost. Make a backup first."
@@ -92,3 +102,13 @@ class ProjectJoin:
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""
         return asdict(self) | {"folders": list(self.folders)}
+
+
+# Splits the names of a folder's project into the name that a file chose and the folder's own names.
+#
+# A `.filrouge.toml` may name the project of its folder. Anybody can put such a file into a repository, so the name
+# counts only for folders that the user agreed to (`projects.repository.Projects`). The consent applies to the folder
+# that holds the file. If the agent works in another folder below it, the list also has the names of the holding
+# folder, with the prefix `under:`.
+#
+# This module is on the hook's path: standard library only, and a NamedTuple.

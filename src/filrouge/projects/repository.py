@@ -1,139 +1,178 @@
-"""Projects in the database: their sizes and names, and merging one into another.
-
-A merge moves rows and does not change their text. A memory's seal covers its project, so a moved memory is sealed
-again, unless its seal was already broken: a move must not make an altered memory look intact.
-"""
+"""Rows of projects: their names, finding a project by a name, and folders that wait for the user's consent."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from filrouge.capture.repository import Projects
 from filrouge.core.clock import to_text
-from filrouge.core.protocols import Analyser, Tx
-from filrouge.maintenance.garden_service import Merging
-from filrouge.memories.models import Memory
-from filrouge.memories.repository import Memories, MemoryWriter, Origin, content_of, intact, life_of, memory_from_row
-from filrouge.runtime import journal
-from filrouge.runtime.journal import Journal
+from filrouge.core.errors import NotFound
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import choose_project
+from filrouge.hosts import project as project_files
+from filrouge.hosts.project import NAME_PREFIX, FolderNames, split_names
 
-#: The queries that move rows which refer to a project. A row left behind would block the project's deletion.
-_MOVE_QUERIES = (
-    "projects.take_names",
-    "projects.take_events",
-    "projects.take_turns",
-    "projects.take_threads",
-    "projects.take_syntheses",
-    "projects.take_recalls",
-    "projects.take_jobs",
-    "projects.take_days",
-)
+# Parts of another module on their way.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moved:
-    """The ids of rows that moved from one project to another, and of memories that the merge ended."""
+class Projects:
+    """Resolves a list of names to a project.
 
-    turns: tuple[str, ...]
-    memories: tuple[str, ...]
-    replaced: tuple[str, ...]
+    A name chosen in a `.filrouge.toml` is open to the first folder that had it, and to folders that the user agreed to.
+    Any other folder keeps the project of its own names. Folders are known by their own names, in the table
+    `project_folders`, and compared in the same way as projects.
+    """
 
-
-class ProjectRows:
-    """The projects of one database."""
-
-    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+    def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._analyser = analyser
 
-    def told(self) -> list[dict[str, Any]]:
-        """Return every project with its names and sizes, the most recently used first."""
-        names = Projects(self._tx)
-        return [row | {"aliases": names.aliases(row["id"])} for row in self._tx.all("projects.told")]
+    def resolve(self, names: tuple[str, ...], *, at: datetime) -> str | None:
+        """Return the project's id; store a project or name that is new."""
+        admitted = self.admitted(names)
+        if not admitted:
+            return None
+        folder = split_names(names)
+        if folder.chosen:
+            state = "agreed" if folder.chosen in admitted else "waiting"
+            self._remember(folder.chosen, folder.holder if state == "agreed" else folder.holder[-1:], state, at)
+        known = self._known(admitted)
+        choice = choose_project(admitted, known)
+        if choice is None:
+            return None
+        if choice.id not in known.values():
+            self._tx.run("projects.add", {"id": choice.id, "name": choice.name, "created_at": to_text(at)})
+        for alias in choice.new_aliases:
+            self._tx.run("projects.alias", {"alias": alias, "project_id": choice.id})
+        return choice.id
 
-    def owners(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the project ids of those names that belong to a project."""
-        rows = self._tx.all("projects.known", {"names": json.dumps(list(names))})
-        return {row["alias"]: row["project_id"] for row in rows if row["alias"] in names}
+    def find(self, names: tuple[str, ...]) -> str | None:
+        """Return the project's id if it is known; write nothing."""
+        admitted = self.admitted(names)
+        choice = choose_project(admitted, self._known(admitted))
+        return choice.id if choice and any(r["id"] == choice.id for r in self.all()) else None
 
-    def add_names(self, project: str, names: Sequence[str], origin: Origin) -> None:
-        """Add names to a project; the names must not belong to any project yet."""
-        for alias in names:
-            self._tx.run("projects.alias", {"alias": alias, "project_id": project})
-        self._note(origin, "project_alias", project, {"names": list(names), "reason": "by hand"})
+    def admitted(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names to use, without a chosen name that is not open to the folder."""
+        folder = split_names(names)
+        if not folder.chosen:
+            return folder.own
+        return (folder.chosen, *folder.own) if self._is_open(folder) else folder.own
 
-    def doubled(self, source: str, into: str) -> list[tuple[Memory, Memory]]:
-        """Return the memories that conflict after a merge: same key, or concepts of the same subject.
+    def is_refused(self, names: Sequence[str]) -> bool:
+        """Return True if the folder's file chose a name that is not open to it."""
+        folder = split_names(names)
+        return bool(folder.chosen) and not self._is_open(folder)
 
-        Returns:
-            Pairs of the memory that stays and the memory that ends.
-        """
-        pairs = self._tx.all("projects.doubled", {"source": source, "into": into})
-        found = Memories(self._tx, self._analyser).some([id_ for pair in pairs for id_ in (pair["one"], pair["other"])])
-        both = [sorted((found[pair["one"]], found[pair["other"]]), key=_priority) for pair in pairs]
-        return [(stands, ends) for ends, stands in both]
+    def agree(self, names: Sequence[str], *, at: datetime) -> None:
+        """Open the chosen name to the folder that holds the file."""
+        folder = split_names(names)
+        self._remember(folder.chosen, folder.holder, "agreed", at)
 
-    def rows_of(self, project: str) -> Moved:
-        """Return the ids of the rows that would move."""
-        asked = {"project_id": project}
-        return Moved(
-            turns=tuple(row["id"] for row in self._tx.all("projects.turns", asked)),
-            memories=tuple(row["id"] for row in self._tx.all("projects.memories", asked)),
-            replaced=(),
-        )
+    def waiting_folders(self) -> list[tuple[str, str]]:
+        """Return chosen names that were refused, each with the path of the folder whose file chose it."""
+        rows = self._tx.all("projects.waiting_folders")
+        return [(row["name"], row["alias"].removeprefix("path:")) for row in rows]
 
-    def merge(self, source: str, into: str, origin: Origin) -> Moved:
-        """Move all rows and names of one project to another, and delete the emptied project."""
-        moved = self.rows_of(source)
-        ended = [self._end(stands, ends, origin) for stands, ends in self.doubled(source, into)]
-        self._tx.many("projects.place", self._sealed(source, into))
-        ways = {"source": source, "into": into}
-        for query in _MOVE_QUERIES:
-            self._tx.run(query, ways)
-        self._tx.run("projects.drop_days", {"project_id": source})
-        self._tx.run("projects.alias", {"alias": source, "project_id": into})
-        self._tx.run("projects.drop", {"project_id": source})
-        counts = {"turns": len(moved.turns), "memories": len(moved.memories), "replaced": ended}
-        self._note(origin, "project_merge", into, {"source": source, "reason": "two names of one project"} | counts)
-        return replace(moved, replaced=tuple(ended))
+    def agreed_folders(self, chosen: str) -> list[str]:
+        """Return the names of the folders that a chosen name is open to."""
+        return [row["alias"] for row in self._tx.all("projects.agreed_folders", {"name": chosen})]
 
-    def _end(self, stands: Memory, ends: Memory, origin: Origin) -> str:
-        reason = "two projects became one"
-        if ends.kind == "concept":
-            Merging(self._tx, self._analyser).merge(stands.id, ends.id, origin, reason)
-            return ends.id
-        writer, before = MemoryWriter(self._tx, self._analyser), life_of(ends)
-        at = max(before.valid_from, to_text(origin.at))
-        after = replace(before, state="superseded", valid_to=at, superseded_by=stands.id)
-        writer.lives.write({ends.id: after}, origin.at)
-        said = writer.said(ends.text, reason, origin)
-        writer.record(
-            origin, "merge", ends.id, said, before={ends.id: before}, after={ends.id: after}, touches=[stands.id]
-        )
-        return ends.id
+    def all(self) -> list[dict[str, Any]]:
+        """Return every project with its short name."""
+        return self._tx.all("projects.all")
 
-    def _sealed(self, source: str, into: str) -> list[dict[str, Any]]:
-        """Return the new project and seal for every memory of a project."""
-        found = list[dict[str, Any]]()
-        for row in self._tx.all("projects.memories", {"project_id": source}):
-            key, digest = row["row_key"], row["row_hash"]
-            if intact(row):
-                memory = memory_from_row(row)
-                sealed = journal.seal(content_of(replace(memory, scope=replace(memory.scope, project=into))))
-                key, digest = sealed.key, sealed.hash
-            found.append({"id": row["id"], "project_id": into, "row_key": key, "row_hash": digest})
-        return found
+    def aliases(self, project_id: str) -> list[str]:
+        """Return every name of the project."""
+        return [row["alias"] for row in self._tx.all("projects.aliases", {"project_id": project_id})]
 
-    def _note(self, origin: Origin, action: str, project: str, payload: dict[str, Any]) -> None:
-        # The entry touches no memory. A project action cannot be undone, and would otherwise block undoing earlier
-        # decisions about the memory.
-        Journal(self._tx).append(
-            at=origin.at, actor=origin.actor, action=action, subject_id=project, payload={**payload, "turn": ""}
-        )
+    def _is_open(self, folder: FolderNames) -> bool:
+        agreed = dict.fromkeys(self.agreed_folders(folder.chosen), folder.chosen)
+        known = self._known((folder.chosen, *folder.holder))
+        if not agreed and folder.chosen not in known:
+            return True  # the name is not taken yet
+        if folder.chosen in known and _project_of(folder.holder, known) == known[folder.chosen]:
+            return True  # the folder belongs to that project even without the file
+        return _project_of(folder.holder, agreed) == folder.chosen
+
+    def _remember(self, chosen: str, aliases: Sequence[str], state: str, at: datetime) -> None:
+        for alias in aliases:
+            self._tx.run("projects.folder", {"name": chosen, "alias": alias, "state": state, "at": to_text(at)})
+
+    def _known(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Return the projects of these names, keyed by every alias of those projects."""
+        rows = self._tx.all("projects.known", {"names": json.dumps(names)})
+        return {row["alias"]: row["project_id"] for row in rows}
 
 
-def _priority(memory: Memory) -> tuple[bool, str, str]:
-    return memory.pinned, to_text(memory.valid_from), memory.id
+def _project_of(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
+    """Return the project of a folder's names, or None."""
+    choice = choose_project(holder, known)
+    return choice.id if choice and choice.id in known.values() else None
+
+
+# Parts of another module on their way.
+
+
+def project_id(tx: Tx, names: Sequence[str]) -> str | None:
+    """Return the project with these names; a single name may be an id, an alias or a short name.
+
+    Raises:
+        NotFound: a single name without `:` that no project has.
+    """
+    if not names:
+        return None
+    if len(names) == 1:
+        wanted = names[0]
+        for row in Projects(tx).all():
+            if wanted in (row["id"], row["name"]) or wanted in Projects(tx).aliases(row["id"]):
+                return str(row["id"])
+        if ":" not in wanted:
+            raise NotFound(f"There is no project {wanted!r}.", remedy="See `filrouge project list`.")
+        return wanted
+    projects = Projects(tx)
+    return projects.find(tuple(names)) or projects.admitted(names)[0]
+
+
+def project_names(tx: Tx, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names under which to store something; a single plain name must be a known project.
+
+    Raises:
+        NotFound: a single name without `:` that no project has.
+    """
+    known = project_id(tx, names) if len(names) == 1 else None
+    return (known,) if known else tuple(names)
+
+
+def names_of(tx: Tx) -> dict[str, str]:
+    """Return the short name of every project by id."""
+    return {row["id"]: row["name"] for row in Projects(tx).all()}
+
+
+# Parts of another module on their way.
+
+_LOG = logging.getLogger(__name__)
+
+
+def resolve_project(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+    """Return the names to store a program's data under, and the project's id; a new plain name becomes a project."""
+    try:
+        known = project_id(tx, names)
+    except NotFound:
+        return (f"name:{names[0]}",), f"name:{names[0]}"
+    return ((known,) if known and len(names) == 1 else tuple(names)), known
+
+
+# Folders whose `.filrouge.toml` names other folders' project, without the user's consent.
+
+
+def folders_without_consent(tx: Tx) -> list[dict[str, str]]:
+    """Return these folders, with the project name in each file."""
+    projects, found = Projects(tx), list[dict[str, str]]()
+    for chosen, folder in projects.waiting_folders():
+        names = project_files.names(folder, {})
+        if split_names(names).chosen == chosen and projects.is_refused(names):
+            found.append({"name": chosen.removeprefix(NAME_PREFIX), "folder": folder})
+    return found

@@ -18,7 +18,7 @@ import httpx
 
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.network import is_loopback
-from filrouge.providers.e5_network import ensure_model
+from filrouge.providers.e5 import ensure_model
 from filrouge.providers.published_e5 import PublishedModel
 
 # Download of one file with a known size and SHA-256, which decide whether it is accepted.

@@ -1,4 +1,4 @@
-"""Language models: options, registry, results of a request, prices, and a cascade of several models.
+"""Language models: options, prompts, registry, results of a request, prices, and a cascade of several models.
 
 A model is found by the name of its provider through the entry points `filrouge.models`.
 """
@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import hashlib
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, TypeVar
 
@@ -18,7 +21,11 @@ from filrouge.core.clock import monotonic
 from filrouge.core.errors import BadConfig, ModelUnavailable
 from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
 from filrouge.core.protocols import LanguageModel
-from filrouge.providers.models import Completion, CompletionRequest, Failure, Usage
+from filrouge.providers.models import Completion, CompletionRequest, Failure, Prompt, Usage
+
+# Language models: options, registry, results of a request, prices, and a cascade of several models.
+#
+# A model is found by the name of its provider through the entry points `filrouge.models`.
 
 T = TypeVar("T")
 
@@ -432,3 +439,28 @@ def _loaded(entry: EntryPoint) -> Callable[[ModelOptions], LanguageModel]:
             f"The provider {entry.name!r} needs a package that is not installed.",
             remedy=f"Install it: `{command}`.",
         ) from error
+
+
+# The prompts: one Markdown file for each question and language, so that they are read, reviewed and compared as text.
+#
+# A prompt's version is a hash of its text: a memory names the exact words that a model was asked with.
+
+# Prompts: one Markdown file per question and language, so that they can be read, reviewed and compared as text. A
+# prompt's version is a hash of its text, so a memory records the exact words the model received.
+
+LANGUAGES: Final = ("en", "fr")
+
+
+@cache
+def prompt(name: str, language: str) -> Prompt:
+    """Return the prompt of this name, in English if it does not exist in the language.
+
+    Raises:
+        KeyError: there is no prompt of this name.
+    """
+    chosen = language if language in LANGUAGES else "en"
+    file = resources.files("filrouge.providers").joinpath("prompts", chosen, f"{name}.md")
+    if not file.is_file():
+        raise KeyError(name)
+    text = file.read_text(encoding="utf-8").strip()
+    return Prompt(text=text, version=f"{name}/{chosen}/{hashlib.sha256(text.encode()).hexdigest()[:12]}")

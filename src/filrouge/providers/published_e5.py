@@ -19,8 +19,17 @@ import numpy as np
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.network import checked_address
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.providers.e5 import QuestionPriority, embed_batches, normalise, onnx_session, split_tokens
-from filrouge.providers.e5_network import Marks, Tokenizer, models_directory, state_of
+from filrouge.providers.e5 import (
+    QuestionPriority,
+    SpecialTokens,
+    Tokenizer,
+    embed_batches,
+    models_directory,
+    normalise,
+    onnx_session,
+    split_tokens,
+    state_of,
+)
 from filrouge.providers.embedders import without_invalid_characters
 from filrouge.providers.models import EmbeddingSpace
 
@@ -215,7 +224,7 @@ def unigram(path: str) -> Tokenizer:
             vocabulary: list[tuple[str, float]] = json.load(file)["model"]["vocab"]
         pieces, scores = [piece for piece, _ in vocabulary], [float(score) for _, score in vocabulary]
         named = {piece: number for number, piece in enumerate(pieces)}
-        marks = Marks(begin=named["<s>"], end=named["</s>"], padding=named["<pad>"], unknown=named["<unk>"])
+        marks = SpecialTokens(begin=named["<s>"], end=named["</s>"], padding=named["<pad>"], unknown=named["<unk>"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbedderUnavailable(f"{path} is not a tokenizer file of this model.", remedy=_REMEDY) from error
     return Tokenizer(pieces, scores, {}, marks)

@@ -11,13 +11,20 @@ import errno
 import logging
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from filrouge.core.errors import CannotWrite, FilrougeError
-from filrouge.core.paths import DISK_RESERVE, inside, open_own
+from filrouge.core.paths import BRIEFS, DATABASE, DISK_RESERVE, LOG, SPOOL, WORD_INDEXES, inside, open_own
 from filrouge.runtime.services import Parts
+
+# Disk space: a reserve file that lets deletion work on a full disk, and whether writes work.
+#
+# SQLite needs space to delete. On a full disk, forgetting and retention delete the reserve file (the ballast) and
+# continue. Capture never uses it; otherwise it would be gone when deletion needs it. It is written again once there
+# is space. `write_state` reports whether the home is writable: a daemon that can only read looks healthy otherwise.
 
 # The reserve file.
 
@@ -125,3 +132,34 @@ def _write_problem(home: str) -> str:
         with suppress(OSError):
             os.unlink(path)
     return ""
+
+
+# Disk usage of a home, by part.
+
+_PARTS: Final = {
+    DATABASE: "database",
+    WORD_INDEXES: "words",
+    SPOOL: "spool",
+    BRIEFS: "briefs",
+    "backups": "backups",
+    LOG: "log",
+    DISK_RESERVE: "ballast",
+}
+
+
+def sizes(home: str) -> dict[str, int]:
+    """Return bytes by part: database with its log, word index, spool, briefs, backups, log, reserve, and other."""
+    found = Counter[str]()
+    for directory, _, names in os.walk(home):
+        for name in names:
+            path = os.path.join(directory, name)
+            try:
+                found[_part(os.path.relpath(path, home))] += os.lstat(path).st_size
+            except OSError:  # deleted meanwhile
+                continue
+    return dict(found)
+
+
+def _part(path: str) -> str:
+    head = path.split(os.sep, 1)[0]
+    return next((part for name, part in _PARTS.items() if head == name or head.startswith(name)), "other")

@@ -1,4 +1,4 @@
-"""Executors: one writer thread, a reader pool, and a pool for long computations.
+"""Executors and signals: one writer thread, a reader pool, a pool for long computations, periodic tasks.
 
 SQLite allows one writer, so one thread does all writes. It takes up to 64 waiting writes and commits them together:
 one fsync serves all of them, and a future completes only after the commit. A write that fails is rolled back alone.
@@ -13,11 +13,20 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Condition, Thread, local
+from threading import Condition, Event, Lock, Thread, local
+from threading import Event as Flag
 from typing import Any, Final, TypeVar, cast
 
 from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.protocols import Database, Tx
+
+# Executors: one writer thread, a reader pool, and a pool for long computations.
+#
+# SQLite allows one writer, so one thread does all writes. It takes up to 64 waiting writes and commits them together:
+# one fsync serves all of them, and a future completes only after the commit. A write that fails is rolled back alone.
+# Patient writes (those of jobs) yield: their batch is committed as soon as another write arrives, and they continue
+# after it. Reads run on a small pool with one connection per thread. Long computations have their own pool, so that
+# they never delay other reads.
 
 _LOG = logging.getLogger(__name__)
 MOST_PER_COMMIT = 64
@@ -236,3 +245,109 @@ class ReaderPool:
             database = self._threads.database = self._open()
             self._opened.append(database)
         return read(database.tx)
+
+
+# Signals between the threads of one process, and periodic tasks.
+#
+# `Notifier` wakes the workers, `IdleTracker` is set while all of them are idle, and `PeriodicTask` runs a function at
+# an interval.
+
+
+class Notifier:
+    """Wakes all listeners, each once for any number of calls to `set`."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Event] = []
+        self._lock = Lock()
+
+    def listener(self) -> Event:
+        """A new flag that `set` raises; the listener clears it."""
+        flag = Event()
+        with self._lock:
+            self._listeners.append(flag)
+        return flag
+
+    def set(self) -> None:
+        """Raise the flags of all listeners."""
+        with self._lock:
+            for flag in self._listeners:
+                flag.set()
+
+
+class IdleTracker:
+    """Set while no worker is busy, once any worker has been idle."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._at_work: set[str] = set()
+        self._begun = False
+
+    def leave(self, name: str) -> None:
+        """Mark worker `name` as busy."""
+        with self._changed:
+            self._at_work.add(name)
+            self._changed.notify_all()
+
+    def enter(self, name: str) -> None:
+        """Mark worker `name` as idle."""
+        with self._changed:
+            self._begun = True
+            self._at_work.discard(name)
+            self._changed.notify_all()
+
+    def is_set(self) -> bool:
+        """True while all workers are idle."""
+        with self._changed:
+            return self._begun and not self._at_work
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all workers are idle; False if that takes longer than `seconds`."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._begun and not self._at_work, seconds)
+
+
+class PeriodicTask:
+    """Calls a function periodically on its own thread, until stopped; the first call comes after one interval.
+
+    `wake` brings the next call forward. A failure is logged, and the function is called again after the next interval.
+    """
+
+    def __init__(
+        self, seconds: float | Callable[[], float], look: Callable[[], object], *, name: str, failed: str
+    ) -> None:
+        """Take the interval, the function, the thread's name, and the message logged on failure.
+
+        An interval given as a function is asked again after each call, so that a task with nothing to do rests longer.
+        """
+        self._seconds = seconds
+        self._look = look
+        self._failed = failed
+        self._woken = Flag()
+        self._is_stopping = False
+        self._thread = Thread(target=self._work, name=f"filrouge-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Call the function now, or once more if it is running."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Stop the thread after the current call."""
+        self._is_stopping = True
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            self._woken.wait(self._seconds() if callable(self._seconds) else self._seconds)
+            if self._is_stopping:
+                return
+            self._woken.clear()
+            try:
+                self._look()
+            except (FilrougeError, OSError):
+                _LOG.exception(self._failed)

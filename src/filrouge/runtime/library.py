@@ -19,14 +19,14 @@ from filrouge.core.paths import home as default_home
 from filrouge.daemon.process import PROGRAM, home_lock
 from filrouge.erasure import service
 from filrouge.extraction import sessions
+from filrouge.memories.changes import remember
 from filrouge.memories.models import Memory
-from filrouge.memories.statements import remember
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.runtime.wiring import Running
-from filrouge.search import fusion as hybrid
-from filrouge.search.fusion import Fused, Fusion
+from filrouge.search import ranking as hybrid
 from filrouge.search.models import Ranking
+from filrouge.search.ranking import Fused, Fusion
 from filrouge.search.retrievers import HybridQuery, Rerank, hybrid_query, okapi_of
 
 _LOG = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ vector search (`meaning`) change after that.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from threading import Lock
 from typing import Any
 
 from filrouge.capture.repository import Turns
-from filrouge.core.clock import Clock
+from filrouge.core.clock import Clock, to_text
 from filrouge.core.errors import BadConfig
 from filrouge.core.protocols import Analyser, Redactor, Tx, Vault
 from filrouge.core.settings import Effective, Settings, resolve
@@ -25,15 +26,44 @@ from filrouge.extraction.summaries import Analyst, analyse
 from filrouge.memories.repository import Memories
 from filrouge.notes.repository import VaultIndex
 from filrouge.providers.service import Models
-from filrouge.runtime.executors import ReaderPool, Writer
+from filrouge.runtime.executors import IdleTracker, Notifier, ReaderPool, Writer
 from filrouge.runtime.feed import Bus, Feed
 from filrouge.runtime.metrics import Metrics
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.runtime.signals import IdleTracker, Notifier
-from filrouge.search.relevance import Bridging
+from filrouge.search.ranking import Bridging
+from filrouge.search.repository import LargeWords
 from filrouge.search.vector_search import Embedders, NewIndex, VectorSearch
-from filrouge.search.word_feed import LargeWords
-from filrouge.threads.whitening import WhiteningCache
+from filrouge.threads.repository import WhiteningCache
+
+# Stored settings: one row per key; they override the defaults and are overridden by files and the environment.
+
+
+class StoredSettings:
+    """The table `memory_settings`."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def all(self) -> dict[str, Any]:
+        """Every stored value by key."""
+        return {row["key"]: json.loads(row["value"]) for row in self._tx.all("settings.all")}
+
+    def seed(self, defaults: Mapping[str, object], at: datetime) -> None:
+        """Insert the defaults for keys that are missing."""
+        self._tx.many("settings.seed", [_row(key, value, at) for key, value in defaults.items()])
+
+    def put(self, changes: Mapping[str, object], at: datetime) -> None:
+        """Store these values; other keys stay unchanged."""
+        self._tx.many("settings.put", [_row(key, value, at) for key, value in changes.items()])
+
+
+def _row(key: str, value: object, at: datetime) -> dict[str, object]:
+    return {"key": key, "value": json.dumps(value, ensure_ascii=False), "updated_at": to_text(at)}
+
+
+# The services of a running Filrouge: `StoreContext` for work in one transaction, `Parts` for everything else.
+#
+# `runtime.wiring` builds `Parts` once and passes it to every operation. Only its flags, its times and the current
+# vector search (`meaning`) change after that.
 
 _LOG = logging.getLogger(__name__)
 
@@ -140,3 +170,12 @@ class Parts(StoreContext):
             "word_indexes": self.words.to_json(),
             "resumed": self.resumed.is_set(),
         }
+
+
+# Parts of another module on their way.
+
+
+def number_of(tx: Tx, query: str) -> int:
+    """Return the result of a counting query."""
+    row = tx.one(query)
+    return int(row["n"]) if row else 0

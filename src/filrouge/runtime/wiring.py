@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Any, Final
 
-from filrouge.capture import losses
+from filrouge.capture import inbox
 from filrouge.capture.events import Event
-from filrouge.capture.intake import turns_of
-from filrouge.capture.redact_complete import redact_completely
+from filrouge.capture.intake import redact_completely, turns_of
 from filrouge.capture.repository import Events
 from filrouge.capture.service import BACKFILL, backfill, drain_spool, queue_turn_jobs, reconcile, spool_watch
 from filrouge.context.hook_files import write_all_briefs, write_briefs, write_hook_settings
@@ -32,9 +31,9 @@ from filrouge.erasure.service import EMPTY_LOG, empty_log, forget_again_at_start
 from filrouge.erasure.tombstones import TombstoneFilter
 from filrouge.extraction import understanding
 from filrouge.extraction.repository import Session
-from filrouge.extraction.schedule import EXTRACT, queue_last_reading
 from filrouge.extraction.service import extract
 from filrouge.extraction.sessions import AFTER_TRANSCRIPT_SECONDS, analyse_session, idle_watch, queue_digest
+from filrouge.extraction.understanding import EXTRACT, queue_last_reading
 from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up, backup_watch
 from filrouge.maintenance.garden_service import GARDEN, garden_watch, run_next_step
@@ -43,22 +42,30 @@ from filrouge.notes.pages_service import pages_watch
 from filrouge.notes.service import vault_watches
 from filrouge.notes.vault import Vaults
 from filrouge.providers.embedders import CachingEmbedder, EmbedderOptions, create_embedder, unconfigured_embedder_names
+from filrouge.providers.language_models import prompt
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.providers.prompt_files import prompt
 from filrouge.providers.service import BuildPanel, Models, ModelTimings
 from filrouge.providers.service import panel as panel_of
 from filrouge.runtime import disk
-from filrouge.runtime.executors import ReaderPool, Writer
+from filrouge.runtime.executors import PeriodicTask, ReaderPool, Writer
 from filrouge.runtime.feed import Bus, Feed
 from filrouge.runtime.jobs import MODELS, Handler, JobResult, Jobs, Payload, Worker, new_worker_group, single
 from filrouge.runtime.journal import log_decisions
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.runtime.signals import PeriodicTask
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.runtime.sqlite import Database, migrations
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.nearest_memories import make_need_vectors, queue_need_vectors, resume_need_vectors
-from filrouge.search.relevance import Bridging
+from filrouge.search.ranking import Bridging
+from filrouge.search.repository import (
+    NEED_VECTORS_JOB,
+    LargeWords,
+    Owner,
+    OwnerKind,
+    StoredVectors,
+    WordFeed,
+    WordFiles,
+    is_possible,
+)
+from filrouge.search.retrievers import make_need_vectors, queue_need_vectors, resume_need_vectors
 from filrouge.search.spaces import (
     CALIBRATE,
     CLEAR,
@@ -76,10 +83,7 @@ from filrouge.search.spaces import (
     wanted_name,
 )
 from filrouge.search.vector_index import AdaptiveIndex
-from filrouge.search.vector_repository import NEED_VECTORS_JOB, Owner, OwnerKind, StoredVectors
 from filrouge.search.vector_search import Embedders, VectorSearch
-from filrouge.search.word_feed import LargeWords, WordFeed
-from filrouge.search.word_files import WordFiles, is_possible
 from filrouge.threads.bridge_service import BRIDGE, tie
 from filrouge.threads.placing import (
     EARLIER,
@@ -353,6 +357,11 @@ class Running:
         """Start the warm-up thread, which does what the first request need not wait for. Call it once."""
         self.warming.start()
 
+    def settings_changed(self) -> None:
+        """Have the periodic tasks look now: some rest for long while nothing is set for them to do."""
+        for watch in self.watches:
+            watch.wake()
+
     def stop(self) -> None:
         """Finish pending writes, release leased jobs and close the database."""
         self.parts.leaving.set()
@@ -499,7 +508,7 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Periodic
     """Do what the first request need not wait for: load the indexes, queue the backlog, start the workers."""
     words.start()
     disk.ensure_reserve(parts.home)
-    losses.reserve(parts.home)
+    inbox.reserve(parts.home)
     for step in (
         load_indexes,
         drain_spool,

@@ -1,4 +1,4 @@
-"""`Memory`: the async client of Filrouge.
+"""`Memory`, the async client of Filrouge, and `BlockingMemory` for programs without an event loop.
 
 Usage:
 
@@ -16,23 +16,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import date, datetime
+from functools import wraps
 from importlib import import_module
+from threading import Event as Flag
+from threading import Lock
+from threading import Thread as Thread_threading
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote, urlencode
 
+from filrouge._version import __version__
 from filrouge.capture.models import Role
 from filrouge.core.errors import BadInput, DaemonUnavailable
 from filrouge.core.guard import on_failure
 from filrouge.core.paths import home as default_home
 from filrouge.core.scope import ScopeName
+from filrouge.daemon import client, process
 from filrouge.daemon.client import API_KEY, URL
-from filrouge.daemon.reply import parse_error
-from filrouge.hosts.reading import whole_text
+from filrouge.daemon.remote import checked_url, without_credentials
+from filrouge.daemon.reply import Reply, is_newer, parse_error
+from filrouge.hosts.command_hooks import whole_text
 from filrouge.memories.models import Kind
-from filrouge.sdk.transports import Elsewhere, OwnDaemon, Way
 from filrouge.sdk.values import (
     Action,
     Context,
@@ -54,6 +62,153 @@ from filrouge.sdk.values import (
     read_all,
 )
 from filrouge.threads.models import Timeframe
+
+# The transports of the SDK: HTTP to the daemon of a home, and HTTP to a remote daemon.
+#
+# The wire format is that of `daemon.client`, but asyncio reads and writes it, so that a cancelled call closes its
+# connection at once. Each connection serves one request: on a Unix socket a new connection costs a tenth of a
+# millisecond, and a request never meets a dead one. The embedded transport is in `embedded`; `spooling` stores the
+# messages of `observe` when no daemon answers.
+
+
+class Way(Protocol):
+    """A transport: sends requests to the routes. The caller turns problem documents in replies into errors.
+
+    `OwnDaemon` and `Elsewhere` are below; `Embedded` is in a module of its own.
+    """
+
+    @property
+    def home(self) -> str | None:
+        """The home whose spool takes undelivered messages; None if the home is not on this machine."""
+        ...
+
+    async def open(self) -> None:
+        """Prepare for sending."""
+        ...
+
+    async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
+        """Send one request and wait for the reply, `timeout` seconds at most in total.
+
+        Raises:
+            DaemonUnavailable: no reply came.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release all resources."""
+        ...
+
+
+class OwnDaemon:
+    """The daemon of a home on this machine, over its Unix socket; started if it is not running."""
+
+    def __init__(self, home: str, *, start: bool, connections: int) -> None:
+        self.home: str | None = home
+        self._directory = home
+        self._start = start
+        self._slots = asyncio.Semaphore(connections)
+
+    async def open(self) -> None:
+        """Do nothing: the first request finds out whether the daemon runs."""
+
+    async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
+        """Send a request; if no daemon answers, start one and send it again."""
+        request = client.encode_request(method, target, body)
+        try:
+            reply = await self._exchanged(request, timeout)
+        except TimeoutError:
+            raise process.not_responding_error(self._directory, timeout) from None
+        except (OSError, ValueError, DaemonUnavailable):
+            if not self._start:
+                raise DaemonUnavailable from None
+            await self._woken()
+            try:
+                reply = await self._exchanged(request, timeout)
+            except (OSError, ValueError) as error:
+                raise DaemonUnavailable from error
+        if self._start and is_newer(__version__, reply.version):
+            await asyncio.to_thread(process.upgrade_daemon, self._directory, reply)
+        return reply
+
+    async def close(self) -> None:
+        """Do nothing: no connection outlives its request."""
+
+    async def _exchanged(self, request: bytes, timeout: float) -> Reply:
+        async with asyncio.timeout(timeout), self._slots:
+            streams = await asyncio.open_unix_connection(client.own_socket(self._directory))
+            return await _exchange(*streams, request)
+
+    async def _woken(self) -> None:
+        """Start the daemon; after a cancellation the thread checks once more and ends."""
+        given_up = Flag()
+        try:
+            await asyncio.to_thread(process.ensure_running, self._directory, given_up=given_up.is_set)
+        finally:
+            given_up.set()
+
+
+class Elsewhere:
+    """A daemon at a URL, with its key: https, or http for this machine and private networks."""
+
+    home = None
+
+    def __init__(self, url: str, key: str, *, connections: int) -> None:
+        self._place = checked_url(url)
+        self._url = without_credentials(url)
+        self._key = f"Authorization: Bearer {key}\r\n" if key else ""
+        if key and not (key.isascii() and key.isprintable()):
+            raise DaemonUnavailable("The API key contains invalid characters.", remedy="Give `api_key` as it was.")
+        self._slots = asyncio.Semaphore(connections)
+        self._tls = ssl.create_default_context() if self._place.scheme == "https" else None
+
+    async def open(self) -> None:
+        """Do nothing: each request opens its own connection."""
+
+    async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
+        """Send a request to that address only."""
+        path = self._place.path.rstrip("/") + target
+        netloc = self._place.netloc.rpartition("@")[2]
+        request = client.encode_request(method, path, body, host=netloc, headers=self._key)
+        port = self._place.port or (443 if self._tls else 80)
+        try:
+            async with asyncio.timeout(timeout), self._slots:
+                streams = await asyncio.open_connection(self._place.hostname, port, ssl=self._tls)
+                return await _exchange(*streams, request)
+        except (OSError, ValueError) as error:
+            raise process.unreachable_error(self._url) from error
+
+    async def close(self) -> None:
+        """Do nothing: no connection outlives its request."""
+
+
+async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> Reply:
+    try:
+        writer.write(request)
+        await writer.drain()
+        raw = bytearray()
+        need = -1
+        while (need < 0 or len(raw) < need) and (piece := await reader.read(65536)):
+            raw += piece
+            need = client.answer_length(raw) if need < 0 or len(raw) > client.MAX_ANSWER_BYTES else need
+        if len(raw) < need:
+            raise ValueError("the answer breaks off")
+        return client.parse_answer(bytes(raw))
+    finally:
+        writer.close()
+
+
+# `Memory`: the async client of Filrouge.
+#
+# Usage:
+#
+#     async with filrouge.Memory() as memory:
+#         await memory.remember("Production listens on port 9443.")
+#         print(await memory.search("production port"))
+#
+# By default a `Memory` talks to the daemon of the user's home and starts it if it is not running. With a URL it talks
+# to a remote daemon. Embedded, it opens the home in this process. The methods and their results are the same in all
+# three cases: each method is one request to the same HTTP routes. They are grouped in `Queries` (queries), `Lists`
+# (lists, settings, status) and `Changes` (changes).
 
 # Shared by all methods: the request, its errors, and the encoding of queries and filters.
 
@@ -839,3 +994,139 @@ class Memory(Changes, Queries, Lists):
         if self._url:
             return Elsewhere(self._url, self._key, connections=self._connections)
         return OwnDaemon(self._home, start=self._start, connections=self._connections)
+
+
+# `BlockingMemory`: the client for programs without an event loop.
+#
+# Each method runs the method of `Memory` with the same name on an event loop in a background thread. Parameters,
+# defaults and docstrings are therefore those of `Memory`, also for editors and type checkers.
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _waited(
+    verb: Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[BlockingMemory, P], T]:
+    """Return the blocking version of an async method."""
+
+    @wraps(verb)
+    def waited(self: BlockingMemory, *given: P.args, **named: P.kwargs) -> T:
+        return self._wait(verb(self._memory, *given, **named))  # pyright: ignore[reportPrivateUsage]
+
+    return waited
+
+
+class BlockingMemory:
+    """A memory, open inside its `with` block; safe for several threads.
+
+    It takes the same arguments as `Memory`.
+    """
+
+    def __init__(
+        self,
+        home: str | None = None,
+        *,
+        url: str | None = None,
+        api_key: str | None = None,
+        embedded: bool = False,
+        start: bool = True,
+        timeout: float = 30.0,
+        connections: int = 8,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Configure the memory, as `Memory` does; nothing is opened yet."""
+        self._memory = Memory(
+            home,
+            url=url,
+            api_key=api_key,
+            embedded=embedded,
+            start=start,
+            timeout=timeout,
+            connections=connections,
+            environ=environ,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._door = Lock()  # no coroutine is submitted to a loop that is being stopped
+        self._held = ExitStack()
+
+    @classmethod
+    def embedded(
+        cls, home: str | None = None, *, timeout: float = 30.0, environ: Mapping[str, str] | None = None
+    ) -> Self:
+        """Return a memory that opens the home in this process; no daemon can run for that home meanwhile."""
+        return cls(home, embedded=True, timeout=timeout, environ=environ)
+
+    remember = _waited(Memory.remember)
+    observe = _waited(Memory.observe)
+    extract = _waited(Memory.extract)
+    supersede = _waited(Memory.supersede)
+    forget = _waited(Memory.forget)
+    pin = _waited(Memory.pin)
+    bin = _waited(Memory.bin)
+    restore = _waited(Memory.restore)
+    undo = _waited(Memory.undo)
+    set_fact = _waited(Memory.set_fact)
+    change_fact = _waited(Memory.change_fact)
+    remove_fact = _waited(Memory.remove_fact)
+    add_rule = _waited(Memory.add_rule)
+    change_rule = _waited(Memory.change_rule)
+    remove_rule = _waited(Memory.remove_rule)
+    search = _waited(Memory.search)
+    recall = _waited(Memory.recall)
+    context = _waited(Memory.context)
+    recent = _waited(Memory.recent)
+    is_novel = _waited(Memory.is_novel)
+    facts = _waited(Memory.facts)
+    rules = _waited(Memory.rules)
+    history = _waited(Memory.history)
+    threads = _waited(Memory.threads)
+    thread = _waited(Memory.thread)
+    topics = _waited(Memory.topics)
+    timeline = _waited(Memory.timeline)
+    settings = _waited(Memory.settings)
+    status = _waited(Memory.status)
+    health = _waited(Memory.health)
+
+    def __enter__(self) -> Self:
+        """Open the memory as `Memory` does, and start its thread."""
+        if self._loop is not None:
+            raise BadInput("This memory is open already.", remedy="Make a `BlockingMemory` for each block.")
+        self._loop = asyncio.new_event_loop()
+        thread = Thread_threading(target=_turned, args=(self._loop,), name="filrouge-memory", daemon=True)
+        thread.start()
+        self._held.callback(self._stopped, self._loop, thread)
+        with on_failure(self._held.close):
+            self._wait(self._memory.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the memory; calls of other threads that still wait are cancelled."""
+        try:
+            self._wait(self._memory.__aexit__(kind, error, trace))
+        finally:
+            self._held.close()
+
+    def _wait(self, verb: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the memory's loop and wait for it; an interrupt cancels it."""
+        with self._door:
+            if self._loop is None:
+                verb.close()
+                raise BadInput("This memory is not open.", remedy="Use it inside `with filrouge.BlockingMemory(…)`.")
+            running = asyncio.run_coroutine_threadsafe(verb, self._loop)
+        with on_failure(running.cancel):
+            return running.result()
+
+    def _stopped(self, loop: asyncio.AbstractEventLoop, thread: Thread_threading) -> None:
+        with self._door:
+            self._loop = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
+def _turned(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then cancel the tasks left on it."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop().run_forever()

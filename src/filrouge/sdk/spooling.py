@@ -13,9 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from filrouge.capture import inbox
-from filrouge.capture.intake import cleaned
+from filrouge.capture.intake import cleaned, redact_completely
 from filrouge.capture.programs import events_of
-from filrouge.capture.redact_complete import redact_completely
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, CannotWrite, DaemonUnavailable
 from filrouge.core.paths import SPOOL, inside

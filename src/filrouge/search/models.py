@@ -13,8 +13,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from filrouge.capture.models import Turn
 from filrouge.memories.models import Memory
+
+# Values of search: hits, rankings, recall log rows, and the input and queries of a word index.
+#
+# Scores are named by type, because a fused score, a BM25 score and a cosine are not comparable: `score` orders the
+# hits of one query, while `relevance` is a probability that can be compared across queries. A `Ranking` can be
+# filtered again without another search. A word index refers to rows by their number and filters only by labels (such
+# as `project:…`) and two times.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +82,7 @@ class Ranking:
 
     Attributes:
         known: the probability that anything about the question is stored here.
-        by_need: if True, `relevance` is the probability that a prompt needs the hit (`search.relevance`).
+        by_need: if True, `relevance` is the probability that a prompt needs the hit (`search.ranking`).
     """
 
     query: str
@@ -195,3 +205,27 @@ class WordCounts:
     def mean(self) -> float:
         """Return the mean number of tokens per row."""
         return self.tokens / self.rows if self.rows else 0.0
+
+
+# Parts of another module on their way.
+
+Features = NDArray[np.float32]
+
+
+NAMES: Final = (
+    "words",
+    "words_before",
+    "words_after",
+    "meaning",
+    "meaning_before",
+    "meaning_around",
+    "meaning_wide",
+    "session_words",
+    "session_meaning",
+    "length",
+    "asks",
+    "time",
+    "speaker",
+    "dated",
+    "reply",
+)

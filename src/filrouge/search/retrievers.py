@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,39 +25,148 @@ import numpy as np
 from filrouge.capture.models import Role, Turn
 from filrouge.core.clock import parse_datetime
 from filrouge.core.errors import BadInput, EmbedderUnavailable
-from filrouge.core.protocols import Analyser, Tx, Vector, Vectors, WordSnapshot
+from filrouge.core.protocols import Analyser, PromptEmbedder, Tx, Vector, VectorIndex, Vectors, WordSnapshot
 from filrouge.core.scope import LOCAL_USER
-from filrouge.maintenance.health import number_of, project_id
 from filrouge.memories.models import SUMS, TURN, Filters, Kind, Memory
-from filrouge.runtime.services import Parts
+from filrouge.projects.repository import project_id
+from filrouge.runtime.jobs import JobResult, Jobs
+from filrouge.runtime.services import Parts, number_of
 from filrouge.search.analyser import Terms, any_of
-from filrouge.search.fusion import (
+from filrouge.search.models import Hit, Ranking, Selection, WordCounts
+from filrouge.search.ranking import (
     BUILT_IN,
     OKAPI,
-    Collection,
     Fused,
     Fusion,
     Okapi,
+    WeightedQuestion,
     bm25,
     bm25_of_counts,
     diverse,
     fused,
+    judged,
+    shares,
+    standalone_features,
 )
-from filrouge.search.models import Hit, Ranking, Selection, WordCounts
-from filrouge.search.nearest_memories import nearest_live_memories
-from filrouge.search.relevance import WeightedQuestion, judged, shares, standalone_features
-from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.vector_search import VectorSearch
-from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
-from filrouge.search.word_repository import (
+from filrouge.search.ranking import Collection as Collection_fusion
+from filrouge.search.repository import (
+    NEED_VECTORS_JOB,
     FilteredRows,
     FullTextIndex,
     IndexedTable,
+    MissingNeedVector,
+    NeedVectors,
     SearchScope,
+    StatementInContext,
+    StoredVectors,
     WordRows,
     passes,
     selection,
 )
+from filrouge.search.vector_search import VectorSearch
+from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
+
+# The memories nearest to a text, and the need vectors of memories.
+#
+# One background job computes need vectors; retrieval for a prompt reads them. A need vector is what prompts that need
+# the memory are matched against.
+
+_AT_ONCE: Final = 32
+#: How many missing need vectors of new memories a prompt computes itself, at about 8 ms each.
+_FOR_A_PROMPT: Final = 6
+
+
+def queue_need_vectors(tx: Tx, meaning: VectorSearch, at: datetime) -> None:
+    """Queue the job that computes missing need vectors, if the embedder has a model for what prompts need."""
+    if _revision(meaning):
+        Jobs(tx).enqueue(NEED_VECTORS_JOB, {"after": 0}, dedupe=NEED_VECTORS_JOB, at=at)
+
+
+def resume_need_vectors(parts: Parts) -> None:
+    """Queue need vectors that an earlier run or an earlier version of the daemon left missing."""
+    meaning = parts.meaning
+    revision = _revision(meaning)
+    if revision and parts.readers.here(lambda tx: NeedVectors(tx).missing(revision, 1)):
+        parts.writer.run(lambda tx: queue_need_vectors(tx, meaning, parts.clock.now()))
+
+
+def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
+    """Job handler: compute need vectors for some of the memories that lack them."""
+    meaning, after = parts.meaning, int(payload["after"])
+    revision = _revision(meaning)
+
+    def look(tx: Tx) -> tuple[list[MissingNeedVector], list[StatementInContext]]:
+        lacking = NeedVectors(tx).missing(revision, _AT_ONCE, after=after) if revision else []
+        return lacking, NeedVectors(tx).settings([one.id for one in lacking])
+
+    lacking, given = parts.readers.here(look)
+    if not lacking:
+        return JobResult(write=lambda _: None)
+    made = _made(meaning, given)
+    return JobResult(
+        write=lambda tx: NeedVectors(tx).put(revision, made),
+        again=lambda: {"after": lacking[-1].seq},
+    )
+
+
+def need_vectors(tx: Tx, meaning: VectorSearch, ids: Collection[str]) -> dict[str, Vector]:
+    """Return the need vectors of these memories; if only a few are missing, compute those immediately."""
+    revision = _revision(meaning)
+    found = NeedVectors(tx).some(ids, revision)
+    lacking = [id_ for id_ in ids if id_ not in found]
+    if 0 < len(lacking) <= _FOR_A_PROMPT:
+        found |= {one.memory_id: vector for one, vector in _made(meaning, NeedVectors(tx).settings(lacking))}
+    return found
+
+
+def _revision(meaning: VectorSearch) -> str:
+    return meaning.embedder.revision if isinstance(meaning.embedder, PromptEmbedder) else ""
+
+
+def _made(meaning: VectorSearch, given: Sequence[StatementInContext]) -> list[tuple[StatementInContext, Vector]]:
+    """Return the need vectors of memories; an empty list if the embedder is unavailable."""
+    if not isinstance(meaning.embedder, PromptEmbedder) or not given:
+        return []
+    try:
+        vectors = meaning.embedder.sought([(one.before, one.text) for one in given])
+    except EmbedderUnavailable:
+        return []
+    return [] if vectors is None else list(zip(given, vectors, strict=True))
+
+
+# Nearest memories, without summaries (kinds in `SUMS`). Summaries repeat other memories and would take their places.
+# They have vectors for queries that request their kind (`search.retrievers`).
+
+#: Factor by which the search is widened when too few results remain.
+_WIDER: Final = 4
+
+
+def nearest_live_memories(
+    tx: Tx, index: VectorIndex, vector: Vector, limit: int, groups: frozenset[str] | None
+) -> dict[str, float]:
+    """Return the nearest memories in these groups with their cosines, best first, by id; None = all groups."""
+    asked = limit
+    while True:
+        near = index.nearest(vector, asked, groups)
+        sums = {row["id"] for row in tx.all("memories.sums", {"ids": json.dumps([one.owner_id for one in near])})}
+        kept = {one.owner_id: one.cosine for one in near if one.owner_id not in sums}
+        if len(kept) >= limit or len(near) < asked:
+            return dict(list(kept.items())[:limit])
+        asked *= _WIDER
+
+
+# Retrievers of candidates by words and by vectors, filters, and the hybrid query of the API.
+#
+# A retriever returns the candidates of one question from one table, and how rare the question's words are there.
+# There are three, chosen by `retriever_for`, and ranking does not depend on which one is used:
+#
+# - a small table without a filter: the full-text index in the database (`_FtsRetriever`),
+# - a small filtered table, or a filter that the word index does not support: the passing rows are counted
+#   (`FilteredRetriever`),
+# - a large table, filtered or not: the word index (`IndexRetriever`).
+#
+# The hybrid query mixes words and vectors as the caller specifies, within a filter given as a mapping of names to
+# values.
 
 # Filtered retrieval: both searches run over the rows that pass the filter, and are cut only afterwards.
 
@@ -110,7 +219,7 @@ class FilteredRetriever:
         """Return the best rows by full text; BM25 statistics come from the passing rows only."""
         lengths = self._lengths
         mean = sum(lengths.values()) / len(lengths) if lengths else 0.0
-        collection = Collection(rows=len(lengths), mean=mean, frequencies=self.frequencies, is_floored=True)
+        collection = Collection_fusion(rows=len(lengths), mean=mean, frequencies=self.frequencies, is_floored=True)
         counted = bm25_of_counts(self._terms, self._counts, lengths, collection, BUILT_IN)
         return _best({id_: counted.get(id_, 0.0) for id_ in self._matching}, limit)
 
@@ -269,9 +378,9 @@ class IndexRetriever:
         return WordCounts(rows=held.rows + len(self._fresh), tokens=tokens + unread, having=having)
 
     @cached_property
-    def _collection(self) -> Collection:
+    def _collection(self) -> Collection_fusion:
         counted = self._counted
-        return Collection(rows=counted.rows, mean=counted.mean, frequencies=counted.having)
+        return Collection_fusion(rows=counted.rows, mean=counted.mean, frequencies=counted.having)
 
     def _scored(self, rows: Mapping[int, Sequence[str]]) -> dict[int, float]:
         named = {str(number): tokens for number, tokens in rows.items()}
@@ -509,7 +618,7 @@ class HybridQuery:
         alpha: 0 = words only, 1 = vectors only.
         score_threshold: minimum `score` of a hit; 0.3 to 0.5 is moderate, 0.7 and above is strict.
         min_relevance: minimum `relevance` of a hit.
-        fusion: how the two scores are combined, see `search.fusion`.
+        fusion: how the two scores are combined, see `search.ranking`.
         rerank: `mmr` moves hits that repeat a better hit further back.
 
     Raises:
@@ -628,7 +737,7 @@ class _Search:
     def hits(self) -> Sequence[Hit]:
         """Return the candidates that pass both thresholds, best first."""
         query = self._query
-        collection = Collection(
+        collection = Collection_fusion(
             rows=self._rows, mean=self._length / self._rows if self._rows else 0.0, frequencies=self._frequencies
         )
         lexical = bm25(self._terms, self._tokens, collection, query.okapi)

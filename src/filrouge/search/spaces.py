@@ -22,10 +22,10 @@ from filrouge.providers.calibration import SHORT_TURN, from_turns, measure
 from filrouge.providers.embedders import windows
 from filrouge.providers.models import Calibration, EmbeddingSpace
 from filrouge.runtime.jobs import DEADLY, JobResult, Jobs
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.search.nearest_memories import queue_need_vectors
-from filrouge.search.vector_repository import Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
+from filrouge.runtime.services import Parts, StoredSettings
+from filrouge.search.repository import FullTextIndex, Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
+from filrouge.search.repository import IndexedTable as WordOwner
+from filrouge.search.retrievers import queue_need_vectors
 from filrouge.search.vector_search import (
     UNKNOWN_SPACE,
     Embedders,
@@ -35,8 +35,6 @@ from filrouge.search.vector_search import (
     in_passes,
     new_vector_search,
 )
-from filrouge.search.word_repository import FullTextIndex
-from filrouge.search.word_repository import IndexedTable as WordOwner
 from filrouge.threads.repository import ThreadVectors
 from filrouge.threads.upkeep import late_vector, queue_vectors_of_threads
 

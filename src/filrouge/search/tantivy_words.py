@@ -7,6 +7,7 @@ question is set as a boost: every word counts the same, and a rarity counted els
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
@@ -17,6 +18,13 @@ import tantivy
 from filrouge.core.protocols import RowNumbers
 from filrouge.search.analyser import Phrase, phrases
 from filrouge.search.models import IndexPosition, Selection, WordCounts, WordRow
+
+# Full-text search with tantivy: the best few of a million rows without scoring every match.
+#
+# It indexes the same token string as FTS5, so both find the same rows. Its BM25 is Lucene's: k1 = 1.2, b = 0.75,
+# rarity `ln(1 + (N - n + ½) / (n + ½))`, lengths above 40 tokens rounded down by up to an eighth. The weight of each
+# word in a question is set as a boost: every word counts the same, and a rarity counted elsewhere can replace
+# tantivy's own.
 
 #: The minimum memory that tantivy accepts per writing thread, in bytes; it is released at each commit.
 _WRITER_MEMORY: Final = 32_000_000
@@ -184,3 +192,12 @@ class TantivyView:
 
 def _behind(schema: tantivy.Schema, number: int) -> Query:
     return Query.range_query(schema, "number", tantivy.FieldType.Unsigned, number + 1, None)
+
+
+# The files of the word indexes: one directory each, with a header about its origin.
+#
+# A directory with any defect (no header, another format, another analyser version, a truncated or altered file) is
+# removed and rebuilt from the store; it holds no data of its own. tantivy ends every file with a checksum but does
+# not verify it on its own, so this module does.
+
+_LOG = logging.getLogger(__name__)

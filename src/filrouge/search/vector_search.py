@@ -22,7 +22,7 @@ from filrouge.core.clock import monotonic
 from filrouge.core.errors import EmbedderUnavailable, FilrougeError
 from filrouge.core.protocols import Embedder, PromptEmbedder, Tx, Vector, VectorIndex, Vectors
 from filrouge.providers.models import Calibration, EmbeddingSpace
-from filrouge.search.vector_repository import OwnerKind, StoredVectors
+from filrouge.search.repository import OwnerKind, StoredVectors
 
 _LOG = logging.getLogger(__name__)
 

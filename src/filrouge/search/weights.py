@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from filrouge.search.turn_ranking import NAMES, Features
+from filrouge.search.models import NAMES, Features
 
 TABLE: Final = {
     "words": 2.603,

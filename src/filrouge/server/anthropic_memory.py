@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home as default_home
-from filrouge.daemon import client, waking
+from filrouge.daemon import client, process
 
 _SECONDS: Final = 30.0
 
@@ -84,7 +84,7 @@ class AnthropicMemoryTool(BetaAbstractMemoryTool):
         except DaemonUnavailable:
             if client.is_remote(self._environ) or not client.is_absent(self._home):
                 raise
-            waking.ensure_running(self._home)
+            process.ensure_running(self._home)
             reply = self._sent(body)
         if reply.status == 200:
             return str(reply.body["content"])

@@ -1,8 +1,8 @@
 """The FastAPI application: routes, middleware and error handlers.
 
 Routes translate between HTTP and the services; the services make the decisions. Every request to the application
-first passes `server.auth`. Every response carries the daemon's version, so that client and daemon can detect which of
-them is newer. Errors are problem documents (RFC 9457) with a remedy.
+first passes `server.admission`. Every response carries the daemon's version, so that client and daemon can detect which
+of them is newer. Errors are problem documents (RFC 9457) with a remedy.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from filrouge._version import __version__
 from filrouge.core.choices import REMEDY, refusal
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.runtime.wiring import Running
-from filrouge.server.auth import AdmissionMiddleware, TokenCache, check_scope, guard
-from filrouge.server.body_limits import CutBodies
+from filrouge.server.admission import AdmissionMiddleware, CutBodies, TokenCache, check_scope, guard
 from filrouge.server.deferred import DeferredRouter, methods_at
-from filrouge.server.idempotency import IdempotencyMiddleware
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
+from filrouge.server.middleware import IdempotencyMiddleware, check_request, expand_short_ids
 from filrouge.server.openapi import described
 from filrouge.server.problems import PROBLEM, problem, refused
 from filrouge.server.routes import context, daemon
-from filrouge.server.validation import check_request, expand_short_ids
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
@@ -45,31 +43,30 @@ _REMEDY = "See the API reference, or GET /openapi.json."
 
 
 #: Routers that hooks need right after a start are imported here. Every other router is given as its module below
-#: `filrouge.server` and its path prefixes. Where prefixes overlap, the first route that matches answers.
+#: `filrouge` and its path prefixes. Where prefixes overlap, the first route that matches answers.
 ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
     *context.ROUTERS,
-    daemon.router,
-    ("routes.memories", (
+    *daemon.ROUTERS,
+    ("server.routes.memories", (
         "/api/memory/facts", "/api/memory/memories", "/api/memory/search", "/search", "/api/memory/settings",
         "/api/memory/stats", "/api/memory/retrievals", "/api/memory/rules", "/memory/supersede", "/api/memory/review",
         "/api/memory/undo", "/api/audit/", "/api/memory/concepts", "/memory/tool", "/memory/novel",
     )),
-    ("routes.threads", (
+    ("server.routes.threads", (
         "/api/memory/topics", "/api/memory/timeline", "/api/memory/threads", "/api/memory/turns/",
         "/api/memory/bridges", "/api/memory/graph",
     )),
-    ("routes.turns", ("/memory/turns", "/api/memory/messages")),
-    ("routes.providers", ("/embedding", "/extract/", "/api/memory/usage", "/memory/extract")),
-    ("routes.maintenance", (
+    ("server.routes.turns", ("/memory/turns", "/api/memory/messages")),
+    ("server.routes.providers", ("/embedding", "/extract/", "/api/memory/usage", "/memory/extract")),
+    ("server.routes.maintenance", (
         "/api/memory/gardens", "/api/memory/backups", "/api/memory/dead-letters", "/api/memory/jobs",
         "/api/memory/recalls/", "/metrics",
     )),
-    ("routes.erasure", ("/api/memory/forget", "/api/memory/receipts")),
-    ("routes.transfer", ("/api/memory/export", "/api/memory/import")),
-    ("routes.projects", ("/api/memory/projects",)),
-    ("routes.notes", ("/api/memory/notes",)),
-    ("routes.access", ("/api/tokens", "/login/", "/signed-in")),
-    ("routes.live", ("/ws", "/static/")),
+    ("server.routes.erasure", ("/api/memory/forget", "/api/memory/receipts")),
+    ("server.routes.transfer", ("/api/memory/export", "/api/memory/import")),
+    ("server.routes.projects", ("/api/memory/projects",)),
+    ("server.routes.notes", ("/api/memory/notes",)),
+    ("server.routes.access", ("/api/tokens", "/login/", "/signed-in")),
     ("mcp.mount", ("/mcp",)),
 )  # fmt: skip
 

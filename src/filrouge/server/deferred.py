@@ -19,9 +19,9 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from filrouge.server.auth import guard
+from filrouge.server.admission import guard
 
-_PACKAGE = "filrouge.server"
+_PACKAGE = "filrouge"
 
 
 class DeferredRouter(BaseRoute):
@@ -29,7 +29,7 @@ class DeferredRouter(BaseRoute):
 
     Args:
         app: the application that includes the router.
-        module: a module below `filrouge.server`, with one `router` or several `ROUTERS`.
+        module: a module below `filrouge`, with one `router` or several `ROUTERS`.
         paths: prefixes; every path of its routers begins with one of them.
     """
 

@@ -27,7 +27,7 @@ from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed import Lost, Message, Subscription
 from filrouge.runtime.feed_messages import TOPICS, Topic
 from filrouge.runtime.services import Parts
-from filrouge.server.auth import ACCESS, Access, TokenCache
+from filrouge.server.admission import ACCESS, Access, TokenCache
 from filrouge.server.responses import Body, await_future, in_thread, run_recall
 
 # The live feed of one WebSocket: a bounded queue of the bus on one side, a socket on the other.

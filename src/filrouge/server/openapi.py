@@ -16,9 +16,9 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi.utils import create_model_field
 
-from filrouge.server.auth import required_scope
+from filrouge.server.admission import required_scope
 from filrouge.server.deferred import load_all, routes_of
-from filrouge.server.idempotency import HEADER, MAX_KEY_CHARS
+from filrouge.server.middleware import HEADER, MAX_KEY_CHARS
 from filrouge.server.problems import PROBLEM
 from filrouge.server.responses import MODEL, Problem
 

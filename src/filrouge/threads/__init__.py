@@ -4,9 +4,9 @@ In: stored turns with their vectors, session events, and manual changes. Out: th
 syntheses, topics and the timeline. Invariant: a turn is in at most one thread, and everything else about a thread,
 except what the user set, is derived from its turns.
 
-- `models`: value types. `repository`: the database rows. `upkeep`, `naming`: derived data and lifecycle.
-- `placing`: background jobs that place prompts. `assignment`: the scoring behind them. `whitening`: its vector cache.
-- `service`: manual changes. `reports`: lists, details and search. `topics`: topics and the timeline.
+- `models`: value types. `repository`: the database rows. `upkeep`: derived data, names, lifecycle, questions.
+- `placing`: background jobs that place prompts. `assignment`: the scoring behind them.
+- `service`: manual changes. `reports`: lists, details, search, topics and the timeline.
 - `bridges`, `bridge_service`: detecting, storing and drawing bridges.
-- `synthesis`, `synthesis_service`, `model_questions`: the state of the work, by rules and by a model.
+- `synthesis`, `synthesis_service`: the state of the work, by rules and by a model.
 """

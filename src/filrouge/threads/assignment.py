@@ -12,6 +12,7 @@ Pure: no database, no file.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,17 @@ from filrouge.core.protocols import Vector, Vectors
 from filrouge.extraction.vocabulary import content
 from filrouge.threads.models import Action, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
 from filrouge.threads.synthesis import MOST_DECISIONS, MOST_FILES
+
+# Thread assignment: pairwise probabilities that prompts share a thread, routing, and clustering.
+#
+# - `Whitening` whitens vectors, `compared` computes a probability for every pair of prompts of a project.
+# - `route` decides where one new prompt goes; `regroup` clusters all prompts again when more is known.
+# - `split_by_thread` distributes a session's synthesis over the threads that its turns were placed in later.
+#
+# The weights are learned from labelled conversations by `bench/fit_threads.py`, with the functions of this module.
+# There are two sets: one with vectors, and one for words alone.
+#
+# Pure: no database, no file.
 
 # Whitening.
 
@@ -863,3 +875,15 @@ def _regrouping(
             reason=f"With all that was said since, it is nearer to {nearer} than to the rest, at {similarity:.2f}.",
         ),
     )
+
+
+# Cache of whitening transforms, one per embedding space and user, computed from stored vectors.
+#
+# A transform is fitted to the user's newest prompts and the bundled sample. It is recomputed when the number of
+# prompts has grown by 40 %, and after every erasure, so that it holds nothing of erased content. The sample is
+# embedded once per space and process, in the background, when the first prompt with a vector is placed. Until there
+# is a transform, only words are compared.
+#
+# The cache also holds the vectors of prompts with their replies, least recently used first out.
+
+_LOG = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from filrouge.core.clock import new_id, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.maintenance.health import names_of
+from filrouge.projects.repository import names_of
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext

@@ -53,7 +53,7 @@ class Thread:
         origin: source of the turn that opened it.
         parent: the thread that it was forked or split from.
         merged_into: the thread that it was merged into; it is then archived and has no turns.
-        weight: weight at `last_active`, in [0, 1]; `threads.naming.weight_at` returns the current weight.
+        weight: weight at `last_active`, in [0, 1]; `threads.upkeep.weight_at` returns the current weight.
         suspended_at: set while it is suspended.
         turns, sessions: how many it has.
     """

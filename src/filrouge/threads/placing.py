@@ -25,13 +25,13 @@ from filrouge.core.clock import new_id
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
-from filrouge.extraction.summaries import detect_language
 from filrouge.extraction.understanding import RequestRunner
+from filrouge.extraction.vocabulary import detect_language
 from filrouge.providers.hashing import HASHED
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts
+from filrouge.search.repository import StoredVectors
 from filrouge.search.spaces import REINDEX
-from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.assignment import (
     MOST_REGROUPED,
@@ -49,23 +49,29 @@ from filrouge.threads.assignment import (
     route,
 )
 from filrouge.threads.bridge_service import queue_ties
-from filrouge.threads.model_questions import asking
 from filrouge.threads.models import Drift, Routing, Thread
-from filrouge.threads.naming import Name, distinct, is_due, moved, name, naming, subjects
 from filrouge.threads.repository import ActiveDays, Decided, ThreadDecisions, ThreadPlace, Threads, ThreadVectors
 from filrouge.threads.service import move_turns
 from filrouge.threads.synthesis_service import follow_placing
 from filrouge.threads.upkeep import (
     ModelAnswers,
+    Name,
     ThreadSettings,
     answers_by_prompt,
+    asking,
+    distinct,
+    is_due,
     is_routed,
     is_too_late,
+    moved,
+    name,
+    naming,
     prompts_of,
     queue_better_name,
     queue_reconsidering,
     renamed,
     revectored,
+    subjects,
     swept,
     thread_model,
 )

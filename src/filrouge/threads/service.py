@@ -21,11 +21,10 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.threads.bridge_service import follow_merge, queue_ties
 from filrouge.threads.models import Routing, Thread
-from filrouge.threads.naming import moved
-from filrouge.threads.reports import as_it_is, detail, turn_of
+from filrouge.threads.reports import detail, turn_of
 from filrouge.threads.repository import Syntheses, ThreadDecisions, Threads, ThreadVectors
 from filrouge.threads.synthesis_service import queue_synthesis
-from filrouge.threads.upkeep import ThreadSettings, is_routed, queue_better_name, refit
+from filrouge.threads.upkeep import ThreadSettings, as_it_is, is_routed, moved, queue_better_name, refit
 
 # Moving turns. The threads on both ends get new names and vectors in the same transaction; bridges and syntheses
 # follow. A thread that loses its last prompt is merged into the thread that took it.

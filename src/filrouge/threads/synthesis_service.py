@@ -20,17 +20,17 @@ from filrouge.core.clock import new_id
 from filrouge.core.errors import BadConfig, Busy, ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx
 from filrouge.extraction.repository import Analyses, Readings, Session
-from filrouge.extraction.summaries import detect_language
 from filrouge.extraction.understanding import RequestRunner
+from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.models import Memory
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.threads.assignment import cited_turns, drop_turns, split_by_thread
-from filrouge.threads.model_questions import recounting
 from filrouge.threads.models import Occasion, Synthesis
 from filrouge.threads.repository import Syntheses, calls_of
 from filrouge.threads.synthesis import Step, Stretch, apart, standing_of, step_of, today
+from filrouge.threads.upkeep import recounting
 
 #: Share of the model's context from which the state of the work is written (GARD-3).
 FULL: Final = 0.95

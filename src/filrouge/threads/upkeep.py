@@ -1,4 +1,4 @@
-"""Upkeep of threads: keep vectors, names and states consistent, and queue questions to a model.
+"""Upkeep of threads: names, states and vectors that follow from their turns, and questions to a model.
 
 Title, summary, topics and vector of a thread are derived from its turns, except a title set by a user. Code that moves
 turns calls these functions in the same transaction, so a thread never describes turns it does not have.
@@ -6,24 +6,400 @@ turns calls these functions in the same transaction, so a thread never describes
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, Literal
 
-from filrouge.capture.models import Turn
-from filrouge.core.errors import BadConfig, ModelUnavailable
-from filrouge.core.protocols import Tx
+from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
+from filrouge.core.errors import BadConfig, BadInput, ModelUnavailable
+from filrouge.core.protocols import Prompts, Tx
 from filrouge.core.settings import Settings
+from filrouge.extraction import reading
+from filrouge.extraction.model_answers import (
+    RequestGenerator,
+    ask_and_parse,
+    locate,
+    quoted,
+    rendered,
+    turns_per_prompt,
+)
+from filrouge.extraction.models import (
+    ChosenQuote,
+    NameShape,
+    RelatedShape,
+    StandingShape,
+    read_item,
+    read_items,
+    schema_of,
+)
+from filrouge.extraction.summaries import (
+    GENERIC_TOPICS,
+    LONGEST_TITLE,
+    clean_topics,
+    concepts,
+    speaker_of,
+    title_of,
+    without_label,
+)
+from filrouge.extraction.vocabulary import fold, tokens
+from filrouge.providers.models import CompletionRequest
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.search.vector_repository import StoredVectors
-from filrouge.threads.assignment import thread_vector
-from filrouge.threads.models import Routing, Thread
-from filrouge.threads.naming import is_due_between, moved, name, sweep
+from filrouge.search.repository import StoredVectors
+from filrouge.threads.assignment import RoutedPrompt, roots, thread_vector
+from filrouge.threads.models import Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState, TitleBy
 from filrouge.threads.repository import Decided, ThreadDecisions, ThreadPlace, Threads, ThreadVectors
+from filrouge.threads.synthesis import MAX_POINT_CHARS, MOST_DECISIONS, MOST_QUESTIONS
+
+# Thread names and thread lifecycle: topics, titles, state transitions, weight, sweeps, and replay.
+#
+# - `subjects` and `name` derive topics, title and summary from prompts by rules; `naming` asks a model (EXT-9, THR-9).
+# - `moved` applies a state transition, `weight_at` the decay; `sweep` lists the transitions that are due.
+# - `as_it_was` replays the state of a thread at an earlier moment.
+#
+# Pure: no database, no file.
+
+
+def subjects(turn: Turn) -> tuple[str, ...]:
+    """Return the topics of a turn by rules, highest weight first; at most five, and none if it names nothing."""
+    return tuple(clean_topics(concepts([replace(turn, text=without_label(turn.text))])))
+
+
+# Names (EXT-9, THR-9).
+
+SUMMARY: Final = 200
+#: Sizes (number of prompts) at which the name of a thread is reviewed.
+RENAMED_AT: Final = (1, 3, 6, 12, 24, 48, 96)
+#: Number of main topics, one of which a title must name; and maximum number of words in a title.
+_FOREMOST: Final = 3
+_MOST_WORDS: Final = 7
+_SHOWN, _SHOWN_OF_EACH, _OTHERS, _TOKENS = 12, 300, 20, 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Name:
+    """Name of a thread: title, summary and topics."""
+
+    title: str
+    summary: str
+    topics: tuple[str, ...]
+    title_by: TitleBy = "rules"
+
+
+def is_due(prompts: int) -> bool:
+    """Return whether the name of a thread with this many prompts is due for review."""
+    return prompts in RENAMED_AT
+
+
+def is_due_between(before: int, after: int) -> bool:
+    """Return whether growing from `before` to `after` prompts makes a model review of the name due."""
+    return any(before < due <= after for due in RENAMED_AT[1:])
+
+
+def name(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None = None) -> Name:
+    """Return the name of a thread by rules.
+
+    The title is the subject of a prompt, as `extraction.summaries` reads it: the first one that is short and names a
+    main topic of the thread. If there is none, the title is built from the main topics. It is reviewed when the thread
+    reaches the sizes in `RENAMED_AT`, since a name that changes with every turn is of no use, and it is kept while it
+    still fits. Titles of live threads in a project are unique: the later thread is qualified with one of its topics, or
+    with its opening day.
+
+    Args:
+        prompts: its routed turns, oldest first, at least one.
+        taken: titles of the other live threads of the project.
+        thread: the thread as it is; its title is kept if a user or a model set it, or while it still fits.
+    """
+    topics = concepts(prompts)
+    subjects = [title for turn in prompts if (title := title_of(turn.text))]
+    by: TitleBy = "rules" if thread is None else thread.title_by
+    if thread is not None and thread.title and (by != "rules" or _fits(thread.title, topics)):
+        title = thread.title
+    else:
+        title = next((one for one in subjects if _fits(one, topics)), None) or _of_topics(topics, prompts)
+        title = title or (subjects[0] if subjects else " ".join(prompts[0].text.split())[:LONGEST_TITLE])
+    if by == "rules":
+        title = distinct(title, topics, taken, prompts[0].at)
+    return Name(title=title, summary=_summary(title, subjects), topics=topics, title_by=by)
+
+
+def distinct(title: str, topics: Sequence[str], taken: Collection[str], opened: datetime) -> str:
+    """Return the title, qualified with a topic or with the opening day if another thread has the same title."""
+    used = {fold(one) for one in taken}
+    return next(one for one in _qualified(title, topics, opened) if fold(one) not in used)
+
+
+def _qualified(title: str, topics: Sequence[str], opened: datetime) -> Iterator[str]:
+    yield title
+    marks = [topic for topic in topics if not _names(title, [topic])]
+    marks += [f"{opened:%Y-%m-%d}", f"{opened:%Y-%m-%d %H:%M}", f"{opened:%Y-%m-%d %H:%M:%S.%f}"]
+    for mark in marks:
+        yield f"{title[: max(0, LONGEST_TITLE - len(mark) - 3)].rstrip()} · {mark}"
+    place = 1
+    while True:  # several threads were opened in the same microsecond
+        place += 1
+        yield f"{title} · {opened:%Y-%m-%d %H:%M:%S.%f}{'′' * place}"
+
+
+def _fits(title: str, topics: Sequence[str]) -> bool:
+    """Return whether a subject can be a title: short, not a question, and about a main topic."""
+    return (
+        len(title.split()) <= _MOST_WORDS
+        and _names(title, topics[:_FOREMOST])
+        and not reading.QUESTION.search(fold(title))
+    )
+
+
+def _of_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
+    """Build a title from the main topics, as many as fit: `Rate limiter: Redis, counters`."""
+    taken: list[str] = []
+    for topic in topics[:_FOREMOST]:
+        if len(" ".join([*taken, topic]).split()) <= _MOST_WORDS and len(", ".join([*taken, topic])) < LONGEST_TITLE:
+            taken.append(_as_written(topic, prompts))
+    first, *others = taken or [""]
+    return f"{first[:1].upper()}{first[1:]}{': ' if others else ''}{', '.join(others)}"
+
+
+def _as_written(topic: str, prompts: Sequence[Turn]) -> str:
+    """Return a topic with the capitalisation of its first occurrence."""
+    for turn in prompts:
+        at = fold(turn.text).find(fold(topic))
+        if at >= 0:
+            return turn.text[at : at + len(topic)]
+    return topic
+
+
+def _names(title: str, topics: Sequence[str]) -> bool:
+    return not roots([title]).isdisjoint(roots(topics))
+
+
+def _summary(title: str, subjects: Sequence[str]) -> str:
+    """Return the subjects of the prompts: the first one and then the latest, as many as fit."""
+    others = [one for one in dict.fromkeys(subjects) if fold(one) != fold(title)]
+    ordered = [*others[:1], *others[:0:-1]]
+    chosen: list[str] = []
+    for one in ordered:
+        if len("; ".join([*chosen, one])) <= SUMMARY:
+            chosen.append(one)
+    return "; ".join(sorted(chosen, key=others.index))
+
+
+def naming(
+    prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: Prompts, language: str
+) -> RequestGenerator[Name]:
+    """Ask a model for a better name; the former name is kept if the model's title is unusable.
+
+    A title by a model is kept while it names one of the main topics; the summary is replaced.
+
+    A model reviews at the same sizes as the rules and after them, but not for the first prompt, which the rules read as
+    well. So the summary is never older than the name, and a thread of a hundred prompts costs six model calls.
+
+    Args:
+        former: the result of `name`, for a thread that no user named.
+
+    Raises:
+        Unreadable: the model's answer cannot be read.
+    """
+    shown = {
+        "messages": [" ".join(turn.text.split())[:_SHOWN_OF_EACH] for turn in prompts[-_SHOWN:]],
+        "other_titles": list(taken[:_OTHERS]),
+    }
+    ask = CompletionRequest(
+        operation="title",
+        prompt=texts("title", language),
+        text=quoted("thread", json.dumps(shown, ensure_ascii=False, indent=1)),
+        schema=schema_of(NameShape),
+        most_tokens=_TOKENS,
+    )
+    answer, _ = yield from ask_and_parse(ask, texts("repair", language), _read)
+    title = " ".join(answer.title.split())[:LONGEST_TITLE].strip(" .\"'“”«»")
+    if not _is_subject(title) or not _is_of(title, prompts):
+        return former
+    summary = " ".join(answer.summary.split())
+    stays = former.title_by == "model" and _names(former.title, former.topics[:_FOREMOST])
+    return replace(
+        former,
+        title=distinct(former.title if stays else title, former.topics, taken, prompts[0].at),
+        summary=summary if summary and len(summary) <= SUMMARY else former.summary,
+        title_by="model",
+    )
+
+
+def _is_subject(title: str) -> bool:
+    """Return True if the title has a word that is not a label, a placeholder or a fragment."""
+    return any(len(word) > 2 and word not in GENERIC_TOPICS for word in tokens(fold(title)))
+
+
+def _is_of(title: str, prompts: Sequence[Turn]) -> bool:
+    """Return True if the title shares a word with the prompts; a title that the model made up is rejected."""
+    return _names(title, [turn.text for turn in prompts])
+
+
+def _read(answer: Mapping[str, Any]) -> NameShape:
+    found = read_item(NameShape, answer)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+# Lifecycle.
+
+Act = Literal["use", "reactivate", "reopen", "suspend", "archive", "merge"]
+"""`use`: a turn goes on in it; `reactivate`: a turn wakes it; `reopen`: a hand does; `merge`: another takes it in."""
+
+MOVES: Final[Mapping[tuple[ThreadState, Act], ThreadState]] = {
+    ("active", "use"): "active",
+    ("active", "suspend"): "suspended",
+    ("active", "archive"): "archived",
+    ("active", "merge"): "archived",
+    ("suspended", "reactivate"): "active",
+    ("suspended", "reopen"): "active",
+    ("suspended", "archive"): "archived",
+    ("suspended", "merge"): "archived",
+    ("archived", "reactivate"): "active",
+    ("archived", "reopen"): "active",
+    ("archived", "merge"): "archived",
+}
+
+HALF_LIFE: Final = timedelta(days=1.5)
+SUSPENDED_BELOW: Final = 0.1
+ARCHIVED_AFTER: Final = timedelta(hours=72)
+#: Weight added by a use, and minimum weight after a reactivation: with a tenth alone, the thread would be suspended
+#: again within the day.
+USE, WOKEN = 0.1, 0.5
+#: Maximum number of active threads per project, by mode.
+CAPS: Final[Mapping[str, int]] = {"light": 15, "normal": 50, "heavy": 100, "max": 200}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """One transition of a sweep; `at` is when it was due, possibly long ago."""
+
+    thread_id: str
+    act: Act
+    at: datetime
+
+
+def weight_at(thread: Thread, now: datetime) -> float:
+    """Return the current weight of a thread, in [0, 1]."""
+    return thread.weight * 0.5 ** (max(now - thread.last_active, timedelta()) / HALF_LIFE)
+
+
+def moved(thread: Thread, act: Act, at: datetime) -> Thread:
+    """Return the thread after an act.
+
+    Raises:
+        BadInput: the act is not allowed in the thread's state.
+    """
+    state = MOVES.get((thread.state, act)) if thread.merged_into is None else None
+    if state is None:
+        legal = ", ".join(known for (state, known) in MOVES if state == thread.state)
+        if thread.merged_into is not None:
+            raise BadInput(
+                f"Thread {thread.id} was merged, so there is no {act!r} for it.",
+                remedy=f"Its turns are in thread {thread.merged_into}.",
+            )
+        raise BadInput(
+            f"Thread {thread.id} is {thread.state}, and {act!r} is no move from there.", remedy=f"Legal: {legal}."
+        )
+    match act:
+        case "use":
+            return replace(
+                thread, weight=min(1.0, weight_at(thread, at) + USE), last_active=max(at, thread.last_active)
+            )
+        case "reactivate" | "reopen":
+            weight = max(WOKEN, min(1.0, weight_at(thread, at) + USE))
+            return replace(
+                thread, state=state, weight=weight, last_active=max(at, thread.last_active), suspended_at=None
+            )
+        case "suspend":
+            return replace(thread, state=state, suspended_at=at)
+        case "archive" | "merge":
+            return replace(thread, state=state, suspended_at=None)
+
+
+def sweep(threads: Iterable[Thread], now: datetime, mode: str = "normal") -> tuple[Move, ...]:
+    """Return the transitions that are due for these threads of one project, in an order in which they can be applied.
+
+    A transition is dated to when it became due, so that one sweep catches up after the machine was off for weeks. Above
+    the cap, the lightest threads are suspended; on a tie, those that were used longest ago.
+
+    The weight of an unused thread halves every 1.5 days. A thread is suspended when its weight falls below
+    `SUSPENDED_BELOW`, or when it is among the lightest and more threads are active than the mode allows. It is archived
+    after three days of suspension. Nothing is deleted here. Every state can return to `active`, except that of a merged
+    thread.
+
+    Args:
+        mode: `light`, `normal`, `heavy` or `max`.
+    """
+    moves: list[Move] = []
+    staying: list[Thread] = []
+    for thread in threads:
+        if thread.merged_into is not None:
+            continue
+        since = thread.suspended_at or thread.last_active
+        if thread.state == "active":
+            if weight_at(thread, now) >= SUSPENDED_BELOW:
+                staying.append(thread)
+                continue
+            since = _weighs_too_little(thread)
+            moves.append(Move(thread_id=thread.id, act="suspend", at=since))
+        if thread.state != "archived" and now - since >= ARCHIVED_AFTER:
+            moves.append(Move(thread_id=thread.id, act="archive", at=since + ARCHIVED_AFTER))
+    moves += [Move(thread_id=one.id, act="suspend", at=now) for one in _over(staying, now, CAPS[mode])]
+    return tuple(moves)
+
+
+def _weighs_too_little(thread: Thread) -> datetime:
+    """Return the moment at which the weight falls below `SUSPENDED_BELOW`."""
+    if thread.weight <= SUSPENDED_BELOW:
+        return thread.last_active
+    return thread.last_active + HALF_LIFE * math.log2(thread.weight / SUSPENDED_BELOW)
+
+
+def _over(active: Sequence[Thread], now: datetime, cap: int) -> list[Thread]:
+    lightest = sorted(active, key=lambda one: (weight_at(one, now), one.last_active, one.id))
+    return lightest[: max(0, len(active) - cap)]
+
+
+# Replay.
+
+
+def as_it_was(thread: Thread, prompts: Sequence[datetime], moment: datetime) -> Thread:
+    """Return the thread as it was at a moment, but with its current title, summary and topics.
+
+    Weight and state depend only on use and time, so they are recomputed from the times of the prompts. Manual archiving
+    and reopening is not replayed.
+
+    Args:
+        prompts: times of the prompts that were in it at that moment, at least one.
+        moment: not before the first of them.
+    """
+    first, *later = sorted(prompts)
+    lived = replace(
+        thread, state="active", weight=1.0, opened_at=first, last_active=first, suspended_at=None, merged_into=None
+    )
+    for at in later:
+        lived = _swept(lived, at)
+        lived = moved(lived, "use" if lived.state == "active" else "reactivate", at)
+    return replace(_swept(lived, moment), turns=len(prompts))
+
+
+def _swept(thread: Thread, now: datetime) -> Thread:
+    for move in sweep([thread], now):
+        thread = moved(thread, move.act, move.at)
+    return thread
+
+
+# Upkeep of threads: keep vectors, names and states consistent, and queue questions to a model.
+#
+# Title, summary, topics and vector of a thread are derived from its turns, except a title set by a user. Code that
+# moves turns calls these functions in the same transaction, so a thread never describes turns it does not have.
 
 # Questions to a model about threads (THR-3, EXT-9).
 
@@ -280,3 +656,186 @@ def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str)
             into = next((one.title for one in done if one.id == thread.merged_into), "")
             Threads(tx).update(replace(thread, title=into, title_by="rules"))
     return done
+
+
+# Parts of another module on their way.
+
+
+def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
+    """Return a thread in its current state, which depends on the other threads of its place."""
+    if thread.state == "archived":
+        return thread
+    caps = ThreadSettings.of(parts.settings(tx))
+    states: tuple[ThreadState, ...] = ("active", "suspended")
+    beside = as_of(Threads(tx).at_place(caps.place_beside(thread), states), parts.clock.now(), caps.mode)
+    found = next((it for it in beside if it.id == thread.id), thread)
+    return replace(found, turns=thread.turns, sessions=thread.sessions)
+
+
+# Questions to a language model: does a prompt belong to a thread, and where does the work stand?
+#
+# Pure: no database, no file.
+
+# Does a prompt belong to a thread?
+
+MESSAGE, TOPICS = 500, 5
+#: Acceptance threshold: for a yes, the mean of similarity and confidence; for a no, the confidence.
+ACCEPTED: Final = 0.5
+_QUESTION_TOKENS: Final = 200
+
+
+def asking(
+    item: RoutedPrompt,
+    routing: Routing,
+    candidate: Thread,
+    prompts: Prompts,
+    language: str,
+    *,
+    seconds: float | None = None,
+) -> RequestGenerator[Routing]:
+    """Ask a model about a borderline prompt; return the routing, no longer borderline if the model is confident.
+
+    It is asked if the rules are unsure (THR-3). A confident yes puts the prompt there. A confident no removes it if the
+    rules had put it there, and otherwise changes nothing: an answer about one thread says nothing about another. An
+    unsure answer leaves the decision of the rules, still open.
+
+    Args:
+        routing: the decision of the rules, including the comparison with `candidate`.
+        candidate: the thread of `routing.weighed[0]`.
+        seconds: how long each answer is of use.
+
+    Raises:
+        Unreadable: the model's answer cannot be read; the decision of the rules stands.
+    """
+    best = next(one for one in routing.weighed if one.thread_id == candidate.id)
+    shown = {
+        "message": item.text[:MESSAGE],
+        "topics": list(item.topics[:TOPICS]),
+        "thread": {
+            "title": candidate.title,
+            "topics": list(candidate.topics[:TOPICS]),
+            "summary": candidate.summary[:SUMMARY],
+        },
+    }
+    ask = CompletionRequest(
+        operation="thread",
+        prompt=prompts("thread", language),
+        text=quoted("case", json.dumps(shown, ensure_ascii=False, indent=1)),
+        schema=schema_of(RelatedShape),
+        most_tokens=_QUESTION_TOKENS,
+        seconds=seconds,
+    )
+    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _read_answer)
+    return _decided(routing, best, answer, f"{by.provider}/{by.model}")
+
+
+def _decided(routing: Routing, best: ThreadCandidate, answer: RelatedShape, model: str) -> Routing:
+    confidence = (best.similarity + answer.confidence) / 2
+    told = f"({answer.confidence:.2f}), similarity {best.similarity:.2f}."
+    if answer.related and confidence >= ACCEPTED:
+        return replace(
+            routing,
+            action="continue" if best.state == "active" else "reactivate",
+            thread_id=best.thread_id,
+            parent=None,
+            similarity=confidence,
+            reason=f"A model says it belongs {told}",
+            borderline=False,
+            model=model,
+        )
+    if answer.related or answer.confidence < ACCEPTED:
+        return replace(routing, reason=f"A model was asked and is not sure {told}", model=model)
+    sure = replace(routing, reason=f"A model says it does not belong {told}", borderline=False, model=model)
+    if routing.thread_id != best.thread_id:
+        return sure
+    own = next((one for one in routing.weighed if one.own), None)
+    parent = own.thread_id if own else None
+    return replace(sure, action="fork" if own else "new", thread_id=None, parent=parent)
+
+
+def _read_answer(answer: Mapping[str, Any]) -> RelatedShape:
+    found = read_item(RelatedShape, answer)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+# Where does the work stand?
+
+_MOST_STATE: Final = 3
+_RECOUNTING_TOKENS: Final = 800
+_LISTS: Final = ("state", "decisions", "questions")
+
+
+def recounting(
+    turns: Sequence[Turn], by_rules: Synthesis, prompts: Prompts, language: str
+) -> RequestGenerator[Synthesis]:
+    """Return the synthesis as corrected by a model.
+
+    A model judges better than the rules which sentences matter (GARD-3), but it cannot write any: it selects sentences
+    of the conversation, and each must be found in its turn. Decisions are accepted only from the user's turns. Files
+    and failures stay as the rules found them.
+
+    Args:
+        turns: the turns that the rules read, in order; only the last ones are shown if there are very many.
+        by_rules: the synthesis by the rules; what it holds of earlier turns is kept.
+
+    Raises:
+        Unreadable: the model's answer cannot be read; the synthesis by the rules stands.
+    """
+    spoken = [turn for turn in turns if speaker_of(turn) in ("user", "agent")]
+    shown = spoken[-turns_per_prompt(spoken[::-1]) :]
+    ask = CompletionRequest(
+        operation="synthesise",
+        prompt=prompts("synthesise", language),
+        text=rendered(shown),
+        schema=schema_of(StandingShape),
+        most_tokens=_RECOUNTING_TOKENS,
+    )
+    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _listed)
+    seen = {turn.id for turn in shown}
+    state = _points(answer, "state", shown, least=TRUST_AGENT)
+    decisions = _points(answer, "decisions", shown, least=TRUST_PROMPT)
+    questions = _points(answer, "questions", shown, least=TRUST_AGENT)
+    return replace(
+        by_rules,
+        state=tuple(state[:_MOST_STATE]) or by_rules.state,
+        decisions=_latest_first(decisions, by_rules.decisions, seen)[:MOST_DECISIONS],
+        questions=_latest_first(questions, by_rules.questions, seen)[:MOST_QUESTIONS],
+        made_by=f"{by.provider}/{by.model}",
+    )
+
+
+def _listed(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    missing = next((name for name in _LISTS if not isinstance(answer.get(name), list)), None)
+    if missing:
+        raise ValueError(f"it has no list `{missing}`")
+    return answer
+
+
+def _points(answer: Mapping[str, Any], name: str, turns: Sequence[Turn], *, least: int) -> list[Point]:
+    chosen, _ = read_items(ChosenQuote, answer, name)
+    return [point for one in chosen if (point := _found(one, turns, least))]
+
+
+def _found(chosen: ChosenQuote, turns: Sequence[Turn], least: int) -> Point | None:
+    """Find the selected sentence: in the cited turn, or else in any turn, because models miscount."""
+    cited = turns[chosen.turn - 1 : chosen.turn] if chosen.turn > 0 else ()
+    for turn in (*cited, *reversed(turns)):
+        span = locate(chosen.quote, turn.text)
+        if span and turn.trust >= least:
+            text = " ".join(turn.text[span.start : span.end].split())
+            return Point(text=text, turn_id=turn.id, trust=turn.trust) if len(text) <= MAX_POINT_CHARS else None
+    return None
+
+
+def _latest_first(chosen: Sequence[Point], by_rules: Sequence[Point], seen: set[str]) -> tuple[Point, ...]:
+    """Merge the model's selection with the rules' points from turns that the model was not shown, latest first.
+
+    Memory ids are carried over.
+    """
+    memories = {one.turn_id: one.memory_id for one in by_rules if one.memory_id}
+    own = [replace(one, memory_id=memories.get(one.turn_id, "")) for one in chosen]
+    unseen = [one for one in by_rules if one.turn_id not in seen]
+    once = {one.text: one for one in [*own, *unseen]}
+    return tuple(sorted(once.values(), key=lambda one: one.turn_id, reverse=True))

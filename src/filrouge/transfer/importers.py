@@ -32,7 +32,7 @@ from filrouge.capture.models import (
     SourceType,
 )
 from filrouge.core.errors import BadInput
-from filrouge.hosts.reading import as_list, as_object
+from filrouge.hosts.command_hooks import as_list, as_object
 
 # Opening files, zip members and folders, and streaming JSON.
 #

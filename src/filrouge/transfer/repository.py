@@ -20,7 +20,7 @@ from filrouge.core.clock import to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.memories.models import SUMS, Memory
 from filrouge.memories.repository import Memories, MemoryWriter, Origin, life_of, place_of, row_of
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.repository import FullTextIndex
 
 Outcome = Literal["added", "present"]
 

@@ -18,12 +18,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 from pydantic import BaseModel
 
 from filrouge._version import __version__
-from filrouge.capture.cutting import TextCutter
-from filrouge.capture.guard import strip_own
+from filrouge.capture.events import TextCutter, strip_own
 from filrouge.capture.intake import CutCounts, skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, ImportedMemory, ImportedTurn, Turn
-from filrouge.capture.programs import resolve_project
-from filrouge.capture.repository import Projects
 from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_transcript_turn, is_off, queue_backfill
 from filrouge.context.hook_files import write_briefs
 from filrouge.core import lazy_re as re
@@ -35,6 +32,7 @@ from filrouge.erasure.tombstones import Tombstones
 from filrouge.extraction.sentences import MASK
 from filrouge.memories.changes import bin_memory
 from filrouge.memories.models import SUMS, Memory
+from filrouge.projects.repository import Projects, resolve_project
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from filrouge.capture.events import Event
-from filrouge.capture.repository import Events, Projects, event_key
+from filrouge.capture.repository import Events, event_key
+from filrouge.projects.repository import Projects
 from filrouge.testing import memory_database
 from tests.support.rows import NOON
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.capture.guard import disabled, internal, strip_own
+from filrouge.capture.events import disabled, internal, strip_own
 
 OPEN, CLOSE = '<filrouge-memory nonce="3f9a">', "</filrouge-memory 3f9a>"
 BLOCK = f"{OPEN}\n- production is on port 9443\n{CLOSE}"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from filrouge.capture import inbox
-from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MAX_VALUES
+from filrouge.capture.events import LARGEST_EVENT, LONGEST_TEXT, MAX_VALUES
 from filrouge.capture.models import ImportedTurn
 from filrouge.capture.programs import Conversation, Message, deliver
 from filrouge.capture.service import store_events

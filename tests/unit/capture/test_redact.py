@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filrouge.capture.intake import redact_completely, redact_value_completely
 from filrouge.capture.redact import redact, redact_value
-from filrouge.capture.redact_complete import redact_completely, redact_value_completely
 from tests.support.tiers import examples, long
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hosts"

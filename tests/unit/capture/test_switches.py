@@ -12,9 +12,8 @@ from filrouge.capture.service import store_events
 from filrouge.context.hook_files import write_hook_settings
 from filrouge.core.errors import NotFound
 from filrouge.core.paths import brief_path
-from filrouge.memories.statements import put_fact, remember, remember_many
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.memories.changes import put_fact, remember, remember_many
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import idle, running
 from tests.support.given import BLOG, SHOP, ask, event, known, log, say
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from filrouge.capture.transcripts import Chunk, read_from
+from filrouge.hosts.transcript_lines import Chunk, read_from
 
 
 def test_only_whole_lines_are_read_and_the_rest_waits(tmp_path: Path) -> None:

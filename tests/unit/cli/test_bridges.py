@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from filrouge.capture.repository import Projects
+from filrouge.projects.repository import Projects
 from filrouge.testing import idle
 from filrouge.threads.bridge_service import queue_ties
 from tests.unit.threads.ties_given import put_thread

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture import guard
+from filrouge.capture import events
 from filrouge.daemon import client
 from tests.reliability import processes
 from tests.reliability.processes import Done, daemon, eventually, hook, prompt, quiet, session_start, throw_away_home
@@ -102,9 +102,9 @@ def test_its_json_is_the_body_of_the_route(place: Place) -> None:
 
 
 def test_where_hooks_are_switched_off_it_prints_nothing_and_says_why(place: Place) -> None:
-    off = place.filrouge("context", QUESTION, "--explain", **{guard.DISABLED: "1"})
-    assert off.out == f"Hooks do nothing: {guard.DISABLED} is set.\n"
-    assert place.filrouge("context", QUESTION, **{guard.DISABLED: "1"}).out == ""
+    off = place.filrouge("context", QUESTION, "--explain", **{events.DISABLED: "1"})
+    assert off.out == f"Hooks do nothing: {events.DISABLED} is set.\n"
+    assert place.filrouge("context", QUESTION, **{events.DISABLED: "1"}).out == ""
     uncaptured = place.filrouge("context", QUESTION, "--explain", FILROUGE_AUTO_CAPTURE="false")
     assert "auto_capture is off" in uncaptured.out
 

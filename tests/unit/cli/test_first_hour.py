@@ -18,7 +18,7 @@ from filrouge.core import settings
 from filrouge.memories.models import Kind
 from filrouge.providers.language_models import SIZE_OF, Mode
 from filrouge.threads.models import BRIDGE_KINDS
-from filrouge.threads.naming import CAPS
+from filrouge.threads.upkeep import CAPS
 from tests.unit.server.conftest import Api, serving
 
 SHOP = "origin:forge.example/ana/shop"

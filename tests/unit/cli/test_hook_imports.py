@@ -8,17 +8,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 OWN = {
-    "filrouge", "filrouge._version", "filrouge.capture", "filrouge.capture.assignments", "filrouge.capture.guard",
-    "filrouge.capture.cutting", "filrouge.capture.inbox", "filrouge.capture.losses",
-    "filrouge.capture.redact", "filrouge.capture.secret_rules", "filrouge.capture.spoken_secrets",
-    "filrouge.cli",
+    "filrouge", "filrouge._version", "filrouge.capture", "filrouge.capture.redact", "filrouge.capture.events",
+    "filrouge.capture.inbox", "filrouge.capture.secret_rules", "filrouge.cli",
     "filrouge.cli.hook", "filrouge.cli.main",
     "filrouge.daemon", "filrouge.daemon.client", "filrouge.daemon.reply", "filrouge.daemon.starting",
     "filrouge.core.errors", "filrouge.core.paths",
     "filrouge.hosts", "filrouge.hosts.claude_code", "filrouge.hosts.codex", "filrouge.hosts.command_hooks",
     "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor", "filrouge.hosts.gemini", "filrouge.hosts.openclaw",
-    "filrouge.hosts.opencode", "filrouge.hosts.project", "filrouge.hosts.reading", "filrouge.hosts.vscode",
-    "filrouge.capture.events", "filrouge.core", "filrouge.projects", "filrouge.projects.folder_names",
+    "filrouge.hosts.opencode", "filrouge.hosts.project", "filrouge.hosts.vscode",
+    "filrouge.core",
 }  # fmt: skip
 HEAVY = {
     "argparse", "asyncio", "base64", "dataclasses", "datetime", "email", "hashlib", "http", "http.client",

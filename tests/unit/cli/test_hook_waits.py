@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture import losses
+from filrouge.capture import inbox
 from filrouge.cli.hook import VERY_SLOW_START, run
 from filrouge.core import paths
 
@@ -157,7 +157,7 @@ def test_an_alarm_during_the_work_loses_no_event(place: Path, payload: dict[str,
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, b"", b"")
     assert len(spooled(place)) == 1
-    assert losses.read_losses(str(place)).events == 0
+    assert inbox.read_losses(str(place)).events == 0
 
 
 def test_an_input_that_does_not_end_is_counted(place: Path) -> None:
@@ -167,41 +167,41 @@ def test_an_input_that_does_not_end_is_counted(place: Path) -> None:
     process.stdin.flush()
     assert process.wait(20) == 0
     process.communicate()
-    assert losses.read_losses(str(place))[0::2] == (1, "input incomplete")
+    assert inbox.read_losses(str(place))[0::2] == (1, "input incomplete")
 
 
 @pytest.mark.parametrize("payload", [PROMPT, STOP])
 def test_an_event_that_cannot_be_written_is_counted(place: Path, payload: dict[str, Any]) -> None:
     (place / "spool").write_text("in the way")
     assert hook(place, payload) == b""
-    found = losses.read_losses(str(place))
+    found = inbox.read_losses(str(place))
     assert (found.events, found.reason) == (1, "cannot be written")
     assert "uv" not in (place / paths.LOST_EVENTS).read_text()
 
 
 def test_counting_begins_again_after_it_was_cleared(tmp_path: Path) -> None:
-    losses.add_losses(str(tmp_path), "failed", 3)
-    assert losses.read_losses(str(tmp_path)).events == 3
-    losses.clear(str(tmp_path))
-    losses.clear(str(tmp_path))
-    assert losses.read_losses(str(tmp_path)) == (0, "", "", False)
-    losses.add_losses(str(tmp_path), "failed")
-    assert "could not keep 1 event, the last at 2" in losses.read_losses(str(tmp_path)).sentence()
+    inbox.add_losses(str(tmp_path), "failed", 3)
+    assert inbox.read_losses(str(tmp_path)).events == 3
+    inbox.clear(str(tmp_path))
+    inbox.clear(str(tmp_path))
+    assert inbox.read_losses(str(tmp_path)) == (0, "", "", False)
+    inbox.add_losses(str(tmp_path), "failed")
+    assert "could not keep 1 event, the last at 2" in inbox.read_losses(str(tmp_path)).sentence()
 
 
 def test_a_count_at_its_end_says_that_there_may_be_more(tmp_path: Path) -> None:
-    losses.add_losses(str(tmp_path), "failed", losses.MAX_COUNT)
-    assert not losses.read_losses(str(tmp_path)).at_least
-    losses.add_losses(str(tmp_path), "out of time")
-    assert "at least 999999 events" in losses.read_losses(str(tmp_path)).sentence()
-    losses.clear(str(tmp_path))
-    assert losses.read_losses(str(tmp_path)) == (0, "", "", False)
+    inbox.add_losses(str(tmp_path), "failed", inbox.MAX_COUNT)
+    assert not inbox.read_losses(str(tmp_path)).at_least
+    inbox.add_losses(str(tmp_path), "out of time")
+    assert "at least 999999 events" in inbox.read_losses(str(tmp_path)).sentence()
+    inbox.clear(str(tmp_path))
+    assert inbox.read_losses(str(tmp_path)) == (0, "", "", False)
 
 
 def test_hooks_that_count_at_once_are_all_counted(tmp_path: Path) -> None:
-    code = "import sys; from filrouge.capture.losses import add_losses;"
+    code = "import sys; from filrouge.capture.inbox import add_losses;"
     code += "[add_losses(sys.argv[1], 'failed') for _ in range(25)]"
     hooks = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
     assert [one.wait(60) for one in hooks] == [0] * 4
-    found = losses.read_losses(str(tmp_path))
+    found = inbox.read_losses(str(tmp_path))
     assert found.events == 100 or found.at_least

@@ -40,9 +40,8 @@ OWN = {
     "filrouge.hosts", "filrouge.hosts.claude_code",
     "filrouge.hosts.codex", "filrouge.hosts.command_hooks", "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor",
     "filrouge.hosts.gemini", "filrouge.hosts.openclaw", "filrouge.hosts.opencode", "filrouge.hosts.project",
-    "filrouge.hosts.reading", "filrouge.hosts.vscode",
+    "filrouge.hosts.vscode",
     "filrouge.capture", "filrouge.capture.events", "filrouge.core", "filrouge.mcp", "filrouge.mcp.offered",
-    "filrouge.projects", "filrouge.projects.folder_names",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from filrouge.context.intents import Period, asked_period, period_bounds
+from filrouge.extraction.intents import Period, asked_period, period_bounds
 
 ASKED: list[tuple[Period, str]] = [
     ("last_week", "what did we talk about last week?"),

@@ -12,8 +12,8 @@ import pytest
 
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.service import store_events
+from filrouge.context.block import SECTIONS_SPEC, parse
 from filrouge.context.models import Section
-from filrouge.context.rendering import SECTIONS_SPEC, parse
 from filrouge.context.service import preview
 from filrouge.memories.changes import bin_memory
 from filrouge.runtime.services import Parts

@@ -7,8 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.budget import Offer, fit
-from filrouge.context.rendering import Size
+from filrouge.context.block import Offer, Size, fit
 from tests.support.tiers import examples
 
 GROUPS = ["a", "b", "c"]

@@ -10,11 +10,10 @@ from filrouge.capture import inbox
 from filrouge.capture.service import store_events
 from filrouge.core.paths import BRIEFS, CONFIG, DATABASE, HOOK_SETTINGS, SPOOL, brief_path, inside
 from filrouge.core.protocols import Tx
+from filrouge.memories.changes import put_fact, remember, remember_many
 from filrouge.memories.models import Filters
-from filrouge.memories.statements import put_fact, remember, remember_many
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Mode, Question, recall
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Mode, Question, recall, search_turns
 from filrouge.testing import idle, running
 from tests.support.given import SHOP, event
 

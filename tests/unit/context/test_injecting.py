@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from filrouge.context.budget import build_block
+from filrouge.context.block import build_block, parse
 from filrouge.context.models import Candidate
-from filrouge.context.rendering import parse
 from filrouge.context.request import ContextRequest
 from filrouge.context.service import (
     build_and_log,
@@ -24,10 +23,9 @@ from filrouge.context.service import (
 from filrouge.context.sources import hints
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
-from filrouge.memories.changes import bin_memory, pin
+from filrouge.memories.changes import bin_memory, pin, put_fact, remember
 from filrouge.memories.models import Span, Statement
 from filrouge.memories.repository import Doubts, Origin
-from filrouge.memories.statements import put_fact, remember
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.given import SHOP, ask, event, known, log, say

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.memories.statements import remember
+from filrouge.memories.changes import remember
 from filrouge.providers.hashing import StableHash
 from filrouge.runtime.services import Parts
 from filrouge.testing import running

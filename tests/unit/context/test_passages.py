@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.passages import MAX_GAP, PassageCandidate, Selection, excerpt
-from filrouge.context.passages import choose as chosen
+from filrouge.context.candidates import MAX_GAP, PassageCandidate, Selection, excerpt
+from filrouge.context.candidates import choose as chosen
 from tests.support.tiers import examples
 
 MARK = 30

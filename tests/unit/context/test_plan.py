@@ -10,9 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.budget import INJECTED, MOST_BYTES, Block, RenderOptions, build_block
+from filrouge.context.block import (
+    INJECTED,
+    MOST_BYTES,
+    MOST_THREADS,
+    SECTIONS_SPEC,
+    Block,
+    RenderOptions,
+    build_block,
+    max_items,
+    parse,
+)
 from filrouge.context.models import SECTIONS, Candidate, Section
-from filrouge.context.rendering import MOST_THREADS, SECTIONS_SPEC, max_items, parse
 from filrouge.core.clock import Language
 from filrouge.search.models import RecallItem
 from filrouge.testing import ManualClock

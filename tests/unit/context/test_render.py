@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.rendering import LONGEST_ITEM, Line, empty_size, fresh_nonce, neutralise, parse, render, shortened
+from filrouge.context.block import LONGEST_ITEM, Line, empty_size, fresh_nonce, neutralise, parse, render, shortened
 from filrouge.core.clock import Language
 from tests.support.tiers import examples
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.context.intents import is_resuming
+from filrouge.extraction.intents import is_resuming
 
 
 @pytest.mark.parametrize(

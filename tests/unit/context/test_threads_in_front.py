@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.context.budget import Block
+from filrouge.context.block import Block, parse
 from filrouge.context.models import Section
-from filrouge.context.rendering import parse
 from filrouge.context.service import preview
-from filrouge.memories.statements import remember
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.memories.changes import remember
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import idle, running
 from filrouge.threads.bridge_service import linked
 from filrouge.threads.models import Bridge

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from filrouge.core.choices import NOT_SETTINGS, SETTINGS
 from filrouge.core.errors import BadConfig
 from filrouge.core.settings import Settings, check, from_environment, resolve
-from filrouge.core.unknown_names import NOT_SETTINGS, SETTINGS
 
 
 def write(path: Path, text: str) -> None:

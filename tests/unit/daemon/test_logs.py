@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from filrouge.core.errors import BadInput, NotFound, StoreError
 from filrouge.core.paths import LOG
-from filrouge.daemon.logs import JsonLines, PlainLines, last_lines, new_lines, parsed
+from filrouge.daemon.process import JsonLines, PlainLines, last_lines, new_lines, parsed
 
 CANARY = "marzipan-otter"
 FORMS = (PlainLines(), JsonLines())

@@ -16,17 +16,16 @@ from filrouge.core.errors import BadInput, Busy, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.erasure.service import Erased, erase
 from filrouge.maintenance.health import status
+from filrouge.memories.changes import put_fact, remember, remember_many
 from filrouge.memories.models import Filters
 from filrouge.memories.reports import history
-from filrouge.memories.statements import put_fact, remember, remember_many
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Mode, Question, recall
 from filrouge.search.models import Hit
+from filrouge.search.repository import StoredVectors
+from filrouge.search.service import Mode, Question, recall, search_turns
 from filrouge.search.spaces import reindex
-from filrouge.search.turn_search import search_turns
-from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 from tests.support.given import SHOP, ask, event, log, say
 

@@ -21,14 +21,13 @@ from filrouge.maintenance import backup_files
 from filrouge.maintenance.backup_service import back_up, verify
 from filrouge.maintenance.health import status
 from filrouge.maintenance.restore import restore
+from filrouge.memories.changes import put_fact, remember
 from filrouge.memories.reports import history
-from filrouge.memories.statements import put_fact, remember
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.runtime.soundness import problems
 from filrouge.runtime.sqlite import Database
-from filrouge.search.memory_search import Question
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Question, search_turns
 from filrouge.testing import idle, running
 from filrouge.threads.service import rename
 from tests.support.given import SHOP, ask, event, log, say

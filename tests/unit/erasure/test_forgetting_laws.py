@@ -15,7 +15,7 @@ from filrouge.capture.service import store_events
 from filrouge.context.service import build_and_log_text
 from filrouge.core.paths import DATABASE, inside
 from filrouge.erasure.service import Asked, forget, preview
-from filrouge.memories.statements import put_fact, remember
+from filrouge.memories.changes import put_fact, remember
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.given import BLOG, SHOP, event

@@ -34,10 +34,8 @@ from filrouge.memories import reports
 from filrouge.memories.changes import bin_memory, restore
 from filrouge.memories.models import Filters, Memory
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.search.memory_search import Question, recall
-from filrouge.search.turn_search import search_turns
+from filrouge.runtime.services import Parts, StoredSettings
+from filrouge.search.service import Question, recall, search_turns
 from filrouge.testing import idle, running
 from tests.support.given import ask, event, log
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from filrouge.capture.cutting import LONGEST_TEXT
+from filrouge.capture.events import LONGEST_TEXT
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import supported
 from filrouge.memories.models import Statement

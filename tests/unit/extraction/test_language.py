@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from filrouge.extraction.summaries import detect_language
+from filrouge.extraction.vocabulary import detect_language
 
 
 def test_small_words_tell_the_language() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from filrouge.extraction.intents import WORDS, reminded
 from filrouge.extraction.models import REMINDERS, Reminder
-from filrouge.extraction.work import WORDS, reminded
 
 PLAN, CAUSE, CHOICES = REMINDERS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.extraction.heuristics import states_anything
+from filrouge.extraction.intents import states_anything
 
 
 @pytest.mark.parametrize(

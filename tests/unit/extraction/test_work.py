@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.extraction.work import SPECIFIC, of_prompt, of_rule
+from filrouge.extraction.intents import SPECIFIC, of_prompt, of_rule
 
 #: A rule, prompts that need it, and prompts that do not.
 MEETINGS: list[tuple[str, list[str], list[str]]] = [

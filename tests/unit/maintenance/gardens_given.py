@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from filrouge.capture.events import Event
-from filrouge.capture.repository import Projects
 from filrouge.capture.service import store_events
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, ScopeName
@@ -16,6 +15,7 @@ from filrouge.maintenance import garden_service
 from filrouge.maintenance.garden_service import ConsolidationRuns
 from filrouge.memories.models import Kind, Memory, Span, Statement
 from filrouge.memories.repository import Origin
+from filrouge.projects.repository import Projects
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.testing import idle

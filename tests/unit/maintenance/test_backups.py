@@ -24,10 +24,9 @@ from filrouge.core.settings import check
 from filrouge.maintenance import backup_files, backup_service, copies, health
 from filrouge.maintenance.backup_service import back_up, rewritten
 from filrouge.maintenance.restore import restore
-from filrouge.memories.statements import remember
+from filrouge.memories.changes import remember
 from filrouge.runtime import wiring
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.runtime.sqlite import Database
 from filrouge.runtime.wiring import bring_up_to_date
 from filrouge.testing import ManualClock, idle, running

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.core.scope import Scope
-from filrouge.maintenance.decay import FADED, HALF_LIVES, half_life, vitality
+from filrouge.maintenance.consolidation import FADED, HALF_LIVES, half_life, vitality
 from filrouge.memories.models import Kind, Memory
 from tests.support.tiers import examples
 

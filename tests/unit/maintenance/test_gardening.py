@@ -21,7 +21,7 @@ from filrouge.extraction.models import Analysis
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.summaries import Rarity
 from filrouge.maintenance import garden_service
-from filrouge.maintenance.consolidation import MemoryProgress
+from filrouge.maintenance.consolidation import ConsolidationRun, MemoryProgress
 from filrouge.maintenance.garden_service import (
     GARDEN,
     ConsolidationRuns,
@@ -32,13 +32,12 @@ from filrouge.maintenance.garden_service import (
     is_idle,
 )
 from filrouge.maintenance.health import concepts
-from filrouge.maintenance.models import ConsolidationRun
 from filrouge.memories.changes import user_origin
 from filrouge.memories.repository import Reviews, UserChanges
 from filrouge.memories.service import undo
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts
-from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.repository import StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 from tests.support import given
 from tests.unit.maintenance.gardens_given import THEN, converse, known, live, memory, messages, over, tended

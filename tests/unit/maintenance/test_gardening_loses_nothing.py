@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.capture.models import Turn
-from filrouge.capture.repository import Projects
 from filrouge.core.clock import new_id
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
@@ -27,6 +26,7 @@ from filrouge.extraction.vocabulary import fold, tokens
 from filrouge.maintenance import garden_service
 from filrouge.memories.models import Kind, Memory, Span, Statement
 from filrouge.memories.repository import Origin, StateStore, UserChanges
+from filrouge.projects.repository import Projects
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.testing import idle, running

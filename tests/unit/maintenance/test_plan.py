@@ -5,8 +5,18 @@ from __future__ import annotations
 import pytest
 
 from filrouge.core.clock import Language
-from filrouge.maintenance.consolidation import GardenPlan, Step, estimate, in_order, label, messages
-from filrouge.maintenance.models import KINDS, ConsolidationRun, RunStep, StepKind
+from filrouge.maintenance.consolidation import (
+    KINDS,
+    ConsolidationRun,
+    GardenPlan,
+    RunStep,
+    Step,
+    StepKind,
+    estimate,
+    in_order,
+    label,
+    messages,
+)
 from tests.support.rows import NOON
 
 

@@ -22,7 +22,7 @@ from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up
 from filrouge.maintenance.repair import Pages, diagnose, repair
 from filrouge.maintenance.restore import restore
-from filrouge.memories.statements import remember
+from filrouge.memories.changes import remember
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.sqlite import Database
 from filrouge.testing import idle, running

@@ -12,8 +12,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.settings import check
 from filrouge.maintenance.restore import reset
 from filrouge.projects import service
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import running
 from tests.support.given import BLOG, SHOP, event, say
 

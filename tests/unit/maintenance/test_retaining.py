@@ -16,13 +16,11 @@ from filrouge.core.clock import to_text
 from filrouge.core.paths import DATABASE, inside
 from filrouge.core.scope import Scope
 from filrouge.maintenance import garden_service
-from filrouge.maintenance.health import audit, number_of, status
+from filrouge.maintenance.health import audit, status
 from filrouge.maintenance.retention import last_run, queue_retention
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.search.memory_search import Question
+from filrouge.runtime.services import Parts, StoredSettings, number_of
 from filrouge.search.models import Recall
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Question, search_turns
 from filrouge.testing import idle, running
 from tests.support.given import known, say
 

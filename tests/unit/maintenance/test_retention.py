@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.maintenance.decay import PRESSURES, Policy, cutoffs, next_pressure
+from filrouge.maintenance.consolidation import PRESSURES, Policy, cutoffs, next_pressure
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 DAYS = st.integers(1, 3650)

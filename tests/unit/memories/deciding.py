@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from filrouge.capture.models import Turn
-from filrouge.capture.repository import Projects, Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
@@ -22,6 +22,7 @@ from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.memories.repository import Memories, Origin, Reviews, UserChanges
 from filrouge.memories.undo_repository import Undoing
+from filrouge.projects.repository import Projects
 from filrouge.runtime.journal import Journal
 from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import memory_database

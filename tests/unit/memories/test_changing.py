@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 
-from filrouge.context.rendering import parse
+from filrouge.context.block import parse
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.maintenance.health import audit, stats, status
 from filrouge.memories import service
-from filrouge.memories.changes import bin_memory, pin, restore, supersede
+from filrouge.memories.changes import bin_memory, pin, put_fact, remember, restore, supersede
 from filrouge.memories.models import Filters
 from filrouge.memories.reports import history, versions
 from filrouge.memories.service import plan_undo, undo
-from filrouge.memories.statements import put_fact, remember
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
+from filrouge.search.repository import StoredVectors
+from filrouge.search.service import Question, recall
 from filrouge.search.spaces import reindex
-from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 from tests.support.given import SHOP, ask, known, say
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.repository import Projects, Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import Add, Conflict, Delete, Evidence, Noop, Span, Update
 from filrouge.memories.repository import Action, Memories, UserChanges, intact
+from filrouge.projects.repository import Projects
 from filrouge.runtime.journal import Journal
 from filrouge.search.analyser import TextAnalyser, any_of
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.repository import FullTextIndex
 from filrouge.testing import memory_database
 from tests.support.rows import NOON, origin, statement, turn
 

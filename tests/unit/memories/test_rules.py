@@ -15,12 +15,11 @@ from filrouge.context.sources import reminders
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
-from filrouge.hosts.reading import HOST_TEXT
+from filrouge.hosts.command_hooks import HOST_TEXT
 from filrouge.memories import service
-from filrouge.memories.changes import pin, restore
+from filrouge.memories.changes import pin, remember_many, restore
 from filrouge.memories.repository import MAX_RULES
 from filrouge.memories.service import undo
-from filrouge.memories.statements import remember_many
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.given import BLOG, SHOP, event, say

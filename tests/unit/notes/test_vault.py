@@ -10,15 +10,14 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.context.rendering import LONGEST_NOTE
+from filrouge.context.block import LONGEST_NOTE
 from filrouge.context.service import build_and_log, result_json
 from filrouge.core.paths import DATABASE, inside
 from filrouge.erasure.service import Asked, forget_at_once, preview
 from filrouge.notes.models import NotesFound
 from filrouge.notes.repository import StoredChunk, StoredVault
 from filrouge.notes.service import MOST_TAGGED, Watch, search_notes, vault_status
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.search.spaces import reindex
 from filrouge.testing import AnotherHash, running
 from tests.support.given import SHOP, event

@@ -16,12 +16,11 @@ from filrouge.core.errors import BadConfig
 from filrouge.core.settings import check
 from filrouge.erasure.service import Asked, forget_at_once
 from filrouge.memories import changes
+from filrouge.memories.changes import put_fact
 from filrouge.memories.models import Memory
-from filrouge.memories.statements import put_fact
 from filrouge.notes.pages_service import MAX_DELETIONS
 from filrouge.notes.service import search_notes, vault_status
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import idle, running
 from tests.support.given import SHOP, event, say
 from tests.support.waiting import eventually

@@ -11,21 +11,20 @@ from typing import Any
 import pytest
 
 from filrouge.capture.events import event_from_json
-from filrouge.capture.repository import Projects
 from filrouge.capture.service import store_events
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.extraction.repository import Analyses
 from filrouge.maintenance.health import audit
+from filrouge.memories.changes import put_fact
 from filrouge.memories.reports import listing
 from filrouge.memories.repository import intact
 from filrouge.memories.service import undo
-from filrouge.memories.statements import put_fact
 from filrouge.projects import service
+from filrouge.projects.repository import Projects
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.search.memory_search import Question, recall
+from filrouge.runtime.services import Parts, StoredSettings
+from filrouge.search.service import Question, recall
 from filrouge.testing import idle, running
 from filrouge.transfer.repository import ExportRepository
 from tests.support.given import BLOG, SHOP, event, known, say

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from filrouge.providers.e5_network import build, model_path
+from filrouge.providers.e5 import build, model_path
 
 
 @pytest.fixture(scope="session")

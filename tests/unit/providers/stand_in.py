@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from filrouge.providers.e5_network import FLOAT, Network, value
+from filrouge.providers.e5 import FLOAT, Network, value
 from filrouge.providers.published_e5 import PublishedFile, PublishedModel
 from tests.unit.providers.servers import Asked, Server, Told, serving
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from filrouge.core.errors import EmbedderUnavailable
-from filrouge.providers.e5 import OnnxE5
-from filrouge.providers.e5_network import (
+from filrouge.providers.e5 import (
     MANIFEST,
     MODEL_DIRECTORY,
     NETWORK,
+    OnnxE5,
     Weights,
     build,
     is_intact,
@@ -29,9 +29,7 @@ from filrouge.providers.e5_network import (
 
 
 def builder(model: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "filrouge.providers.e5_network", model], stdout=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen([sys.executable, "-m", "filrouge.providers.e5", model], stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("name", [NETWORK, "words.npy", "pieces.txt", MANIFEST])

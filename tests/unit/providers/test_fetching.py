@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
-from filrouge.providers.e5_network import is_intact, state_of
+from filrouge.providers.e5 import is_intact, state_of
 from filrouge.providers.fetching import fetch
 from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetched_path, published
 from tests.unit.providers.servers import Asked, Told, serving

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 import filrouge
 from filrouge.core.protocols import Vectors
-from filrouge.providers.e5 import BundledE5, OnnxE5
-from filrouge.providers.e5_network import Tokenizer, load_tokenizer, model_path
+from filrouge.providers.e5 import BundledE5, OnnxE5, Tokenizer, load_tokenizer, model_path
 from tests.support.tiers import is_proof
 from tests.unit.extraction import corpus
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import filrouge
-from filrouge.providers.e5_network import Tokenizer, load_tokenizer, model_path
+from filrouge.providers.e5 import Tokenizer, load_tokenizer, model_path
 from filrouge.providers.embedders import WINDOW_TOKENS, estimated_tokens, windows
 from tests.support.tiers import examples
 

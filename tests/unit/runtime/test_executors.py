@@ -13,7 +13,7 @@ import pytest
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
 from filrouge.runtime.executors import ReaderPool, Writer
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import StoredSettings
 from filrouge.runtime.sqlite import Database
 from filrouge.testing import ManualClock
 

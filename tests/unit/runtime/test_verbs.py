@@ -10,20 +10,19 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture.service import store_events
-from filrouge.context.rendering import parse
+from filrouge.context.block import parse
 from filrouge.context.service import build_and_log_text
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, EmbedderUnavailable, NotFound
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.maintenance.health import stats, status
+from filrouge.memories.changes import put_fact, remember, remember_many
 from filrouge.memories.reports import history
-from filrouge.memories.statements import put_fact, remember, remember_many
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime import wiring
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Question, search_turns
 from filrouge.search.vector_search import NOTICE_INDEX_LOADING, NOTICE_NO_EMBEDDER
 from filrouge.testing import StableHash, idle, running
 from tests.support.given import BLOG, SHOP, ask, event, known, log, say

@@ -15,8 +15,7 @@ from filrouge.core.paths import BRIEFS
 from filrouge.core.protocols import Tx
 from filrouge.runtime import wiring
 from filrouge.runtime.jobs import Handler, JobResult, Jobs, Payload, Worker
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import AnotherHash, idle, running
 from tests.support.given import SHOP, event, known
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.search.fusion import Collection, Okapi, bm25
+from filrouge.search.ranking import Collection, Okapi, bm25
 
 OKAPI = st.builds(Okapi, k1=st.floats(0, 3), b=st.floats(0, 1))
 WORDS = st.lists(st.sampled_from("abcde"), min_size=1, max_size=12)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from filrouge.extraction.vocabulary import CANON, PHRASES
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.relevance import Bridging
+from filrouge.search.ranking import Bridging
 
 ANALYSER = TextAnalyser()
 BRIDGING = Bridging(ANALYSER.terms)

@@ -16,21 +16,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from filrouge.capture.models import Role, Turn
-from filrouge.capture.repository import Projects
 from filrouge.context.service import build_and_log_text
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.memories.models import Filters, Kind, Span, Statement, Update
 from filrouge.memories.reports import listing
 from filrouge.memories.repository import Origin
+from filrouge.projects.repository import Projects
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Mode, Question, recall
 from filrouge.search.models import Ranking
-from filrouge.search.turn_search import search_turns
-from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.word_feed import LargeWords
-from filrouge.search.word_files import WordFiles
+from filrouge.search.repository import LargeWords, StoredVectors, WordFiles
+from filrouge.search.service import Mode, Question, recall, search_turns
 from filrouge.testing import ManualClock, StableHash, idle, running
 from tests.support import given
 from tests.support.given import ask, event, say

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from filrouge import hybrid_fusion
 from filrouge.core.errors import BadInput
-from filrouge.search.fusion import Fused, Fusion, Okapi, fused
-from filrouge.search.fusion import hybrid_fusion as over_corpus
+from filrouge.search.ranking import Fused, Fusion, Okapi, fused
+from filrouge.search.ranking import hybrid_fusion as over_corpus
 from filrouge.testing import TextAnalyser
 
 FUSIONS: st.SearchStrategy[Fusion] = st.sampled_from(["convex", "rrf"])

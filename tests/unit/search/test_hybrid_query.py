@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from filrouge.core.errors import BadInput, EmbedderUnavailable, NotFound
 from filrouge.memories.models import Filters
 from filrouge.runtime.services import Parts
-from filrouge.search.fusion import Collection, Fusion, bm25
 from filrouge.search.models import Ranking
+from filrouge.search.ranking import Collection, Fusion, bm25
 from filrouge.search.retrievers import COLLECTIONS, HybridQuery, Rerank, hybrid_query, okapi_of
 from filrouge.testing import AnotherHash, StableHash, idle, running
 from tests.support.tiers import examples

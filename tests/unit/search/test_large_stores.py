@@ -23,11 +23,8 @@ from filrouge.memories.models import Filters, Update
 from filrouge.memories.repository import Origin
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
-from filrouge.search.turn_search import search_turns
-from filrouge.search.word_feed import LargeWords
-from filrouge.search.word_files import WordFiles
-from filrouge.search.word_repository import FullTextIndex
+from filrouge.search.repository import FullTextIndex, LargeWords, WordFiles
+from filrouge.search.service import Question, recall, search_turns
 from tests.support.rows import NOON, origin, statement, turn
 
 TEXTS = [

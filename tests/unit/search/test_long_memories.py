@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.context.passages import excerpt
-from filrouge.context.rendering import parse
+from filrouge.context.block import parse
+from filrouge.context.candidates import excerpt, memories_of_turns
 from filrouge.context.service import build_and_log
-from filrouge.context.turn_candidates import memories_of_turns
-from filrouge.memories.statements import remember
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.memories.changes import remember
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import idle, running
 from tests.support.given import SHOP, ask, event, say
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.memories.statements import remember, remember_many
-from filrouge.search.memory_search import Question, recall
-from filrouge.search.turn_search import search_turns
+from filrouge.memories.changes import remember, remember_many
+from filrouge.search.service import Question, recall, search_turns
 from filrouge.testing import idle, running
 from tests.support.given import SHOP
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.search.relevance import (
+from filrouge.search.ranking import (
     MIN_PROBABILITY,
     NeedFeatures,
     WeightedQuestion,

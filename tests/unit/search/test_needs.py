@@ -14,10 +14,10 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.erasure.service import erase
 from filrouge.memories.models import Memory
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
 from filrouge.search.models import Ranking
-from filrouge.search.nearest_memories import need_vectors
-from filrouge.search.vector_repository import NeedVectors, StatementInContext
+from filrouge.search.repository import NeedVectors, StatementInContext
+from filrouge.search.retrievers import need_vectors
+from filrouge.search.service import Question, recall
 from filrouge.testing import idle, running
 from tests.support.given import SHOP, event, say
 

@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.protocols import Vector
-from filrouge.search.turn_ranking import (
-    NAMES,
-    Features,
-    TurnQuestion,
-    TurnTable,
-    parse_times,
-    speaker_of,
-    turn_features,
-)
+from filrouge.search.models import NAMES, Features
+from filrouge.search.ranking import TurnQuestion, TurnTable, parse_times, speaker_of, turn_features
 
 START = datetime(2023, 5, 8, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from filrouge.search.turn_ranking import Ended, is_outdated, words_of
+from filrouge.search.ranking import Ended, is_outdated, words_of
 
 END = datetime(2026, 3, 1, tzinfo=UTC)
 BEFORE, AFTER = END - timedelta(days=1), END + timedelta(days=1)

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import PLAIN_WORDS
 from filrouge.memories.models import Memory
-from filrouge.search.fusion import fuse, normalised
-from filrouge.search.relevance import (
+from filrouge.search.ranking import (
     LogOdds,
     RelevanceFeatures,
     RetrievedMemory,
     WeightedQuestion,
     chances,
     coverage,
+    fuse,
     is_topic_word,
     known,
+    normalised,
     rank,
     rarity,
     shares,

@@ -11,10 +11,9 @@ import pytest
 from filrouge.core.paths import DATABASE
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import any_of
-from filrouge.search.memory_search import Question
+from filrouge.search.repository import FullTextIndex, IndexedTable
+from filrouge.search.service import Question, search_turns
 from filrouge.search.spaces import FEWEST, JOB, queue_stale_words, retokenise
-from filrouge.search.turn_search import search_turns
-from filrouge.search.word_repository import FullTextIndex, IndexedTable
 from filrouge.testing import TextAnalyser, idle, running
 from tests.support.given import SHOP, known, say
 

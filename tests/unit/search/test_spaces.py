@@ -16,15 +16,14 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadConfig
 from filrouge.core.protocols import Embedder, Tx
 from filrouge.maintenance.health import status
-from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.memories.changes import put_fact, remember, remember_many
 from filrouge.providers.embedders import windows
 from filrouge.providers.models import Calibration
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
+from filrouge.search.repository import Spaces, StoredVectors
+from filrouge.search.service import Question, recall, search_turns
 from filrouge.search.spaces import describe, recalibrate, reindex
-from filrouge.search.turn_search import search_turns
-from filrouge.search.vector_repository import Spaces, StoredVectors
 from filrouge.search.vector_search import NOTICE_NO_EMBEDDER
 from filrouge.testing import AnotherHash, idle, running
 from tests.support.given import SHOP, known, say

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.search.turn_ranking import closeness, parse_times
+from filrouge.search.ranking import closeness, parse_times
 
 TODAY = date(2023, 11, 1)
 

@@ -11,9 +11,8 @@ from filrouge.capture.events import Event, EventKind
 from filrouge.capture.service import store_events
 from filrouge.core.clock import new_id
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question
 from filrouge.search.models import Hit
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Question, search_turns
 from filrouge.testing import idle, running
 
 

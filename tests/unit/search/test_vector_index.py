@@ -16,8 +16,8 @@ from filrouge.providers.hashing import StableHash
 from filrouge.runtime.executors import ReaderPool
 from filrouge.runtime.sqlite import Database
 from filrouge.search.analyser import TextAnalyser
+from filrouge.search.repository import Spaces, StoredVectors
 from filrouge.search.vector_index import AdaptiveIndex, ExactIndex
-from filrouge.search.vector_repository import Spaces, StoredVectors
 from tests.support.rows import turn
 
 SPACE = StableHash().space

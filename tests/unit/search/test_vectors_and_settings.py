@@ -14,9 +14,9 @@ from filrouge.core.protocols import Tx
 from filrouge.memories.repository import Memories
 from filrouge.providers.hashing import StableHash
 from filrouge.providers.models import Calibration, EmbeddingSpace
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import StoredSettings
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.vector_repository import Spaces, StoredVectors
+from filrouge.search.repository import Spaces, StoredVectors
 from filrouge.testing import memory_database
 from tests.support.rows import NOON, origin, statement, turn
 from tests.support.tiers import examples

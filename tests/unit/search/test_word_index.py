@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from filrouge.core.protocols import WordIndex
 from filrouge.search.analyser import any_of
-from filrouge.search.fusion import BUILT_IN, Collection, bm25
 from filrouge.search.models import NEVER, IndexPosition, Selection, WordRow
-from filrouge.search.word_files import WordFiles
+from filrouge.search.ranking import BUILT_IN, Collection, bm25
+from filrouge.search.repository import WordFiles
 from filrouge.testing import TextAnalyser
 from tests.support.tiers import examples
 

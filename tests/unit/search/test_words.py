@@ -13,7 +13,7 @@ from filrouge.capture.repository import Turns
 from filrouge.memories.repository import Memories
 from filrouge.runtime.sqlite import Database
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.word_repository import FullTextIndex, Totals
+from filrouge.search.repository import FullTextIndex, Totals
 from filrouge.testing import ManualClock, memory_database
 from tests.support.rows import origin, statement, turn
 from tests.support.tiers import examples

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from filrouge.capture.repository import Projects
 from filrouge.core.paths import socket_path
+from filrouge.projects.repository import Projects
 from tests.unit.threads.ties_given import put_thread
 
 from .conftest import Api

@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 
 from filrouge.core.clock import SystemClock
-from filrouge.memories.statements import remember
+from filrouge.memories.changes import remember
 from filrouge.runtime import repository, wiring
 from filrouge.server.api import create_app
-from filrouge.server.idempotency import HEADER
+from filrouge.server.middleware import HEADER
 from filrouge.testing import idle
 from tests.support import tiers
 

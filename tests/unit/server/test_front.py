@@ -18,8 +18,8 @@ from filrouge.core.clock import SystemClock
 from filrouge.daemon import client
 from filrouge.daemon.process import bound_socket
 from filrouge.runtime import wiring
-from filrouge.server.front import Front
 from filrouge.server.listening import Listening
+from filrouge.server.serving import Front
 from tests.unit.server.conftest import ENVIRON
 
 

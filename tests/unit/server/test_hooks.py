@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture import inbox, losses
+from filrouge.capture import inbox
 from filrouge.capture.service import drain_spool
 from filrouge.cli.hook import run
 from filrouge.core.paths import SPOOL, brief_path, inside, socket_path
@@ -162,7 +162,7 @@ def test_an_event_that_is_spooled_and_delivered_is_stored_once(api: Api) -> None
 
 def test_events_that_cannot_be_kept_are_in_the_status_and_the_health(api: Api) -> None:
     assert api.get("/daemon/status")["lost"] == 0
-    losses.add_losses(api.home, "cannot be written", 2)
+    inbox.add_losses(api.home, "cannot be written", 2)
     assert api.get("/daemon/status")["lost"] == 2
     [warning] = [one for one in api.get("/daemon/health")["warnings"] if one["what"] == "Lost events"]
     assert "2 events" in warning["cause"]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.capture.cutting import LONGEST_TEXT, MAX_VALUES
-from filrouge.server.body_limits import KEPT, KEPT_OF_ITEM, KEPT_VALUES, JsonCutter
+from filrouge.capture.events import LONGEST_TEXT, MAX_VALUES
+from filrouge.server.admission import KEPT, KEPT_OF_ITEM, KEPT_VALUES, JsonCutter
 
 MARK = re.compile(r"\n\[filrouge: (\d+) characters cut\]\Z")
 

@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
-from filrouge.capture.guard import strip_own
+from filrouge.capture.events import strip_own
 from filrouge.cli.mcp import answer
 from filrouge.core import installation
 from filrouge.core.paths import socket_path

@@ -17,8 +17,8 @@ from filrouge.core.errors import NotFound
 from filrouge.core.paths import socket_path
 from filrouge.providers.models import Usage
 from filrouge.runtime.metrics import MAX_LABEL_VALUES, Metrics
-from filrouge.search.memory_search import Question, recall
 from filrouge.search.retrievers import HybridQuery, hybrid_query
+from filrouge.search.service import Question, recall
 from filrouge.testing import idle
 
 from .conftest import Api

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.errors import BadInput
-from filrouge.server.paging import paged
+from filrouge.server.queries import paged
 from tests.unit.server.conftest import Api
 from tests.unit.server.test_idempotency import get
 

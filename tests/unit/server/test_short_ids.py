@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Iterator
 
 from filrouge.capture.service import store_events
-from filrouge.server import routes, validation
+from filrouge.server import middleware, routes
 from filrouge.server.deferred import routers_of, routes_of
 from filrouge.testing import idle
 from tests.support.given import SHOP, event
@@ -77,7 +77,7 @@ def ids_in_paths() -> Iterator[tuple[str, str, str]]:
 
 
 def test_every_id_in_a_path_is_marked() -> None:
-    marks = {name for name in vars(validation) if name.endswith("Id")}
+    marks = {name for name in vars(middleware) if name.endswith("Id")}
     found = list(ids_in_paths())
     assert len(found) > 20
     assert [one for one in found if one[2] not in marks] == []

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from filrouge.core.errors import Unreadable
+from filrouge.providers.language_models import prompt
 from filrouge.providers.models import Completion, CompletionRequest
-from filrouge.providers.prompt_files import prompt
 from filrouge.threads.assignment import RoutedPrompt
-from filrouge.threads.model_questions import asking
 from filrouge.threads.models import Routing, Thread, ThreadCandidate
+from filrouge.threads.upkeep import asking
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CANDIDATE = Thread(

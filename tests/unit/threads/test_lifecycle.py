@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from filrouge.core.errors import BadInput
 from filrouge.threads.models import Thread, ThreadState
-from filrouge.threads.naming import (
+from filrouge.threads.upkeep import (
     ARCHIVED_AFTER,
     CAPS,
     HALF_LIFE,

@@ -13,10 +13,10 @@ from filrouge.core.scope import Scope
 from filrouge.extraction.model_answers import RequestGenerator
 from filrouge.extraction.summaries import LONGEST_TITLE
 from filrouge.extraction.vocabulary import fold
+from filrouge.providers.language_models import prompt
 from filrouge.providers.models import Completion, CompletionRequest
-from filrouge.providers.prompt_files import prompt
 from filrouge.threads.models import Thread, TitleBy
-from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_between, name, naming, subjects
+from filrouge.threads.upkeep import SUMMARY, Name, distinct, is_due, is_due_between, name, naming, subjects
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BREAD = (

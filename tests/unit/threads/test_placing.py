@@ -21,8 +21,7 @@ from filrouge.core.clock import SystemClock, from_text
 from filrouge.core.protocols import Tx
 from filrouge.runtime import wiring
 from filrouge.runtime.jobs import ORDINARY, Handler, JobResult, Jobs, Payload, Worker
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.runtime.wiring import HANDLERS, read_turns
 from filrouge.search.spaces import reindex
 from filrouge.testing import AnotherHash, idle, running

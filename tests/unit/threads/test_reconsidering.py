@@ -16,8 +16,7 @@ from filrouge.erasure.service import erase
 from filrouge.providers.language_models import Cascade, CascadeEntry
 from filrouge.providers.models import Completion, CompletionRequest, Failure
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import idle
 from filrouge.threads import placing
 from filrouge.threads.bridge_service import add, linked

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.threads.models import Thread
-from filrouge.threads.naming import as_it_was, weight_at
+from filrouge.threads.upkeep import as_it_was, weight_at
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 DAYS = st.floats(0, 60).map(lambda days: NOON + timedelta(days=days))

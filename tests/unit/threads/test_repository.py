@@ -15,7 +15,7 @@ from filrouge.capture.repository import Turns
 from filrouge.core.errors import NotFound
 from filrouge.core.protocols import Tx
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.vector_repository import Spaces
+from filrouge.search.repository import Spaces
 from filrouge.testing import StableHash, memory_database
 from filrouge.threads.models import Drift, Routing, Thread, ThreadCandidate, ThreadState
 from filrouge.threads.repository import ThreadDecisions, ThreadErasing, ThreadPlace, Threads, ThreadVectors

@@ -10,14 +10,13 @@ import pytest
 from filrouge.maintenance.health import metrics
 from filrouge.memories.models import Filters
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
 from filrouge.search.retrievers import HybridQuery, hybrid_query
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Question, recall, search_turns
 from filrouge.testing import idle, running
 from filrouge.threads.models import Topic
+from filrouge.threads.reports import get_conversation_timeline, list_discussed_topics
 from filrouge.threads.repository import ThreadErasing
 from filrouge.threads.service import archive, rename
-from filrouge.threads.topics import get_conversation_timeline, list_discussed_topics
 from filrouge.threads.upkeep import state_counts
 from tests.support.given import SHOP
 from tests.support.spoken import COUPON, POSTGRES, tell, thread_of, threads, turn_of

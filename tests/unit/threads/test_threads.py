@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.context.turn_candidates import memories_of_turns
+from filrouge.context.candidates import memories_of_turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.erasure.service import erase
 from filrouge.runtime.journal import Journal

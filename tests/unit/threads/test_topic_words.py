@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from filrouge.extraction.summaries import LONGEST_TITLE, title_of
 from filrouge.threads.models import Timeline, Topic, format_timeline, timeline_of
-from filrouge.threads.topics import Conversation, topics_of
+from filrouge.threads.reports import Conversation, topics_of
 
 NOW = datetime(2026, 10, 9, 12, tzinfo=UTC)
 

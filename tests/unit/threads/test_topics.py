@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from filrouge.capture.models import Turn
-from filrouge.capture.repository import Projects
+from filrouge.context.block import parse
 from filrouge.context.log import Recalls
-from filrouge.context.rendering import parse
 from filrouge.context.service import build_and_log_text
 from filrouge.core.clock import new_id
 from filrouge.core.errors import BadInput
 from filrouge.core.scope import Scope
+from filrouge.projects.repository import Projects
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.testing import ManualClock
 from filrouge.threads.models import Topic
-from filrouge.threads.topics import get_conversation_timeline, list_discussed_topics, timeline_json, topics_json
+from filrouge.threads.reports import get_conversation_timeline, list_discussed_topics, timeline_json, topics_json
 from tests.support.given import BLOG, SHOP, event
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

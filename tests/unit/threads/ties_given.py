@@ -15,10 +15,10 @@ import apsw
 import numpy as np
 
 from filrouge.capture.models import Turn
-from filrouge.capture.repository import Projects
 from filrouge.core.clock import new_id, to_text
 from filrouge.core.paths import DATABASE, inside
 from filrouge.core.scope import Scope
+from filrouge.projects.repository import Projects
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.testing import ManualClock

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.guard import TAG
+from filrouge.capture.events import TAG
 from filrouge.capture.models import ImportedMemory, ImportedTurn, Turn
 from filrouge.capture.service import BACKFILL_BATCH, queue_backfill, store_events
 from filrouge.core.clock import to_text
@@ -17,9 +17,8 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.erasure.service import Asked, forget, preview
 from filrouge.runtime.jobs import ORDINARY, Job, Jobs
-from filrouge.runtime.services import Parts
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.search.vector_repository import StoredVectors
+from filrouge.runtime.services import Parts, StoredSettings
+from filrouge.search.repository import StoredVectors
 from filrouge.testing import idle, running
 from filrouge.threads.repository import Threads
 from filrouge.transfer.service import ImportPage, PageResult, TranscriptMark, import_page, marks

@@ -21,7 +21,7 @@ from typing import Final
 import typer
 
 from filrouge.cli.output import guard, show_error, warn
-from filrouge.core import unknown_names
+from filrouge.core import choices
 from filrouge.core.errors import FilrougeError
 
 #: Module to the commands that it registers, in the order of the help.
@@ -98,7 +98,7 @@ def _say_slips(words: Sequence[str]) -> None:
     if not words or words[0] == "doctor" or {"-h", "--help"} & set(words):
         return
     with suppress(OSError):  # the working directory was deleted
-        for sentence in unknown_names.sentences(os.environ, os.getcwd()):
+        for sentence in choices.sentences(os.environ, os.getcwd()):
             warn(sentence)
 
 

@@ -17,13 +17,12 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask
 from filrouge.cli.commands.memories import change
-from filrouge.cli.options import Json
+from filrouge.cli.output import Json
 from filrouge.core.clock import SystemClock, from_text
 from filrouge.core.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import home
 from filrouge.daemon import client
-from filrouge.daemon.process import home_lock
-from filrouge.daemon.waking import ensure_running
+from filrouge.daemon.process import ensure_running, home_lock
 from filrouge.maintenance import backup_files as files
 
 if TYPE_CHECKING:

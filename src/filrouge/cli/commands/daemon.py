@@ -13,15 +13,14 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask, poll
-from filrouge.cli.options import Json
+from filrouge.cli.output import Json
 from filrouge.core import paths as place
 from filrouge.core.choices import refusal
 from filrouge.core.errors import BadInput, Busy, DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
-from filrouge.daemon import logs as files
-from filrouge.daemon.process import is_held, owner_pid
-from filrouge.daemon.waking import ensure_running, wait_started
+from filrouge.daemon import process as files
+from filrouge.daemon.process import ensure_running, is_held, owner_pid, wait_started
 
 daemon_app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
 _STOP_SECONDS = 15.0

@@ -26,8 +26,7 @@ from filrouge.cli.client import ask, idle, poll
 from filrouge.cli.mcp import main
 from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput, FilrougeError
-from filrouge.daemon.process import is_held
-from filrouge.daemon.waking import ensure_running
+from filrouge.daemon.process import ensure_running, is_held
 
 _UNDERSTAND_SECONDS = 60.0
 

@@ -11,7 +11,7 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
-from filrouge.cli.options import Json
+from filrouge.cli.output import Json
 from filrouge.core.errors import BadInput, NotFound
 
 #: Long, because backups are copied and every file of the home is searched.

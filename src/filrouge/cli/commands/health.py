@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from filrouge.capture import losses
+from filrouge.capture import inbox
 from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask, here
-from filrouge.cli.options import Json, Project
+from filrouge.cli.output import Json, Project
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
@@ -117,7 +117,7 @@ def threads_line(counts: dict[str, int]) -> str:
 
 def _stopped() -> dict[str, Any]:
     """Return the report for the case that no daemon runs."""
-    lost = losses.read_losses(home())
+    lost = inbox.read_losses(home())
     warnings = [{"what": "Daemon", "cause": "it does not run", "next": "filrouge daemon start"}]
     if lost.events:
         warnings.append({"what": "Lost events", "cause": lost.sentence(), "next": "filrouge doctor"})

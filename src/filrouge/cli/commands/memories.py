@@ -27,7 +27,7 @@ from filrouge.cli.commands.search import (
     filters_of,
     listing,
 )
-from filrouge.cli.options import Json, Project
+from filrouge.cli.output import Json, Project
 from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput
 

@@ -9,7 +9,7 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
-from filrouge.cli.options import Json
+from filrouge.cli.output import Json
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
 

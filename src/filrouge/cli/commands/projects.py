@@ -10,11 +10,9 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
-from filrouge.cli.options import Json
-from filrouge.cli.plans import consent
+from filrouge.cli.output import Json, consent
 from filrouge.core.errors import BadInput
-from filrouge.hosts.project import normalise
-from filrouge.projects.folder_names import HOLDER_PREFIX
+from filrouge.hosts.project import HOLDER_PREFIX, normalise
 
 project_app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
 _PATH: Final = "/api/memory/projects"

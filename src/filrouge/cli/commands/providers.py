@@ -27,8 +27,7 @@ from rich.text import Text
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
-from filrouge.cli.options import Json
-from filrouge.cli.output import bars
+from filrouge.cli.output import Json, bars
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, EmbedderUnavailable
 
@@ -40,7 +39,7 @@ def fetch(
     yes: Annotated[bool, typer.Option("--yes", help="Yes to this download; nothing is asked.")] = False,
 ) -> None:
     """Download multilingual-e5-small as ONNX for `embedding_model = e5-fetched`, after showing the files."""
-    from filrouge.providers.e5_network import state_of  # imports numpy
+    from filrouge.providers.e5 import state_of  # imports numpy
     from filrouge.providers.published_e5 import fetched_path, published
 
     model = published(os.environ)
@@ -80,7 +79,7 @@ def status(json: Json = False) -> None:
 @model_app.command()
 def build() -> None:
     """Build the model of `e5-onnx` from the installed weights. Nothing is downloaded."""
-    from filrouge.providers import e5_network as building  # imports numpy
+    from filrouge.providers import e5 as building  # imports numpy
 
     path = building.model_path()
     building.build(path, lambda step, share: output.say(f"{step} ({round(100 * share)} %)"))
@@ -103,7 +102,10 @@ def _bring() -> Any:
 
 
 def _models() -> list[dict[str, Any]]:
-    from filrouge.providers.e5_network import model_path, state_of  # imports numpy
+    from filrouge.providers.e5 import (
+        model_path,
+        state_of,  # imports numpy
+    )
     from filrouge.providers.published_e5 import fetched_path, published
 
     paths = {"e5-onnx": model_path(), "e5-fetched": fetched_path(published({}))}

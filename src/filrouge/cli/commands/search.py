@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 import typer
 
-from filrouge.capture import guard, losses
+from filrouge.capture import events, inbox
 from filrouge.cli import hook, output
 from filrouge.cli.client import SHORT_SECONDS, ask, here
 from filrouge.cli.commands.health import threads_line
-from filrouge.cli.options import Json, Project
+from filrouge.cli.output import Json, Project
 from filrouge.core.choices import closest_first, did_you_mean, listed, one_of
 from filrouge.core.errors import BadConfig, BadInput, DaemonUnavailable
 from filrouge.core.paths import home
@@ -68,7 +68,7 @@ def status(json: Json = False) -> None:
         if not client.is_absent(home()):
             raise
         if json:
-            output.show_json({"running": False, "home": home(), "lost": losses.read_losses(home()).events})
+            output.show_json({"running": False, "home": home(), "lost": inbox.read_losses(home()).events})
         else:
             stopped = {"Daemon": "Stopped", "Home": home(), "Next": "filrouge daemon start"}
             output.box("Filrouge", stopped | _lost_rows())
@@ -111,7 +111,7 @@ def status(json: Json = False) -> None:
 
 def _lost_rows() -> dict[str, str]:
     """Return a row about events that hooks on this machine lost; empty if none were lost."""
-    lost = losses.read_losses(home())
+    lost = inbox.read_losses(home())
     return {"Lost events": f"{lost.sentence()} (filrouge doctor)"} if lost.events else {}
 
 
@@ -443,8 +443,8 @@ def _directory(project: str | None) -> str:
 
 def _switched_off(names: tuple[str, ...], directory: str) -> str:
     """Return why a hook would do nothing here; empty if it would work."""
-    if guard.disabled(os.environ):
-        return f"Hooks do nothing: {guard.DISABLED} is set."
+    if events.disabled(os.environ):
+        return f"Hooks do nothing: {events.DISABLED} is set."
     settings = hook.settings_of(home())
     if not settings.auto_capture or not projects.is_capture_enabled(directory, os.environ):
         return "Hooks do nothing here: auto_capture is off."

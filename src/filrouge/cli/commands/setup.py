@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from filrouge.cli import imports, output, plans, setup_choices
+from filrouge.cli import imports, output, setup_choices
 from filrouge.cli.client import SHORT_SECONDS, poll
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
@@ -49,7 +49,7 @@ def uninstall(
 
     A settings file that nobody edited since is restored byte for byte. The memory stays unless --purge is given.
     """
-    take_back(plans.checked_agents(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
+    take_back(output.checked_agents(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
 
 
 def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: bool = False) -> None:
@@ -67,23 +67,23 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: 
     running = everything and os.path.exists(inside(directory, LOCK)) and is_held(directory)
     goes = [path for path in (directory, _models_directory()) if os.path.isdir(path)] if purge else []
     if not json:
-        plans.show(plan)
+        output.show(plan)
         for line in (*_deeds(goes, running=running), *_left(directory, everything=everything, purge=purge)):
             output.say(line)
     wanted = bool(plan.changes or running or goes)
-    changed = wanted and not dry_run and plans.consent("Do this?", yes=yes, json=json)
+    changed = wanted and not dry_run and output.consent("Do this?", yes=yes, json=json)
     refused = dict[str, FilrougeError]()
     if changed:
-        refused = plans.apply(plan, directory)
+        refused = output.apply(plan, directory)
         if running:
             _stop(directory)
         _purge(directory, goes)
     troubles = {**plan.troubles, **refused}
     if json:
         said = {"memory": directory, "stopped": changed and running, "purged": goes if changed else []}
-        output.show_json(plans.as_json(plan, troubles, changed=changed, **said))
+        output.show_json(output.plan_json(plan, troubles, changed=changed, **said))
     elif refused:
-        plans.show_troubles(refused)
+        output.show_troubles(refused)
     elif not troubles:
         _close(wanted=wanted, changed=changed)
     if troubles:
@@ -181,7 +181,7 @@ def _megabytes(size: int) -> str:
 
 
 def _models_directory() -> str:
-    from filrouge.providers.e5_network import models_directory  # here, because `init` does not need the embedder
+    from filrouge.providers.e5 import models_directory  # here, because `init` does not need the embedder
 
     return models_directory()
 
@@ -214,7 +214,7 @@ def init(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Connect the agents of this machine: install hooks and MCP tools. Every change is shown first."""
-    names = plans.checked_agents(host or [])
+    names = output.checked_agents(host or [])
     if reset:
         _check_reset(undo=undo, dry_run=dry_run, json=json)
     if undo:
@@ -239,31 +239,31 @@ def init(
     tightening = setup_choices.mode_warning(directory)
     memory = setup_choices.Memory.of(directory, reset=reset)
     if not json:
-        output.say(f"Agents: {plans.titles(names)}")
-        plans.show(plan)
+        output.say(f"Agents: {output.titles(names)}")
+        output.show(plan)
         for line in (*filter(None, [tightening]), *setup_choices.lines(directory, settings), *memory.lines()):
             output.say(line)
     to_write = bool(plan.changes or settings or backfill or tightening.startswith("changes"))
     if dry_run or not (to_write or memory.goes):
         _finish(plan, names, memory, json=json)
         return
-    if not ((not to_write or plans.consent("Write this?", yes=yes, json=json)) and memory.consent()):
+    if not ((not to_write or output.consent("Write this?", yes=yes, json=json)) and memory.consent()):
         output.say("Nothing was changed.")
         return
     put_away = memory.put_away()  # first, so that nothing else is changed if it fails
     make_private(directory)
     setup_choices.ignore_itself(directory)
     setup_choices.write_settings(directory, settings)
-    refused = plans.apply(plan, directory)
+    refused = output.apply(plan, directory)
     troubles = {**plan.troubles, **refused}
     warnings = setup_choices.warnings(settings)
     history = imports.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
     if json:
         said = {"agents": names, "warnings": warnings, "then": _then(names), "history": history}
-        output.show_json(plans.as_json(plan, troubles, changed=True, memory=memory.to_json(), **said))
+        output.show_json(output.plan_json(plan, troubles, changed=True, memory=memory.to_json(), **said))
     else:
         _close_init(names, [*put_away, *warnings])
-        plans.show_troubles(refused)
+        output.show_troubles(refused)
     if troubles:
         raise typer.Exit(1)
 
@@ -285,10 +285,10 @@ def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
         )
 
 
-def _finish(plan: plans.Plan, names: list[str], memory: setup_choices.Memory, *, json: bool) -> None:
+def _finish(plan: output.Plan, names: list[str], memory: setup_choices.Memory, *, json: bool) -> None:
     if json:
         said = {"agents": names, "warnings": [], "then": _then(names), "history": []}
-        output.show_json(plans.as_json(plan, plan.troubles, changed=False, memory=memory.to_json(), **said))
+        output.show_json(output.plan_json(plan, plan.troubles, changed=False, memory=memory.to_json(), **said))
     elif not plan.changes and not plan.troubles:
         output.say("Nothing to do: all agents are connected.")
         _close_init(names, [])

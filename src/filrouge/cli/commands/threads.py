@@ -14,7 +14,7 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
-from filrouge.cli.options import Json, Project
+from filrouge.cli.output import Json, Project
 from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput
 

@@ -28,7 +28,7 @@ from filrouge.cli.imports import (
 from filrouge.core.choices import closest_first, listed, one_of
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
-from filrouge.daemon.streamed import streamed
+from filrouge.daemon.client import streamed
 from filrouge.hosts.transcripts import AGENTS
 from filrouge.transfer.exports import opened as opened_lines
 from filrouge.transfer.importers import FORMATS

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from filrouge.cli.doctor.scene import INIT, Check, CheckResult, Scene, fail, note, ok, starts, version_of, warn, which
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, FilrougeError
-from filrouge.hosts.reading import as_list
+from filrouge.hosts.command_hooks import as_list
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.entries import (
     AGENTS,

@@ -16,22 +16,20 @@ from datetime import timedelta
 from typing import Any, Final
 
 from filrouge._version import __version__
-from filrouge.capture import inbox, losses
-from filrouge.capture.guard import DISABLED
-from filrouge.capture.redact_complete import redact_completely
+from filrouge.capture import inbox
+from filrouge.capture.events import DISABLED
+from filrouge.capture.intake import redact_completely
 from filrouge.cli import hook
 from filrouge.cli.doctor.scene import HEALTH_SECONDS, START, Check, CheckResult, NotKnown, Scene, fail, note, ok, warn
+from filrouge.core.choices import PROJECT_KEY, unknown_keys, unknown_variables
 from filrouge.core.clock import from_text
 from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
 from filrouge.core.network import is_loopback
-from filrouge.core.paths import CONFIG, FAILURE, LOCK, LOG, REFUSED, RUNTIME, SPOOL, socket_path
+from filrouge.core.paths import CONFIG, FAILURE, LOCK, LOG, PROJECT_FILE, REFUSED, RUNTIME, SPOOL, nearest, socket_path
 from filrouge.core.settings import allowed_in_project_file, check, from_environment, resolve
-from filrouge.core.unknown_names import PROJECT_FILE, PROJECT_KEY, nearest, unknown_keys, unknown_variables
 from filrouge.daemon import client
-from filrouge.daemon.logs import LOG_BYTES, last_lines, parsed
-from filrouge.daemon.process import home_lock
+from filrouge.daemon.process import LOG_BYTES, ensure_running, home_lock, last_lines, parsed
 from filrouge.daemon.starting import is_locked
-from filrouge.daemon.waking import ensure_running
 from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.repository import Token, Tokens
@@ -459,7 +457,7 @@ def _unfinished(scene: Scene) -> CheckResult:
 
 
 def _lost(scene: Scene) -> CheckResult:
-    lost = losses.read_losses(scene.home)
+    lost = inbox.read_losses(scene.home)
     if lost.events:
         return warn(
             lost.sentence(),
@@ -469,10 +467,10 @@ def _lost(scene: Scene) -> CheckResult:
 
 
 def _mend_lost(scene: Scene) -> list[str]:
-    count = losses.read_losses(scene.home).events
+    count = inbox.read_losses(scene.home).events
     if not count:
         return []
-    losses.clear(scene.home)
+    inbox.clear(scene.home)
     return [f"set the count of {count} lost events back to 0"]
 
 

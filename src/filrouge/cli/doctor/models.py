@@ -34,13 +34,13 @@ from filrouge.core.errors import BadInput, VaultUnavailable
 from filrouge.core.network import is_loopback
 from filrouge.core.settings import Settings
 from filrouge.notes.vault import CERTIFICATE, KEY, RestVault, host_and_port, is_address, load_secret
-from filrouge.providers import e5_network
-from filrouge.providers.e5_network import models_directory, state_of
+from filrouge.providers import e5
+from filrouge.providers.e5 import models_directory, state_of
 from filrouge.providers.embedders import GROUP
 from filrouge.providers.published_e5 import fetched_path, published
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.jobs import Jobs
-from filrouge.search.vector_repository import LEAST_COVERAGE, Spaces, StoredVectors
+from filrouge.search.repository import LEAST_COVERAGE, Spaces, StoredVectors
 
 # The embedder: installation, model files, key, server, and the coverage of vectors.
 
@@ -90,7 +90,7 @@ def _files(scene: Scene) -> CheckResult:
             )
         return ok("whole")
     if provider == "e5-onnx" or (provider == "e5" and scene.machine.has("onnxruntime")):
-        path = e5_network.model_path(folder)
+        path = e5.model_path(folder)
         if (state := state_of(path)) == "damaged":
             return warn(f"the model in {path} is damaged", "Run `filrouge model build`, or `filrouge doctor --fix`.")
         return ok("whole" if state == "whole" else "they are made at the first use")
@@ -99,10 +99,10 @@ def _files(scene: Scene) -> CheckResult:
 
 def _mend_files(scene: Scene) -> list[str]:
     """Build a damaged model again from the installed weights. Nothing is downloaded."""
-    path = e5_network.model_path(models_directory(scene.environ))
+    path = e5.model_path(models_directory(scene.environ))
     if _provider(scene) == "e5-fetched" or state_of(path) != "damaged":
         return []
-    e5_network.build(path, lambda _step, _share: None)
+    e5.build(path, lambda _step, _share: None)
     return [f"built the model in {path} anew"]
 
 

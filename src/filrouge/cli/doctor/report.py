@@ -21,7 +21,7 @@ from threading import Thread
 from typing import Any, Final, NamedTuple, cast
 
 from filrouge._version import __version__
-from filrouge.capture.redact_complete import redact_completely
+from filrouge.capture.intake import redact_completely
 from filrouge.capture.repository import Events
 from filrouge.cli import output
 from filrouge.cli.doctor import agents, daemons, homes, models
@@ -31,8 +31,8 @@ from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.settings import Effective, Settings
 from filrouge.core.text import in_json, visible
-from filrouge.daemon.logs import describe_exception, last_lines, parsed
-from filrouge.maintenance.sizes import sizes
+from filrouge.daemon.process import describe_exception, last_lines, parsed
+from filrouge.runtime.disk import sizes
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.soundness import schema_number
 

@@ -36,7 +36,7 @@ from filrouge.core.protocols import Tx
 from filrouge.core.settings import Effective, Settings, resolve
 from filrouge.daemon import client
 from filrouge.daemon.reply import Reply
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import StoredSettings
 from filrouge.runtime.soundness import schema_number
 from filrouge.runtime.sqlite import Database, migrations
 

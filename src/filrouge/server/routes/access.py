@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from filrouge.core.errors import BadInput
 from filrouge.runtime import repository
 from filrouge.runtime.repository import Allowed, TokenKind, Tokens
-from filrouge.server.auth import LOGIN, TokenCache, cookie_name, requires
+from filrouge.server.admission import LOGIN, TokenCache, cookie_name, requires
+from filrouge.server.middleware import TokenId
 from filrouge.server.responses import Answer, await_future, parts_of, read_in_tx, response_model
-from filrouge.server.validation import TokenId
 
 router = APIRouter(tags=["tokens"])
 SIGNED_IN = "/signed-in"

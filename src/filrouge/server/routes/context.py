@@ -13,14 +13,14 @@ from pydantic import Field
 
 from filrouge.capture.events import Event
 from filrouge.capture.models import Role
-from filrouge.capture.programs import resolve_project
 from filrouge.context.models import Section
 from filrouge.context.service import build_for_hook, confirm, log, preview, result_json
 from filrouge.core.clock import new_id
 from filrouge.memories.models import Kind
+from filrouge.projects.repository import resolve_project
 from filrouge.runtime.services import Parts
 from filrouge.search.models import DeliveryOutcome
-from filrouge.server.auth import requires
+from filrouge.server.admission import requires
 from filrouge.server.live import Confirmation, Delivery, answer
 from filrouge.server.responses import Answer, Body, parts_of, read_in_tx, response_model, run_recall
 from filrouge.server.routes.threads import ThreadAnswer

@@ -1,18 +1,27 @@
-"""HTTP routes about the daemon itself: liveness, status, health, stop and drain."""
+"""HTTP routes about the daemon itself: liveness, status, health, stop and drain; the live feed and the web pages.
+
+The files of the web pages are a fixed list, read from the package once; no path from a request reaches the disk.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final, Literal, cast
 
-from fastapi import APIRouter, BackgroundTasks, Request
+from fastapi import APIRouter, BackgroundTasks, Request, Response, WebSocket
+from fastapi.responses import JSONResponse
 from pydantic import Field, RootModel
 
 from filrouge._version import __version__
+from filrouge.core.errors import Busy, NotFound
 from filrouge.core.paths import socket_path
 from filrouge.core.settings import Origin, Settings
 from filrouge.maintenance import health
 from filrouge.maintenance.backup_files import BackupKind
-from filrouge.server.auth import requires
+from filrouge.runtime.wiring import Running
+from filrouge.server.admission import requires
+from filrouge.server.live import MAX_SOCKETS, Sockets, serve_feed
 from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
 
 # Response models.
@@ -285,16 +294,18 @@ class OriginsAnswer(RootModel[dict[str, Origin]]):
     """Where the value of each setting comes from."""
 
 
-router = APIRouter(tags=["daemon"])
+daemon_router = APIRouter(tags=["daemon"])
+live_router = APIRouter(tags=["live"])
+pages_router = APIRouter(tags=["pages"])
 
 
-@router.get("/health", responses=response_model(HealthAnswer))
+@daemon_router.get("/health", responses=response_model(HealthAnswer))
 async def daemon_health() -> dict[str, str]:
     """Report that the daemon is alive, and its version."""
     return {"status": "healthy", "version": __version__}
 
 
-@router.get("/daemon/status", responses=response_model(StatusAnswer))
+@daemon_router.get("/daemon/status", responses=response_model(StatusAnswer))
 async def daemon_status(request: Request) -> dict[str, Any]:
     """Report where the daemon listens, and its state in counts."""
     parts = parts_of(request)
@@ -303,21 +314,21 @@ async def daemon_status(request: Request) -> dict[str, Any]:
     return {"running": True, "url": found.url, "notice": found.notice, "socket": socket_path(parts.home), **whole}
 
 
-@router.get("/daemon/health", responses=response_model(HealthReport))
+@daemon_router.get("/daemon/health", responses=response_model(HealthReport))
 async def daemon_well(request: Request) -> dict[str, Any]:
     """Report health figures, with warnings and what to do about them."""
     parts = parts_of(request)
     return await read_in_tx(request, lambda tx: health.health(parts, tx))
 
 
-@router.post("/daemon/stop", responses=response_model(LeavingAnswer))
+@daemon_router.post("/daemon/stop", responses=response_model(LeavingAnswer))
 @requires("admin")
 async def daemon_stop(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
     """Stop the daemon. It accepts nothing new, finishes what it has started, and exits."""
     return _leaving(request, tasks)
 
 
-@router.post("/daemon/drain", responses=response_model(LeavingAnswer))
+@daemon_router.post("/daemon/drain", responses=response_model(LeavingAnswer))
 @requires("admin")
 async def daemon_drain(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
     """Stop the daemon for a newer version that takes over."""
@@ -327,3 +338,54 @@ async def daemon_drain(request: Request, tasks: BackgroundTasks) -> dict[str, st
 def _leaving(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
     tasks.add_task(request.app.state.leave)
     return {"status": "stopping", "version": __version__}
+
+
+@live_router.websocket("/ws")
+@requires("read")
+async def live_live(socket: WebSocket) -> None:
+    """Send the live feed: a hello, then one JSON object per message."""
+    sockets, parts = cast("Sockets", socket.app.state.sockets), cast("Running", socket.app.state.running).parts
+    if sockets.is_full:
+        await socket.send_denial_response(_full())
+        return
+    with sockets.one_more():
+        await socket.accept()
+        parts.meters.live_sockets(sockets.open)
+        try:
+            await serve_feed(socket, parts)
+        finally:
+            parts.meters.live_sockets(sockets.open - 1)
+
+
+def _full() -> JSONResponse:
+    error = Busy(
+        f"{MAX_SOCKETS} sockets are open.", remedy="Share one among the tabs of a browser (`/static/live.js`)."
+    )
+    body = {
+        "type": "urn:filrouge:error:Busy",
+        "title": (Busy.__doc__ or "").strip(),
+        "status": 503,
+        "detail": error.message,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+    }
+    return JSONResponse(body, status_code=503, media_type="application/problem+json")
+
+
+#: The files that are served, with their media types.
+FILES: Final[Mapping[str, str]] = {"live.js": "text/javascript; charset=utf-8"}
+_HELD: Final[dict[str, bytes]] = {}
+_HEADERS: Final = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+
+
+@pages_router.get("/static/{name}", response_class=Response, responses={200: {"content": {"text/javascript": {}}}})
+async def static_static(name: str) -> Response:
+    """Return a file of the web pages. `live.js` shares one WebSocket among the tabs of a browser."""
+    if name not in FILES:
+        raise NotFound(f"There is no file {name!r} here.", remedy=f"There are: {', '.join(FILES)}.")
+    if name not in _HELD:
+        _HELD[name] = resources.files("filrouge").joinpath("web", "static", name).read_bytes()
+    return Response(_HELD[name], headers={**_HEADERS, "Content-Type": FILES[name]})
+
+
+ROUTERS = (daemon_router, live_router, pages_router)

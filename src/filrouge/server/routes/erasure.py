@@ -10,11 +10,11 @@ from pydantic import Field
 from filrouge.core.errors import BadInput
 from filrouge.erasure import service
 from filrouge.erasure.service import MAX_QUERY_CHARS, Asked
-from filrouge.server.auth import requires
-from filrouge.server.paging import Cursor, paged
+from filrouge.server.admission import requires
+from filrouge.server.middleware import ReceiptId, RowId
+from filrouge.server.queries import Cursor, paged
 from filrouge.server.responses import Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes.maintenance import ForgetPreview, KeptReceipt, ReceiptAnswer
-from filrouge.server.validation import ReceiptId, RowId
 
 router = APIRouter(tags=["forgetting"])
 

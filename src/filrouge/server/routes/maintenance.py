@@ -17,18 +17,17 @@ from filrouge.context.log import Recalls
 from filrouge.core.errors import NotFound
 from filrouge.erasure.models import Effect, MatchReason
 from filrouge.maintenance import backup_service, garden_service, health
-from filrouge.maintenance.consolidation import Phase, Status
+from filrouge.maintenance.consolidation import GardenState, Phase, Status, StepKind, Trigger
 from filrouge.maintenance.garden_service import ConsolidationRuns
-from filrouge.maintenance.models import GardenState, StepKind, Trigger
 from filrouge.runtime import jobs
 from filrouge.runtime.metrics import CONTENT_TYPE
 from filrouge.search.models import DeliveryOutcome
-from filrouge.server.auth import requires
-from filrouge.server.paging import Cursor, behind, link_next
+from filrouge.server.admission import requires
+from filrouge.server.middleware import GardenId, JobId, RecallId
+from filrouge.server.queries import Cursor, behind, link_next
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes.daemon import BackupAnswer, BackupsAnswer
 from filrouge.server.routes.memories import DoneAnswer
-from filrouge.server.validation import GardenId, JobId, RecallId
 
 # Response models of the garden and of forgetting.
 

@@ -18,24 +18,23 @@ from filrouge.core.errors import BadConfig, BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER, ScopeName
 from filrouge.core.settings import check, rename_old_settings
-from filrouge.extraction.summaries import Language, detect_language
+from filrouge.extraction.vocabulary import Language, detect_language
 from filrouge.maintenance import health
 from filrouge.memories import reports, service
-from filrouge.memories.changes import bin_memory, pin, restore, supersede
+from filrouge.memories.changes import bin_memory, pin, put_fact, remember, remember_many, restore, supersede
 from filrouge.memories.files import LONGEST_FILE, run
 from filrouge.memories.models import LONGEST_PATH, Filters, Kind, ReviewKind, ReviewOutcome, Sentiment, State
 from filrouge.memories.reports import MAX_COMPARED_CHARS, THRESHOLD, is_novel, one_json
 from filrouge.memories.repository import Action, ActionName
 from filrouge.memories.service import bin_fact, change_fact, fact_of, plan_undo, undo
-from filrouge.memories.statements import put_fact, remember, remember_many
 from filrouge.notes.service import hit_json, merge_notes, search_notes
-from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.search.memory_search import Mode, Question, recall
-from filrouge.search.turn_search import search_turns
-from filrouge.search.word_repository import FilteredRows, SearchScope
-from filrouge.server.auth import requires
-from filrouge.server.filtering import FilterBody, filters_of
-from filrouge.server.paging import Cursor, PageLimit, behind, link_next, paged
+from filrouge.projects import repository
+from filrouge.runtime.services import StoredSettings
+from filrouge.search.repository import FilteredRows, SearchScope
+from filrouge.search.service import Mode, Question, recall, search_turns
+from filrouge.server.admission import requires
+from filrouge.server.middleware import MemoryId
+from filrouge.server.queries import Cursor, FilterBody, PageLimit, behind, filters_of, link_next, paged
 from filrouge.server.responses import (
     Answer,
     Body,
@@ -55,7 +54,6 @@ from filrouge.server.routes.context import (
     ThreadHitAnswer,
 )
 from filrouge.server.routes.daemon import OriginsAnswer, SettingsAnswer
-from filrouge.server.validation import MemoryId
 from filrouge.threads.reports import Status, found_threads
 
 # Response models.
@@ -389,7 +387,7 @@ async def memory_search(
             return found_threads(parts, tx, q, project or [], mode=mode, status=status, limit=limit, filters=filters)
         if collection == "notes":
             return [hit_json(hit) for hit in search_notes(parts, tx, q, mode=mode, limit=limit).hits]
-        place = health.project_id(tx, project or [])
+        place = repository.project_id(tx, project or [])
         question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit, filters=filters)
         turns = [] if collection == "memories" else [search_turns(parts, tx, question)]
         memories = [] if collection == "turns" else [recall(parts, tx, question)]
@@ -410,7 +408,7 @@ async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
     def find(tx: Tx) -> dict[str, Any]:
         question = Question(
             text=body.query,
-            project=health.project_id(tx, body.project),
+            project=repository.project_id(tx, body.project),
             everywhere=not body.project,
             mode="hybrid" if body.hybrid else "semantic",
             limit=body.k,
@@ -467,6 +465,7 @@ async def memory_change_settings(changes: dict[str, Any], request: Request) -> d
     await await_future(parts.writer.submit(lambda tx: StoredSettings(tx).put(valid, parts.clock.now())))
     await in_thread(lambda: write_hook_settings(parts))
     await in_thread(lambda: write_briefs(parts, None, everywhere=True))
+    request.app.state.running.settings_changed()
     return await memory_settings(request)
 
 
@@ -709,9 +708,9 @@ async def novelty_memories(
     parts, skip = parts_of(request), behind(cursor) or 0
 
     def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
-        place = SearchScope(project=health.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
+        place = SearchScope(project=repository.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
         ids = FilteredRows(tx, "memory", place, filters).newest_first
-        names, now = health.names_of(tx), parts.clock.now()
+        names, now = repository.names_of(tx), parts.clock.now()
         found = parts.memories(tx).known(ids[skip : skip + limit])
         rows = [reports.memory_json(one, names, now) for one in found]
         return rows, skip + limit if len(ids) > skip + limit else None

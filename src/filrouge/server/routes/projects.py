@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from filrouge.projects import service
-from filrouge.server.auth import requires
+from filrouge.server.admission import requires
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["projects"])

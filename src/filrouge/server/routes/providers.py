@@ -13,7 +13,7 @@ from filrouge.maintenance import health as verbs
 from filrouge.providers.models import Operation
 from filrouge.providers.spending import dead_letters, extract_status
 from filrouge.search.spaces import describe, reindex
-from filrouge.server.auth import requires
+from filrouge.server.admission import requires
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes.memories import action_json
 from filrouge.server.routes.turns import MessageBody

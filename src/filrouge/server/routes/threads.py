@@ -17,17 +17,16 @@ from filrouge.core.clock import Language
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.maintenance.health import project_id
-from filrouge.server.filtering import moment_of
-from filrouge.server.paging import Cursor, PageLimit, paged
+from filrouge.projects.repository import project_id
+from filrouge.server.middleware import BridgeId, ThreadId, TurnId
+from filrouge.server.queries import Cursor, PageLimit, moment_of, paged
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
-from filrouge.server.validation import BridgeId, ThreadId, TurnId
 from filrouge.threads import bridge_service, reports, service
 from filrouge.threads.bridge_service import graph as graph_found
 from filrouge.threads.bridges import graph_of, to_dot, to_svg
 from filrouge.threads.models import Action, BridgeBy, BridgeKind, Occasion, ThreadState, Timeframe, TitleBy
-from filrouge.threads.reports import Status
-from filrouge.threads.topics import (
+from filrouge.threads.reports import (
+    Status,
     get_conversation_timeline,
     language_of,
     list_discussed_topics,

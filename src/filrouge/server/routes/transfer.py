@@ -24,7 +24,7 @@ from filrouge.capture.models import (
     SourceType,
 )
 from filrouge.core.errors import BadInput
-from filrouge.server.auth import requires
+from filrouge.server.admission import requires
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.transfer.service import (
     Format,

@@ -15,7 +15,7 @@ from threading import Thread
 from filrouge._version import __version__
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import FAILURE, LOCK, LOG, REFUSED, RUNTIME, socket_path
-from filrouge.daemon.logs import LOG_BYTES
+from filrouge.daemon.process import LOG_BYTES
 from filrouge.runtime.repository import Allowed, Token, Tokens
 from filrouge.runtime.sqlite import Database
 from filrouge.server.listening import Listening

@@ -21,7 +21,7 @@ from filrouge.core.paths import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_pa
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
 from filrouge.maintenance.backup_service import back_up
-from filrouge.memories.statements import remember
+from filrouge.memories.changes import remember
 from filrouge.notes import vault
 from filrouge.runtime.repository import create
 from filrouge.testing import idle, running

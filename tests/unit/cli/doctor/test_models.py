@@ -11,7 +11,7 @@ import pytest
 
 from filrouge.core.clock import SystemClock
 from filrouge.core.installation import add_extra
-from filrouge.providers import e5_network
+from filrouge.providers import e5
 from filrouge.providers.models import Usage
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.sqlite import Database
@@ -41,7 +41,7 @@ def nobody() -> str:
 
 
 def damaged_model(patient: Patient) -> Path:
-    folder = Path(e5_network.model_path(str(patient.beside / "models")))
+    folder = Path(e5.model_path(str(patient.beside / "models")))
     written(folder / "model.onnx", "half")
     return written(folder / "manifest.json", '{"sha256": {"model.onnx": "00"}}')
 

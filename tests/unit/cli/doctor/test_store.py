@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.capture import inbox, losses
+from filrouge.capture import inbox
 from filrouge.core.clock import SystemClock, to_text
 from filrouge.core.paths import BACKUPS, DATABASE, SPOOL
 from filrouge.maintenance import backup_files
@@ -139,9 +139,9 @@ def test_records_that_nobody_can_read_are_told(patient: Patient) -> None:
 
 def test_events_that_hooks_could_not_keep_are_told_until_counting_begins_again(patient: Patient) -> None:
     assert patient.finding("Lost events").state == "ok"
-    losses.add_losses(str(patient.home), "cannot be written", 3)
+    inbox.add_losses(str(patient.home), "cannot be written", 3)
     saw(patient.finding("Lost events"), "warn", "could not keep 3 events", "doctor --fix")
-    losses.clear(str(patient.home))
+    inbox.clear(str(patient.home))
     assert patient.finding("Lost events").state == "ok"
 
 

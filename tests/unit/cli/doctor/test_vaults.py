@@ -20,7 +20,7 @@ from filrouge.cli.doctor.scene import Daemon
 from filrouge.core.clock import SystemClock
 from filrouge.notes import vault
 from filrouge.notes.service import Watch
-from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.services import StoredSettings
 from tests.support.obsidian import KEY, obsidian
 from tests.unit.server.conftest import Api, serving
 

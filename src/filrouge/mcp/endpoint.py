@@ -33,10 +33,10 @@ from filrouge._version import __version__
 from filrouge.core.errors import BadInput, FilrougeError, Forbidden
 from filrouge.core.guard import logged
 from filrouge.mcp.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
+from filrouge.mcp.tools import BY_NAME, Caller, quoted
 from filrouge.runtime.services import Parts
-from filrouge.server.auth import ACCESS, Access, includes
-from filrouge.server.auth import Scope as Allowed
-from filrouge.server.mcp.tools import BY_NAME, Caller, quoted
+from filrouge.server.admission import ACCESS, Access, includes
+from filrouge.server.admission import Scope as Allowed
 
 _LOG = logging.getLogger(__name__)
 logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.core import installation
 from filrouge.core.errors import NotInstalled
-from filrouge.server.auth import requires
+from filrouge.server.admission import requires
 from filrouge.server.responses import parts_of, read_in_tx
 
 router = APIRouter(tags=["mcp"])
@@ -67,7 +67,7 @@ async def _endpoint(request: Request) -> ASGIApp:
     state = request.app.state
     if getattr(state, "mcp", None) is None:
         try:
-            loaded: Any = await asyncio.to_thread(import_module, "filrouge.server.mcp.endpoint")
+            loaded: Any = await asyncio.to_thread(import_module, "filrouge.mcp.endpoint")
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
                 raise

@@ -1,38 +1,156 @@
-"""Turn search: verbatim turns, ranked together with the turns around them.
+"""Search: the memories that answer a question, and the turns, ranked with the turns around them.
 
-Candidates are the best turns by words, the best by vectors, and the turns next to them, because an answer often stands
-next to the turn that contains the question's words. Their vectors are read from the store, so the ranking does not
-depend on which index found them.
+An explicit search covers all projects, with each hit labelled by project, unless the question is limited to one. If a
+part of the search fails (the embedder is down, an index is still loading), a notice says so and the other parts still
+answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from filrouge.capture.models import Turn
 from filrouge.core.clock import from_text
 from filrouge.core.protocols import Tx, Vector, Vectors
+from filrouge.core.scope import LOCAL_USER
+from filrouge.memories.models import NO_FILTERS, Filters, Memory
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.services import Parts
-from filrouge.search.fusion import Recipe, by_places, only, recipe
-from filrouge.search.memory_search import LONGEST_QUERY, Question, retriever_for_question
-from filrouge.search.models import Hit, Ranking
-from filrouge.search.relevance import JUDGED, RelevanceFeatures, WeightedQuestion, judged, shares
-from filrouge.search.turn_ranking import (
-    NAMES,
-    Features,
+from filrouge.search.analyser import Terms
+from filrouge.search.models import NAMES, Features, Hit, Ranking
+from filrouge.search.ranking import (
+    ALPHA,
+    JUDGED,
+    Recipe,
+    RecipeName,
+    RelevanceFeatures,
+    RetrievedMemory,
     TurnFeatures,
     TurnQuestion,
     TurnTable,
+    WeightedQuestion,
+    by_places,
     following,
+    judged,
+    only,
     parse_times,
+    rank,
+    recipe,
+    shares,
     turn_features,
 )
-from filrouge.search.vector_repository import StoredVectors
-from filrouge.search.word_repository import TurnWindow, turns_with_neighbours
+from filrouge.search.repository import IndexedTable, SearchScope, StoredVectors, TurnWindow, turns_with_neighbours
+from filrouge.search.retrievers import Retriever, need_vectors, retriever_for
+
+# Memory search: the memories that answer a question, ranked.
+#
+# An explicit search covers all projects, with each hit labelled by project, unless the question is limited to one. If
+# a part of the search fails (the embedder is down, an index is still loading), a notice says so and the other parts
+# still answer.
+
+CANDIDATES_PER_RETRIEVER = 50
+LONGEST_QUERY = 2000
+Mode = Literal["text", "semantic", "hybrid"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A question, and where to search.
+
+    Attributes:
+        project: the project to stay in; None with `everywhere` false means "outside every project".
+        everywhere: search all projects.
+        user: the user whose own memories are searched in every project.
+        private: return only memories of this user, within a project too.
+        filters: further conditions on the results.
+        recipe: how turns are ranked.
+        by_need: the text is a prompt, and memories are judged by whether the prompt needs them.
+    """
+
+    text: str
+    project: str | None = None
+    everywhere: bool = False
+    user: str = LOCAL_USER
+    private: bool = False
+    mode: Mode = "hybrid"
+    limit: int = 10
+    filters: Filters = NO_FILTERS
+    recipe: RecipeName = "balanced"
+    by_need: bool = False
+
+
+def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
+    """Rank the live memories for a question."""
+    with parts.meters.search() as found:
+        found.append(_search(parts, tx, question))
+    return found[0]
+
+
+def _search(parts: Parts, tx: Tx, question: Question) -> Ranking:
+    meaning = parts.meaning
+    words = parts.bridging.words(question.text[:LONGEST_QUERY])
+    vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
+    store = parts.memories(tx)
+    searched = retriever_for_question(parts, tx, "memory", question, words.searched)
+    lexical = searched.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
+    cosines = searched.by_meaning(meaning, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
+    need = meaning.need(question.text) if question.by_need and vector is not None else None
+    nearest = searched.by_meaning(meaning, need.vector, CANDIDATES_PER_RETRIEVER) if need else {}
+    found = store.some(list({**lexical, **cosines, **nearest}))
+    narrow = question.filters.narrow
+    items = {
+        id_: one
+        for id_, one in found.items()
+        if not one.disabled
+        and (narrow or one.state == "live")
+        and (not question.private or one.scope.user == question.user)
+    }
+    questioned = WeightedQuestion(words.meant, searched.frequencies, len(searched))
+    vectors = need_vectors(tx, meaning, items.keys()) if need else {}
+    needed = {id_: float(vector @ need.vector) - need.nothing for id_, vector in vectors.items()} if need else {}
+    candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, needed)
+    alpha = 1.0 if question.mode == "semantic" else ALPHA
+    return rank(
+        question.text, questioned, candidates, alpha=alpha, by_meaning=meaning.space.is_measured, notices=notices
+    )
+
+
+def retriever_for_question(parts: Parts, tx: Tx, owner: IndexedTable, question: Question, terms: Terms) -> Retriever:
+    """Return the retriever for a question with these terms."""
+    place = SearchScope(project=question.project, user=question.user, everywhere=question.everywhere)
+    return retriever_for(parts, tx, owner, place, question.filters, terms)
+
+
+def _candidates(
+    space: EmbeddingSpace,
+    items: Mapping[str, Memory],
+    tokens: Mapping[str, frozenset[str]],
+    lexical: Mapping[str, float],
+    cosines: Mapping[str, float],
+    needed: Mapping[str, float],
+) -> list[RetrievedMemory]:
+    return [
+        RetrievedMemory(
+            item=item,
+            tokens=tokens.get(id_, frozenset()),
+            bm25=lexical.get(id_),
+            cosine=cosines.get(id_),
+            similarity=space.calibrated_to_question(cosines[id_]) if id_ in cosines else None,
+            needed=needed.get(id_),
+        )
+        for id_, item in items.items()
+    ]
+
+
+# Turn search: verbatim turns, ranked together with the turns around them.
+#
+# Candidates are the best turns by words, the best by vectors, and the turns next to them, because an answer often
+# stands next to the turn that contains the question's words. Their vectors are read from the store, so the ranking
+# does not depend on which index found them.
 
 #: How many of the best turns keep their word score, beyond the pool; a neighbour below that scores too low to matter.
 _WORDED = 200
@@ -151,7 +269,7 @@ def _spoken(
 
 
 def _near(tx: Tx, ids: Sequence[str], space_id: str, question: Vector | None) -> tuple[Vectors | None, Features]:
-    """Return the vector of each of these turns, and the cosine of its best window (`turn_ranking.Spoken`)."""
+    """Return the vector of each of these turns, and the cosine of its best window (`search.ranking`)."""
     nearest = np.full(len(ids), np.nan, dtype=np.float32)
     if question is None:
         return None, nearest

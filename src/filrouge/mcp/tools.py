@@ -4,7 +4,7 @@ A model writes the arguments and may copy them from untrusted text, so they are 
 them against the schema, and here they are only passed as parameters. An error is a `FilrougeError` with a remedy.
 
 Memories are returned as quoted data with their source. Every text is neutralised like injected text
-(`context.rendering`). The readable form has one line for each item, inside the block that capture recognises and
+(`context.block`). The readable form has one line for each item, inside the block that capture recognises and
 removes, so that Filrouge does not learn its own output.
 """
 
@@ -16,22 +16,21 @@ from datetime import datetime
 from typing import Any, Final
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.context.rendering import TAG, fresh_nonce, neutralise, shortened
+from filrouge.context.block import TAG, fresh_nonce, neutralise, shortened
 from filrouge.context.service import build_and_log
 from filrouge.core.clock import relative_date, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
-from filrouge.maintenance import health
+from filrouge.memories.changes import add_for_agent, correct_for_agent, manual_event
 from filrouge.memories.models import Memory
 from filrouge.memories.reports import quotes
 from filrouge.memories.repository import Action
 from filrouge.memories.service import BinPreview, confirm_bin, preview_bin
-from filrouge.memories.statements import add_for_agent, correct_for_agent, manual_event
+from filrouge.projects import repository
 from filrouge.runtime.repository import resolve_id
 from filrouge.runtime.services import Parts
-from filrouge.search.memory_search import Question, recall
 from filrouge.search.models import Hit
-from filrouge.search.turn_search import search_turns
+from filrouge.search.service import Question, recall, search_turns
 from filrouge.server.responses import await_future, in_thread, run_recall
 from filrouge.server.routes.memories import action_json
 
@@ -127,8 +126,8 @@ async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> ToolR
     names = [given["project"]] if "project" in given else []
 
     def find(tx: Tx) -> dict[str, Any]:
-        project = health.project_id(tx, names)
-        here = (None, project or health.project_id(tx, caller.project))
+        project = repository.project_id(tx, names)
+        here = (None, project or repository.project_id(tx, caller.project))
         more = max(2 * limit, 20)  # fetch more, so that hits of the current project can move up
         question = Question(text=given["query"], project=project, everywhere=not names, mode=mode, limit=more)
         memories, turns = recall(parts, tx, question), search_turns(parts, tx, question)
@@ -137,7 +136,7 @@ async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> ToolR
         if mode != "text":
             # Relevance is a probability, so memories and turns can be compared.
             hits.sort(key=lambda hit: -hit.relevance - _NEARER * (hit.item.scope.project in here))
-        known, now = health.names_of(tx), parts.clock.now()
+        known, now = repository.names_of(tx), parts.clock.now()
         results = [item_json(hit.item, known, now) | {"relevance": _share(hit)} for hit in hits[:limit]]
         notices = dict.fromkeys(notice for ranking in rankings for notice in ranking.notices)
         return {"results": results, "notices": list(notices)}
@@ -152,7 +151,7 @@ async def memory_get(parts: Parts, _: Caller, given: Arguments) -> ToolResult:
     """Return one memory or turn."""
 
     def find(tx: Tx) -> dict[str, Any]:
-        id_, known, now = resolve_id(tx, given["id"], ("memory", "turn")), health.names_of(tx), parts.clock.now()
+        id_, known, now = resolve_id(tx, given["id"], ("memory", "turn")), repository.names_of(tx), parts.clock.now()
         memory = next(iter(parts.memories(tx).known([id_])), None)
         item = memory or next(iter(parts.turns(tx).get([id_])), None)
         if item is None:
@@ -193,7 +192,7 @@ async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> ToolR
     """Preview what would be binned, or bin it if a token is given."""
     topic, id_, token = given.get("topic", ""), given.get("id", ""), given.get("token", "")
     id_ = parts.readers.here(lambda tx: resolve_id(tx, id_, ("memory",)))
-    project = parts.readers.here(lambda tx: health.project_id(tx, caller.project))
+    project = parts.readers.here(lambda tx: repository.project_id(tx, caller.project))
 
     def deed() -> BinPreview:
         if token:
@@ -201,7 +200,7 @@ async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> ToolR
         return preview_bin(parts, topic=topic, memory_id=id_, project=project)
 
     found = await in_thread(deed)
-    known = parts.readers.here(health.names_of)
+    known = parts.readers.here(repository.names_of)
     now = parts.clock.now()
     goes = [item_json(one, known, now) for one in found.goes]
     kept = [item_json(one, known, now) for one in found.kept]
@@ -218,7 +217,7 @@ async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> ToolR
 async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> ToolResult:
     """Return the context that would be injected for a prompt."""
     names = _project_names(parts, caller, given)
-    project = parts.readers.here(lambda tx: health.project_id(tx, names)) or ""
+    project = parts.readers.here(lambda tx: repository.project_id(tx, names)) or ""
     event = manual_event(parts.clock, "prompt", given["prompt"], names=names, host=CHANNEL)
     shown = await run_recall(parts, lambda _: build_and_log(parts, event, project))
     value = {"context": shown.block.text, "memories": shown.block.memories, "notices": list(shown.notices)}
@@ -247,7 +246,7 @@ def _project_names(parts: Parts, caller: Caller, given: Arguments) -> tuple[str,
         return caller.project or ((asked,) if asked else ())
 
     def same(tx: Tx) -> bool:
-        return health.project_id(tx, [asked]) == health.project_id(tx, caller.project)
+        return repository.project_id(tx, [asked]) == repository.project_id(tx, caller.project)
 
     if not parts.readers.here(same):
         raise BadInput(
