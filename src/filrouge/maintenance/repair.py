@@ -38,7 +38,8 @@ from filrouge.runtime.journal import Journal, relinked
 from filrouge.runtime.soundness import broken_by_table, problems
 from filrouge.runtime.sqlite import Connection, Database, migrations
 from filrouge.runtime.wiring import analyser
-from filrouge.search.repository import FullTextIndex, IndexedTable
+from filrouge.search.models import IndexedTable
+from filrouge.search.repository import FullTextIndex
 
 # Reading rows from database pages without SQLite.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -47,6 +47,9 @@ class Filters:
         role: the speaker; memories have no role and never match.
         branch: full name of the git branch that was checked out.
         thread: id of a thread; matches its turns, and memories with evidence in one of them.
+
+    A field whose metadata says `of` exists in that table only; a row of the other table never passes it. What else a
+    field needs: its condition in `queries.sql`, and its text in `server.queries`, `cli.commands.search` and the SDK.
     """
 
     user: str | None = None
@@ -57,7 +60,7 @@ class Filters:
     until: datetime | None = None
     as_of: datetime | None = None
     trust: int = 0
-    role: Role | None = None
+    role: Role | None = field(default=None, metadata={"of": TURN})
     thread: str | None = None
     branch: str | None = None
 

@@ -8,6 +8,7 @@ two times.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,6 +19,13 @@ from numpy.typing import NDArray
 
 from filrouge.capture.models import Turn
 from filrouge.memories.models import Memory
+
+# Values of search: hits, rankings, recall log rows, and the input and queries of a word index.
+#
+# Scores are named by type, because a fused score, a BM25 score and a cosine are not comparable: `score` orders the
+# hits of one query, while `relevance` is a probability that can be compared across queries. A `Ranking` can be
+# filtered again without another search. A word index refers to rows by their number and filters only by labels (such
+# as `project:…`) and two times.
 
 # Values of search: hits, rankings, recall log rows, and the input and queries of a word index.
 #
@@ -229,3 +237,11 @@ NAMES: Final = (
     "dated",
     "reply",
 )
+
+
+# Parts of another module on their way.
+
+_LOG = logging.getLogger(__name__)
+
+
+IndexedTable = Literal["turn", "memory"]

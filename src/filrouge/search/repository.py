@@ -33,13 +33,14 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.core.clock import from_text, to_text
+from filrouge.core.clock import from_text
 from filrouge.core.errors import FilrougeError
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, RowNumbers, Tx, Vector, Vectors, WordIndex, WordIndexes, WordSnapshot
-from filrouge.memories.models import TURN, Filters
+from filrouge.memories.models import Filters
 from filrouge.providers.models import Calibration, EmbeddingSpace
-from filrouge.search.models import NEVER, IndexPosition, Selection, WordRow
+from filrouge.search.filters import parameters_of, passes_none
+from filrouge.search.models import NEVER, IndexedTable, IndexPosition, Selection, WordRow
 
 # Word indexes: full text in the database, and the index of a large table that follows it in the background.
 #
@@ -64,7 +65,6 @@ from filrouge.search.models import NEVER, IndexPosition, Selection, WordRow
 # nothing is left behind after an upgrade of the analyser, its stemmers or Python. Each removal reads the whole index
 # once, regardless of how many rows are removed together.
 
-IndexedTable = Literal["turn", "memory"]
 
 _PUT: Mapping[IndexedTable, str] = {"turn": "turns.index", "memory": "memories.index"}
 _REMOVE: Mapping[IndexedTable, str] = {"turn": "turns.unindex", "memory": "memories.unindex"}
@@ -192,7 +192,8 @@ class FilteredRows:
     def __init__(self, tx: Tx, owner: IndexedTable, place: SearchScope, filters: Filters) -> None:
         self._tx = tx
         self._owner: IndexedTable = owner
-        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], _parameters(place, filters))
+        at = {"project_id": place.project, "user_id": place.user, "everywhere": place.everywhere}
+        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], at | parameters_of(filters))
         self._ids: dict[int, str] = {row["seq"]: row["id"] for row in rows}
         #: Rows that a vector index no longer holds.
         self.ended: tuple[str, ...] = tuple(row["id"] for row in rows if row["ended"])
@@ -248,36 +249,6 @@ class FilteredRows:
     @cached_property
     def _seqs(self) -> str:
         return json.dumps(list(self._ids))
-
-
-def passes_none(owner: IndexedTable, filters: Filters) -> bool:
-    """Return True if the filter applies to the other table only."""
-    if owner == "memory":
-        return filters.role is not None
-    return bool(filters.kinds) and TURN not in filters.kinds
-
-
-def _parameters(place: SearchScope, filters: Filters) -> dict[str, object]:
-    return {
-        "project_id": place.project,
-        "user_id": place.user,
-        "everywhere": place.everywhere,
-        "user": filters.user,
-        "agent": filters.agent,
-        "channel": filters.channel,
-        "kinds": json.dumps(filters.kinds) if filters.kinds else None,
-        "since": _text(filters.since),
-        "until": _text(filters.until),
-        "as_of": _text(filters.as_of),
-        "trust": filters.trust,
-        "role": filters.role,
-        "thread": filters.thread,
-        "branch": filters.branch,
-    }
-
-
-def _text(at: datetime | None) -> str | None:
-    return to_text(at) if at else None
 
 
 # Rows as a word index sees them: with labels, changes since a mark, and rows it does not hold yet. The labels cover

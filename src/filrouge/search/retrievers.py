@@ -16,23 +16,23 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol, cast, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
 import numpy as np
 
-from filrouge.capture.models import Role, Turn
-from filrouge.core.clock import parse_datetime
+from filrouge.capture.models import Turn
 from filrouge.core.errors import BadInput, EmbedderUnavailable
 from filrouge.core.protocols import Analyser, PromptEmbedder, Tx, Vector, VectorIndex, Vectors, WordSnapshot
 from filrouge.core.scope import LOCAL_USER
-from filrouge.memories.models import SUMS, TURN, Filters, Kind, Memory
+from filrouge.memories.models import SUMS, Filters, Memory
 from filrouge.projects.repository import project_id
 from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts, number_of
 from filrouge.search.analyser import Terms, any_of
-from filrouge.search.models import Hit, Ranking, Selection, WordCounts
+from filrouge.search.filters import is_indexed, parse_filters
+from filrouge.search.models import Hit, IndexedTable, Ranking, Selection, WordCounts
 from filrouge.search.ranking import (
     BUILT_IN,
     OKAPI,
@@ -53,7 +53,6 @@ from filrouge.search.repository import (
     NEED_VECTORS_JOB,
     FilteredRows,
     FullTextIndex,
-    IndexedTable,
     MissingNeedVector,
     NeedVectors,
     SearchScope,
@@ -452,8 +451,8 @@ def retriever_for(
 ) -> Retriever:
     """Return the retriever for a question with these terms."""
     view = parts.words.view(tx, owner)
-    # A word index holds no summaries and no labels for threads and branches. Few rows pass such filters.
-    if view and not set(SUMS) & set(filters.kinds) and filters.thread is filters.branch is None:
+    # A word index holds no summaries, and few rows pass a filter that it cannot apply.
+    if view and not set(SUMS) & set(filters.kinds) and is_indexed(filters):
         return IndexRetriever(tx, owner, place, filters, terms, view, parts.analyser)
     if filters.narrow:
         return FilteredRetriever(tx, owner, place, filters, terms, any_of(terms), parts.analyser)
@@ -510,83 +509,6 @@ class _FtsRetriever:
         return True
 
 
-# Filters of the programming API: a mapping of names to values, parsed into `Filters` and a project.
-
-#: All filter fields; `project` selects where to search, the others are fields of `Filters`.
-FIELDS: Final = (
-    "agent", "as_of", "branch", "channel", "kind", "project", "role", "since", "thread", "trust", "until", "user",
-)  # fmt: skip
-_KINDS: Final = (*get_args(Kind), TURN)
-#: Fields for which a date without a time means the end of that day.
-_TO_THE_END: Final = ("until", "as_of")
-
-
-def parse_filters(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]:
-    """Parse filter fields into `Filters` and the project they name; a field that is None is ignored.
-
-    Raises:
-        BadInput: a field does not exist, or its value is invalid.
-    """
-    given = {name: value for name, value in (where or {}).items() if value is not None}
-    unknown = sorted(set(given) - set(FIELDS))
-    if unknown:
-        raise BadInput(f"There is no filter {unknown[0]!r}.", remedy=f"There are: {', '.join(FIELDS)}.")
-    role = _text(given, "role")
-    if role is not None and role not in get_args(Role):
-        raise BadInput(f"There is no role {role!r}.", remedy=f"There are: {', '.join(get_args(Role))}.")
-    filters = Filters(
-        user=_text(given, "user"),
-        agent=_text(given, "agent"),
-        channel=_text(given, "channel"),
-        kinds=_kinds(given.get("kind", ())),
-        since=_moment(given, "since"),
-        until=_moment(given, "until"),
-        as_of=_moment(given, "as_of"),
-        trust=_trust(given.get("trust", 0)),
-        role=cast("Role | None", role),
-        thread=_text(given, "thread"),
-        branch=_text(given, "branch"),
-    )
-    return filters, _text(given, "project")
-
-
-def _text(given: Mapping[str, Any], name: str) -> str | None:
-    value = given.get(name)
-    if value is not None and not (isinstance(value, str) and value):
-        raise BadInput(f"The filter {name!r} needs a text, not {value!r}.", remedy="Leave it out to look everywhere.")
-    return value
-
-
-def _kinds(value: object) -> tuple[str, ...]:
-    kinds = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else cast("Iterable[object]", value)
-    named = tuple(str(kind) for kind in kinds)
-    unknown = next((kind for kind in named if kind not in _KINDS), None)
-    if unknown is not None:
-        raise BadInput(f"There is no kind {unknown!r}.", remedy=f"There are: {', '.join(_KINDS)}.")
-    return named
-
-
-def _trust(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value <= 3:
-        raise BadInput(
-            f"trust is a whole number from 0 to 3, not {value!r}.", remedy="3 is for statements that the user entered."
-        )
-    return value
-
-
-def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
-    value = given.get(name)
-    if value is None:
-        return None
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC)
-    try:
-        return parse_datetime(value if isinstance(value, str) else "", end=name in _TO_THE_END)
-    except ValueError:
-        remedy = "Write 2026-05-01 or 2026-05-01T14:30, or give a datetime with its zone."
-        raise BadInput(f"{name} is not a valid date or time: {value!r}.", remedy=remedy) from None
-
-
 # The hybrid query: words and vectors mixed by the caller's alpha, over turns, memories, or both in one ranking.
 #
 # Each of the two searches contributes its best candidates. Both scores are then computed for every candidate: BM25 with
@@ -614,7 +536,7 @@ class HybridQuery:
 
     Attributes:
         collection: `turns`, `memories` or `all`.
-        where: the filter, with the fields in `FIELDS`.
+        where: the filter, with the names in `search.filters.NAMES`.
         alpha: 0 = words only, 1 = vectors only.
         score_threshold: minimum `score` of a hit; 0.3 to 0.5 is moderate, 0.7 and above is strict.
         min_relevance: minimum `relevance` of a hit.

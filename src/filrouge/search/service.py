@@ -21,7 +21,7 @@ from filrouge.memories.models import NO_FILTERS, Filters, Memory
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import Terms
-from filrouge.search.models import NAMES, Features, Hit, Ranking
+from filrouge.search.models import NAMES, Features, Hit, IndexedTable, Ranking
 from filrouge.search.ranking import (
     ALPHA,
     JUDGED,
@@ -43,7 +43,7 @@ from filrouge.search.ranking import (
     shares,
     turn_features,
 )
-from filrouge.search.repository import IndexedTable, SearchScope, StoredVectors, TurnWindow, turns_with_neighbours
+from filrouge.search.repository import SearchScope, StoredVectors, TurnWindow, turns_with_neighbours
 from filrouge.search.retrievers import Retriever, need_vectors, retriever_for
 
 # Memory search: the memories that answer a question, ranked.

@@ -23,8 +23,8 @@ from filrouge.providers.embedders import windows
 from filrouge.providers.models import Calibration, EmbeddingSpace
 from filrouge.runtime.jobs import DEADLY, JobResult, Jobs
 from filrouge.runtime.services import Parts, StoredSettings
+from filrouge.search.models import IndexedTable as WordOwner
 from filrouge.search.repository import FullTextIndex, Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
-from filrouge.search.repository import IndexedTable as WordOwner
 from filrouge.search.retrievers import queue_need_vectors
 from filrouge.search.vector_search import (
     UNKNOWN_SPACE,

@@ -11,17 +11,17 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated, Any, NoReturn, get_args
+from inspect import Parameter, Signature
+from typing import Annotated, Any, NoReturn
 
 from fastapi import Query, Request, Response
 from pydantic import Field
+from pydantic.fields import FieldInfo
 
 from filrouge.capture.models import Role
-from filrouge.core.choices import one_of
-from filrouge.core.clock import parse_datetime
 from filrouge.core.errors import BadInput
-from filrouge.memories.models import Filters, Kind
+from filrouge.memories.models import Filters
+from filrouge.search.filters import parse_filters
 from filrouge.server.middleware import ThreadId
 from filrouge.server.responses import Body
 
@@ -29,8 +29,6 @@ from filrouge.server.responses import Body
 
 _WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
 _BRANCH = "Said while this git branch was checked out: its whole name."
-#: Kinds of memories, and `turn` for turns.
-_KINDS = (*get_args(Kind), "turn")
 
 
 class FilterBody(Body):
@@ -54,55 +52,27 @@ class FilterBody(Body):
         Raises:
             BadInput: a time is invalid, or a kind is unknown.
         """
-        for kind in self.kind:
-            one_of("kind", kind, _KINDS)
-        return Filters(
-            user=self.user,
-            agent=self.agent,
-            channel=self.channel,
-            kinds=tuple(self.kind),
-            since=moment_of("since", self.since),
-            until=moment_of("until", self.until, end=True),
-            as_of=moment_of("as_of", self.as_of, end=True),
-            trust=self.trust,
-            role=self.role,
-            thread=self.thread,
-            branch=self.branch,
-        )
+        given = self.model_dump(include=set(FilterBody.model_fields))
+        return parse_filters({name: value for name, value in given.items() if value not in (None, "")})[0]
 
 
-def filters_of(
-    user: str | None = None,
-    agent: Annotated[str | None, Query(description="Who learned it: an agent's id, or its channel.")] = None,
-    channel: str | None = None,
-    kind: Annotated[list[str] | None, Query(description="Kinds of memories, or `turn`.")] = None,
-    since: Annotated[str | None, Query(description=f"Said from then on. {_WHEN}")] = None,
-    until: Annotated[str | None, Query(description=f"Said before then; a day counts whole. {_WHEN}")] = None,
-    as_of: Annotated[str | None, Query(description=f"What was believed then. {_WHEN}")] = None,
-    trust: Annotated[int, Query(ge=0, le=3, description="At least this much.")] = 0,
-    role: Role | None = None,
-    thread: Annotated[ThreadId | None, Query(description="A thread's id: its turns, and what rests on them.")] = None,
-    branch: Annotated[str | None, Query(description=_BRANCH)] = None,
-) -> Filters:
-    """Return the filters from a request's query string."""
-    return FilterBody(
-        user=user, agent=agent, channel=channel, kind=kind or [], since=since, until=until, as_of=as_of, trust=trust,
-        role=role, thread=thread, branch=branch,
-    ).filters()  # fmt: skip
+def filters_of(**given: Any) -> Filters:
+    """Return the filters from a request's query string; its parameters are the fields of `FilterBody`."""
+    return FilterBody(**{name: value for name, value in given.items() if value is not None}).filters()
 
 
-def moment_of(name: str, text: str | None, *, end: bool = False) -> datetime | None:
-    """Return the time that a field contains; for a day its start, or its end if `end` is true.
+def _parameter(name: str, described: FieldInfo) -> Parameter:
+    """Return a field of the body as a parameter of the query string; a list may be absent."""
+    query = Query(description=described.description)
+    is_list = described.default_factory is not None
+    kind: Any = described.annotation
+    annotation: Any = Annotated[kind | None if is_list else kind, *described.metadata, query]
+    default = None if is_list else described.default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-    Raises:
-        BadInput: the text is not a time.
-    """
-    if text is None or not text.strip():
-        return None
-    try:
-        return parse_datetime(text, end=end)
-    except ValueError:
-        raise BadInput(f"{name} is no moment: {text!r}.", remedy="Write 2026-05-01 or 2026-05-01T14:30.") from None
+
+# FastAPI reads a dependency's parameters from its signature.
+vars(filters_of)["__signature__"] = Signature([_parameter(*one) for one in FilterBody.model_fields.items()])
 
 
 # Pagination of lists: `limit` rows per page, and a cursor for where the next page begins.

@@ -32,6 +32,7 @@ from filrouge.memories.models import Filters
 from filrouge.projects import repository
 from filrouge.providers.embedders import windows
 from filrouge.runtime.services import Parts
+from filrouge.search.filters import given_names
 from filrouge.search.ranking import OKAPI, Collection, bm25_of_counts, fused
 from filrouge.search.service import LONGEST_QUERY, Mode
 from filrouge.search.vector_search import VectorSearch
@@ -397,6 +398,10 @@ def found_threads(
     ]
 
 
+#: The filters that apply to threads.
+_NARROWED_BY: Final = ("user", "agent", "channel", "since", "until")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Worded:
     """Counts of the query words in each thread, and the length of each thread in words."""
@@ -415,11 +420,7 @@ class _Worded:
 
 
 def _refuse(filters: Filters) -> None:
-    others = {
-        "kind": filters.kinds, "as_of": filters.as_of, "trust": filters.trust, "role": filters.role,
-        "thread": filters.thread, "branch": filters.branch,
-    }  # fmt: skip
-    given = next((name for name, value in others.items() if value), None)
+    given = next((name for name in given_names(filters) if name not in _NARROWED_BY), None)
     if given is not None:
         raise BadInput(
             f"Threads have no {given}.", remedy="They are narrowed by project, status, agent, channel, since and until."

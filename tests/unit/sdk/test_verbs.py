@@ -286,7 +286,7 @@ REFUSED: list[tuple[Callable[[Memory], Awaitable[Any]], type[FilrougeError], str
     (lambda memory: memory.supersede("nobody", "text"), NotFound, "There is no memory 'nobody'."),
     (lambda memory: memory.search("x", limit=0), BadInput, "query.limit: Input should be greater than or equal to 1."),
     (lambda memory: memory.search("x", project="nowhere"), NotFound, "There is no project 'nowhere'."),
-    (lambda memory: memory.search("x", since="soon"), BadInput, "since is no moment: 'soon'."),
+    (lambda memory: memory.search("x", since="soon"), BadInput, "since is not a date or time: 'soon'."),
     (
         lambda memory: memory.search("x", since=datetime(2026, 5, 1)),
         BadInput,

@@ -11,7 +11,8 @@ import pytest
 from filrouge.core.paths import DATABASE
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import any_of
-from filrouge.search.repository import FullTextIndex, IndexedTable
+from filrouge.search.models import IndexedTable
+from filrouge.search.repository import FullTextIndex
 from filrouge.search.service import Question, search_turns
 from filrouge.search.spaces import FEWEST, JOB, queue_stale_words, retokenise
 from filrouge.testing import TextAnalyser, idle, running

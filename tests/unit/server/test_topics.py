@@ -93,7 +93,7 @@ def test_where_nothing_was_said_nothing_is_known(silent: Api) -> None:
     [
         ("/api/memory/topics?timeframe=century", "timeframe"),
         ("/api/memory/timeline?language=tlh", "language"),
-        ("/api/memory/search?q=a&since=someday", "since is no moment: 'someday'"),
+        ("/api/memory/search?q=a&since=someday", "since is not a date or time: 'someday'"),
         ("/api/memory/search?q=a&trust=9", "trust"),
         ("/api/memory/search?q=a&role=ghost", "role"),
         ("/api/memory/facts?history=true&as_of=2026-01-01", "as_of"),

@@ -14,19 +14,7 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, branch_here, here
-from filrouge.cli.commands.search import (
-    Agent,
-    AsOf,
-    Branch,
-    Channel,
-    Everything,
-    Since,
-    Thread,
-    Trust,
-    Until,
-    filters_of,
-    listing,
-)
+from filrouge.cli.commands.search import NO_FILTERS, Everything, Filters, filtered, listing
 from filrouge.cli.output import Json, Project
 from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput
@@ -278,24 +266,17 @@ _NO_RULES = "There are no rules of this project or of you yet. Other projects: f
 
 @rules_app.command("list")
 @rules_app.callback()
+@filtered("role", "kind")
 def rules(
     context: typer.Context,
     everything: Everything = False,
     project: Project = None,
-    agent: Agent = None,
-    channel: Channel = None,
-    since: Since = None,
-    until: Until = None,
-    as_of: AsOf = None,
-    trust: Trust = 0,
-    thread: Thread = None,
-    branch: Branch = None,
+    filters: Filters = NO_FILTERS,
     json: Json = False,
 ) -> None:
     """List the rules of this project and of you, newest first, with the origin and state of each."""
     if context.invoked_subcommand is None:
-        given = filters_of(agent, channel, None, since, until, as_of, trust, thread=thread, branch=branch)
-        _list_rules(everything, project, given, json)
+        _list_rules(everything, project, filters, json)
 
 
 @rules_app.command()
@@ -341,7 +322,7 @@ def remove(rule_id: RuleId, json: Json = False) -> None:
         output.say(f"In the bin: {found['id']}")
 
 
-def _list_rules(everything: bool, project: str | None, filters: dict[str, Any], json: bool) -> None:
+def _list_rules(everything: bool, project: str | None, filters: Filters, json: bool) -> None:
     found = ask("GET", "/api/memory/rules", query=listing(project, filters, everything=everything))
     if json:
         output.show_json(found)

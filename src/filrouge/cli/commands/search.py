@@ -1,15 +1,18 @@
 """Commands that read the memory: search, recall, facts, why, topics, timeline, context.
 
 `status` and `settings` are here as well. `context` prints the exact block that a host would receive here and, with
-`--explain`, why each candidate is in it or not. Other command modules share the filter options and `filters_of`.
+`--explain`, why each candidate is in it or not. Other command modules share the filter options
+(`filtered`).
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, Final, get_type_hints
 from urllib.parse import quote
 
 import typer
@@ -26,20 +29,26 @@ from filrouge.daemon import client
 from filrouge.hosts import project as projects
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200)]
-Agent = Annotated[str | None, typer.Option(help="Only what this agent learned: its id, or its channel.")]
-Channel = Annotated[str | None, typer.Option(help="Only what was said through it: claude-code, codex, cli, ...")]
-KindOption = Annotated[
-    list[str] | None, typer.Option(help="Only this kind: fact, decision, rule, ..., turn; repeatable.")
-]
-Since = Annotated[str | None, typer.Option(help="Only what was said from this day or moment on.")]
-Until = Annotated[str | None, typer.Option(help="Only what was said up to this day, or before this moment.")]
-AsOf = Annotated[str | None, typer.Option("--as-of", help="What was believed on this day or at this moment.")]
-Trust = Annotated[
-    int, typer.Option(min=0, max=3, help="Minimum trust: 1 agent output, 2 your prompts, 3 entered by you.")
-]
-Role = Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")]
-Thread = Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")]
-Branch = Annotated[str | None, typer.Option(help="Only what was said on this git branch: its whole name.")]
+#: The options of all filters, by their API names.
+FILTERS: Final[Mapping[str, Any]] = {
+    "agent": Annotated[str | None, typer.Option(help="Only what this agent learned: its id, or its channel.")],
+    "channel": Annotated[str | None, typer.Option(help="Only what was said through it: claude-code, codex, cli, ...")],
+    "kind": Annotated[
+        list[str] | None, typer.Option(help="Only this kind: fact, decision, rule, ..., turn; repeatable.")
+    ],
+    "since": Annotated[str | None, typer.Option(help="Only what was said from this day or moment on.")],
+    "until": Annotated[str | None, typer.Option(help="Only what was said up to this day, or before this moment.")],
+    "as_of": Annotated[str | None, typer.Option("--as-of", help="What was believed on this day or at this moment.")],
+    "trust": Annotated[
+        int, typer.Option(min=0, max=3, help="Minimum trust: 1 agent output, 2 your prompts, 3 entered by you.")
+    ],
+    "role": Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")],
+    "thread": Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")],
+    "branch": Annotated[str | None, typer.Option(help="Only what was said on this git branch: its whole name.")],
+}
+#: The filters that are set, by their API names.
+Filters = dict[str, Any]
+NO_FILTERS: Final[Filters] = {}
 Everything = Annotated[
     bool, typer.Option("--all", help="Of every project, and unless it is filtered also what was superseded or binned.")
 ]
@@ -49,6 +58,42 @@ Status = Annotated[str, typer.Option("--status", "-s", help="Of threads: active,
 KINDS = ("fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule", "turn")
 _NOTHING = "Nothing is known about that."
 _NOTHING_HERE = "Nothing is known of this project or of you yet. Other projects: filrouge facts --all"
+
+
+def filtered(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command the filter options; it receives those that are set as `filters`.
+
+    Args:
+        without: filters that the command does not have.
+    """
+    options = {name: option for name, option in FILTERS.items() if name not in without}
+
+    def extended(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            filters = {name: value for name in options if (value := given.pop(name))}
+            for kind in filters.get("kind", ()):
+                one_of("--kind", kind, KINDS)
+            if "role" in filters:
+                one_of("--role", filters["role"], ("user", "assistant", "tool"))
+            command(**given, filters=filters)
+
+        hints = get_type_hints(command, include_extras=True) | options
+        parameters = list[Parameter]()
+        for name, own in signature(command).parameters.items():
+            if name == "filters":
+                parameters += [_option(one, 0 if one == "trust" else None, hints) for one in options]
+            else:
+                parameters.append(_option(name, own.default, hints))
+        del hints["filters"]
+        vars(run).update(__signature__=Signature(parameters), __annotations__=hints)
+        return run
+
+    return extended
+
+
+def _option(name: str, default: object, hints: Mapping[str, Any]) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
 
 
 def register(app: typer.Typer) -> None:
@@ -124,21 +169,13 @@ def _backup_line(backups: dict[str, Any]) -> str:
     return f"{newest}; the last one failed (filrouge doctor)" if backups["failed"] else newest
 
 
+@filtered()
 def search(
     query: Annotated[str, typer.Argument(help="Words to look for; any punctuation is fine.")],
     mode: Annotated[str, typer.Option(help="text, semantic or hybrid.")] = "hybrid",
     limit: Limit = 10,
     project: Project = None,
-    agent: Agent = None,
-    channel: Channel = None,
-    kind: KindOption = None,
-    since: Since = None,
-    until: Until = None,
-    as_of: AsOf = None,
-    trust: Trust = 0,
-    role: Role = None,
-    thread: Thread = None,
-    branch: Branch = None,
+    filters: Filters = NO_FILTERS,
     collection: In = "all",
     status: Status = "all",
     json: Json = False,
@@ -148,7 +185,7 @@ def search(
     one_of("--in", collection, ("turns", "memories", "threads", "notes", "all"))
     one_of("--status", status, ("active", "suspended", "archived", "all"))
     asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
-    asked |= filters_of(agent, channel, kind, since, until, as_of, trust, role, thread, branch)
+    asked |= filters
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
     if json:
         output.show_json(found)
@@ -164,6 +201,7 @@ def search(
     )
 
 
+@filtered("role")
 def recall(
     query: Annotated[str, typer.Argument(help="A question or a prompt.")],
     limit: Limit = 5,
@@ -173,15 +211,7 @@ def recall(
     ] = None,
     project: Project = None,
     everywhere: Annotated[bool, typer.Option("--all", help="Look into every project.")] = False,
-    agent: Agent = None,
-    channel: Channel = None,
-    kind: KindOption = None,
-    since: Since = None,
-    until: Until = None,
-    as_of: AsOf = None,
-    trust: Trust = 0,
-    thread: Thread = None,
-    branch: Branch = None,
+    filters: Filters = NO_FILTERS,
     json: Json = False,
 ) -> None:
     """List the memories that a prompt would recall in this project, with their relevance."""
@@ -192,7 +222,7 @@ def recall(
         "known_only": min_relevance is None,
         "project": [] if everywhere else here(project),
     }
-    body |= filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread, branch=branch)
+    body |= filters
     found = ask("POST", "/search", body)
     if json:
         output.show_json(found)
@@ -207,22 +237,14 @@ def recall(
     )
 
 
+@filtered("role")
 def facts(
     everything: Everything = False,
     project: Project = None,
-    agent: Agent = None,
-    channel: Channel = None,
-    kind: KindOption = None,
-    since: Since = None,
-    until: Until = None,
-    as_of: AsOf = None,
-    trust: Trust = 0,
-    thread: Thread = None,
-    branch: Branch = None,
+    filters: Filters = NO_FILTERS,
     json: Json = False,
 ) -> None:
     """List the current memories of this project and of you, newest first."""
-    filters = filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread, branch=branch)
     found = ask("GET", "/api/memory/facts", query=listing(project, filters, everything=everything))
     if json:
         output.show_json(found)
@@ -285,38 +307,10 @@ def _show_threads(found: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def listing(project: str | None, filters: dict[str, Any], *, everything: bool) -> dict[str, Any]:
+def listing(project: str | None, filters: Filters, *, everything: bool) -> dict[str, Any]:
     """Return the query of a list of memories: those of a project and of the user, or everything."""
     place = {} if everything and not project else {"project": here(project)}
     return {"history": everything and not filters} | place | filters
-
-
-def filters_of(
-    agent: str | None,
-    channel: str | None,
-    kind: list[str] | None,
-    since: str | None,
-    until: str | None,
-    as_of: str | None,
-    trust: int,
-    role: str | None = None,
-    thread: str | None = None,
-    branch: str | None = None,
-) -> dict[str, Any]:
-    """Return the given filters under their API names.
-
-    Raises:
-        BadInput: there is no such kind or role.
-    """
-    for one in kind or ():
-        one_of("--kind", one, KINDS)
-    if role:
-        one_of("--role", role, ("user", "assistant", "tool"))
-    given = {
-        "agent": agent, "channel": channel, "kind": kind, "since": since, "until": until, "as_of": as_of,
-        "trust": trust, "role": role, "thread": thread, "branch": branch,
-    }  # fmt: skip
-    return {name: value for name, value in given.items() if value}
 
 
 def _typed(value: str, present: object) -> object:

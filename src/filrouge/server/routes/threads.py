@@ -18,8 +18,9 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.projects.repository import project_id
+from filrouge.search.filters import moment_of
 from filrouge.server.middleware import BridgeId, ThreadId, TurnId
-from filrouge.server.queries import Cursor, PageLimit, moment_of, paged
+from filrouge.server.queries import Cursor, PageLimit, paged
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.threads import bridge_service, reports, service
 from filrouge.threads.bridge_service import graph as graph_found

@@ -12,7 +12,7 @@ from filrouge.capture.models import Role
 from filrouge.capture.programs import Conversation, Message, deliver
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
-from filrouge.server.queries import moment_of
+from filrouge.search.filters import moment_of
 from filrouge.server.responses import Answer, await_future, in_thread, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["turns"])
