@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -49,7 +49,8 @@ class Filters:
         thread: id of a thread; matches its turns, and memories with evidence in one of them.
 
     A field whose metadata says `of` exists in that table only; a row of the other table never passes it. What else a
-    field needs: its condition in `queries.sql`, and its text in `server.queries`, `cli.commands.search` and the SDK.
+    field needs: its condition in `queries.sql`, and its text in `server.routes.memories`, `cli.commands.search` and the
+    SDK.
     """
 
     user: str | None = None
@@ -168,6 +169,16 @@ class Memory:
     last_used: datetime | None = None
     made_by: str = "heuristic"
     prompt_version: str = ""
+
+
+#: The fields that are one column, and have one name and one value in rows, answers and exports.
+PLAIN_FIELDS: Final = tuple(one.name for one in fields(Memory) if one.name not in ("scope", "scope_name", "evidence"))
+
+
+def plain_values(memory: Memory) -> dict[str, Any]:
+    """Return the plain fields of a memory by name, times in their stored form."""
+    values = {name: getattr(memory, name) for name in PLAIN_FIELDS}
+    return {name: to_text(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 # Decisions about a statement (AUDN): a closed union, consumed with `match`. The ids name memories that were shown to

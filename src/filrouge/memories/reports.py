@@ -16,7 +16,7 @@ from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.understanding import vectors_at_once
 from filrouge.maintenance.consolidation import vitality
-from filrouge.memories.models import Filters, Memory
+from filrouge.memories.models import Filters, Memory, plain_values
 from filrouge.memories.repository import StateStore
 from filrouge.memories.undo_repository import reverted
 from filrouge.projects.repository import names_of, project_id, resolve_project
@@ -87,42 +87,26 @@ def _near(parts: Parts, vectors: Vectors | None, groups: frozenset[str]) -> dict
 _MAX_COMPARED: Final = 500
 
 
+#: Plain fields that no answer shows.
+_HIDDEN: Final = frozenset({"last_mention", "prompt_version"})
+
+
 def memory_json(memory: Memory, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
     """Return a memory in the form that `facts` lists; a memory without a key uses its id."""
-    return {
-        "id": memory.id,
+    plain = {name: value for name, value in plain_values(memory).items() if name not in _HIDDEN}
+    return plain | {
         "key": memory.key or memory.id,
         "value": memory.value if memory.value is not None else memory.text,
-        "text": memory.text,
-        "kind": memory.kind,
-        "state": memory.state,
         "scope": memory.scope_name,
         "project": memory.scope.project,
         "project_name": names.get(memory.scope.project or "", ""),
         "channel": memory.scope.channel,
         "session_id": memory.scope.session,
         "branch": memory.scope.branch,
-        "subject": memory.subject,
-        "confidence": memory.confidence,
-        "sentiment": memory.sentiment,
-        "timeframe": memory.timeframe,
-        "trust": memory.trust,
-        "created_at": to_text(memory.created_at),
-        "valid_from": to_text(memory.valid_from),
-        "valid_to": to_text(memory.valid_to) if memory.valid_to else None,
-        "supersedes": memory.supersedes,
-        "superseded_by": memory.superseded_by,
-        "previous_text": memory.previous_text,
-        "pinned": memory.pinned,
-        "disabled": memory.disabled,
-        "mention_count": memory.mention_count,
         "vitality": round(vitality(memory, now), 3),
-        "uses": memory.uses,
-        "last_used": to_text(memory.last_used) if memory.last_used else None,
         "evidence": [
             {"turn_id": cited.turn_id, "start": cited.span.start, "end": cited.span.end} for cited in memory.evidence
         ],
-        "made_by": memory.made_by,
     }
 
 

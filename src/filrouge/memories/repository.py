@@ -23,6 +23,7 @@ from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.scope import Scope
 from filrouge.memories.models import (
     MIN_CONFIDENCE_INJECT,
+    PLAIN_FIELDS,
     SUMS,
     Add,
     Conflict,
@@ -39,6 +40,7 @@ from filrouge.memories.models import (
     State,
     Statement,
     Update,
+    plain_values,
 )
 from filrouge.runtime import journal
 from filrouge.runtime.journal import Entry, Journal
@@ -47,52 +49,35 @@ from filrouge.search.repository import FullTextIndex
 # Rows of the table `memories`, and the content that the seal (a keyed hash) covers.
 
 
+_TIMES: Final = frozenset({"created_at", "valid_from", "valid_to", "last_mention", "last_used"})
+_FLAGS: Final = frozenset({"pinned", "disabled"})
+
+
 def memory_from_row(row: dict[str, Any]) -> Memory:
     """Build a memory from its row, without its evidence."""
-    return Memory(
-        id=row["id"],
-        scope=Scope(
-            user=row["user_id"],
-            project=row["project_id"],
-            agent=row["agent"],
-            channel=row["channel"],
-            session=row["session_id"],
-            branch=row["branch"],
-        ),
-        scope_name=row["scope"],
-        kind=row["kind"],
-        text=row["text"],
-        trust=row["trust"],
-        created_at=from_text(row["created_at"]),
-        valid_from=from_text(row["valid_from"]),
-        valid_to=from_text(row["valid_to"]) if row["valid_to"] else None,
-        state=row["state"],
-        subject=row["subject"],
-        key=row["key"],
-        value=row["value"],
-        confidence=row["confidence"],
-        sentiment=row["sentiment"],
-        timeframe=row["timeframe"],
-        supersedes=row["supersedes"],
-        superseded_by=row["superseded_by"],
-        previous_text=row["previous_text"],
-        pinned=bool(row["pinned"]),
-        disabled=bool(row["disabled"]),
-        mention_count=row["mention_count"],
-        last_mention=from_text(row["last_mention"]),
-        uses=row["uses"],
-        last_used=from_text(row["last_used"]) if row["last_used"] else None,
-        made_by=row["made_by"],
-        prompt_version=row["prompt_version"],
+    scope = Scope(
+        user=row["user_id"],
+        project=row["project_id"],
+        agent=row["agent"],
+        channel=row["channel"],
+        session=row["session_id"],
+        branch=row["branch"],
     )
+    plain = {name: _value(name, row[name]) for name in PLAIN_FIELDS}
+    return Memory(**plain, scope=scope, scope_name=row["scope"])
+
+
+def _value(name: str, column: Any) -> Any:
+    if name in _TIMES:
+        return from_text(column) if column else None
+    return bool(column) if name in _FLAGS else column
 
 
 def row_of(memory: Memory) -> dict[str, object]:
     """Return the columns of a new memory, including its seal."""
     sealed = journal.seal(content_of(memory))
     scope = memory.scope
-    return {
-        "id": memory.id,
+    return plain_values(memory) | {
         "user_id": scope.user,
         "scope": memory.scope_name,
         "project_id": scope.project if memory.scope_name == "project" else None,
@@ -100,18 +85,7 @@ def row_of(memory: Memory) -> dict[str, object]:
         "channel": scope.channel,
         "session_id": scope.session,
         "branch": scope.branch,
-        "kind": memory.kind,
-        "text": memory.text,
-        "subject": memory.subject,
-        "key": memory.key,
-        "value": memory.value,
-        "confidence": memory.confidence,
-        "sentiment": memory.sentiment,
-        "timeframe": memory.timeframe,
-        "trust": memory.trust,
         "at": to_text(memory.created_at),
-        "made_by": memory.made_by,
-        "prompt_version": memory.prompt_version,
         "row_key": sealed.key,
         "row_hash": sealed.hash,
     }

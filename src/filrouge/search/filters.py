@@ -1,8 +1,6 @@
 """Filters from names and values, and what each of the two tables makes of them.
 
 A field of `Filters` needs nothing here unless its value is not a text, or the word index can apply it by itself.
-
-Pure: no database, no file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a query of a list asks for: its filters, and its page.
+"""Pages of lists: `limit` rows per page, and a cursor for where the next page begins.
 
 A cursor names the last row of a page, not its position, so rows that are added at the front in the meantime neither
 repeat nor hide a row. If the named row is gone, the page begins with the first row that follows it in the list's
@@ -11,76 +11,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from inspect import Parameter, Signature
 from typing import Annotated, Any, NoReturn
 
 from fastapi import Query, Request, Response
-from pydantic import Field
-from pydantic.fields import FieldInfo
 
-from filrouge.capture.models import Role
 from filrouge.core.errors import BadInput
-from filrouge.memories.models import Filters
-from filrouge.search.filters import parse_filters
-from filrouge.server.middleware import ThreadId
-from filrouge.server.responses import Body
-
-# Filters in requests: query parameters or body fields, with the same names and meanings.
-
-_WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
-_BRANCH = "Said while this git branch was checked out: its whole name."
-
-
-class FilterBody(Body):
-    """Filters on memories and turns."""
-
-    user: str | None = None
-    agent: str | None = Field(None, description="Who learned it: an agent's id, or its channel where it has none.")
-    channel: str | None = None
-    kind: list[str] = Field(default_factory=list[str], description="Kinds of memories, or `turn`.")
-    since: str | None = Field(None, description=f"Said from then on. {_WHEN}")
-    until: str | None = Field(None, description=f"Said before then; a day counts whole. {_WHEN}")
-    as_of: str | None = Field(None, description=f"What was believed then, at the end of a day. {_WHEN}")
-    trust: int = Field(0, ge=0, le=3, description="At least: 1 the agent, 2 the user's prompts, 3 the user's own hand.")
-    role: Role | None = None
-    thread: ThreadId | None = Field(None, description="A thread's id: its turns, and what rests on them.")
-    branch: str | None = Field(None, description=_BRANCH)
-
-    def filters(self) -> Filters:
-        """Return the filters.
-
-        Raises:
-            BadInput: a time is invalid, or a kind is unknown.
-        """
-        given = self.model_dump(include=set(FilterBody.model_fields))
-        return parse_filters({name: value for name, value in given.items() if value not in (None, "")})[0]
-
-
-def filters_of(**given: Any) -> Filters:
-    """Return the filters from a request's query string; its parameters are the fields of `FilterBody`."""
-    return FilterBody(**{name: value for name, value in given.items() if value is not None}).filters()
-
-
-def _parameter(name: str, described: FieldInfo) -> Parameter:
-    """Return a field of the body as a parameter of the query string; a list may be absent."""
-    query = Query(description=described.description)
-    is_list = described.default_factory is not None
-    kind: Any = described.annotation
-    annotation: Any = Annotated[kind | None if is_list else kind, *described.metadata, query]
-    default = None if is_list else described.default
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-# FastAPI reads a dependency's parameters from its signature.
-vars(filters_of)["__signature__"] = Signature([_parameter(*one) for one in FilterBody.model_fields.items()])
-
-
-# Pagination of lists: `limit` rows per page, and a cursor for where the next page begins.
-#
-# A cursor names the last row of a page, not its position, so rows that are added at the front in the meantime neither
-# repeat nor hide a row. If the named row is gone, the page begins with the first row that follows it in the list's
-# order. If rows are numbered, or their source counts them, the cursor holds that number. The next page is a `Link`
-# header (RFC 8288, `rel="next"`); bodies stay plain lists.
 
 Cursor = Annotated[
     str | None,

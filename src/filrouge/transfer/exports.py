@@ -37,7 +37,7 @@ from filrouge.core.errors import BadInput
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.core.text import in_json, visible
 from filrouge.extraction.models import Analysis
-from filrouge.memories.models import SUMS, Evidence, Kind, Memory, Sentiment, Span
+from filrouge.memories.models import SUMS, Evidence, Kind, Memory, Sentiment, Span, plain_values
 from filrouge.threads.models import Action, BridgeBy, BridgeKind, Point, ThreadCandidate, ThreadState, TitleBy
 
 # The JSON document and CSV tables.
@@ -197,11 +197,9 @@ def message_row(turn: Turn) -> dict[str, Any]:
 def memory_row(memory: Memory) -> dict[str, Any]:
     """A memory as a row."""
     return {
-        "id": memory.id,
         "scope": memory.scope_name,
         **_scope(memory.scope),
-        **{name: getattr(memory, name) for name in _PLAIN},
-        **{name: _when(getattr(memory, name)) for name in _MOMENTS},
+        **{name: value for name, value in plain_values(memory).items() if name not in _NOT_EXPORTED},
         "evidence": [{"turn_id": one.turn_id, "start": one.span.start, "end": one.span.end} for one in memory.evidence],
     }
 
@@ -260,15 +258,8 @@ def _scope(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _when(at: datetime | None) -> str | None:
-    return to_text(at) if at else None
-
-
-_PLAIN: Final = (
-    "kind", "text", "subject", "key", "value", "confidence", "sentiment", "timeframe", "trust", "state", "supersedes",
-    "superseded_by", "previous_text", "pinned", "disabled", "mention_count", "made_by", "prompt_version",
-)  # fmt: skip
-_MOMENTS: Final = ("created_at", "valid_from", "valid_to", "last_mention")
+#: How often a memory was used is counted anew where it is read in.
+_NOT_EXPORTED: Final = frozenset({"uses", "last_used"})
 COLUMNS: Final[Mapping[ExportTable, Sequence[str]]] = {
     "projects": ("id", "name", "aliases"),
     "messages": (

@@ -7,11 +7,14 @@ in `memories`, `search` and `maintenance`; the decisions are made there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import Parameter, Signature
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
+from filrouge.capture.models import Role
 from filrouge.context.hook_files import write_briefs, write_hook_settings
 from filrouge.context.log import Recalls
 from filrouge.core.errors import BadConfig, BadInput
@@ -30,11 +33,12 @@ from filrouge.memories.service import bin_fact, change_fact, fact_of, plan_undo,
 from filrouge.notes.service import hit_json, merge_notes, search_notes
 from filrouge.projects import repository
 from filrouge.runtime.services import StoredSettings
+from filrouge.search.filters import parse_filters
 from filrouge.search.repository import FilteredRows, SearchScope
 from filrouge.search.service import Mode, Question, recall, search_turns
 from filrouge.server.admission import requires
-from filrouge.server.middleware import MemoryId
-from filrouge.server.queries import Cursor, FilterBody, PageLimit, behind, filters_of, link_next, paged
+from filrouge.server.middleware import MemoryId, ThreadId
+from filrouge.server.queries import Cursor, PageLimit, behind, link_next, paged
 from filrouge.server.responses import (
     Answer,
     Body,
@@ -269,6 +273,56 @@ concepts_router = APIRouter(tags=["concepts"])
 memory_tool_router = APIRouter(tags=["memory tool"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
 Limit = Annotated[int, Query(ge=1, le=200)]
+# Filters in requests: query parameters or body fields, with the same names and meanings.
+
+_WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
+_BRANCH = "Said while this git branch was checked out: its whole name."
+
+
+class FilterBody(Body):
+    """Filters on memories and turns."""
+
+    user: str | None = None
+    agent: str | None = Field(None, description="Who learned it: an agent's id, or its channel where it has none.")
+    channel: str | None = None
+    kind: list[str] = Field(default_factory=list[str], description="Kinds of memories, or `turn`.")
+    since: str | None = Field(None, description=f"Said from then on. {_WHEN}")
+    until: str | None = Field(None, description=f"Said before then; a day counts whole. {_WHEN}")
+    as_of: str | None = Field(None, description=f"What was believed then, at the end of a day. {_WHEN}")
+    trust: int = Field(0, ge=0, le=3, description="At least: 1 the agent, 2 the user's prompts, 3 the user's own hand.")
+    role: Role | None = None
+    thread: ThreadId | None = Field(None, description="A thread's id: its turns, and what rests on them.")
+    branch: str | None = Field(None, description=_BRANCH)
+
+    def filters(self) -> Filters:
+        """Return the filters.
+
+        Raises:
+            BadInput: a time is invalid, or a kind is unknown.
+        """
+        given = self.model_dump(include=set(FilterBody.model_fields))
+        return parse_filters({name: value for name, value in given.items() if value not in (None, "")})[0]
+
+
+def filters_of(**given: Any) -> Filters:
+    """Return the filters from a request's query string; its parameters are the fields of `FilterBody`."""
+    return FilterBody(**{name: value for name, value in given.items() if value is not None}).filters()
+
+
+def _parameter(name: str, described: FieldInfo) -> Parameter:
+    """Return a field of the body as a parameter of the query string; a list may be absent."""
+    query = Query(description=described.description)
+    is_list = described.default_factory is not None
+    kind: Any = described.annotation
+    annotation: Any = Annotated[kind | None if is_list else kind, *described.metadata, query]
+    default = None if is_list else described.default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+# FastAPI reads a dependency's parameters from its signature.
+vars(filters_of)["__signature__"] = Signature([_parameter(*one) for one in FilterBody.model_fields.items()])
+
+
 Narrowed = Annotated[Filters, Depends(filters_of)]
 
 
