@@ -77,7 +77,8 @@ def row_of(memory: Memory) -> dict[str, object]:
     """Return the columns of a new memory, including its seal."""
     sealed = journal.seal(content_of(memory))
     scope = memory.scope
-    return plain_values(memory) | {
+    return {
+        **plain_values(memory),
         "user_id": scope.user,
         "scope": memory.scope_name,
         "project_id": scope.project if memory.scope_name == "project" else None,
