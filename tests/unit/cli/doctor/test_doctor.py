@@ -101,7 +101,7 @@ def test_a_check_that_never_ends_keeps_nobody_waiting(bare: Patient) -> None:
         return ok("at last")
 
     began = time.monotonic()
-    slow, quick = examine(bare.scene(), [Check(name="Slow", look=forever), NAMED["Python"]], seconds=0.3)
+    slow, quick = examine(bare.scene(), [Check("Slow", "home", forever), NAMED["Python"]], seconds=0.3)
     assert time.monotonic() - began < 15
     assert (slow.state, slow.cause, quick.state) == ("warn", "it was not known within 0.3 seconds", "ok")
     assert "--deep" in slow.remedy
