@@ -108,6 +108,8 @@ def mend(scene: Scene, checks: Sequence[Check], found: Sequence[Finding]) -> lis
 def _mended(check: Check, scene: Scene) -> tuple[str, ...]:
     try:
         return tuple(check.mend(scene)) if check.mend else ()
+    except NotKnown:
+        return ()
     except FilrougeError as error:
         return (f"could not be mended: {error.message} {error.remedy}".rstrip(),)
     except OSError as error:

@@ -156,6 +156,13 @@ def test_fixing_prints_each_deed_for_people(patient: Patient) -> None:
     assert "✓ File modes" in out
 
 
+def test_fixing_leaves_alone_what_is_not_known(patient: Patient) -> None:
+    patient.write(CONFIG, "budget = \n")
+    code, out, err = typed(patient, "--fix")
+    assert (code, err) == (1, "")
+    assert "· Embedding files: unknown while the settings cannot be read" in out
+
+
 def test_looking_changes_nothing_in_the_home(patient: Patient) -> None:
     before = contents(patient.path())
     typed(patient)
