@@ -15,7 +15,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -66,7 +66,7 @@ class Hook:
     file: str
     group: int
     index: int
-    handler: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    handler: Mapping[str, Any]
     matcher: Any = None
 
     @property
