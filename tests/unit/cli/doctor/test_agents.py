@@ -215,7 +215,7 @@ def test_hooks_that_changed_since_they_were_approved_in_codex_are_named(patient:
 def test_a_hash_of_codex_is_that_of_the_hook_as_it_is_rounded() -> None:
     """Of JSON that was written down by hand, so that no form of ours can agree with itself alone."""
     said = {"command": "filrouge hook", "timeout": 10, "statusMessage": "é"}
-    hook = Hook(event="SessionEnd", command="", file="", group=0, index=0, handler=said, matcher="x")
+    hook = Hook(event="SessionEnd", file="", group=0, index=0, handler=said, matcher="x")
     plain = (
         '{"event_name":"session_end","hooks":[{"async":false,"command":"filrouge hook","statusMessage":"é",'
         '"timeout":3,"type":"command"}],"matcher":"x"}'

@@ -101,7 +101,7 @@ def test_a_check_that_never_ends_keeps_nobody_waiting(bare: Patient) -> None:
         return ok("at last")
 
     began = time.monotonic()
-    slow, quick = examine(bare.scene(), [Check(name="Slow", look=forever), NAMED["Python"]], seconds=0.3)
+    slow, quick = examine(bare.scene(), [Check("Slow", "home", forever), NAMED["Python"]], seconds=0.3)
     assert time.monotonic() - began < 15
     assert (slow.state, slow.cause, quick.state) == ("warn", "it was not known within 0.3 seconds", "ok")
     assert "--deep" in slow.remedy
@@ -154,6 +154,13 @@ def test_fixing_prints_each_deed_for_people(patient: Patient) -> None:
     assert f"Before: ! File modes: others can read {DATABASE}" in out
     assert f"\n  {DATABASE}: mode 644 became 600\n" in out
     assert "✓ File modes" in out
+
+
+def test_fixing_leaves_alone_what_is_not_known(patient: Patient) -> None:
+    patient.write(CONFIG, "budget = \n")
+    code, out, err = typed(patient, "--fix")
+    assert (code, err) == (1, "")
+    assert "· Embedding files: unknown while the settings cannot be read" in out
 
 
 def test_looking_changes_nothing_in_the_home(patient: Patient) -> None:
