@@ -86,7 +86,7 @@ def memory_database(clock: Clock | None = None) -> Database:
 
 @cache
 def _empty() -> bytes:
-    """Return the bytes of an empty database file. Cached, because creating the schema takes 30 ms."""
+    """Return the bytes of an empty database file. Cached, because creating the schema takes 10 ms."""
     database = Database(":memory:")
     database.migrate(ManualClock())
     return bytes(database.bare.serialize("main"))

@@ -1,123 +1,172 @@
-"""A database of every earlier schema opens today, with all that was in it."""
+"""A database of the baseline's schema opens as it is, one of an older schema is refused, and both keep what they hold.
+
+`schema_21.db.gz` is the database of a home whose schema was made by the 21 migrations that the baseline replaced. It
+was written by the last version that had them, with this script in the root of its checkout (`BLOG`, `event` and `say`
+are those of `tests/support/given.py`):
+
+    with running(str(home)) as parts:
+        say(parts, "We decided to use Drizzle for the database of the shop.")
+        store_events(parts, [event("reply", text="I moved the schema of the shop to Drizzle.")]).result(60)
+        say(parts, "Never push to main without a review.")
+        say(parts, "We decided to write the blog with Hugo.", BLOG)
+        say(parts, "We moved the shop from Drizzle to Prisma.")
+        remember(parts, "The staging database of the shop listens on port 7421.", names=[], scope=None, host="cli")
+        idle(parts)
+    with open("schema_21.db.gz", "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", filename="", mtime=0) as file:
+        file.write((home / "filrouge.db").read_bytes())
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from filrouge.capture.models import Turn
-from filrouge.capture.repository import Turns
-from filrouge.core.clock import from_epoch, to_text
-from filrouge.core.errors import BadInput
-from filrouge.core.scope import Scope
-from filrouge.memories.repository import Memories, Origin, Reviews
-from filrouge.memories.undo_repository import Undoing
-from filrouge.runtime.journal import Journal
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import WrongEngine
+from filrouge.core.paths import BACKUPS
+from filrouge.maintenance import backup_files, copies
+from filrouge.maintenance.backup_service import back_up
+from filrouge.maintenance.repair import diagnose, repair
+from filrouge.maintenance.restore import restore
+from filrouge.runtime.soundness import problems, row_hashes
 from filrouge.runtime.sqlite import Database, migrations
-from filrouge.search.analyser import TextAnalyser
-from filrouge.search.repository import FullTextIndex, Spaces, StoredVectors
-from filrouge.testing import ManualClock, memory_database
+from filrouge.runtime.wiring import bring_up_to_date
+from filrouge.testing import ManualClock, memory_database, running
+from tests.support.given import known
+from tests.support.schemas import ADVICE, TOO_OLD, kept_home, made_older, with_later
 
-from .stores import STORED_TOKENS, insert
-
-AT = from_epoch(1_750_000_000)
-_BEFORE_REVIEWS = 6
-TURN = Turn(
-    id="t1", key="k1", scope=Scope(channel="codex", session="s"), host="codex", role="user", source="prompt",
-    text="We decided on Drizzle.", at=AT, trust=2,
-)  # fmt: skip
+BASELINE = migrations("sqlite")[:1]
+QUESTION = "What does the shop use for its database?"
+ANSWER = "We moved the shop from Drizzle to Prisma."
 
 
-@pytest.mark.parametrize("begun", [step.number for step in migrations("sqlite")])
-def test_what_an_earlier_schema_held_is_found_in_the_present_one(tmp_path: Path, begun: int) -> None:
-    path = str(tmp_path / "a.db")
-    old = Database(path)
-    old.migrate(ManualClock(), upto=begun)
-    tokens = {"tokens": "we decided decid0en decid0fr on drizzle"} if begun <= STORED_TOKENS else {}
-    with old.transaction():
-        insert(old, "turns", id="t1", key="k1", text=TURN.text, at=AT, **tokens)
-        insert(old, "memories", id="m1", text="We decided on Drizzle", at=AT, **tokens)
-        if not tokens:
-            FullTextIndex(old.tx, TextAnalyser(), "turn").put("t1", TURN.text)
-            FullTextIndex(old.tx, TextAnalyser(), "memory").put("m1", "We decided on Drizzle")
-    old.close()
-
-    new = Database(path)
-    assert new.migrate(ManualClock()) == [step.name for step in migrations("sqlite") if step.number > begun]
-    assert new.schema() == memory_database().schema()
-    assert new.check() == []
-    assert Turns(new.tx, TextAnalyser()).get(["t1"]) == [TURN]
-    place = {"match": '"drizzle"', "project_id": None, "user_id": "local", "everywhere": True, "limit": 5}
-    assert [row["id"] for row in new.tx.all("memories.best", place)] == ["m1"]
-    assert [row["id"] for row in new.tx.all("turns.best", place)] == ["t1"]
+@pytest.fixture
+def kept(tmp_path: Path) -> str:
+    """The kept database of schema 21, in a home."""
+    return kept_home(tmp_path / "home")
 
 
-def test_a_database_is_made_step_by_step_as_in_one_go(tmp_path: Path) -> None:
-    stepwise = Database(str(tmp_path / "a.db"))
-    for step in migrations("sqlite"):
-        assert stepwise.migrate(ManualClock(), upto=step.number) == [step.name]
-    assert stepwise.schema() == memory_database().schema()
+@pytest.fixture
+def home(kept: str) -> str:
+    return os.path.dirname(kept)
 
 
-def test_a_home_with_vectors_of_before_comes_up_with_its_fuller_space_current(tmp_path: Path) -> None:
-    path = str(tmp_path / "a.db")
-    Database(path).migrate(ManualClock(), upto=2)
+def test_a_database_of_the_baseline_opens_as_it_is(kept: str, home: str) -> None:
+    before = written(kept)
+    bring_up_to_date(home, SystemClock(), steps=BASELINE)
+    database = Database(kept)
+    assert database.migrate(SystemClock(), steps=BASELINE) == []
+    assert problems(database.tx) == database.check() == []
+    database.close()
+    assert written(kept) == before
+    assert not os.path.exists(os.path.join(home, BACKUPS))
+
+
+def written(path: str) -> tuple[copies.Content, list[Any]]:
+    """Every row, the journal and the record of migrations included, and the schema to the letter."""
     connection: Any = apsw.Connection(path)
-    for id_, model, owners in (("e5/1", "multilingual-e5-small", 3), ("hash/1", "stable-hash", 1), ("no/1", "e5", 0)):
-        connection.execute("insert into spaces values (?, ?, '1', 2, 'mean', '', 0.83, 0.77)", (id_, model))
-        for owner in range(owners):
-            connection.execute("insert into vectors values ('turn', ?, ?, 0, x'003c0000')", (f"t{owner}", id_))
+    schema = list(connection.execute("select rootpage, type, name, sql from sqlite_schema order by rowid"))
     connection.close()
-
-    new = Database(path)
-    new.migrate(ManualClock())
-    spaces = {one.id: (one.state, one.embedder, one.space.calibration) for one in Spaces(new.tx).all()}
-    assert spaces == {
-        "e5/1": ("current", "e5", None),
-        "hash/1": ("retired", "hashing", None),
-        "no/1": ("retired", "e5", None),
-    }
-    assert StoredVectors(new.tx).count() == 3
+    return copies.content(path), schema
 
 
-def test_what_was_quarantined_before_there_was_a_queue_waits_in_it(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "a.db"))
-    database.migrate(ManualClock(), upto=_BEFORE_REVIEWS)
-    with database.transaction():
-        insert(database, "memories", id="m1", text="It rains", at=AT, state="quarantined")
-        insert(database, "memories", id="m2", text="It snows", at=AT)
-    database.migrate(ManualClock())
-    reviews = Reviews(database.tx, TextAnalyser())
-    assert [(one.id, one.kind, one.outcome, one.at) for one in reviews.all()] == [("m1", "quarantine", "open", AT)]
-    reviews.settle("m1", "accept", Origin(scope=Scope(), trust=3, at=AT))
-    assert Memories(database.tx, TextAnalyser()).get("m1").state == "live"
+def test_a_new_database_has_the_schema_that_the_replaced_migrations_made(kept: str) -> None:
+    old, new = Database(kept, readonly=True), Database(":memory:")
+    assert new.migrate(SystemClock(), steps=BASELINE) == ["0021_baseline"]
+    assert new.schema() == old.schema()
+    assert [columns(new, name) for name in tables(old)] == [columns(old, name) for name in tables(old)]
+    # The settings of the full-text indexes are rows; secure deletion is one of them.
+    settings = ("messages_fts_config", "memories_fts_config", "vault_fts_config")
+    assert [row_hashes(new.bare)[name] for name in settings] == [row_hashes(old.bare)[name] for name in settings]
 
 
-def test_an_earlier_journal_is_found_by_every_memory_that_it_closed(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "a.db"))
-    database.migrate(ManualClock(), upto=_BEFORE_REVIEWS)
-    connection: Any = database.tx._connection  # pyright: ignore[reportPrivateUsage] (an earlier schema has no queries)
-    for seq, subject, payload in ((1, "m1", '{"text": "a"}'), (2, "m3", '{"closed": ["m1", "m2"]}'), (3, "m3", None)):
-        connection.execute(
-            "insert into journal (seq, at, actor, action, subject_id, payload, payload_hash, hash)"
-            " values (?, ?, 'understand', 'update', ?, ?, x'', x'')",
-            (seq, to_text(AT), subject, payload),
-        )
-    database.migrate(ManualClock())
-    journal = Journal(database.tx)
-    assert {id_: [entry.seq for entry in journal.of(id_)] for id_ in ("m1", "m2", "m3")} == {
-        "m1": [1, 2], "m2": [2], "m3": [2, 3],
-    }  # fmt: skip
-    with pytest.raises(BadInput, match="changed nothing that can be put back"):
-        Undoing(database.tx, TextAnalyser()).of(1)
+def tables(database: Database) -> list[str]:
+    rows: list[Any] = list(database.bare.execute("select name from pragma_table_list where schema = 'main'"))
+    return [name for (name,) in rows]
 
 
-@pytest.mark.parametrize("begun", [1, 2])
-def test_a_memory_without_vectors_comes_up_with_no_space(tmp_path: Path, begun: int) -> None:
-    database = Database(str(tmp_path / "a.db"))
-    database.migrate(ManualClock(), upto=begun)
-    database.migrate(ManualClock())
-    assert (Spaces(database.tx).all(), Spaces(database.tx).current()) == ([], None)
+def columns(database: Database, table: str) -> list[Any]:
+    """Name, type, not null, default and place in the key of each column, in stored order."""
+    return list(database.bare.execute("select * from pragma_table_xinfo(?)", (table,)))
+
+
+def test_a_database_of_the_baseline_is_brought_to_the_present_schema(kept: str, home: str) -> None:
+    bring_up_to_date(home, SystemClock())
+    database = Database(kept, readonly=True)
+    assert database.schema() == memory_database().schema()
+    database.close()
+    assert diagnose(home) == []
+
+
+def test_what_a_database_of_the_baseline_holds_is_found_backed_up_and_restored(
+    kept: str, home: str, tmp_path: Path
+) -> None:
+    with running(home) as parts:
+        assert ANSWER in texts(parts)
+    made = back_up(home, "hand", SystemClock().now())
+    assert made.verified == ("equal", "sound", "seals", "journal")
+    new = str(tmp_path / "new")
+    restored = restore(new, backup_files.path_of(home, made.name), SystemClock())
+    assert (restored.schema, restored.rows) == (made.schema, made.rows)
+    assert copies.content(os.path.join(new, os.path.basename(kept))).hash == made.hash
+    with running(new) as parts:
+        assert ANSWER in texts(parts)
+
+
+def texts(parts: Any) -> list[str]:
+    return [hit.text for hit in known(parts, QUESTION).hits]
+
+
+def test_a_later_migration_makes_of_an_old_database_what_it_makes_of_a_new_one(kept: str) -> None:
+    steps = with_later(
+        "alter table memories add column mood text not null default 'calm'; create index memories_by_mood"
+        " on memories (mood)",
+        "create table moods (name text primary key) strict, without rowid; insert into moods values ('calm')",
+    )
+    old, new = Database(kept), Database(":memory:")
+    names = [step.name for step in steps]
+    assert old.migrate(ManualClock(), steps=steps) == [name for name in names if name != "0021_baseline"]
+    assert new.migrate(ManualClock(), steps=steps) == names
+    assert old.schema() == new.schema()
+    assert {row[0] for row in old.bare.execute("select mood from memories")} == {"calm"}
+    assert old.check() == []
+
+
+@pytest.mark.parametrize("schema", [1, TOO_OLD])
+def test_a_database_from_before_the_baseline_is_refused_and_not_touched(
+    kept: str, home: str, tmp_path: Path, schema: int
+) -> None:
+    before = made_older(kept, schema)
+    found = rf"filrouge\.db was written by an older Filrouge: schema {schema}, the oldest known here is 21\."
+    for opened in (
+        lambda: bring_up_to_date(home, SystemClock()),
+        lambda: restore(str(tmp_path / "new"), kept, SystemClock()),
+        lambda: copies.schema_faults(kept),
+    ):
+        with pytest.raises(WrongEngine, match=found) as refused:
+            opened()
+        assert all(words in refused.value.remedy for words in ADVICE)
+    with pytest.raises(WrongEngine, match=f"older Filrouge: schema {schema}"):
+        repair(home, SystemClock().now(), all_anew=True)
+    assert Path(kept).read_bytes() == before
+    assert not os.path.exists(os.path.join(home, BACKUPS))
+
+
+def test_an_older_memory_is_not_replaced_by_a_backup(kept: str, home: str, tmp_path: Path) -> None:
+    other = kept_home(tmp_path / "other")
+    before = made_older(kept)
+    with pytest.raises(WrongEngine, match="older Filrouge"):
+        restore(home, other, SystemClock())
+    assert Path(kept).read_bytes() == before
+
+
+def test_a_migration_is_never_run_on_an_older_database(kept: str) -> None:
+    made_older(kept)
+    with pytest.raises(WrongEngine, match=f"This database was written by an older Filrouge: schema {TOO_OLD}"):
+        Database(kept).migrate(SystemClock(), steps=with_later("drop table memories"))
+    connection: Any = apsw.Connection(kept)
+    assert connection.execute("select count(*) from memories").fetchone() == (5,)

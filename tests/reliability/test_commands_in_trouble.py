@@ -13,12 +13,14 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
 from filrouge.core import paths as places
+from tests.support.schemas import ADVICE, TOO_OLD, kept_home, made_older
 
 from .processes import (
     Done,
@@ -132,6 +134,15 @@ def test_a_schema_of_a_newer_filrouge_is_6_and_nothing_is_changed(home: str) -> 
     connection.close()
     assert_told(run(home, "recall", "almanac"), 6, "newer Filrouge", "9999", "pip install --upgrade")
     assert [row["text"] for row in left(home).memories] == [SAID]
+
+
+def test_a_schema_from_before_the_baseline_is_6_with_the_way_out_and_nothing_is_changed(home: str) -> None:
+    places.make_private(home)
+    path = places.inside(home, places.DATABASE)
+    os.replace(kept_home(Path(home) / "kept"), path)
+    content = made_older(path)
+    assert_told(run(home, "recall", "shop"), 6, path, "older Filrouge", f"schema {TOO_OLD}", *ADVICE)
+    assert Path(path).read_bytes() == content
 
 
 def test_what_does_not_exist_is_named(home: str) -> None:

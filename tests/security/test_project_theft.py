@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -23,8 +22,7 @@ from filrouge.memories.changes import remember
 from filrouge.projects.repository import project_id
 from filrouge.projects.service import join_project, plan_join
 from filrouge.runtime.services import Parts
-from filrouge.runtime.sqlite import Database
-from filrouge.testing import ManualClock, idle, running
+from filrouge.testing import idle, running
 from tests.support.given import event
 
 SECRET = "The staging database of the shop listens on port 7421."
@@ -177,24 +175,3 @@ def test_folders_below_the_users_own_file_and_work_trees_of_one_repository_share
     teach(parts, Folder(mono.path / "api"))
     assert [steals(parts, where) for where in linked] == [True, False]
     assert [place(parts, where) for where in linked] == ["name:mono-api", "name:mono-web"]
-
-
-def test_what_was_joined_before_stays_joined_and_nobody_else_comes_in(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    old, clock = Database(str(tmp_path / "home" / "filrouge.db")), ManualClock()
-    old.migrate(clock, upto=16)
-    ours = [folder(tmp_path / name, chosen="shop", git=True) for name in ("shop", "other")]
-    clone = folder(tmp_path / "clone", chosen="shop")
-    with old.transaction():
-        old.tx.run("projects.add", {"id": "name:shop", "name": "shop", "created_at": "2026-01-01T00:00:00Z"})
-        old.tx.run("projects.alias", {"alias": "name:shop", "project_id": "name:shop"})
-        for number, one in enumerate(ours):
-            sent = one.event(text="We are working on the shop.")
-            row = {"key": f"k{number}", "host": sent.host, "session_id": "s", "kind": sent.kind, "id": f"e{number}"}
-            told = {"at": "2026-01-01T00:00:00Z", "received_at": "2026-01-01T00:00:00Z", "project_id": "name:shop"}
-            body = {"payload": json.dumps(sent.to_json()), "row_key": b"k", "row_hash": b"h"}
-            old.tx.run("events.add", row | told | body)
-    old.close()
-    with running(str(tmp_path / "home")) as parts:
-        assert {place(parts, one) for one in ours} == {"name:shop"}
-        assert place(parts, clone) == f"path:{clone.path}"

@@ -11,11 +11,10 @@ from typing import Final
 import apsw
 import numpy as np
 
-from filrouge.core import installation
 from filrouge.core.clock import SystemClock
-from filrouge.core.errors import CannotWrite, Corrupt, WrongEngine
+from filrouge.core.errors import CannotWrite, Corrupt
 from filrouge.runtime.soundness import row_hashes, total_hash
-from filrouge.runtime.sqlite import Connection, Database, check_engine, migrations, translated
+from filrouge.runtime.sqlite import Connection, Database, check_engine, check_schema_number, refuse_older, translated
 
 # Copying a live database.
 
@@ -110,16 +109,12 @@ def check_schema(path: str) -> int:
 
     Raises:
         Corrupt: it is no memory database.
-        WrongEngine: a newer Filrouge wrote it.
+        WrongEngine: a newer Filrouge wrote it, or one from before the baseline.
     """
-    found, known = schema_of(path), migrations("sqlite")[-1].number
+    found = schema_of(path)
     if not found:
         raise Corrupt(f"{path} is no memory database.", remedy="See the backups in `filrouge backup --list`.")
-    if found > known:
-        raise WrongEngine(
-            f"{path} was written by a newer Filrouge: schema {found}, known here {known}.",
-            remedy=f"Upgrade with `{installation.upgrade()}`.",
-        )
+    check_schema_number(found, what=path)
     return found
 
 
@@ -128,10 +123,13 @@ def schema_faults(path: str) -> list[str]:
 
     Raises:
         Corrupt: it cannot be read.
+        WrongEngine: its schema is older than the baseline.
     """
+    number = schema_of(path)
+    refuse_older(number, what=path)
     found, wanted = Database(path, readonly=True), Database(":memory:")
     try:
-        wanted.migrate(SystemClock(), upto=schema_of(path))
+        wanted.migrate(SystemClock(), upto=number)
         here, there = set(found.schema()), set(wanted.schema())
     finally:
         found.close()

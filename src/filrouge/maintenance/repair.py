@@ -36,7 +36,7 @@ from filrouge.maintenance.copies import differing
 from filrouge.maintenance.restore import keep_files, keep_present
 from filrouge.runtime.journal import Journal, relinked
 from filrouge.runtime.soundness import broken_by_table, problems
-from filrouge.runtime.sqlite import Connection, Database, migrations
+from filrouge.runtime.sqlite import Connection, Database, migrations, refuse_older
 from filrouge.runtime.wiring import analyser
 from filrouge.search.models import IndexedTable
 from filrouge.search.repository import FullTextIndex
@@ -752,6 +752,7 @@ def repair(
 
     Raises:
         Corrupt: even the first page cannot be read; nothing was changed.
+        WrongEngine: its schema is older than the baseline; nothing was changed.
     """
     backup_files.finish(home)
     path, found = inside(home, DATABASE), diagnose(home)
@@ -797,9 +798,10 @@ def _made_anew(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tup
     database = Database(path)
     try:
         try:
-            known = range(1, migrations("sqlite")[-1].number + 1)
             schema = schema_in(content)
-            database.migrate(clock, upto=schema if schema in known else None)
+            refuse_older(schema)
+            known = 0 < schema <= migrations("sqlite")[-1].number
+            database.migrate(clock, upto=schema if known else None)
             salvage = Salvage(content=content, target=database.bare, at=to_text(clock.now()))
             salvage.run()
         except Unreadable as error:

@@ -28,7 +28,7 @@ from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_files import Manifest
 from filrouge.maintenance.backup_service import back_up, verify
 from filrouge.runtime.services import StoreContext, StoredSettings
-from filrouge.runtime.sqlite import Database
+from filrouge.runtime.sqlite import Database, refuse_older
 from filrouge.runtime.wiring import bring_up_to_date
 from filrouge.search.analyser import TextAnalyser
 
@@ -194,7 +194,7 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Res
     Raises:
         NotFound: there is no such backup.
         Corrupt: it is damaged; nothing was changed.
-        WrongEngine: a newer Filrouge made it; nothing was changed.
+        WrongEngine: a newer Filrouge made it, or one from before the baseline; nothing was changed.
         CannotWrite: there is no room for it and for the memory that is kept; nothing was changed.
     """
     path = backup_files.find(home, what)
@@ -271,10 +271,13 @@ def keep_present(home: str, clock: Clock) -> str | None:
 
     Raises:
         CannotWrite: there is no room for it.
+        WrongEngine: its schema is older than the baseline, so the seals of its rows are unknown here.
     """
-    if not os.path.exists(inside(home, DATABASE)):
+    path = inside(home, DATABASE)
+    if not os.path.exists(path):
         return None
     try:
+        refuse_older(copies.schema_of(path), what=path)
         return back_up(home, "before-restore", clock.now(), left=0).name
     except Corrupt as error:
         _LOG.warning("the present database is kept as it is: %s", error.message)

@@ -1,9 +1,9 @@
 """SQLite through apsw: named queries, numbered migrations, and connections with checked settings.
 
 A query stands in `queries.sql` under a line `-- name: memories.neighbours`; Python refers to it by that name. A
-migration is a numbered file. It runs once, in one transaction together with the row that records it. `schema.sql` is
-the result of all migrations, for reading (a test compares the two). `Tx` is the only access to rows: repositories
-receive one and never see a connection.
+migration is a numbered file. It runs once, in one transaction together with the row that records it. The first one is
+the baseline, which creates a whole schema; a database with an older schema is refused. `Tx` is the only access to rows:
+repositories receive one and never see a connection.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from filrouge.memories.models import contains_any
 # Named queries and migrations, read from files.
 
 _NAME = re.compile(r"^-- name: ([a-z_]+\.[a-z_]+)$", re.MULTILINE)
+_COMMENT = re.compile(r"--[^\n]*")
+_PUNCTUATION = re.compile(r"([(),])")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Migration:
-    """A numbered schema change."""
+    """A numbered schema change; the first one, the baseline, creates the schema of its number."""
 
     number: int
     name: str
@@ -53,7 +55,7 @@ def queries(dialect: str) -> dict[str, str]:
 
 @cache
 def migrations(dialect: str) -> tuple[Migration, ...]:
-    """Every migration of a dialect, in order."""
+    """Every migration of a dialect, in order, the baseline first."""
     folder = files("filrouge.runtime") / "sql" / dialect / "migrations"
     steps = [
         Migration(number=int(file.name[:4]), name=file.name[:-4], sql=file.read_text(encoding="utf-8"))
@@ -61,6 +63,36 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
         if file.name.endswith(".sql")
     ]
     return tuple(sorted(steps, key=lambda step: step.number))
+
+
+def refuse_older(found: int, *, what: str = "This database", steps: Sequence[Migration] | None = None) -> None:
+    """Refuse a schema from before the baseline; 0 means that there is no schema yet.
+
+    Raises:
+        WrongEngine: names the schema found and how its content can be taken over.
+    """
+    oldest = (steps or migrations("sqlite"))[0].number
+    if 0 < found < oldest:
+        raise WrongEngine(
+            f"{what} was written by an older Filrouge: schema {found}, the oldest known here is {oldest}.",
+            remedy="Run `filrouge export --format jsonl --out all.jsonl` with the Filrouge that wrote it. Then move the"
+            " file away and run `filrouge import all.jsonl --mine` with this one.",
+        )
+
+
+def check_schema_number(found: int, *, what: str = "This database", steps: Sequence[Migration] | None = None) -> None:
+    """Refuse a schema that is older than the baseline or newer than the last migration.
+
+    Raises:
+        WrongEngine: another version of Filrouge wrote it.
+    """
+    refuse_older(found, what=what, steps=steps)
+    known = (steps or migrations("sqlite"))[-1].number
+    if found > known:
+        raise WrongEngine(
+            f"{what} was written by a newer Filrouge: schema {found}, known here {known}.",
+            remedy=f"Upgrade with `{installation.upgrade()}`.",
+        )
 
 
 # Connections.
@@ -241,12 +273,17 @@ class Database:
             with suppress(apsw.Error):
                 self._connection.execute(statement)
 
-    def migrate(self, clock: Clock, *, upto: int | None = None) -> list[str]:
+    def migrate(self, clock: Clock, *, upto: int | None = None, steps: Sequence[Migration] | None = None) -> list[str]:
         """Bring the schema up to date; returns the names of the migrations applied.
 
+        Args:
+            upto: stop after the migration of this number.
+            steps: the migrations, instead of those in the package.
+
         Raises:
-            WrongEngine: the database was written by a newer Filrouge.
+            WrongEngine: the database was written by an older Filrouge than the baseline, or by a newer one.
         """
+        steps = steps or migrations("sqlite")
         with translated():
             list(
                 self._connection.execute(
@@ -255,12 +292,7 @@ class Database:
                 )
             )
             done = {row[0] for row in self._connection.execute("select number from schema_migrations")}
-        steps = migrations("sqlite")
-        if done and max(done) > steps[-1].number:
-            raise WrongEngine(
-                f"This database was written by a newer Filrouge: schema {max(done)}, known here {steps[-1].number}.",
-                remedy=f"Upgrade with `{installation.upgrade()}`.",
-            )
+        check_schema_number(max(done, default=0), steps=steps)
         applied: list[str] = []
         for step in steps:
             if step.number in done or (upto is not None and step.number > upto):
@@ -274,11 +306,14 @@ class Database:
         return applied
 
     def schema(self) -> list[str]:
-        """The SQL definition of every schema object, for comparing two schemas."""
+        """The SQL definition of every schema object, for comparing two schemas.
+
+        Comments and layout are left out: `ALTER TABLE` writes a column differently than `CREATE TABLE`.
+        """
         rows = self._connection.execute(
             "select sql from sqlite_schema where sql is not null and name not like 'sqlite_%' order by type, name"
         )
-        return [str(row[0]) for row in rows]
+        return [" ".join(_PUNCTUATION.sub(r" \1 ", _COMMENT.sub("", row[0])).split()) for row in rows]
 
     def check(self) -> list[str]:
         """Problems found by SQLite's integrity check; empty if there are none."""

@@ -52,7 +52,7 @@ from filrouge.runtime.feed import Bus, Feed
 from filrouge.runtime.jobs import MODELS, Handler, JobResult, Jobs, Payload, Worker, new_worker_group, single
 from filrouge.runtime.journal import log_decisions
 from filrouge.runtime.services import Parts, StoredSettings
-from filrouge.runtime.sqlite import Database, migrations
+from filrouge.runtime.sqlite import Database, Migration, migrations, refuse_older
 from filrouge.search.analyser import TextAnalyser
 from filrouge.search.ranking import Bridging
 from filrouge.search.repository import (
@@ -110,11 +110,14 @@ from filrouge.threads.upkeep import ENTITLE, RECONSIDER, VECTORS, late_vector, m
 _LOG = logging.getLogger(__name__)
 
 
-def bring_up_to_date(home: str, clock: Clock) -> None:
+def bring_up_to_date(home: str, clock: Clock, *, steps: Sequence[Migration] | None = None) -> None:
     """Finish an interrupted restore, back up a database with an older schema, and migrate it.
 
+    Args:
+        steps: the migrations, instead of those in the package.
+
     Raises:
-        WrongEngine: a newer Filrouge wrote the database.
+        WrongEngine: a newer Filrouge wrote the database, or one from before the baseline; nothing was changed.
         CannotWrite: there is no room for the backup; nothing was changed.
         StoreError: a migration failed; the database was restored to its previous state.
     """
@@ -123,13 +126,13 @@ def bring_up_to_date(home: str, clock: Clock) -> None:
     backup_files.clear(home)
     path = inside(home, DATABASE)
     before = copies.schema_of(path) if os.path.exists(path) and os.path.getsize(path) else 0
-    kept = (
-        back_up(home, "before-migration", clock.now(), left=0) if 0 < before < migrations("sqlite")[-1].number else None
-    )
+    steps = steps or migrations("sqlite")
+    refuse_older(before, what=path, steps=steps)
+    kept = back_up(home, "before-migration", clock.now(), left=0) if 0 < before < steps[-1].number else None
     try:
         database = Database(path)
         try:
-            applied = database.migrate(clock)
+            applied = database.migrate(clock, steps=steps)
         finally:
             database.close()
     except FilrougeError:

@@ -31,6 +31,7 @@ from filrouge.search.service import Question, search_turns
 from filrouge.testing import idle, running
 from filrouge.threads.service import rename
 from tests.support.given import SHOP, ask, event, log, say
+from tests.support.schemas import TOO_OLD, made_older
 from tests.unit.erasure.test_erase import OTHERS, QUESTION, SECRET, WORDS, found, of, texts_of, traces
 
 MARZIPAN = Asked(text="marzipan")
@@ -320,6 +321,19 @@ def test_a_damaged_backup_is_left_and_named(parts: Parts) -> None:
     assert (told["name"], told["rewritten"]) == ("bad.db", False)
     assert not receipt.content["ok"]
     assert receipt.content["searched"]["left"] == {"files": ["backups/bad.db"]}
+
+
+def test_a_backup_from_before_the_baseline_is_left_and_named(parts: Parts) -> None:
+    in_every_way(parts)
+    made = back_up(parts.home, "hand", parts.clock.now())
+    path = Path(parts.home, "backups", f"{made.name}.db")
+    content = made_older(str(path))
+    _, receipt = forget_at_once(parts, MARZIPAN)
+    [told] = receipt.content["backups"]
+    assert (told["name"], told["rewritten"]) == (path.name, False)
+    assert f"older Filrouge: schema {TOO_OLD}" in told["trouble"]
+    assert not receipt.content["ok"]
+    assert path.read_bytes() == content
 
 
 def test_a_receipt_has_no_words_and_a_signature_that_a_change_breaks(parts: Parts) -> None:

@@ -27,10 +27,11 @@ from filrouge.maintenance.restore import restore
 from filrouge.memories.changes import remember
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts, StoredSettings
-from filrouge.runtime.sqlite import Database
+from filrouge.runtime.sqlite import migrations
 from filrouge.runtime.wiring import bring_up_to_date
 from filrouge.testing import ManualClock, idle, running
 from tests.support.given import known, say
+from tests.support.schemas import TOO_OLD, kept_home, made_older, with_later
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET = "the almanac service listens on port 19031"
@@ -231,14 +232,22 @@ def test_what_is_no_memory_is_refused(home: str, tmp_path: Path) -> None:
 
 
 def test_an_older_database_is_brought_to_the_present_schema_on_its_way(home: str, tmp_path: Path) -> None:
-    old = str(tmp_path / "old.db")
-    earlier = Database(old)
-    earlier.migrate(ManualClock(), upto=7)
-    earlier.close()
+    old = kept_home(tmp_path / "old")
     done = restore(home, old, SystemClock())
-    assert (done.schema, done.at, done.verified) == (7, None, ("sound", "seals", "journal"))
-    assert copies.schema_of(database(home)) > 7
-    assert copies.schema_of(old) == 7
+    assert (done.schema, done.at, done.verified) == (21, None, ("sound", "seals", "journal"))
+    assert copies.schema_of(database(home)) == migrations("sqlite")[-1].number
+    assert copies.schema_of(old) == 21
+
+
+def test_a_database_that_is_too_old_is_refused_as_a_backup(home: str, tmp_path: Path) -> None:
+    old = kept_home(tmp_path / "old")
+    content, before = made_older(old), copies.content(database(home)).hash
+    for dry_run in (True, False):
+        with pytest.raises(WrongEngine, match=f"{old} was written by an older Filrouge: schema {TOO_OLD}"):
+            restore(home, old, SystemClock(), dry_run=dry_run)
+    assert Path(old).read_bytes() == content
+    assert copies.content(database(home)).hash == before
+    assert backup_files.listed(home) == []
 
 
 def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) -> None:
@@ -263,28 +272,22 @@ def test_a_replacement_that_was_interrupted_is_finished_by_the_next_start(home: 
 
 
 def test_an_older_database_is_backed_up_before_it_is_migrated(home: str) -> None:
-    os.unlink(database(home))
-    Database(database(home)).migrate(ManualClock(), upto=9)
-    before = copies.content(database(home)).hash
-    bring_up_to_date(home, SystemClock())
+    before, schema = copies.content(database(home)).hash, copies.schema_of(database(home))
+    steps = with_later("create table moods (name text) strict")
+    bring_up_to_date(home, SystemClock(), steps=steps)
     [kept] = backup_files.listed(home)
-    assert (kept.kind, kept.schema, kept.hash, kept.verified) == ("before-migration", 9, before, ("equal",))
-    bring_up_to_date(home, SystemClock())
+    assert (kept.kind, kept.schema, kept.hash, kept.verified) == ("before-migration", schema, before, ("equal",))
+    bring_up_to_date(home, SystemClock(), steps=steps)
     assert backup_files.listed(home) == [kept]
 
 
 def test_a_migration_that_fails_half_way_puts_the_memory_back(home: str) -> None:
-    os.unlink(database(home))
-    earlier = Database(database(home))
-    earlier.migrate(ManualClock(), upto=9)
-    earlier.close()
-    connection = bare(database(home))
-    connection.execute("create table tombstones (in_the_way)")  # the eleventh step fails, the tenth does not
-    connection.close()
-    before = copies.content(database(home)).hash
+    before, schema = copies.content(database(home)).hash, copies.schema_of(database(home))
+    # The second step fails, the first does not.
+    steps = with_later("update memories set text = 'other'", "create table tombstones (in_the_way)")
     with pytest.raises(StoreError, match="tombstones"):
-        bring_up_to_date(home, SystemClock())
-    assert copies.schema_of(database(home)) == 9
+        bring_up_to_date(home, SystemClock(), steps=steps)
+    assert copies.schema_of(database(home)) == schema
     assert copies.content(database(home)).hash == before
 
 

@@ -27,7 +27,7 @@ from filrouge.maintenance.copies import differing, schema_faults, schema_of
 from filrouge.maintenance.repair import wrong_vectors
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.soundness import broken_seals, can_write, check_problems, journal_mode, progress, schema_number
-from filrouge.runtime.sqlite import check_engine, migrations
+from filrouge.runtime.sqlite import check_engine, migrations, refuse_older
 
 # The machine: Python, operating system, SQLite, clock, disk space.
 
@@ -267,6 +267,7 @@ def _database(scene: Scene) -> CheckResult:
 def _schema(scene: Scene) -> CheckResult:
     with scene.opening() as path:
         found, known = schema_number(path), migrations("sqlite")[-1].number
+    refuse_older(found, what=scene.database)
     if found > known:
         cause = f"the database was written by a newer Filrouge: schema {found}, known here {known}"
         return fail(cause, f"Run `{installation.upgrade()}`.")

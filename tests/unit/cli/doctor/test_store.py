@@ -15,6 +15,7 @@ from filrouge.core.paths import BACKUPS, DATABASE, SPOOL
 from filrouge.maintenance import backup_files
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.sqlite import Database, migrations
+from tests.support.schemas import ADVICE, TOO_OLD, made_older
 
 from .patient import Patient, database, saw
 
@@ -55,9 +56,19 @@ def test_a_home_without_a_database_is_no_trouble(bare: Patient) -> None:
 def test_a_schema_of_a_newer_version_is_told_apart_from_an_older(patient: Patient) -> None:
     patient.sql("INSERT INTO schema_migrations VALUES (9999, '9999_later', '')")
     saw(patient.finding("Schema version"), "fail", "a newer Filrouge: schema 9999", "pip install --upgrade")
-    patient.sql("DELETE FROM schema_migrations WHERE number >= 12")
+    patient.sql("DELETE FROM schema_migrations")
     known = migrations("sqlite")[-1].number
-    saw(patient.finding("Schema version"), "note", f"schema 11; this version has {known}", "filrouge daemon start")
+    saw(patient.finding("Schema version"), "note", f"schema 0; this version has {known}", "filrouge daemon start")
+    assert patient.finding("Ledger").cause == "unknown while the database has another schema"
+
+
+def test_a_schema_from_before_the_baseline_is_told_with_the_way_out(patient: Patient) -> None:
+    path = str(patient.path(DATABASE))
+    made_older(path)
+    told = f"{path} was written by an older Filrouge: schema {TOO_OLD}"
+    for check in ("Schema version", "Schema"):
+        for words in ADVICE:
+            saw(patient.finding(check), "fail", told, words)
     assert patient.finding("Ledger").cause == "unknown while the database has another schema"
 
 
