@@ -29,15 +29,6 @@ from filrouge.daemon import remote, starting
 from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, parse_error, parse_reply
 from filrouge.daemon.starting import spawn
 
-# Client for the daemon of a home, and starting that daemon.
-#
-# Requests are HTTP/1.1 over the home's unix socket, written on a bare socket, because importing `http.client` costs a
-# hook 19 ms. One deadline covers the whole exchange, so a daemon that sends slowly cannot block a hook. A socket of
-# another user is rejected. With `FILROUGE_URL` the daemon is elsewhere; `daemon.remote` is imported only then.
-#
-# Any client that finds no daemon starts one, detached from the agent's session. If several try at once, the start
-# lock (`daemon.starting`) elects one of them and the others wait.
-
 URL: Final = "FILROUGE_URL"
 API_KEY: Final = "FILROUGE_API_KEY"
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024

@@ -18,17 +18,6 @@ from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon.reply import VERSION_HEADER, Reply, parse_reply
 
-# Replies of the daemon, their conversion to errors, and comparing versions.
-
-# A problem document (RFC 9457) names its error class in `type`. A class that this version does not have, from a newer
-# daemon, becomes `FilrougeError` with the same message.
-
-
-# Client for a daemon elsewhere: `FILROUGE_URL` with `FILROUGE_API_KEY`.
-#
-# It is imported only in that case, because its imports cost more time than a whole hook. The key is sent only over
-# https; plain http is allowed for this machine and for private networks, such as a compose file's.
-
 LARGEST_ANSWER = 64 * 1024 * 1024
 
 

@@ -103,15 +103,6 @@ def block_text(content: Any) -> str:
     return "\n".join(part for part in parts if part)
 
 
-# The hook protocol of Claude Code and Codex: one JSON object on stdin per event.
-#
-# Claude Code introduced it. Hosts with this protocol differ only in their name and in the field that numbers a user's
-# prompts. Hosts with another format translate their payload into this protocol first. An event's key is built from
-# the host's own ids, so that duplicates (from two hooks, the spool or the transcript) are detected.
-#
-# A payload that holds nothing said by a user, an agent or a tool gives no event: unknown events, tools about to run,
-# internal helpers, and prompts that the host wrote itself.
-
 #: Values of UserPromptSubmit.source for prompts written by a person, or by a program on a person's behalf.
 HUMAN_SOURCES = ("", "user", "sdk")
 

@@ -23,8 +23,6 @@ from typing import NamedTuple
 
 from filrouge.core.paths import stable_hash
 
-# Parts of another module on their way.
-
 NAME_PREFIX = "name:"
 
 
@@ -68,21 +66,6 @@ def join_names(chosen: str, holder: Iterable[str], own: Sequence[str]) -> list[s
     held = list(holder)
     return [chosen, *([] if held == list(own) else [HOLDER_PREFIX + name for name in held]), *own]
 
-
-# Finds the names by which the project around a directory may be known.
-#
-# The names are read from git's own files, because a subprocess would exceed a hook's time budget. Strongest first:
-#
-#     name:    the `project` key of a `.filrouge.toml` in the directory or above it; counts once the user agreed
-#     under:   prefix for the names of the folder that holds that file, if that is not the folder of the names below
-#     origin:  the address of the remote `origin`, the same for ssh and https and without credentials
-#     root:    the id of the first commit, if the repository was created here
-#     clone:   a hash of the clone's first reflog line, otherwise
-#     path:    the main work tree, so that linked work trees share it; outside git, the directory itself
-#
-# `root` and `clone` come from the first line of git's reflog. Git prunes old lines after some months, so a line
-# counts only if it records a creation: its old commit id is all zeros. Nothing here raises; unreadable files are
-# skipped.
 
 OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144

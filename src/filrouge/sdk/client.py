@@ -197,19 +197,6 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
         writer.close()
 
 
-# `Memory`: the async client of Filrouge.
-#
-# Usage:
-#
-#     async with filrouge.Memory() as memory:
-#         await memory.remember("Production listens on port 9443.")
-#         print(await memory.search("production port"))
-#
-# By default a `Memory` talks to the daemon of the user's home and starts it if it is not running. With a URL it talks
-# to a remote daemon. Embedded, it opens the home in this process. The methods and their results are the same in all
-# three cases: each method is one request to the same HTTP routes. They are grouped in `Queries` (queries), `Lists`
-# (lists, settings, status) and `Changes` (changes).
-
 # Shared by all methods: the request, its errors, and the encoding of queries and filters.
 
 When = str | date | datetime

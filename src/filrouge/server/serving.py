@@ -50,11 +50,6 @@ if TYPE_CHECKING:
 
 
 # The daemon's outer application: serves hooks at once, and loads FastAPI for everything else.
-#
-# FastAPI and the answer models are a quarter of what the daemon imports, and hooks need none of it. Until FastAPI is
-# loaded, this application answers `/health` and hook events on the Unix socket itself. Any other request, and any
-# hook request in an unusual form, waits until FastAPI is loaded and is then passed on unread. From then on FastAPI
-# serves every request.
 
 _EVENTS: Final = "/hooks/events"
 _DELIVERED: Final = "/hooks/delivered"
@@ -126,8 +121,6 @@ def _is_plain(scope: Scope) -> bool:
 
 
 # The running daemon: logging, wiring, servers and orderly shutdown.
-#
-# Only the process that holds the home's lock loads this module.
 
 _LOG = logging.getLogger("filrouge.daemon")
 #: Delays after the start, so that the first answer gets the CPU: first the indexes and the backlog, later imports.
