@@ -53,7 +53,7 @@ def one_of(what: str, given: str, known: Iterable[str]) -> None:
         raise BadInput(refusal(what, given, words), remedy=REMEDY)
 
 
-# Misspelt names: variables `FILROUGE_…` and keys of `.filrouge.toml` that nothing reads. Every command warns about them.
+# Misspelt names: variables `FILROUGE_…` and keys of `.filrouge.toml` that nothing reads. Every command reports them.
 
 #: The key of that file that is not a setting: the name of the project.
 PROJECT_KEY: Final = "project"
