@@ -126,6 +126,14 @@ def show_json(value: object) -> None:
     sys.stdout.write(in_json(text) + "\n")
 
 
+def answer(document: object, line: str, *, json: bool) -> None:
+    """Print one line, or with `json` the document."""
+    if json:
+        show_json(document)
+    else:
+        say(line)
+
+
 def as_json(value: object) -> str:
     """Return a JSON document as text for a file."""
     return in_json(json.dumps(value, ensure_ascii=False, indent=2))

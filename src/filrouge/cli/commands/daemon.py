@@ -48,12 +48,12 @@ def stop(json: Json = False) -> None:
     except DaemonUnavailable:
         if not client.is_absent(home()):
             raise
-        _say({"running": False, "was_running": False}, "The daemon was not running.", json)
+        output.answer({"running": False, "was_running": False}, "The daemon was not running.", json=json)
         return
     # An agent's next event may start another daemon meanwhile.
     if not poll(lambda: not is_held(home()) or owner_pid(home()) not in (leaving, 0), _STOP_SECONDS):
         raise Busy("The daemon has not stopped yet; it is finishing its work.")
-    _say({"running": False, "was_running": True}, "The daemon has stopped.", json)
+    output.answer({"running": False, "was_running": True}, "The daemon has stopped.", json=json)
 
 
 @daemon_app.command()
@@ -65,24 +65,14 @@ def status(json: Json = False) -> None:
         if not client.is_absent(home()):
             raise
         starting = client.is_starting(home())
-        _say(
-            {"running": False, "starting": starting, "home": home()},
-            f"Starting ({home()})." if starting else f"Stopped ({home()}).",
-            json,
-        )
+        line = f"Starting ({home()})." if starting else f"Stopped ({home()})."
+        output.answer({"running": False, "starting": starting, "home": home()}, line, json=json)
         raise typer.Exit(3) from None
     places = ", ".join(filter(None, (found["url"], found["socket"])))
     line = f"Running: version {found['version']}, pid {found['pid']}, {places}"
     writes = found.get("writes", {"works": True})  # an older daemon does not report it
     trouble = "" if writes["works"] else f"Nothing new is stored: {writes['cause']}. {writes['next']}"
-    _say(found, "\n".join(filter(None, (line, found["notice"], trouble))), json)
-
-
-def _say(document: dict[str, object], line: str, json: bool) -> None:
-    if json:
-        output.show_json(document)
-    else:
-        output.say(line)
+    output.answer(found, "\n".join(filter(None, (line, found["notice"], trouble))), json=json)
 
 
 def register(app: typer.Typer) -> None:
@@ -192,10 +182,7 @@ def list_(json: Json = False) -> None:
 def revoke(token_id: Annotated[str, typer.Argument(help="The id, as `list` shows it.")], json: Json = False) -> None:
     """Revoke a token or a browser session."""
     gone = ask("DELETE", f"/api/tokens/{quote(token_id, safe='')}")
-    if json:
-        output.show_json(gone)
-    else:
-        output.say(f"Revoked: {gone['name']} ({gone['scope']}), {gone['id']}")
+    output.answer(gone, f"Revoked: {gone['name']} ({gone['scope']}), {gone['id']}", json=json)
 
 
 @token_app.command()

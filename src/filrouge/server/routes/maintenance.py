@@ -26,6 +26,7 @@ from filrouge.server.admission import requires
 from filrouge.server.middleware import GardenId, JobId, RecallId
 from filrouge.server.queries import Cursor, behind, link_next
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
+from filrouge.server.routes import daemon
 from filrouge.server.routes.daemon import BackupAnswer, BackupsAnswer
 from filrouge.server.routes.memories import DoneAnswer
 
@@ -296,12 +297,9 @@ class KindAnswer(Answer):
     n: int
 
 
-class QueueAnswer(Answer):
+class QueueAnswer(daemon.QueueAnswer):
     """The job queue."""
 
-    waiting: int
-    running: int
-    dead: int
     kinds: list[KindAnswer]
     jobs: list[JobAnswer]
 
