@@ -17,14 +17,12 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date, datetime
 from functools import wraps
 from importlib import import_module
-from threading import Event as Flag
-from threading import Lock
-from threading import Thread as Thread_threading
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote, urlencode
@@ -140,7 +138,7 @@ class OwnDaemon:
 
     async def _woken(self) -> None:
         """Start the daemon; after a cancellation the thread checks once more and ends."""
-        given_up = Flag()
+        given_up = threading.Event()
         try:
             await asyncio.to_thread(process.ensure_running, self._directory, given_up=given_up.is_set)
         finally:
@@ -1034,7 +1032,7 @@ class BlockingMemory:
             environ=environ,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._door = Lock()  # no coroutine is submitted to a loop that is being stopped
+        self._door = threading.Lock()  # no coroutine is submitted to a loop that is being stopped
         self._held = ExitStack()
 
     @classmethod
@@ -1080,7 +1078,7 @@ class BlockingMemory:
         if self._loop is not None:
             raise BadInput("This memory is open already.", remedy="Make a `BlockingMemory` for each block.")
         self._loop = asyncio.new_event_loop()
-        thread = Thread_threading(target=_turned, args=(self._loop,), name="filrouge-memory", daemon=True)
+        thread = threading.Thread(target=_turned, args=(self._loop,), name="filrouge-memory", daemon=True)
         thread.start()
         self._held.callback(self._stopped, self._loop, thread)
         with on_failure(self._held.close):
@@ -1106,7 +1104,7 @@ class BlockingMemory:
         with on_failure(running.cancel):
             return running.result()
 
-    def _stopped(self, loop: asyncio.AbstractEventLoop, thread: Thread_threading) -> None:
+    def _stopped(self, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         with self._door:
             self._loop = None
         loop.call_soon_threadsafe(loop.stop)
