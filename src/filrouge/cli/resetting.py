@@ -18,14 +18,8 @@ from filrouge.core.paths import SPOOL, inside
 from filrouge.maintenance import restore
 from filrouge.maintenance.restore import MemoryCounts
 
-# `filrouge garden`
-
-_LOOK_SECONDS = 0.1
-
-
+_LOOK_SECONDS: Final = 0.1
 _WORD: Final = "reset"
-
-
 _DRAIN_SECONDS: Final = 30.0
 
 

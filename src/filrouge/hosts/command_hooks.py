@@ -10,6 +10,7 @@ internal helpers, and prompts that the host wrote itself.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
@@ -93,6 +94,14 @@ def unwrapped(text: str, tag: str) -> str:
     if body.startswith(f"<{tag}>") and body.endswith(f"</{tag}>"):
         body = body[len(tag) + 2 : -len(tag) - 3].strip()
     return body
+
+
+def json_or_text(value: Any) -> Any:
+    """Return the value that a JSON text holds; anything else unchanged."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
 
 
 def block_text(content: Any) -> str:

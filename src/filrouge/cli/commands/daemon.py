@@ -12,11 +12,11 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.client import SHORT_SECONDS, ask, poll
+from filrouge.cli.client import ask, ask_if_running, poll
 from filrouge.cli.output import Json
 from filrouge.core import paths as place
 from filrouge.core.choices import refusal
-from filrouge.core.errors import BadInput, Busy, DaemonUnavailable
+from filrouge.core.errors import BadInput, Busy
 from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.daemon import process as files
@@ -29,11 +29,7 @@ _STOP_SECONDS = 15.0
 @daemon_app.command()
 def start(json: Json = False) -> None:
     """Start the daemon if it does not run yet."""
-    try:
-        ask("GET", "/health", start=False, timeout=SHORT_SECONDS)
-    except DaemonUnavailable:
-        if not client.is_absent(home()):
-            raise
+    if ask_if_running("GET", "/health") is None:
         ensure_running(home())
     status(json)
 
@@ -43,11 +39,7 @@ def stop(json: Json = False) -> None:
     """Stop the daemon. It finishes the work that it has begun."""
     wait_started(home())
     leaving = owner_pid(home())
-    try:
-        ask("POST", "/daemon/stop", start=False, timeout=SHORT_SECONDS)
-    except DaemonUnavailable:
-        if not client.is_absent(home()):
-            raise
+    if ask_if_running("POST", "/daemon/stop") is None:
         output.answer({"running": False, "was_running": False}, "The daemon was not running.", json=json)
         return
     # An agent's next event may start another daemon meanwhile.
@@ -59,15 +51,12 @@ def stop(json: Json = False) -> None:
 @daemon_app.command()
 def status(json: Json = False) -> None:
     """Show whether the daemon runs, and where."""
-    try:
-        found = ask("GET", "/daemon/status", start=False, timeout=SHORT_SECONDS)
-    except DaemonUnavailable:
-        if not client.is_absent(home()):
-            raise
+    found = ask_if_running("GET", "/daemon/status")
+    if found is None:
         starting = client.is_starting(home())
         line = f"Starting ({home()})." if starting else f"Stopped ({home()})."
         output.answer({"running": False, "starting": starting, "home": home()}, line, json=json)
-        raise typer.Exit(3) from None
+        raise typer.Exit(3)
     places = ", ".join(filter(None, (found["url"], found["socket"])))
     line = f"Running: version {found['version']}, pid {found['pid']}, {places}"
     writes = found.get("writes", {"works": True})  # an older daemon does not report it

@@ -14,11 +14,9 @@ import typer
 
 from filrouge.capture import inbox
 from filrouge.cli import output
-from filrouge.cli.client import SHORT_SECONDS, ask, here
+from filrouge.cli.client import SHORT_SECONDS, ask, ask_if_running, here
 from filrouge.cli.output import Json, Project
-from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
-from filrouge.daemon import client
 
 if TYPE_CHECKING:
     from filrouge.cli.doctor.report import Mended
@@ -94,12 +92,7 @@ _WORTH_SHOWING = 1_000_000
 
 def health(json: Json = False) -> None:
     """Show how well Filrouge works: threads, bridges, vectors, models, queue, daemon."""
-    try:
-        found = ask("GET", "/daemon/health", start=False, timeout=SHORT_SECONDS)
-    except DaemonUnavailable:
-        if not client.is_absent(home()):
-            raise
-        found = _stopped()
+    found = ask_if_running("GET", "/daemon/health") or _stopped()
     if json:
         output.show_json(found)
     else:

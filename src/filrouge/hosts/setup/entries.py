@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 from filrouge.core.errors import BadInput
-from filrouge.hosts import plugins
+from filrouge.hosts import claude_code, codex, plugins
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.files import NAME, Machine, Node, Path, WasThere, insert_entry, read_json, remove_matching
 
@@ -426,8 +426,8 @@ def _home(machine: Machine, key: str) -> dict[str, Any]:
     return {key: {"FILROUGE_HOME": os.path.abspath(os.path.expanduser(home))}} if home else {}
 
 
-_CLAUDE: Final = _folder("CLAUDE_CONFIG_DIR", ".claude")
-_CODEX: Final = _folder("CODEX_HOME", ".codex")
+_CLAUDE: Final = _folder(*claude_code.FOLDER)
+_CODEX: Final = _folder(*codex.FOLDER)
 _GEMINI: Final = _folder("", ".gemini")
 _CURSOR: Final = _folder("", ".cursor")
 _OPENCLAW: Final = _folder("OPENCLAW_STATE_DIR", ".openclaw")
@@ -449,7 +449,7 @@ def _claude_hooks(machine: Machine) -> tuple[File, ...]:
 
 
 def _claude_tools(machine: Machine) -> tuple[File, ...]:
-    moved = machine.environ.get("CLAUDE_CONFIG_DIR", "").strip()
+    moved = machine.environ.get(claude_code.FOLDER[0], "").strip()
     path = os.path.join(_CLAUDE(machine), ".claude.json") if moved else machine.folder("", ".claude.json")
     return _one(path, ("mcpServers", NAME), _server(machine, type="stdio"))
 
