@@ -58,37 +58,14 @@ _KNOWN_SUFFIXES = (".log", ".part", ".aside", ".md")
 
 def home(environ: Mapping[str, str] | None = None) -> str:
     """Return the absolute home directory: `FILROUGE_HOME`, else the user's data directory."""
-    return user_directory(
-        environ, "FILROUGE_HOME", mac="~/Library/Application Support", xdg="XDG_DATA_HOME", usual="~/.local/share"
-    )
-
-
-def models_directory(environ: Mapping[str, str] | None = None) -> str:
-    """Return the directory of all models: `FILROUGE_MODELS`, else `filrouge/models` in the user's cache."""
-    return user_directory(
-        environ, "FILROUGE_MODELS", "models", mac="~/Library/Caches", xdg="XDG_CACHE_HOME", usual="~/.cache"
-    )
-
-
-def user_directory(
-    environ: Mapping[str, str] | None, variable: str, *below: str, mac: str, xdg: str, usual: str
-) -> str:
-    """Return the directory that `variable` names, else ours in the user's directory for such files.
-
-    Args:
-        environ: the environment; None = this process's own.
-        below: the folders below ours.
-        mac: the user's directory on macOS.
-        xdg: the variable that names the user's directory elsewhere.
-        usual: the directory if that variable is empty.
-    """
     env = os.environ if environ is None else environ
-    if given := env.get(variable, "").strip():
+    given = env.get("FILROUGE_HOME", "").strip()
+    if given:
         return os.path.abspath(os.path.expanduser(given))
-    base = (
-        os.path.expanduser(mac) if sys.platform == "darwin" else env.get(xdg, "").strip() or os.path.expanduser(usual)
-    )
-    return os.path.join(base, "filrouge", *below)
+    if sys.platform == "darwin":
+        return os.path.expanduser("~/Library/Application Support/filrouge")
+    base = env.get("XDG_DATA_HOME", "").strip() or os.path.expanduser("~/.local/share")
+    return os.path.join(base, "filrouge")
 
 
 def inside(directory: str, name: str) -> str:
@@ -201,12 +178,7 @@ def unlink_quietly(path: str) -> None:
         os.unlink(path)
 
 
-# Parts of another module on their way.
-
 PROJECT_FILE: Final = ".filrouge.toml"
-
-
-# Parts of another module on their way.
 
 
 def nearest(directory: str) -> str:

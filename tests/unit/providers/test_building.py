@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from filrouge.core.errors import EmbedderUnavailable
-from filrouge.core.paths import models_directory
 from filrouge.providers.e5 import (
     MANIFEST,
     MODEL_DIRECTORY,
@@ -23,6 +22,7 @@ from filrouge.providers.e5 import (
     build,
     is_intact,
     model_path,
+    models_directory,
     source,
     unpacked,
 )

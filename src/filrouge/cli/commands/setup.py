@@ -19,7 +19,7 @@ from filrouge.cli import imports, output, setup_choices
 from filrouge.cli.client import SHORT_SECONDS, poll
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
-from filrouge.core.paths import DATABASE, LOCK, home, inside, is_ours, make_private, models_directory, socket_path
+from filrouge.core.paths import DATABASE, LOCK, home, inside, is_ours, make_private, socket_path
 from filrouge.daemon import client
 from filrouge.daemon.process import home_lock, is_held
 from filrouge.hosts.setup.entries import AGENTS, all_plugged
@@ -65,7 +65,7 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: 
         _check_purge(directory, everything=everything)
     plan = _plan(directory, names)
     running = everything and os.path.exists(inside(directory, LOCK)) and is_held(directory)
-    goes = [path for path in (directory, models_directory()) if os.path.isdir(path)] if purge else []
+    goes = [path for path in (directory, _models_directory()) if os.path.isdir(path)] if purge else []
     if not json:
         output.show(plan)
         for line in (*_deeds(goes, running=running), *_left(directory, everything=everything, purge=purge)):
@@ -130,7 +130,7 @@ def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
         size = size_of(inside(directory, DATABASE))
         stays = f"What is known stays: {_megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
         kept.append(f"{stays} To delete it with its backups: `filrouge uninstall --purge`.")
-    models = models_directory()
+    models = _models_directory()
     if os.path.isdir(models) and not purge:
         kept.append(f"The model that was built stays: {_megabytes(_size(models))} in {models}.")
     if everything:
@@ -167,7 +167,7 @@ def _purge(directory: str, goes: list[str]) -> None:
         with suppress(FileNotFoundError):
             os.unlink(socket)
     with suppress(OSError):  # the cache folder above the models; only removed if empty
-        os.rmdir(os.path.dirname(models_directory()))
+        os.rmdir(os.path.dirname(_models_directory()))
 
 
 def _size(path: str) -> int:
@@ -178,6 +178,12 @@ def _size(path: str) -> int:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
+
+
+def _models_directory() -> str:
+    from filrouge.providers.e5 import models_directory  # here, because `init` does not need the embedder
+
+    return models_directory()
 
 
 _NEXT: Final = (
