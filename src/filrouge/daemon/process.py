@@ -139,8 +139,7 @@ def bound_socket(home: str) -> socket.socket:
     """Return a listening unix socket for this user only, replacing a stale one. Call it only with the lock held."""
     path = socket_path(home)
     make_private(os.path.dirname(path))
-    with suppress(FileNotFoundError):
-        os.unlink(path)
+    _remove(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     os.chmod(path, 0o600)
@@ -254,8 +253,7 @@ def ensure_running(directory: str, *, given_up: Callable[[], bool] = lambda: Fal
         DaemonUnavailable: it does not answer and gave no reason; the message names its log.
     """
     _writable(directory)
-    with suppress(FileNotFoundError):
-        os.unlink(inside(directory, FAILURE))
+    _remove(inside(directory, FAILURE))
     began = moved = time.monotonic()
     starts = looks = 0
     while not given_up():
@@ -319,8 +317,7 @@ def _writable(directory: str) -> None:
             with open(probe, "wb") as file:
                 file.write(b"\0" * 4096)
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(probe)
+            _remove(probe)
     except OSError as error:
         raise CannotWrite(f"The home {directory} cannot be written: {error.strerror}.") from error
 

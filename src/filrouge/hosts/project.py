@@ -21,11 +21,9 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from filrouge.core.paths import stable_hash
+from filrouge.core.paths import PROJECT_FILE, nearest, stable_hash
 
 NAME_PREFIX = "name:"
-
-
 HOLDER_PREFIX = "under:"
 
 
@@ -67,7 +65,6 @@ def join_names(chosen: str, holder: Iterable[str], own: Sequence[str]) -> list[s
     return [chosen, *([] if held == list(own) else [HOLDER_PREFIX + name for name in held]), *own]
 
 
-OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144
 LONGEST_BRANCH = 255
 SHORT_COMMIT = 12
@@ -239,7 +236,7 @@ def _override(directory: str) -> tuple[str, str]:
     A file of another user, for example in /tmp, is ignored.
     """
     for place in _upwards(directory):
-        path = os.path.join(place, OVERRIDE)
+        path = os.path.join(place, PROJECT_FILE)
         if os.path.isfile(path) and _trusted(path, directory):
             chosen = _project_key(_read(path))
             if chosen:
@@ -253,10 +250,8 @@ def is_capture_enabled(cwd: str, environ: Mapping[str, str]) -> bool:
     if given or not os.path.isabs(cwd):
         return given not in OFF
     try:
-        for place in _upwards(cwd):
-            path = os.path.join(place, OVERRIDE)
-            if os.path.isfile(path):
-                return re.search(r"(?m)^[ \t]*auto_capture[ \t]*=[ \t]*false\b", _top(_read(path))) is None
+        if path := nearest(os.path.normpath(cwd)):
+            return re.search(r"(?m)^[ \t]*auto_capture[ \t]*=[ \t]*false\b", _top(_read(path))) is None
     except (OSError, ValueError):
         pass
     return True

@@ -51,8 +51,6 @@ def without_reminders(text: str) -> str:
 # The new lines of a transcript since the last look.
 
 LONGEST_LINE: Final = 10 * 1024 * 1024
-
-
 _STEP: Final = 1024 * 1024
 
 
