@@ -722,7 +722,7 @@ def backfill(names: Iterable[str], *, asked: bool, wanted: bool, quiet: bool, an
         if not found:
             continue
         files = f"{len(found)} file{'s' if len(found) > 1 else ''}"
-        said = f"{files}, {sum(one.size for one in found) / 1e6:,.1f} MB"
+        said = f"{files}, {output.megabytes(sum(one.size for one in found))}"
         if wanted or (asked and output.confirm(f"Read in what {name} kept of before ({said})?", default=False)):
             done = run_import(
                 history_of(name, None, os.environ, ImportFilter(), anew=anew), trusted=False, dry_run=False

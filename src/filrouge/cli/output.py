@@ -244,6 +244,16 @@ def prompt_secret(question: str) -> str:
     return getpass.getpass(f"{one_line(question)}: ")
 
 
+def when(at: str | None) -> str:
+    """Return a stored time as people read it, to the minute; empty for None."""
+    return f"{at[:16].replace('T', ' ')} UTC" if at else ""
+
+
+def megabytes(size: int) -> str:
+    """Return a number of bytes as people read it."""
+    return f"{size / 1e6:,.1f} MB"
+
+
 def box(title: str, rows: Mapping[str, object]) -> None:
     """Print names and values in a box. A list gets one line per value."""
     table = Table.grid(padding=(0, 2))

@@ -11,7 +11,7 @@ from typing import Final
 from filrouge.capture import inbox
 from filrouge.cli import output
 from filrouge.cli.client import ask
-from filrouge.cli.commands.backups import between_daemons, when
+from filrouge.cli.commands.backups import between_daemons
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import Busy
 from filrouge.core.paths import SPOOL, inside
@@ -25,10 +25,10 @@ _DRAIN_SECONDS: Final = 30.0
 
 def in_words(held: MemoryCounts, directory: str) -> str:
     """Return a phrase with the size of a memory: memories, turns, start date, bytes, directory."""
-    size = f"{held.bytes / 1e6:,.1f} MB in {directory}"
+    size = f"{output.megabytes(held.bytes)} in {directory}"
     if held.memories is None or held.turns is None:
         return size
-    since = f" since {when(held.since)}" if held.since else ""
+    since = f" since {output.when(held.since)}" if held.since else ""
     return f"{_many(held.memories, 'memory', 'memories')} and {_many(held.turns, 'turn', 'turns')}{since}, {size}"
 
 

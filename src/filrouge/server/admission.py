@@ -48,6 +48,7 @@ from filrouge.core.errors import (
     Unauthorized,
 )
 from filrouge.core.settings import Settings
+from filrouge.daemon.reply import VERSION_HEADER
 from filrouge.runtime.repository import Token, TokenKind, Tokens, hashed
 from filrouge.runtime.services import Parts
 from filrouge.server.problems import refuse
@@ -279,10 +280,9 @@ class RequestRateLimiter:
 ACCESS: Final = "filrouge.access"
 #: Maximum digits of a Content-Length; Python refuses to parse a number of thousands of digits.
 _DIGITS: Final = 18
-VERSION_HEADER: Final = "X-Filrouge-Version"
 LOGIN: Final = "/login/"
 HEALTH: Final = "/health"
-_SIGNED: Final = (VERSION_HEADER.lower().encode(), __version__.encode())
+_SIGNED: Final = (VERSION_HEADER.encode(), __version__.encode())
 #: Headers of every TCP response: no use by another origin, no framing, no MIME sniffing, no caching.
 _GUARDS: Final = {
     b"x-content-type-options": b"nosniff",

@@ -147,20 +147,6 @@ def serve(home: str, listens: Callable[[], None]) -> None:
     """
     limit_arenas()
     log_to_file(home, _log_format(home))
-    _serve(home, listens)
-
-
-def _log_format(home: str) -> Form:
-    """Return the log format from the settings; plain text if the settings or the database cannot be read."""
-    path = inside(home, DATABASE)
-    try:
-        stored = stored_settings(path) if os.path.exists(path) else {}
-        return resolve(stored, home=home, environ=os.environ).settings.log_format
-    except FilrougeError:
-        return "text"
-
-
-def _serve(home: str, listens: Callable[[], None]) -> None:
     _LOG.info("filrouge %s starting, pid %d", __version__, os.getpid())
     try:
         running = wiring.start(home, warm_up=False)
@@ -177,6 +163,16 @@ def _serve(home: str, listens: Callable[[], None]) -> None:
         running.stop()
         faulthandler.cancel_dump_traceback_later()
         _LOG.info("filrouge stopped")
+
+
+def _log_format(home: str) -> Form:
+    """Return the log format from the settings; plain text if the settings or the database cannot be read."""
+    path = inside(home, DATABASE)
+    try:
+        stored = stored_settings(path) if os.path.exists(path) else {}
+        return resolve(stored, home=home, environ=os.environ).settings.log_format
+    except FilrougeError:
+        return "text"
 
 
 class _Leaving:

@@ -13,7 +13,7 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, ask_if_running, poll
-from filrouge.cli.output import Json
+from filrouge.cli.output import Json, when
 from filrouge.core import paths as place
 from filrouge.core.choices import refusal
 from filrouge.core.errors import BadInput, Busy
@@ -194,10 +194,6 @@ def _checked(scope: str) -> str:
 
 
 def _row(token: dict[str, Any]) -> tuple[str, ...]:
-    state = "revoked" if token["revoked_at"] else f"until {_minute(token['expires_at'])}" if token["expires_at"] else ""
-    used = _minute(token["last_used_at"]) or "never"
-    return token["id"], token["kind"], token["name"], token["scope"], _minute(token["created_at"]), used, state or "-"
-
-
-def _minute(at: str | None) -> str:
-    return f"{at[:16].replace('T', ' ')} UTC" if at else ""
+    state = "revoked" if token["revoked_at"] else f"until {when(token['expires_at'])}" if token["expires_at"] else ""
+    used = when(token["last_used_at"]) or "never"
+    return token["id"], token["kind"], token["name"], token["scope"], when(token["created_at"]), used, state or "-"

@@ -165,7 +165,7 @@ _DAYS = 30
 def stats(
     days: Annotated[int, typer.Option("--days", help="So many days back, today included.", min=1, max=366)] = _DAYS,
     usage: Annotated[bool, typer.Option("--usage", help="With --json: the figures of /api/memory/usage.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Show the contents of the memory, and what recall and models cost."""
     if json and not usage:
@@ -195,7 +195,7 @@ def _stats_lines(counts: dict[str, Any], figures: dict[str, Any]) -> list[str]:
         *(_project(one) for one in figures["projects"]),
         f"Models in {days} days: {_models(figures['models'], figures['dollars'])}",
         *_operations(figures["models"]),
-        f"On the disk: {sum(figures['bytes'].values()) / 1e6:,.1f} MB",
+        f"On the disk: {output.megabytes(sum(figures['bytes'].values()))}",
     ]
 
 
