@@ -64,6 +64,21 @@ def ask(
     return reply.value
 
 
+def ask_if_running(method: str, path: str) -> dict[str, Any] | None:
+    """Send one request to a running daemon and return the answer; None if no daemon listens.
+
+    Raises:
+        DaemonUnavailable: a daemon runs and does not answer.
+        FilrougeError: the error that the daemon returned, as the same class.
+    """
+    try:
+        return ask(method, path, start=False, timeout=SHORT_SECONDS)
+    except DaemonUnavailable:
+        if not client.is_absent(home()):
+            raise
+        return None
+
+
 def poll(done: Callable[[], bool], seconds: float) -> bool:
     """Call `done` every 50 ms until it returns True. Returns False if `seconds` pass first."""
     deadline = time.monotonic() + seconds

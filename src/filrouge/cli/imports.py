@@ -14,7 +14,6 @@ import io
 import json
 import os
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -40,6 +39,7 @@ from filrouge.cli.client import ask
 from filrouge.cli.output import bars
 from filrouge.core.errors import BadInput, CannotWrite
 from filrouge.core.scope import display_name
+from filrouge.daemon.process import write_atomically
 from filrouge.hosts.project import is_capture_enabled, names
 from filrouge.hosts.transcript_lines import Chunk, lines_of, read_from
 from filrouge.hosts.transcripts import (
@@ -239,10 +239,7 @@ def _written(path: str, text: str) -> bool:
             return False
         if markdown.parse_export_page(there) is None:
             raise CannotWrite(f"{path} is no page of Filrouge.", remedy="Move it, or export to another folder.")
-    handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".filrouge-")
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    os.replace(new, path)
+    write_atomically(path, text)
     return True
 
 
@@ -725,7 +722,7 @@ def backfill(names: Iterable[str], *, asked: bool, wanted: bool, quiet: bool, an
         if not found:
             continue
         files = f"{len(found)} file{'s' if len(found) > 1 else ''}"
-        said = f"{files}, {sum(one.size for one in found) / 1e6:,.1f} MB"
+        said = f"{files}, {output.megabytes(sum(one.size for one in found))}"
         if wanted or (asked and output.confirm(f"Read in what {name} kept of before ({said})?", default=False)):
             done = run_import(
                 history_of(name, None, os.environ, ImportFilter(), anew=anew), trusted=False, dry_run=False

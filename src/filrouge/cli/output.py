@@ -38,18 +38,6 @@ from filrouge.core.text import in_json, one_line, visible
 from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.plan import Change, Plan, carry_out
 
-# All output of the commands, for people and for programs.
-#
-# Commands print JSON for programs, plain lines in pipes, and some colour at a terminal. With `--json`, standard
-# output holds one JSON document, the body of the equivalent route, and nothing else. Errors go to standard error: one
-# line with the remedy, or JSON under `--json`.
-#
-# Much of the text is foreign: memories, file names, branches, answers of servers. A terminal must not interpret its
-# control characters, so they are printed as `\x1b` or `\u202e` (`filrouge.core.text`), and in JSON as JSON escapes.
-# The functions here do this to their arguments. `guard` wraps standard output and standard error for everything else:
-# usage errors, prompts, tracebacks, warnings. No other module of `cli` writes to these streams
-# (tests/security/test_terminal.py checks this), except the hook and the MCP shim, which write JSON in ASCII.
-
 #: Colour escapes, which the help writes to a terminal. They only change how text looks, so they are safe.
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -136,6 +124,14 @@ def show_json(value: object) -> None:
     """Print one JSON document."""
     text = json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
     sys.stdout.write(in_json(text) + "\n")
+
+
+def answer(document: object, line: str, *, json: bool) -> None:
+    """Print one line, or with `json` the document."""
+    if json:
+        show_json(document)
+    else:
+        say(line)
 
 
 def as_json(value: object) -> str:
@@ -246,6 +242,16 @@ def prompt(question: str, *, default: str, show_default: bool = True) -> str:
 def prompt_secret(question: str) -> str:
     """Ask the user for a secret. The input is not echoed."""
     return getpass.getpass(f"{one_line(question)}: ")
+
+
+def when(at: str | None) -> str:
+    """Return a stored time as people read it, to the minute; empty for None."""
+    return f"{at[:16].replace('T', ' ')} UTC" if at else ""
+
+
+def megabytes(size: int) -> str:
+    """Return a number of bytes as people read it."""
+    return f"{size / 1e6:,.1f} MB"
 
 
 def box(title: str, rows: Mapping[str, object]) -> None:

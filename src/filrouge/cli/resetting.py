@@ -11,30 +11,24 @@ from typing import Final
 from filrouge.capture import inbox
 from filrouge.cli import output
 from filrouge.cli.client import ask
-from filrouge.cli.commands.backups import between_daemons, when
+from filrouge.cli.commands.backups import between_daemons
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import Busy
 from filrouge.core.paths import SPOOL, inside
 from filrouge.maintenance import restore
 from filrouge.maintenance.restore import MemoryCounts
 
-# `filrouge garden`
-
-_LOOK_SECONDS = 0.1
-
-
+_LOOK_SECONDS: Final = 0.1
 _WORD: Final = "reset"
-
-
 _DRAIN_SECONDS: Final = 30.0
 
 
 def in_words(held: MemoryCounts, directory: str) -> str:
     """Return a phrase with the size of a memory: memories, turns, start date, bytes, directory."""
-    size = f"{held.bytes / 1e6:,.1f} MB in {directory}"
+    size = f"{output.megabytes(held.bytes)} in {directory}"
     if held.memories is None or held.turns is None:
         return size
-    since = f" since {when(held.since)}" if held.since else ""
+    since = f" since {output.when(held.since)}" if held.since else ""
     return f"{_many(held.memories, 'memory', 'memories')} and {_many(held.turns, 'turn', 'turns')}{since}, {size}"
 
 

@@ -14,10 +14,6 @@ from typing import Final
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import nearest
 
-# Refusing a word that is none of those that exist: the message names all of them, the closest first.
-
-# Error messages for an unknown word list the valid ones, closest match first.
-
 #: The default remedy of such an error.
 REMEDY: Final = "Use one of these."
 
@@ -57,15 +53,7 @@ def one_of(what: str, given: str, known: Iterable[str]) -> None:
         raise BadInput(refusal(what, given, words), remedy=REMEDY)
 
 
-# Names that nothing reads: a variable FILROUGE_… and a key of `.filrouge.toml` that are misspelt.
-#
-# Every command says so, and most commands load no settings, so the names stand here a second time; a test holds them
-# against `core.settings.Settings`.
-
-# Detects misspelt names: variables `FILROUGE_…` and keys of `.filrouge.toml` that nothing reads. Every command warns
-# about them, and most commands do not load the settings, so the names are listed a second time here. A test compares
-# this list with `Settings`.
-
+# Misspelt names: variables `FILROUGE_…` and keys of `.filrouge.toml` that nothing reads. Every command reports them.
 
 #: The key of that file that is not a setting: the name of the project.
 PROJECT_KEY: Final = "project"

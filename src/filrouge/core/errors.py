@@ -38,35 +38,6 @@ if TYPE_CHECKING:
     from filrouge.providers.models import Failure, Usage
 
 
-# Every error that Filrouge raises on purpose.
-#
-#     FilrougeError
-#     ├── BadInput              invalid input                            exit 2   HTTP 400
-#     │   └── BadConfig         unknown setting or invalid value         exit 2   HTTP 400
-#     ├── NotFound              no row has this id                       exit 1   HTTP 404
-#     ├── DaemonUnavailable     the daemon does not answer               exit 3   HTTP 503
-#     ├── Busy                  another process holds the lock           exit 5   HTTP 409
-#     ├── Stale                 the data changed after it was read       exit 5   HTTP 409
-#     ├── StoreError            the database refused the operation       exit 6   HTTP 500
-#     │   ├── Corrupt           the database file is damaged             exit 6   HTTP 500
-#     │   ├── CannotWrite       disk full or read-only                   exit 7   HTTP 507
-#     │   └── WrongEngine       unsupported SQLite or schema version     exit 6   HTTP 500
-#     ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
-#     ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
-#     │   └── OverBudget        the daily model budget is spent          exit 1   HTTP 503
-#     ├── ExtractionOff         extraction is switched off               exit 1   HTTP 501
-#     ├── NotInstalled          an optional extra is missing             exit 1   HTTP 501
-#     ├── VaultUnavailable      the vault cannot be read or written      exit 1   HTTP 503
-#     ├── Unreadable            a model's answer cannot be parsed        exit 1   HTTP 502
-#     ├── Unauthorized          no valid token in the request            exit 4   HTTP 401
-#     ├── Forbidden             not allowed for this caller              exit 4   HTTP 403
-#     │   └── Misdirected       the request names another host           exit 4   HTTP 421
-#     ├── TooLarge              the request body is too large            exit 2   HTTP 413
-#     └── TooMany               request rate limit exceeded              exit 5   HTTP 429
-#
-# The first line of a class docstring is the default message that users see; `remedy` is the next step for the user.
-# Foreign exceptions are translated once, where their library is imported, and keep the original as cause.
-
 __all__ = [
     "BadConfig",
     "BadInput",
@@ -295,6 +266,3 @@ class TooMany(FilrougeError):
     exit_code = 5
     http_status = 429
     default_remedy = "Wait a second and try again, or raise the setting limit_requests."
-
-
-# What happens when a block of code fails: undo it, or log the failure and go on.

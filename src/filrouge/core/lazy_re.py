@@ -30,10 +30,6 @@ from re import (
 )
 from typing import Any, TypeVar, cast
 
-# Lazy patterns. Modules define hundreds of patterns as constants. Compiling all of them took a quarter of the daemon's
-# start, and a start needs none. An invalid pattern raises `re.error` at its first use instead of at import; a test
-# compiles all of them.
-
 __all__ = [
     "ASCII",
     "DOTALL",

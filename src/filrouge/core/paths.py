@@ -14,12 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-# Paths and permissions of the files that Filrouge keeps on this machine.
-#
-# One directory, `FILROUGE_HOME`, holds everything: the database, the socket, the log, the spool, and the two small
-# files that the daemon writes for the hooks. One daemon serves one home. This module is on the hook's path, so it
-# imports only `os`, `stat` and `sys`; a test compares its default directory with platformdirs.
-
 DATABASE = "filrouge.db"
 SOCKET = "filrouge.sock"
 LOG = "filrouge.log"
@@ -184,12 +178,7 @@ def unlink_quietly(path: str) -> None:
         os.unlink(path)
 
 
-# Parts of another module on their way.
-
 PROJECT_FILE: Final = ".filrouge.toml"
-
-
-# Parts of another module on their way.
 
 
 def nearest(directory: str) -> str:

@@ -11,11 +11,9 @@ Any client that finds no daemon starts one, detached from the agent's session. I
 from __future__ import annotations
 
 import _socket
-import http.client
 import importlib
 import json
 import os
-import socket
 import stat
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -25,22 +23,12 @@ from typing import Any, Final, Literal
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import FAILURE, make_private, socket_path
-from filrouge.daemon import remote, starting
-from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, parse_error, parse_reply
+from filrouge.daemon import starting
+from filrouge.daemon.reply import MAX_ANSWER_BYTES, VERSION_HEADER, Reply, is_newer, parse_reply
 from filrouge.daemon.starting import spawn
-
-# Client for the daemon of a home, and starting that daemon.
-#
-# Requests are HTTP/1.1 over the home's unix socket, written on a bare socket, because importing `http.client` costs a
-# hook 19 ms. One deadline covers the whole exchange, so a daemon that sends slowly cannot block a hook. A socket of
-# another user is rejected. With `FILROUGE_URL` the daemon is elsewhere; `daemon.remote` is imported only then.
-#
-# Any client that finds no daemon starts one, detached from the agent's session. If several try at once, the start
-# lock (`daemon.starting`) elects one of them and the others wait.
 
 URL: Final = "FILROUGE_URL"
 API_KEY: Final = "FILROUGE_API_KEY"
-MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 #: After a failed start, no client tries again for this many seconds, unless the failure file is removed.
 START_PAUSE: Final = 2.0
 #: Argument for a daemon that a client starts: it inherits the start lock, and exits if another daemon is listening.
@@ -106,6 +94,19 @@ def send(
         return request(directory, method, path, body, timeout, headers, answering)
     remote = importlib.import_module("filrouge.daemon.remote")
     return remote.request(url, environ.get(API_KEY, "").strip(), method, path, body, timeout, headers, answering)
+
+
+def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: float = 60.0) -> Generator[bytes]:
+    """Yield the answer to a GET request in pieces; `timeout` applies to each of them.
+
+    The command must have reached the daemon through `send` before, which checks the socket's owner.
+
+    Raises:
+        DaemonUnavailable: the daemon does not answer, or the connection breaks.
+        FilrougeError: the daemon refuses the request, with its reason.
+    """
+    remote = importlib.import_module("filrouge.daemon.remote")
+    return remote.streamed(directory, environ.get(URL, "").strip(), environ.get(API_KEY, "").strip(), path, timeout)
 
 
 def notify(directory: str, path: str, body: dict[str, Any], timeout: float = 0.1) -> None:
@@ -313,59 +314,3 @@ def _failed_just_now(directory: str) -> bool:
         return 0 <= time.time() - os.lstat(os.path.join(directory, FAILURE)).st_mtime < START_PAUSE
     except OSError:
         return False
-
-
-# Streams a long answer of the daemon to a command that writes it to a file.
-#
-# Only commands import this module, because `http.client` is too slow to import for a hook. The command must have
-# reached the daemon through `client` before, which checks the socket's owner and starts a daemon.
-
-_PIECE = 1 << 16
-_MOST_REFUSED = 1 << 16
-
-
-def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: float = 60.0) -> Generator[bytes]:
-    """Yield the answer to a GET request in pieces; `timeout` applies to each of them.
-
-    Raises:
-        DaemonUnavailable: the daemon does not answer, or the connection breaks.
-        FilrougeError: the daemon refuses the request, with its reason.
-    """
-    url = environ.get(URL, "").strip()
-    try:
-        connection = remote.connection(url, timeout) if url else _Local(directory, timeout)
-        headers = remote.headers(environ.get(API_KEY, "").strip()) if url else {}
-        try:
-            connection.request("GET", remote.base(url) + path, headers=headers)
-            answer = connection.getresponse()
-            if answer.status != 200:
-                raise parse_error(_problem(answer.read(_MOST_REFUSED)))
-            while piece := answer.read(_PIECE):
-                yield piece
-        finally:
-            connection.close()
-    except (OSError, http.client.HTTPException) as error:
-        raise DaemonUnavailable("The connection to the daemon broke during its answer.") from error
-
-
-def _problem(raw: bytes) -> Any:
-    """Return the problem document of a refusal; empty if the body is not JSON."""
-    try:
-        return json.loads(raw)
-    except ValueError:
-        return {}
-
-
-class _Local(http.client.HTTPConnection):
-    """HTTP over the socket of a home."""
-
-    def __init__(self, directory: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = os.fspath(socket_path(directory))
-        self._seconds = timeout
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self._seconds)
-        self.sock.connect(self._path)

@@ -30,22 +30,6 @@ from filrouge.core.text import in_json, visible
 from filrouge.daemon import client, starting
 from filrouge.daemon.reply import Reply, named_error
 
-# The daemon as a process: its lock, socket, runtime file and memory use; starting it and waiting for its answer.
-#
-# There is one daemon per home. Only a `flock` on a file in the home decides who runs, because a lock dies with its
-# process and a PID file does not. The lock's holder may remove a stale socket. No other user can connect to the
-# socket: its folder is private, and it starts listening only after its mode is set. (A umask would apply to the whole
-# process while other threads create files.) The runtime file states pid, version and address for people and tools; it
-# plays no part in locking.
-
-# The daemon as a process: its lock, its socket, its runtime file and its memory use.
-#
-# There is one daemon per home. Only a `flock` on a file in the home decides who runs, because a lock dies with its
-# process and a PID file does not. The lock's holder may remove a stale socket. No other user can connect to the
-# socket: its folder is private, and it starts listening only after its mode is set. (A umask would apply to the whole
-# process while other threads create files.) The runtime file states pid, version and address for people and tools; it
-# plays no part in locking.
-
 # Limits the daemon's memory under glibc. glibc may create an arena for every thread, and freed memory stays in it. Two
 # arenas are enough for threads that mostly take turns at the interpreter lock, and free memory is returned to the
 # system from time to time. With another C library both functions do nothing.
@@ -155,8 +139,7 @@ def bound_socket(home: str) -> socket.socket:
     """Return a listening unix socket for this user only, replacing a stale one. Call it only with the lock held."""
     path = socket_path(home)
     make_private(os.path.dirname(path))
-    with suppress(FileNotFoundError):
-        os.unlink(path)
+    _remove(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     os.chmod(path, 0o600)
@@ -270,8 +253,7 @@ def ensure_running(directory: str, *, given_up: Callable[[], bool] = lambda: Fal
         DaemonUnavailable: it does not answer and gave no reason; the message names its log.
     """
     _writable(directory)
-    with suppress(FileNotFoundError):
-        os.unlink(inside(directory, FAILURE))
+    _remove(inside(directory, FAILURE))
     began = moved = time.monotonic()
     starts = looks = 0
     while not given_up():
@@ -335,8 +317,7 @@ def _writable(directory: str) -> None:
             with open(probe, "wb") as file:
                 file.write(b"\0" * 4096)
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(probe)
+            _remove(probe)
     except OSError as error:
         raise CannotWrite(f"The home {directory} cannot be written: {error.strerror}.") from error
 

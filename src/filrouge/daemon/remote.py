@@ -1,7 +1,7 @@
-"""Client for a daemon elsewhere: `FILROUGE_URL` with `FILROUGE_API_KEY`.
+"""Client for a daemon elsewhere, `FILROUGE_URL` with `FILROUGE_API_KEY`, and for long answers of any daemon.
 
-It is imported only in that case, because its imports cost more time than a whole hook. The key is sent only over https;
-plain http is allowed for this machine and for private networks, such as a compose file's.
+It is imported only in those cases, because its imports cost more time than a whole hook. The key is sent only over
+https; plain http is allowed for this machine and for private networks, such as a compose file's.
 """
 
 from __future__ import annotations
@@ -9,27 +9,20 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
+import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
-from filrouge.daemon.reply import VERSION_HEADER, Reply, parse_reply
+from filrouge.core.paths import socket_path
+from filrouge.daemon.reply import MAX_ANSWER_BYTES, VERSION_HEADER, Reply, parse_error, parse_reply
 
-# Replies of the daemon, their conversion to errors, and comparing versions.
-
-# A problem document (RFC 9457) names its error class in `type`. A class that this version does not have, from a newer
-# daemon, becomes `FilrougeError` with the same message.
-
-
-# Client for a daemon elsewhere: `FILROUGE_URL` with `FILROUGE_API_KEY`.
-#
-# It is imported only in that case, because its imports cost more time than a whole hook. The key is sent only over
-# https; plain http is allowed for this machine and for private networks, such as a compose file's.
-
-LARGEST_ANSWER = 64 * 1024 * 1024
+_PIECE = 1 << 16
+_MOST_REFUSED = 1 << 16
 
 
 def request(
@@ -59,15 +52,54 @@ def request(
     """
     deadline = time.monotonic() + timeout
     try:
-        opened = connection(url, timeout)
-        try:
+        with closing(_connection(url, timeout)) as opened:
             content = None if body is None else json.dumps(body)
-            opened.request(method, base(url) + path, content, {**headers(key), **(more or {})})
+            opened.request(method, _base(url) + path, content, {**_headers(key), **(more or {})})
             return _reply(opened, deadline, answering)
-        finally:
-            opened.close()
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DaemonUnavailable(f"The Filrouge daemon at {without_credentials(url)} does not answer.") from error
+
+
+def streamed(directory: str, url: str, key: str, path: str, timeout: float) -> Generator[bytes]:
+    """Yield the answer to a GET request in pieces, from the daemon at `url`; with an empty `url`, from the home's own.
+
+    Raises:
+        DaemonUnavailable: the daemon does not answer, or the connection breaks.
+        FilrougeError: the daemon refuses the request, with its reason.
+    """
+    try:
+        with closing(_connection(url, timeout) if url else _Local(directory, timeout)) as opened:
+            opened.request("GET", _base(url) + path, headers=_headers(key) if url else {})
+            answer = opened.getresponse()
+            if answer.status != 200:
+                raise parse_error(_problem(answer.read(_MOST_REFUSED)))
+            while piece := answer.read(_PIECE):
+                yield piece
+    except (OSError, http.client.HTTPException) as error:
+        raise DaemonUnavailable("The connection to the daemon broke during its answer.") from error
+
+
+def _problem(raw: bytes) -> Any:
+    """Return the problem document of a refusal; empty if the body is not JSON."""
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return {}
+
+
+class _Local(http.client.HTTPConnection):
+    """HTTP over the socket of a home."""
+
+    def __init__(self, directory: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = socket_path(directory)
+        self._seconds = timeout
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self._seconds)
+        self.sock.connect(self._path)
 
 
 def checked_url(url: str) -> SplitResult:
@@ -86,7 +118,7 @@ def checked_url(url: str) -> SplitResult:
     )
 
 
-def connection(url: str, timeout: float) -> http.client.HTTPConnection:
+def _connection(url: str, timeout: float) -> http.client.HTTPConnection:
     """Return a connection to the daemon at `url`.
 
     Raises:
@@ -106,12 +138,12 @@ def _is_private_host(host: str) -> bool:
     return address.is_private or address.is_loopback
 
 
-def base(url: str) -> str:
+def _base(url: str) -> str:
     """Return the path prefix of `url`."""
     return urlsplit(url).path.rstrip("/")
 
 
-def headers(key: str) -> dict[str, str]:
+def _headers(key: str) -> dict[str, str]:
     """Return the common request headers, with the key if there is one."""
     said = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
     return {**said, "Authorization": f"Bearer {key}"} if key else said
@@ -131,7 +163,7 @@ def _reply(
     while piece := answer.read1(65536):
         raw += piece
         left = deadline - time.monotonic()
-        if left <= 0 or len(raw) > LARGEST_ANSWER:
+        if left <= 0 or len(raw) > MAX_ANSWER_BYTES:
             raise TimeoutError
         if connection.sock is not None:
             connection.sock.settimeout(left)

@@ -32,6 +32,8 @@ def _unreadable(message: str, remedy: str | None) -> Unreadable:
 
 
 VERSION_HEADER = "x-filrouge-version"
+#: An answer is not read beyond this.
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
 class Reply(NamedTuple):

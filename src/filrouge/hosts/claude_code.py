@@ -15,6 +15,8 @@ from filrouge.hosts.command_hooks import field, text_field
 NAME: Final = "claude-code"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}
 NOTICES: Final = True
+#: The variable that names its folder, and the usual folder in the user's home.
+FOLDER: Final = ("CLAUDE_CONFIG_DIR", ".claude")
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:

@@ -16,6 +16,8 @@ from filrouge.hosts.command_hooks import field, text_field
 NAME: Final = "codex"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}
 NOTICES: Final = True
+#: The variable that names its folder, and the usual folder in the user's home.
+FOLDER: Final = ("CODEX_HOME", ".codex")
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ internal helpers, and prompts that the host wrote itself.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
@@ -95,6 +96,14 @@ def unwrapped(text: str, tag: str) -> str:
     return body
 
 
+def json_or_text(value: Any) -> Any:
+    """Return the value that a JSON text holds; anything else unchanged."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
 def block_text(content: Any) -> str:
     """Return the text of a message's `content`: a text, or a list of blocks with a `text` each."""
     if isinstance(content, str):
@@ -102,15 +111,6 @@ def block_text(content: Any) -> str:
     parts = [part if isinstance(part, str) else text_field(as_object(part), "text") for part in as_list(content)]
     return "\n".join(part for part in parts if part)
 
-
-# The hook protocol of Claude Code and Codex: one JSON object on stdin per event.
-#
-# Claude Code introduced it. Hosts with this protocol differ only in their name and in the field that numbers a user's
-# prompts. Hosts with another format translate their payload into this protocol first. An event's key is built from
-# the host's own ids, so that duplicates (from two hooks, the spool or the transcript) are detected.
-#
-# A payload that holds nothing said by a user, an agent or a tool gives no event: unknown events, tools about to run,
-# internal helpers, and prompts that the host wrote itself.
 
 #: Values of UserPromptSubmit.source for prompts written by a person, or by a program on a person's behalf.
 HUMAN_SOURCES = ("", "user", "sdk")

@@ -6,13 +6,12 @@ directory stands in for it. The agent's answers are not sent.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.command_hooks import as_object, field, short_hash, text_field
+from filrouge.hosts.command_hooks import as_object, field, json_or_text, short_hash, text_field
 
 NAME: Final = "copilot-cli"
 INJECTS: Final = {"session_start": "sessionStart", "prompt": "userPromptSubmitted"}
@@ -44,7 +43,7 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
     result = as_object(field(payload, "tool_result"))
     if result:
         said = text_field(result, "text_result_for_llm") or result
-        told |= {"tool_input": _arguments(payload), "tool_response": said, "error": said}
+        told |= {"tool_input": json_or_text(field(payload, "tool_args")), "tool_response": said, "error": said}
     return command_hooks.parse(told, host=NAME, prompt_id="moment", environ=environ, at=at, new_id=new_id)
 
 
@@ -61,15 +60,6 @@ def _event(payload: Mapping[str, Any]) -> str:
     if text_field(payload, "trigger"):
         return "PreCompact"
     return "SessionEnd" if text_field(payload, "reason") else ""
-
-
-def _arguments(payload: Mapping[str, Any]) -> Any:
-    """Return the arguments of a tool call, which arrive as a JSON text."""
-    told = field(payload, "tool_args")
-    try:
-        return json.loads(told) if isinstance(told, str) else told
-    except (ValueError, RecursionError):
-        return told
 
 
 def injection(_moment: str, text: str) -> dict[str, Any]:

@@ -6,13 +6,12 @@ injected only at the start of a session; a hook before a prompt can only allow o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.command_hooks import as_list, as_object, field, text_field
+from filrouge.hosts.command_hooks import as_list, as_object, field, json_or_text, text_field
 
 NAME: Final = "cursor"
 INJECTS: Final = {"session_start": "sessionStart"}
@@ -70,12 +69,7 @@ def _edit(payload: Mapping[str, Any]) -> dict[str, Any]:
 def _output(payload: Mapping[str, Any]) -> Any:
     """Return a tool's answer, which most versions send as a JSON text."""
     told = field(payload, "result_json")
-    if not isinstance(told, str):
-        return told if told is not None else field(payload, "tool_output")
-    try:
-        return json.loads(told)
-    except (ValueError, RecursionError):
-        return told
+    return json_or_text(told) if told is not None else field(payload, "tool_output")
 
 
 def injection(_moment: str, text: str) -> dict[str, Any]:

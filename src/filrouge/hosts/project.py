@@ -21,13 +21,9 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from filrouge.core.paths import stable_hash
-
-# Parts of another module on their way.
+from filrouge.core.paths import PROJECT_FILE, nearest, stable_hash
 
 NAME_PREFIX = "name:"
-
-
 HOLDER_PREFIX = "under:"
 
 
@@ -69,22 +65,6 @@ def join_names(chosen: str, holder: Iterable[str], own: Sequence[str]) -> list[s
     return [chosen, *([] if held == list(own) else [HOLDER_PREFIX + name for name in held]), *own]
 
 
-# Finds the names by which the project around a directory may be known.
-#
-# The names are read from git's own files, because a subprocess would exceed a hook's time budget. Strongest first:
-#
-#     name:    the `project` key of a `.filrouge.toml` in the directory or above it; counts once the user agreed
-#     under:   prefix for the names of the folder that holds that file, if that is not the folder of the names below
-#     origin:  the address of the remote `origin`, the same for ssh and https and without credentials
-#     root:    the id of the first commit, if the repository was created here
-#     clone:   a hash of the clone's first reflog line, otherwise
-#     path:    the main work tree, so that linked work trees share it; outside git, the directory itself
-#
-# `root` and `clone` come from the first line of git's reflog. Git prunes old lines after some months, so a line
-# counts only if it records a creation: its old commit id is all zeros. Nothing here raises; unreadable files are
-# skipped.
-
-OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144
 LONGEST_BRANCH = 255
 SHORT_COMMIT = 12
@@ -256,7 +236,7 @@ def _override(directory: str) -> tuple[str, str]:
     A file of another user, for example in /tmp, is ignored.
     """
     for place in _upwards(directory):
-        path = os.path.join(place, OVERRIDE)
+        path = os.path.join(place, PROJECT_FILE)
         if os.path.isfile(path) and _trusted(path, directory):
             chosen = _project_key(_read(path))
             if chosen:
@@ -270,10 +250,8 @@ def is_capture_enabled(cwd: str, environ: Mapping[str, str]) -> bool:
     if given or not os.path.isabs(cwd):
         return given not in OFF
     try:
-        for place in _upwards(cwd):
-            path = os.path.join(place, OVERRIDE)
-            if os.path.isfile(path):
-                return re.search(r"(?m)^[ \t]*auto_capture[ \t]*=[ \t]*false\b", _top(_read(path))) is None
+        if path := nearest(os.path.normpath(cwd)):
+            return re.search(r"(?m)^[ \t]*auto_capture[ \t]*=[ \t]*false\b", _top(_read(path))) is None
     except (OSError, ValueError):
         pass
     return True

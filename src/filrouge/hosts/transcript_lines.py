@@ -18,8 +18,6 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from filrouge.hosts.command_hooks import as_object
 
-# Helpers for the transcript readers: JSON objects, timestamps, and removing the host's reminders.
-
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
@@ -50,17 +48,9 @@ def without_reminders(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", _REMINDER.sub("", text)).strip()
 
 
-# The new lines of a host's transcript since the last look.
-#
-# A transcript only grows, so a byte offset is all that needs to be kept. A last line without its newline is still
-# being written and waits for the next look. A line can be longer than anything worth reading (a screenshot, a pasted
-# file): it is passed over and counted. A file that became shorter was replaced and is read from its start.
-
-# Reading transcript files.
+# The new lines of a transcript since the last look.
 
 LONGEST_LINE: Final = 10 * 1024 * 1024
-
-
 _STEP: Final = 1024 * 1024
 
 

@@ -124,8 +124,8 @@ class ZstdReader(io.RawIOBase):
 
 #: The agents with readable history: the variable that sets their directory, and its default below the user's home.
 AGENTS: Final[Mapping[str, tuple[str, str]]] = {
-    claude_code.NAME: ("CLAUDE_CONFIG_DIR", ".claude"),
-    codex.NAME: ("CODEX_HOME", ".codex"),
+    claude_code.NAME: claude_code.FOLDER,
+    codex.NAME: codex.FOLDER,
 }
 _FIRST_LINE: Final = 1024 * 1024
 _THREAD: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")

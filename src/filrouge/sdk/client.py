@@ -17,14 +17,12 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date, datetime
 from functools import wraps
 from importlib import import_module
-from threading import Event as Flag
-from threading import Lock
-from threading import Thread as Thread_threading
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote, urlencode
@@ -140,7 +138,7 @@ class OwnDaemon:
 
     async def _woken(self) -> None:
         """Start the daemon; after a cancellation the thread checks once more and ends."""
-        given_up = Flag()
+        given_up = threading.Event()
         try:
             await asyncio.to_thread(process.ensure_running, self._directory, given_up=given_up.is_set)
         finally:
@@ -196,19 +194,6 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
     finally:
         writer.close()
 
-
-# `Memory`: the async client of Filrouge.
-#
-# Usage:
-#
-#     async with filrouge.Memory() as memory:
-#         await memory.remember("Production listens on port 9443.")
-#         print(await memory.search("production port"))
-#
-# By default a `Memory` talks to the daemon of the user's home and starts it if it is not running. With a URL it talks
-# to a remote daemon. Embedded, it opens the home in this process. The methods and their results are the same in all
-# three cases: each method is one request to the same HTTP routes. They are grouped in `Queries` (queries), `Lists`
-# (lists, settings, status) and `Changes` (changes).
 
 # Shared by all methods: the request, its errors, and the encoding of queries and filters.
 
@@ -1047,7 +1032,7 @@ class BlockingMemory:
             environ=environ,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._door = Lock()  # no coroutine is submitted to a loop that is being stopped
+        self._door = threading.Lock()  # no coroutine is submitted to a loop that is being stopped
         self._held = ExitStack()
 
     @classmethod
@@ -1093,7 +1078,7 @@ class BlockingMemory:
         if self._loop is not None:
             raise BadInput("This memory is open already.", remedy="Make a `BlockingMemory` for each block.")
         self._loop = asyncio.new_event_loop()
-        thread = Thread_threading(target=_turned, args=(self._loop,), name="filrouge-memory", daemon=True)
+        thread = threading.Thread(target=_turned, args=(self._loop,), name="filrouge-memory", daemon=True)
         thread.start()
         self._held.callback(self._stopped, self._loop, thread)
         with on_failure(self._held.close):
@@ -1119,7 +1104,7 @@ class BlockingMemory:
         with on_failure(running.cancel):
             return running.result()
 
-    def _stopped(self, loop: asyncio.AbstractEventLoop, thread: Thread_threading) -> None:
+    def _stopped(self, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         with self._door:
             self._loop = None
         loop.call_soon_threadsafe(loop.stop)

@@ -48,20 +48,11 @@ from filrouge.core.errors import (
     Unauthorized,
 )
 from filrouge.core.settings import Settings
+from filrouge.daemon.reply import VERSION_HEADER
 from filrouge.runtime.repository import Token, TokenKind, Tokens, hashed
 from filrouge.runtime.services import Parts
 from filrouge.server.problems import refuse
 from filrouge.server.responses import await_future
-
-# Authentication and admission: scopes, tokens, host and origin checks, rate limits and body limits.
-#
-# `AdmissionMiddleware` is the outermost ASGI middleware. It wraps the whole application, including error handlers and
-# mounted applications, so every request passes it before anything reads its body or matches a route.
-#
-# A connection on the Unix socket has full access, because the kernel identified the user when the connection was made
-# (`server.protocols`). A TCP request must be addressed to this daemon, must not come from a foreign page, and must
-# carry a token or a browser session; only `GET /health` and login links need neither. The address of the accepting
-# socket decides which case applies; a header cannot forge it.
 
 # Scopes: read, write and admin. Each scope includes the one before it.
 #
@@ -289,10 +280,9 @@ class RequestRateLimiter:
 ACCESS: Final = "filrouge.access"
 #: Maximum digits of a Content-Length; Python refuses to parse a number of thousands of digits.
 _DIGITS: Final = 18
-VERSION_HEADER: Final = "X-Filrouge-Version"
 LOGIN: Final = "/login/"
 HEALTH: Final = "/health"
-_SIGNED: Final = (VERSION_HEADER.lower().encode(), __version__.encode())
+_SIGNED: Final = (VERSION_HEADER.encode(), __version__.encode())
 #: Headers of every TCP response: no use by another origin, no framing, no MIME sniffing, no caching.
 _GUARDS: Final = {
     b"x-content-type-options": b"nosniff",
@@ -544,12 +534,6 @@ def with_version_header(send: Send, more: Sequence[tuple[bytes, bytes]]) -> Send
 
 
 # Cuts large request bodies while they arrive.
-#
-# A request therefore never needs a multiple of its size in memory. On the routes for events and messages, a body is
-# passed on as it arrives, without the ends of very long strings and without values beyond the maximum for one event.
-# A little more is kept than an event may contain: the exact limits, and the redaction of text that crosses them, are
-# in `capture.events`. A mark replaces the dropped text and states how much was dropped. Other routes have their own
-# limits and refuse larger bodies.
 
 #: Characters kept of one string and of all strings of one item; and values kept of one item.
 KEPT: Final = LONGEST_TEXT + 2 * LOOKAHEAD

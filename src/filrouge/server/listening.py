@@ -155,10 +155,6 @@ def _is_this_user(peer: socket.socket) -> bool:
 
 
 # Where the daemon listens: always on its Unix socket, and on a TCP port if one is free.
-#
-# Without a free port the daemon still starts and serves the Unix socket; the log and the status report the missing
-# port. An address that other machines can reach is opened only with a stored token and a certificate. Without them
-# the daemon does not start, so that nobody assumes a protection that does not exist.
 
 _LOG = logging.getLogger("filrouge.daemon")
 #: Number of ports that are tried, from the configured one on: the maximum number of homes with a running daemon.

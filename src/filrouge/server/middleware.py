@@ -179,10 +179,6 @@ def _parts(scope: Scope) -> Parts:
 
 
 # Request validation before any route runs: encoding, JSON, query, and expansion of short ids.
-#
-# JSON permits values that the database, the index and other programs cannot hold: lone surrogates, NaN, a thousand
-# levels of nesting. A query string can repeat a parameter of which a route reads only one. Each of these is refused
-# with an error that names the place, so that nothing is stored differently from how it was sent.
 
 #: The largest integer that SQLite can store.
 LARGEST: Final = 2**63 - 1

@@ -50,11 +50,6 @@ if TYPE_CHECKING:
 
 
 # The daemon's outer application: serves hooks at once, and loads FastAPI for everything else.
-#
-# FastAPI and the answer models are a quarter of what the daemon imports, and hooks need none of it. Until FastAPI is
-# loaded, this application answers `/health` and hook events on the Unix socket itself. Any other request, and any
-# hook request in an unusual form, waits until FastAPI is loaded and is then passed on unread. From then on FastAPI
-# serves every request.
 
 _EVENTS: Final = "/hooks/events"
 _DELIVERED: Final = "/hooks/delivered"
@@ -126,8 +121,6 @@ def _is_plain(scope: Scope) -> bool:
 
 
 # The running daemon: logging, wiring, servers and orderly shutdown.
-#
-# Only the process that holds the home's lock loads this module.
 
 _LOG = logging.getLogger("filrouge.daemon")
 #: Delays after the start, so that the first answer gets the CPU: first the indexes and the backlog, later imports.
@@ -154,20 +147,6 @@ def serve(home: str, listens: Callable[[], None]) -> None:
     """
     limit_arenas()
     log_to_file(home, _log_format(home))
-    _serve(home, listens)
-
-
-def _log_format(home: str) -> Form:
-    """Return the log format from the settings; plain text if the settings or the database cannot be read."""
-    path = inside(home, DATABASE)
-    try:
-        stored = stored_settings(path) if os.path.exists(path) else {}
-        return resolve(stored, home=home, environ=os.environ).settings.log_format
-    except FilrougeError:
-        return "text"
-
-
-def _serve(home: str, listens: Callable[[], None]) -> None:
     _LOG.info("filrouge %s starting, pid %d", __version__, os.getpid())
     try:
         running = wiring.start(home, warm_up=False)
@@ -184,6 +163,16 @@ def _serve(home: str, listens: Callable[[], None]) -> None:
         running.stop()
         faulthandler.cancel_dump_traceback_later()
         _LOG.info("filrouge stopped")
+
+
+def _log_format(home: str) -> Form:
+    """Return the log format from the settings; plain text if the settings or the database cannot be read."""
+    path = inside(home, DATABASE)
+    try:
+        stored = stored_settings(path) if os.path.exists(path) else {}
+        return resolve(stored, home=home, environ=os.environ).settings.log_format
+    except FilrougeError:
+        return "text"
 
 
 class _Leaving:

@@ -18,7 +18,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import IO, Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -33,6 +32,7 @@ from filrouge.capture.models import (
 )
 from filrouge.core.errors import BadInput
 from filrouge.hosts.command_hooks import as_list, as_object
+from filrouge.hosts.transcript_lines import epoch
 
 # Opening files, zip members and folders, and streaming JSON.
 #
@@ -45,6 +45,13 @@ MAX_PIECE: Final = 64 * 1024 * 1024
 _LARGEST_MEMBER: Final = 8 * 1024**3
 _CHUNK: Final = 1024 * 1024
 _BLANK: Final = " \t\r\n\ufeff"
+#: The file of all conversations in an export of ChatGPT or Claude.ai; a large export has several.
+_CONVERSATIONS: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
+#: Who speaks, by the word for the speaker; some programs have more words.
+_ROLES: Final[Mapping[str, tuple[Role, SourceType]]] = {
+    "user": ("user", "prompt"),
+    "assistant": ("assistant", "reply"),
+}
 
 
 def text_of(value: Any, *names: str) -> str:
@@ -63,11 +70,7 @@ def seconds(value: Any) -> float:
     if isinstance(value, int | float):
         number = float(value)
         return 0.0 if not 0 < number < 1e15 else number / 1000 if number > 1e11 else number
-    try:
-        at = datetime.fromisoformat(value)
-        return max(0.0, (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp())
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
+    return max(0.0, epoch(value))
 
 
 def blocks_text(content: Any) -> str:
@@ -303,10 +306,6 @@ def _no_json(name: str, why: str) -> BadInput:
 # Times have no time zone and are read as UTC.
 
 RULES: Final = "user_rules.json"
-_AI_SMARTNESS_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
-    "user": ("user", "prompt"),
-    "assistant": ("assistant", "reply"),
-}
 
 
 def read_ai_smartness(path: str) -> Iterator[ImportItem]:
@@ -344,7 +343,7 @@ def _rules(path: str) -> Iterator[ImportItem]:
 def _thread(thread: dict[str, Any], name: str) -> Iterator[ImportItem]:
     session = text_of(thread, "id") or name
     for place, one in enumerate(as_list(thread.get("messages"))):
-        said, text = _AI_SMARTNESS_ROLES.get(text_of(one, "source", "role")), text_of(one, "content", "text")
+        said, text = _ROLES.get(text_of(one, "source", "role")), text_of(one, "content", "text")
         if said is not None and text.strip():
             at = seconds(as_object(one).get("timestamp"))
             yield ImportedTurn(session, text_of(one, "id") or str(place), *said, text, at)
@@ -355,17 +354,12 @@ def _thread(thread: dict[str, Any], name: str) -> Iterator[ImportItem]:
 # A conversation is a tree, because questions can be edited and answers regenerated. The user last saw the path that
 # ends at `current_node`; other branches are ignored. Hidden, system and tool messages are skipped.
 
-_CHATGPT_NAMES: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
-_CHATGPT_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
-    "user": ("user", "prompt"),
-    "assistant": ("assistant", "reply"),
-}
 _TEXT_TYPES: Final = frozenset({"text", "multimodal_text"})
 
 
 def read_chatgpt(path: str) -> Iterator[ImportItem]:
     """Every message of every conversation, as last seen."""
-    for name, file in export_files(path, _CHATGPT_NAMES):
+    for name, file in export_files(path, _CONVERSATIONS):
         for place, conversation in enumerate(json_elements(file, name)):
             if not as_object(conversation).get("mapping"):
                 yield ImportProblem(f"{name}, conversation {place + 1}", "it holds no messages")
@@ -379,11 +373,10 @@ def _conversation(conversation: dict[str, Any], place: str) -> Iterator[ImportIt
         yield ImportProblem(place, "it has no id")
         return
     begun = seconds(conversation.get("create_time"))
-    for node_id, node in _path_to_current(
-        as_object(conversation.get("mapping")), text_of(conversation, "current_node")
-    ):
+    mapping, current = as_object(conversation.get("mapping")), text_of(conversation, "current_node")
+    for node_id, node in _branch(mapping, current if current in mapping else _newest_leaf(mapping), "parent"):
         message = as_object(node.get("message"))
-        said = _CHATGPT_ROLES.get(text_of(message.get("author"), "role"))
+        said = _ROLES.get(text_of(message.get("author"), "role"))
         if said is None or _is_hidden(message):
             continue
         text = _chatgpt_text(as_object(message.get("content")))
@@ -392,16 +385,13 @@ def _conversation(conversation: dict[str, Any], place: str) -> Iterator[ImportIt
             yield ImportedTurn(session, text_of(message, "id") or node_id, *said, text, at)
 
 
-def _path_to_current(mapping: dict[str, Any], current: str) -> list[tuple[str, dict[str, Any]]]:
-    """The nodes from the root to the current one; without a current one, to the newest leaf."""
-    place = current if current in mapping else _newest_leaf(mapping)
-    way, seen = list[tuple[str, dict[str, Any]]](), set[str]()
-    while place in mapping and place not in seen:  # a file may contain a cycle
-        seen.add(place)
-        node = as_object(mapping[place])
-        way.append((place, node))
-        place = text_of(node, "parent")
-    return way[::-1]
+def _branch(nodes: Mapping[str, Any], leaf: str, parent: str) -> list[tuple[str, dict[str, Any]]]:
+    """The nodes from the root to the leaf; `parent` is the field that names a node's parent."""
+    way = dict[str, dict[str, Any]]()
+    while leaf in nodes and leaf not in way:  # a file may contain a cycle
+        way[leaf] = as_object(nodes[leaf])
+        leaf = text_of(way[leaf], parent)
+    return list(way.items())[::-1]
 
 
 def _newest_leaf(mapping: dict[str, Any]) -> str:
@@ -435,17 +425,12 @@ def _chatgpt_text(content: dict[str, Any]) -> str:
 #
 # If messages name their parents and the conversation names its last message, only the branch last seen is read.
 
-_CLAUDE_AI_NAMES: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
-_CLAUDE_AI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
-    "human": ("user", "prompt"),
-    "user": ("user", "prompt"),
-    "assistant": ("assistant", "reply"),
-}
+_CLAUDE_AI_ROLES: Final = {**_ROLES, "human": _ROLES["user"]}
 
 
 def read_claude_ai(path: str) -> Iterator[ImportItem]:
     """Every message of every conversation."""
-    for name, file in export_files(path, _CLAUDE_AI_NAMES):
+    for name, file in export_files(path, _CONVERSATIONS):
         for number, conversation in enumerate(json_elements(file, name), 1):
             session = text_of(conversation, "uuid", "id")
             if not session:
@@ -470,12 +455,7 @@ def _visible_branch(messages: list[dict[str, Any]], leaf: str) -> list[dict[str,
     by_id = {text_of(one, "uuid", "id"): one for one in messages}
     if leaf not in by_id or not any(text_of(one, "parent_message_uuid") in by_id for one in messages):
         return messages
-    way, seen = list[dict[str, Any]](), set[str]()
-    while leaf in by_id and leaf not in seen:
-        seen.add(leaf)
-        way.append(by_id[leaf])
-        leaf = text_of(by_id[leaf], "parent_message_uuid")
-    return way[::-1]
+    return [message for _, message in _branch(by_id, leaf, "parent_message_uuid")]
 
 
 def _claude_ai_text(message: dict[str, Any]) -> str:
@@ -581,11 +561,7 @@ def _parsed(value: object) -> Any:
 # which cannot be reversed, so the messages belong to no project unless the user names one.
 
 _GEMINI_NAMES: Final = r"(?:^|/)session-[^/]*\.jsonl?$"
-_GEMINI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
-    "user": ("user", "prompt"),
-    "gemini": ("assistant", "reply"),
-    "assistant": ("assistant", "reply"),
-}
+_GEMINI_ROLES: Final = {**_ROLES, "gemini": _ROLES["assistant"]}
 
 
 def read_gemini(path: str) -> Iterator[ImportItem]:

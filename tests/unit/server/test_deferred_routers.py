@@ -17,7 +17,7 @@ DEFERRED = [one for one in ROUTERS if isinstance(one, tuple)]
 
 
 def loaded(module: str) -> tuple[APIRouter, ...]:
-    return routers_of(importlib.import_module(f"filrouge.server.{module}"))
+    return routers_of(importlib.import_module(f"filrouge.{module}"))
 
 
 def test_every_path_of_a_deferred_router_begins_with_one_that_imports_it() -> None:
@@ -39,5 +39,5 @@ def test_every_router_is_served() -> None:
 def test_the_daemon_starts_without_deferred_routers_and_clients_of_services() -> None:
     code = "import sys, filrouge.server.serving; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    late = {f"filrouge.server.{module}" for module, _ in DEFERRED} | {"httpx", "rich", "onnxruntime", "tantivy"}
+    late = {f"filrouge.{module}" for module, _ in DEFERRED} | {"httpx", "rich", "onnxruntime", "tantivy"}
     assert late & set(done.stdout.split()) == set()

@@ -18,7 +18,7 @@ from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask
 from filrouge.cli.commands.memories import change
 from filrouge.cli.output import Json
-from filrouge.core.clock import SystemClock, from_text
+from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import home
 from filrouge.daemon import client
@@ -79,7 +79,7 @@ def _list(json: bool) -> None:
         [
             (
                 one["name"],
-                when(one["at"]),
+                output.when(one["at"]),
                 _size(one["bytes"]),
                 sum(one["rows"].values()),
                 one["schema"],
@@ -89,12 +89,7 @@ def _list(json: bool) -> None:
         ],
     )
     if found["failed"]:
-        output.say(f"The last one failed, {when(found['failed']['at'])}: {found['failed']['error']}")
-
-
-def when(at: str | None) -> str:
-    """Format a time for tables; empty for None."""
-    return f"{from_text(at):%Y-%m-%d %H:%M} UTC" if at else ""
+        output.say(f"The last one failed, {output.when(found['failed']['at'])}: {found['failed']['error']}")
 
 
 def _size(size: int) -> str:
@@ -159,7 +154,7 @@ def _replaced(directory: str, what: str) -> Restored:
 
 
 def _told(done: Restored, *, dry_run: bool) -> list[str]:
-    made = f" of {when(done.at)}" if done.at else ""
+    made = f" of {output.when(done.at)}" if done.at else ""
     if dry_run:
         return [f"It can be restored: {done.path}{made}, {sum(done.rows.values())} rows.", "Nothing was changed."]
     kept = f" What was there is kept: filrouge restore {done.kept}" if done.kept else ""

@@ -12,11 +12,11 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.client import SHORT_SECONDS, ask, poll
-from filrouge.cli.output import Json
+from filrouge.cli.client import ask, ask_if_running, poll
+from filrouge.cli.output import Json, when
 from filrouge.core import paths as place
 from filrouge.core.choices import refusal
-from filrouge.core.errors import BadInput, Busy, DaemonUnavailable
+from filrouge.core.errors import BadInput, Busy
 from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.daemon import process as files
@@ -29,11 +29,7 @@ _STOP_SECONDS = 15.0
 @daemon_app.command()
 def start(json: Json = False) -> None:
     """Start the daemon if it does not run yet."""
-    try:
-        ask("GET", "/health", start=False, timeout=SHORT_SECONDS)
-    except DaemonUnavailable:
-        if not client.is_absent(home()):
-            raise
+    if ask_if_running("GET", "/health") is None:
         ensure_running(home())
     status(json)
 
@@ -43,46 +39,29 @@ def stop(json: Json = False) -> None:
     """Stop the daemon. It finishes the work that it has begun."""
     wait_started(home())
     leaving = owner_pid(home())
-    try:
-        ask("POST", "/daemon/stop", start=False, timeout=SHORT_SECONDS)
-    except DaemonUnavailable:
-        if not client.is_absent(home()):
-            raise
-        _say({"running": False, "was_running": False}, "The daemon was not running.", json)
+    if ask_if_running("POST", "/daemon/stop") is None:
+        output.answer({"running": False, "was_running": False}, "The daemon was not running.", json=json)
         return
     # An agent's next event may start another daemon meanwhile.
     if not poll(lambda: not is_held(home()) or owner_pid(home()) not in (leaving, 0), _STOP_SECONDS):
         raise Busy("The daemon has not stopped yet; it is finishing its work.")
-    _say({"running": False, "was_running": True}, "The daemon has stopped.", json)
+    output.answer({"running": False, "was_running": True}, "The daemon has stopped.", json=json)
 
 
 @daemon_app.command()
 def status(json: Json = False) -> None:
     """Show whether the daemon runs, and where."""
-    try:
-        found = ask("GET", "/daemon/status", start=False, timeout=SHORT_SECONDS)
-    except DaemonUnavailable:
-        if not client.is_absent(home()):
-            raise
+    found = ask_if_running("GET", "/daemon/status")
+    if found is None:
         starting = client.is_starting(home())
-        _say(
-            {"running": False, "starting": starting, "home": home()},
-            f"Starting ({home()})." if starting else f"Stopped ({home()}).",
-            json,
-        )
-        raise typer.Exit(3) from None
+        line = f"Starting ({home()})." if starting else f"Stopped ({home()})."
+        output.answer({"running": False, "starting": starting, "home": home()}, line, json=json)
+        raise typer.Exit(3)
     places = ", ".join(filter(None, (found["url"], found["socket"])))
     line = f"Running: version {found['version']}, pid {found['pid']}, {places}"
     writes = found.get("writes", {"works": True})  # an older daemon does not report it
     trouble = "" if writes["works"] else f"Nothing new is stored: {writes['cause']}. {writes['next']}"
-    _say(found, "\n".join(filter(None, (line, found["notice"], trouble))), json)
-
-
-def _say(document: dict[str, object], line: str, json: bool) -> None:
-    if json:
-        output.show_json(document)
-    else:
-        output.say(line)
+    output.answer(found, "\n".join(filter(None, (line, found["notice"], trouble))), json=json)
 
 
 def register(app: typer.Typer) -> None:
@@ -192,10 +171,7 @@ def list_(json: Json = False) -> None:
 def revoke(token_id: Annotated[str, typer.Argument(help="The id, as `list` shows it.")], json: Json = False) -> None:
     """Revoke a token or a browser session."""
     gone = ask("DELETE", f"/api/tokens/{quote(token_id, safe='')}")
-    if json:
-        output.show_json(gone)
-    else:
-        output.say(f"Revoked: {gone['name']} ({gone['scope']}), {gone['id']}")
+    output.answer(gone, f"Revoked: {gone['name']} ({gone['scope']}), {gone['id']}", json=json)
 
 
 @token_app.command()
@@ -218,10 +194,6 @@ def _checked(scope: str) -> str:
 
 
 def _row(token: dict[str, Any]) -> tuple[str, ...]:
-    state = "revoked" if token["revoked_at"] else f"until {_minute(token['expires_at'])}" if token["expires_at"] else ""
-    used = _minute(token["last_used_at"]) or "never"
-    return token["id"], token["kind"], token["name"], token["scope"], _minute(token["created_at"]), used, state or "-"
-
-
-def _minute(at: str | None) -> str:
-    return f"{at[:16].replace('T', ' ')} UTC" if at else ""
+    state = "revoked" if token["revoked_at"] else f"until {when(token['expires_at'])}" if token["expires_at"] else ""
+    used = when(token["last_used_at"]) or "never"
+    return token["id"], token["kind"], token["name"], token["scope"], when(token["created_at"]), used, state or "-"

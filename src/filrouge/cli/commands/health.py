@@ -14,11 +14,9 @@ import typer
 
 from filrouge.capture import inbox
 from filrouge.cli import output
-from filrouge.cli.client import SHORT_SECONDS, ask, here
+from filrouge.cli.client import SHORT_SECONDS, ask, ask_if_running, here
 from filrouge.cli.output import Json, Project
-from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
-from filrouge.daemon import client
 
 if TYPE_CHECKING:
     from filrouge.cli.doctor.report import Mended
@@ -94,12 +92,7 @@ _WORTH_SHOWING = 1_000_000
 
 def health(json: Json = False) -> None:
     """Show how well Filrouge works: threads, bridges, vectors, models, queue, daemon."""
-    try:
-        found = ask("GET", "/daemon/health", start=False, timeout=SHORT_SECONDS)
-    except DaemonUnavailable:
-        if not client.is_absent(home()):
-            raise
-        found = _stopped()
+    found = ask_if_running("GET", "/daemon/health") or _stopped()
     if json:
         output.show_json(found)
     else:
@@ -172,7 +165,7 @@ _DAYS = 30
 def stats(
     days: Annotated[int, typer.Option("--days", help="So many days back, today included.", min=1, max=366)] = _DAYS,
     usage: Annotated[bool, typer.Option("--usage", help="With --json: the figures of /api/memory/usage.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Show the contents of the memory, and what recall and models cost."""
     if json and not usage:
@@ -202,7 +195,7 @@ def _stats_lines(counts: dict[str, Any], figures: dict[str, Any]) -> list[str]:
         *(_project(one) for one in figures["projects"]),
         f"Models in {days} days: {_models(figures['models'], figures['dollars'])}",
         *_operations(figures["models"]),
-        f"On the disk: {sum(figures['bytes'].values()) / 1e6:,.1f} MB",
+        f"On the disk: {output.megabytes(sum(figures['bytes'].values()))}",
     ]
 
 

@@ -22,8 +22,8 @@ from rich.progress import BarColumn, TimeElapsedColumn
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
-from filrouge.cli.commands.backups import between_daemons, when
-from filrouge.cli.output import bars
+from filrouge.cli.commands.backups import between_daemons
+from filrouge.cli.output import Json, bars
 from filrouge.core.clock import SystemClock, to_text
 from filrouge.core.errors import BadInput, Busy, Corrupt, FilrougeError, StoreError
 from filrouge.core.paths import home
@@ -48,7 +48,7 @@ def garden(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the latest runs.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, or let it run.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Consolidate the memory: read sessions, merge duplicates, submit contradictions for review."""
     if list_:
@@ -293,8 +293,8 @@ def _show(plan: dict[str, Any]) -> None:
 
 
 def _show_undo(plan: dict[str, Any]) -> None:
-    size = f"{plan['bytes'] / 1e6:,.1f} MB"
-    output.say(f"Puts back what the repair of {when(plan['at'])} kept: backups/{plan['undone']}.db, {size}, damaged.")
+    at, size = output.when(plan["at"]), output.megabytes(plan["bytes"])
+    output.say(f"Puts back what the repair of {at} kept: backups/{plan['undone']}.db, {size}, damaged.")
     if not plan["log"]:
         output.say("What stood in its log cannot be read any more; the log stays beside that file.")
     output.say("The repaired memory, with what was learnt since, is backed up first.")
@@ -320,9 +320,7 @@ def group() -> None:
 
 
 @audit_app.command()
-def verify(
-    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
-) -> None:
+def verify(json: Json = False) -> None:
     """Verify the journal's hash chain. Exits with 6 if an entry was edited, removed or reordered."""
     found = ask("GET", "/api/audit/verify", timeout=_SECONDS)
     if json:

@@ -49,10 +49,7 @@ def alias(
 ) -> None:
     """Give a project another name. Events with this name belong to the project from then on."""
     told = ask("POST", f"{_PATH}/aliases", {"project": here(name), "names": _names_of(other)})
-    if json:
-        output.show_json(told)
-    else:
-        output.say(f"{told['name']} ({told['id']}) is known by: {', '.join(told['aliases'])}")
+    output.answer(told, f"{told['name']} ({told['id']}) is known by: {', '.join(told['aliases'])}", json=json)
 
 
 @project_app.command()
@@ -66,21 +63,11 @@ def merge(
     """Merge one project into another: memories, turns, threads and names. This cannot be undone."""
     asked = {"source": here(source), "into": here(into)}
     shown = ask("POST", f"{_PATH}/merge", asked | {"dry_run": True}, timeout=_SECONDS)
-    if not json:
-        output.say(shown["text"])
-    if dry_run:
-        if json:
-            output.show_json(shown)
-        return
-    if not consent("Put the two together?", yes=yes, json=json):
-        output.say("Nothing was changed.")
+    if not _is_agreed(shown, "Put the two together?", only_shown=dry_run, yes=yes, json=json):
         return
     # Send the ids, so that what was shown is what is merged, even if a name now refers to another project.
     done = ask("POST", f"{_PATH}/merge", {"source": shown["source"], "into": shown["into"]}, timeout=_SECONDS)
-    if json:
-        output.show_json(done)
-    else:
-        output.say(f"Done: {done['source']} is {done['into']} from now on.")
+    output.answer(done, f"Done: {done['source']} is {done['into']} from now on.", json=json)
 
 
 @project_app.command()
@@ -95,20 +82,24 @@ def join(
         raise BadInput(f"There is no folder {folder!r}.", remedy="Give the path of a folder.")
     names = here(folder)
     shown = ask("POST", f"{_PATH}/join", {"names": names, "dry_run": True})
-    if not json:
-        output.say(shown["text"])
-    if dry_run or shown["agreed"]:
-        if json:
-            output.show_json(shown)
-        return
-    if not consent("Let this folder join?", yes=yes, json=json):
-        output.say("Nothing was changed.")
+    only_shown = dry_run or shown["agreed"]
+    if not _is_agreed(shown, "Let this folder join?", only_shown=only_shown, yes=yes, json=json):
         return
     done = ask("POST", f"{_PATH}/join", {"names": names})
-    if json:
-        output.show_json(done)
-    else:
-        output.say(f"Done. {done['text']}")
+    output.answer(done, f"Done. {done['text']}", json=json)
+
+
+def _is_agreed(shown: Mapping[str, Any], question: str, *, only_shown: bool, yes: bool, json: bool) -> bool:
+    """Show what would change, and return True if it is to be done and the user agrees."""
+    if only_shown:
+        output.answer(shown, shown["text"], json=json)
+        return False
+    if not json:
+        output.say(shown["text"])
+    agreed = consent(question, yes=yes, json=json)
+    if not agreed:
+        output.say("Nothing was changed.")
+    return agreed
 
 
 def _names_of(other: str) -> list[str]:

@@ -142,7 +142,7 @@ def extract(
     source: Annotated[str | None, typer.Option(help="AGENT/PROJECT that it comes from; reads standard input.")] = None,
     context: Annotated[str, typer.Option(help="On what occasion: stop, session_end, ...")] = "",
     dead: Annotated[bool, typer.Option("--dead", help="Show the answers of models that could not be read.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Extract memories from a text now; without a text, show the model, its cost and the waiting conversations."""
     if text is not None or source is not None:
@@ -214,7 +214,7 @@ _LOOK_SECONDS = 0.5
 def reindex(
     model: Annotated[str | None, typer.Argument(help="An embedder; default: the one of the settings.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, or let it run.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Embed every text again with the wanted model. Recall uses the old vectors until all are done."""
     found = ask("POST", "/embedding/reindex", {"model": model})

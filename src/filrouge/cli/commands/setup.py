@@ -17,6 +17,7 @@ import typer
 
 from filrouge.cli import imports, output, setup_choices
 from filrouge.cli.client import SHORT_SECONDS, poll
+from filrouge.cli.output import megabytes
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import DATABASE, LOCK, home, inside, is_ours, make_private, socket_path
@@ -120,7 +121,7 @@ def _check_purge(directory: str, *, everything: bool) -> None:
 
 def _deeds(goes: list[str], *, running: bool) -> list[str]:
     stops = ["stops the daemon"] if running else []
-    return stops + [f"removes {path} for good: {_megabytes(_size(path))}" for path in goes]
+    return stops + [f"removes {path} for good: {megabytes(_size(path))}" for path in goes]
 
 
 def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
@@ -128,11 +129,11 @@ def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
     kept = list[str]()
     if os.path.isdir(directory) and not purge:
         size = size_of(inside(directory, DATABASE))
-        stays = f"What is known stays: {_megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
+        stays = f"What is known stays: {megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
         kept.append(f"{stays} To delete it with its backups: `filrouge uninstall --purge`.")
     models = _models_directory()
     if os.path.isdir(models) and not purge:
-        kept.append(f"The model that was built stays: {_megabytes(_size(models))} in {models}.")
+        kept.append(f"The model that was built stays: {megabytes(_size(models))} in {models}.")
     if everything:
         found = installation.this_installation()
         kept.append(f"The program is in {found.prefix}; `{found.remove()}` removes it.")
@@ -174,10 +175,6 @@ def _size(path: str) -> int:
     if not os.path.isdir(path):
         return size_of(path)
     return sum(size_of(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
 
 
 def _models_directory() -> str:

@@ -11,10 +11,10 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from filrouge.core.errors import BadInput
-from filrouge.hosts import plugins
+from filrouge.hosts import claude_code, codex, plugins
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.files import NAME, Machine, Node, Path, WasThere, insert_entry, read_json, remove_matching
 
@@ -139,8 +139,12 @@ class File:
     """A settings file with the entries to write."""
 
     path: str
-    form: Literal["json", "toml"]
     entries: tuple[Entry, ...]
+
+    @property
+    def is_toml(self) -> bool:
+        """Return True for a TOML file; every other settings file is JSON."""
+        return self.path.endswith(".toml")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,7 +188,7 @@ def add_entries(text: str, file: File) -> str:
         BadInput: the file cannot be read, or a value of the user's is in the place of ours.
     """
     for entry in file.entries:
-        text = _with_table(text, entry) if file.form == "toml" else _with_json(text, entry)
+        text = _with_table(text, entry) if file.is_toml else _with_json(text, entry)
     return text
 
 
@@ -199,7 +203,7 @@ def remove_entries(text: str, file: File, before: str | None) -> str:
     Raises:
         BadInput: the file cannot be read, or our entries cannot be removed alone.
     """
-    if file.form == "toml":
+    if file.is_toml:
         for entry in file.entries:
             if entry.ours(_table_at(text, entry)):
                 text = files.without_table(text, _pair(entry))
@@ -237,7 +241,7 @@ def entries_of_ours(text: str, file: File) -> list[Any]:
     Raises:
         BadInput: it cannot be read.
     """
-    if file.form == "toml":
+    if file.is_toml:
         return [found for entry in file.entries if entry.ours(found := _table_at(text, entry))]
     root, present = read_json(text), list[Any]()
     for entry in file.entries:
@@ -249,7 +253,7 @@ def entries_of_ours(text: str, file: File) -> list[Any]:
 
 def is_empty(text: str, file: File) -> bool:
     """Return True if the file contains no values."""
-    return not (files.read_toml(text) if file.form == "toml" else read_json(text).value)
+    return not (files.read_toml(text) if file.is_toml else read_json(text).value)
 
 
 def _is_alone(text: str, entry: Entry) -> bool:
@@ -362,15 +366,38 @@ GEMINI_MATCHERS: Final[Mapping[str, str]] = {"PreCompress": "manual"}
 CURSOR: Final = ("sessionStart", "beforeSubmitPrompt", "postToolUse", "afterAgentResponse", "preCompact", "sessionEnd")
 
 
-def _line(machine: Machine, host: str) -> str:
-    return shlex.join([machine.executable, "hook", "--host", host])
+_Folder = Callable[[Machine], str]
+_Files = Callable[[Machine], tuple[File, ...]]
 
 
-def _server(machine: Machine, **more: Any) -> dict[str, Any]:
-    """Return the command that starts the MCP server. It includes `FILROUGE_HOME`, since hosts pass few variables on."""
-    home = machine.environ.get("FILROUGE_HOME", "").strip()
-    env: dict[str, Any] = {"env": {"FILROUGE_HOME": os.path.abspath(os.path.expanduser(home))}} if home else {}
-    return {**more, "command": machine.executable, "args": ["mcp"], **env}
+def _folder(variable: str, *usual: str) -> _Folder:
+    """Return how to find an agent's folder: the one that the variable names, else the usual one in the user's home."""
+    return lambda machine: machine.folder(variable, *usual)
+
+
+def _server_in(folder: _Folder, name: str, *keys: str, **more: Any) -> _Files:
+    """Return how to write the MCP server into the named file of the folder, below the keys."""
+    return lambda machine: _one(os.path.join(folder(machine), name), (*keys, NAME), _server(machine, **more))
+
+
+def _hooks_in(
+    folder: _Folder, name: str, host: str, events: Mapping[str, int], matchers: Mapping[str, str] | None = None
+) -> _Files:
+    """Return how to write one group of hooks per event into the named file of the folder."""
+
+    def files_on(machine: Machine) -> tuple[File, ...]:
+        handler = {"type": "command", "command": _line(machine, host)}
+        return _groups(os.path.join(folder(machine), name), events, handler, matchers)
+
+    return files_on
+
+
+def _none(_: Machine) -> tuple[File, ...]:
+    return ()
+
+
+def _one(path: str, keys: tuple[str, ...], value: Any) -> tuple[File, ...]:
+    return (File(path=path, entries=(Entry(path=keys, value=value, ours=is_tool_of_ours),)),)
 
 
 def _groups(
@@ -380,68 +407,30 @@ def _groups(
     for event, limit in events.items():
         matched = {"matcher": matchers[event]} if matchers and event in matchers else {}
         group = {**matched, "hooks": [{**handler, "timeout": limit}]}
-        entries.append(Entry(path=("hooks", event), value=group, ours=is_hook_of_ours, listed=True))
-    return (File(path=path, form="json", entries=tuple(entries)),)
+        entries.append(Entry(path=(_HOOKS, event), value=group, ours=is_hook_of_ours, listed=True))
+    return (File(path=path, entries=tuple(entries)),)
 
 
-def _one(path: str, key: tuple[str, ...], value: Any, form: Literal["json", "toml"] = "json") -> tuple[File, ...]:
-    return (File(path=path, form=form, entries=(Entry(path=key, value=value, ours=is_tool_of_ours),)),)
+def _line(machine: Machine, host: str) -> str:
+    return shlex.join([machine.executable, "hook", "--host", host])
 
 
-def _claude(machine: Machine) -> str:
-    return machine.folder("CLAUDE_CONFIG_DIR", ".claude")
+def _server(machine: Machine, **more: Any) -> dict[str, Any]:
+    """Return the command that starts the MCP server."""
+    return {**more, "command": machine.executable, "args": ["mcp"], **_home(machine, "env")}
 
 
-def _claude_hooks(machine: Machine) -> tuple[File, ...]:
-    handler = {"type": "command", "command": machine.executable, "args": ["hook", "--host", "claude-code"]}
-    return _groups(os.path.join(_claude(machine), "settings.json"), CLAUDE_CODE, handler)
+def _home(machine: Machine, key: str) -> dict[str, Any]:
+    """Return `FILROUGE_HOME` for a server's environment, since hosts pass few variables on; empty if it is not set."""
+    home = machine.environ.get("FILROUGE_HOME", "").strip()
+    return {key: {"FILROUGE_HOME": os.path.abspath(os.path.expanduser(home))}} if home else {}
 
 
-def _claude_tools(machine: Machine) -> tuple[File, ...]:
-    moved = machine.environ.get("CLAUDE_CONFIG_DIR", "").strip()
-    path = os.path.join(_claude(machine), ".claude.json") if moved else machine.folder("", ".claude.json")
-    return _one(path, ("mcpServers", NAME), _server(machine, type="stdio"))
-
-
-def _codex(machine: Machine) -> str:
-    return machine.folder("CODEX_HOME", ".codex")
-
-
-def _codex_hooks(machine: Machine) -> tuple[File, ...]:
-    handler = {"type": "command", "command": _line(machine, "codex")}
-    return _groups(os.path.join(_codex(machine), "hooks.json"), CODEX, handler)
-
-
-def _codex_tools(machine: Machine) -> tuple[File, ...]:
-    return _one(os.path.join(_codex(machine), "config.toml"), ("mcp_servers", NAME), _server(machine), "toml")
-
-
-def _gemini(machine: Machine) -> str:
-    return machine.folder("", ".gemini")
-
-
-def _gemini_hooks(machine: Machine) -> tuple[File, ...]:
-    handler = {"type": "command", "command": _line(machine, "gemini")}
-    return _groups(os.path.join(_gemini(machine), "settings.json"), GEMINI, handler, GEMINI_MATCHERS)
-
-
-def _gemini_tools(machine: Machine) -> tuple[File, ...]:
-    return _one(os.path.join(_gemini(machine), "settings.json"), ("mcpServers", NAME), _server(machine))
-
-
-def _cursor(machine: Machine) -> str:
-    return machine.folder("", ".cursor")
-
-
-def _cursor_hooks(machine: Machine) -> tuple[File, ...]:
-    handler = {"command": _line(machine, "cursor")}
-    entries = (Entry(path=("hooks", event), value=handler, ours=is_hook_of_ours, listed=True) for event in CURSOR)
-    version = Entry(path=("version",), value=1, ours=never_ours)
-    return (File(path=os.path.join(_cursor(machine), "hooks.json"), form="json", entries=(version, *entries)),)
-
-
-def _cursor_tools(machine: Machine) -> tuple[File, ...]:
-    return _one(os.path.join(_cursor(machine), "mcp.json"), ("mcpServers", NAME), _server(machine))
+_CLAUDE: Final = _folder(*claude_code.FOLDER)
+_CODEX: Final = _folder(*codex.FOLDER)
+_GEMINI: Final = _folder("", ".gemini")
+_CURSOR: Final = _folder("", ".cursor")
+_OPENCLAW: Final = _folder("OPENCLAW_STATE_DIR", ".openclaw")
 
 
 def _vscode(machine: Machine) -> str:
@@ -450,59 +439,55 @@ def _vscode(machine: Machine) -> str:
     return os.path.join(machine.folder("XDG_CONFIG_HOME", ".config"), "Code", "User")
 
 
-def _vscode_tools(machine: Machine) -> tuple[File, ...]:
-    return _one(os.path.join(_vscode(machine), "mcp.json"), ("servers", NAME), _server(machine, type="stdio"))
-
-
 def _opencode(machine: Machine) -> str:
     return os.path.join(machine.folder("XDG_CONFIG_HOME", ".config"), "opencode")
 
 
-def _opencode_tools(machine: Machine) -> tuple[File, ...]:
-    home = machine.environ.get("FILROUGE_HOME", "").strip()
-    env = {"environment": {"FILROUGE_HOME": os.path.abspath(os.path.expanduser(home))}} if home else {}
-    value = {"type": "local", "command": [machine.executable, "mcp"], "enabled": True, **env}
-    return _one(os.path.join(_opencode(machine), "opencode.json"), ("mcp", NAME), value)
+def _claude_hooks(machine: Machine) -> tuple[File, ...]:
+    handler = {"type": "command", "command": machine.executable, "args": ["hook", "--host", "claude-code"]}
+    return _groups(os.path.join(_CLAUDE(machine), "settings.json"), CLAUDE_CODE, handler)
+
+
+def _claude_tools(machine: Machine) -> tuple[File, ...]:
+    moved = machine.environ.get(claude_code.FOLDER[0], "").strip()
+    path = os.path.join(_CLAUDE(machine), ".claude.json") if moved else machine.folder("", ".claude.json")
+    return _one(path, ("mcpServers", NAME), _server(machine, type="stdio"))
+
+
+def _cursor_hooks(machine: Machine) -> tuple[File, ...]:
+    handler = {"command": _line(machine, "cursor")}
+    entries = (Entry(path=(_HOOKS, event), value=handler, ours=is_hook_of_ours, listed=True) for event in CURSOR)
+    version = Entry(path=("version",), value=1, ours=never_ours)
+    return (File(path=os.path.join(_CURSOR(machine), "hooks.json"), entries=(version, *entries)),)
 
 
 def _opencode_hooks(machine: Machine) -> tuple[File, ...]:
     # OpenCode also starts from the desktop, where the PATH has no user-installed programs.
     plugin = [os.path.join(plugins.directory("opencode"), "filrouge.js"), {"executable": machine.executable}]
     entry = Entry(path=("plugin",), value=plugin, ours=is_plugin_of_ours, listed=True)
-    return (File(path=os.path.join(_opencode(machine), "opencode.json"), form="json", entries=(entry,)),)
+    return (File(path=os.path.join(_opencode(machine), "opencode.json"), entries=(entry,)),)
 
 
-def _openclaw(machine: Machine) -> str:
-    return machine.folder("OPENCLAW_STATE_DIR", ".openclaw")
-
-
-def _openclaw_tools(machine: Machine) -> tuple[File, ...]:
-    path = os.path.join(_openclaw(machine), "openclaw.json")
-    return _one(path, ("mcp", "servers", NAME), _server(machine))
+def _opencode_tools(machine: Machine) -> tuple[File, ...]:
+    command = [machine.executable, "mcp"]
+    value = {"type": "local", "command": command, "enabled": True, **_home(machine, "environment")}
+    return _one(os.path.join(_opencode(machine), "opencode.json"), ("mcp", NAME), value)
 
 
 def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
     # Its gateway often runs as a service, where the PATH has no user-installed programs.
+    plugin = plugins.directory("openclaw")
     allowed = {
         "enabled": True,
         "hooks": {"allowConversationAccess": True},
         "config": {"executable": machine.executable},
     }
     entries = (
-        Entry(
-            path=("plugins", "load", "paths"),
-            value=plugins.directory("openclaw"),
-            ours=is_plugin_of_ours,
-            listed=True,
-        ),
+        Entry(path=("plugins", "load", "paths"), value=plugin, ours=is_plugin_of_ours, listed=True),
         Entry(path=("plugins", "entries", NAME), value=allowed, ours=always_ours),
         Entry(path=("plugins", "allow"), value=NAME, ours=is_named_like_us, listed=True, beside=True),
     )
-    return (File(path=os.path.join(_openclaw(machine), "openclaw.json"), form="json", entries=entries),)
-
-
-def _none(_: Machine) -> tuple[File, ...]:
-    return ()
+    return (File(path=os.path.join(_OPENCLAW(machine), "openclaw.json"), entries=entries),)
 
 
 AGENTS: Final[Mapping[str, Agent]] = {
@@ -511,7 +496,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
         Agent(
             name="claude-code",
             title="Claude Code",
-            folder=_claude,
+            folder=_CLAUDE,
             programs=("claude",),
             hooks=_claude_hooks,
             tools=_claude_tools,
@@ -520,28 +505,28 @@ AGENTS: Final[Mapping[str, Agent]] = {
         Agent(
             name="codex",
             title="Codex",
-            folder=_codex,
+            folder=_CODEX,
             programs=("codex",),
-            hooks=_codex_hooks,
-            tools=_codex_tools,
+            hooks=_hooks_in(_CODEX, "hooks.json", "codex", CODEX),
+            tools=_server_in(_CODEX, "config.toml", "mcp_servers"),
             then="Codex runs no hook that you have not approved: open Codex, type /hooks and trust those of Filrouge."
             " Until then it says nothing and remembers nothing. `filrouge doctor` tells whether they are trusted.",
         ),
         Agent(
             name="gemini",
             title="Gemini CLI",
-            folder=_gemini,
+            folder=_GEMINI,
             programs=("gemini",),
-            hooks=_gemini_hooks,
-            tools=_gemini_tools,
+            hooks=_hooks_in(_GEMINI, "settings.json", "gemini", GEMINI, GEMINI_MATCHERS),
+            tools=_server_in(_GEMINI, "settings.json", "mcpServers"),
         ),
         Agent(
             name="cursor",
             title="Cursor",
-            folder=_cursor,
+            folder=_CURSOR,
             programs=("cursor", "cursor-agent"),
             hooks=_cursor_hooks,
-            tools=_cursor_tools,
+            tools=_server_in(_CURSOR, "mcp.json", "mcpServers"),
             then="Cursor gets memories only at the start of a session; later its agent can use the tools.",
         ),
         Agent(
@@ -550,7 +535,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
             folder=_vscode,
             programs=("code",),
             hooks=_none,
-            tools=_vscode_tools,
+            tools=_server_in(_vscode, "mcp.json", "servers", type="stdio"),
             then="VS Code runs the hooks of Claude Code's settings too; without Claude Code it has the tools only.",
         ),
         Agent(
@@ -564,10 +549,10 @@ AGENTS: Final[Mapping[str, Agent]] = {
         Agent(
             name="openclaw",
             title="OpenClaw",
-            folder=_openclaw,
+            folder=_OPENCLAW,
             programs=("openclaw",),
             hooks=_openclaw_hooks,
-            tools=_openclaw_tools,
+            tools=_server_in(_OPENCLAW, "openclaw.json", "mcp", "servers"),
             then="OpenClaw gives a plugin what is said only with your leave (--allow-conversations); without it"
             " there are the tools alone. Start its gateway again.",
             reads_all=True,

@@ -9,7 +9,7 @@ from typing import Final
 
 from filrouge.core.errors import FilrougeError, Stale
 from filrouge.hosts.setup import files
-from filrouge.hosts.setup.entries import AGENTS, Agent, Entry, File, Plugin, add_entries, is_empty, remove_entries
+from filrouge.hosts.setup.entries import AGENTS, Agent, File, Plugin, add_entries, is_empty, remove_entries
 from filrouge.hosts.setup.files import Machine, Manifest, Record, sha256_of
 
 
@@ -240,12 +240,12 @@ def _files(agent: Agent, machine: Machine, *, hooks: bool = True, tools: bool = 
     for file in (*(agent.hooks(machine) if hooks else ()), *(agent.tools(machine) if tools else ())):
         known = found.get(file.path)
         entries = (*known.entries, *file.entries) if known is not None else file.entries
-        found[file.path] = File(path=file.path, form=file.form, entries=entries)
+        found[file.path] = File(path=file.path, entries=entries)
     return tuple(found.values())
 
 
 def _as_file(record: Record, like: tuple[File, ...]) -> File:
     """Return a recorded file that the environment no longer points to, with every entry that may be in it."""
-    form = "toml" if record.path.endswith(".toml") else "json"
-    entries: tuple[Entry, ...] = tuple(entry for file in like if file.form == form for entry in file.entries)
-    return File(path=record.path, form=form, entries=entries)
+    found = File(path=record.path, entries=())
+    entries = tuple(entry for file in like if file.is_toml == found.is_toml for entry in file.entries)
+    return replace(found, entries=entries)

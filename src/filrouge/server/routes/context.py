@@ -121,8 +121,8 @@ class CandidateAnswer(Answer):
     strength: float | None = None
 
 
-class RetrievalAnswer(Answer):
-    """One row of the recall log."""
+class LoggedRecall(Answer):
+    """What every row of the recall log contains, besides its items."""
 
     id: str
     channel: str
@@ -130,12 +130,17 @@ class RetrievalAnswer(Answer):
     memories_injected: int = Field(ge=0)
     obsidian_notes_injected: int = Field(ge=0)
     total_tokens_added: int = Field(ge=0)
-    items: list[CandidateAnswer]
     omitted: dict[str, int] = Field(description="How many candidates are not listed, by the reason.")
     notices: list[str]
     latency_ms: float
     created_at: str
     outcome: DeliveryOutcome = Field(description="Delivered, late (the agent had already continued), or empty.")
+
+
+class RetrievalAnswer(LoggedRecall):
+    """One row of the recall log."""
+
+    items: list[CandidateAnswer]
 
 
 class GivenMemory(Answer):

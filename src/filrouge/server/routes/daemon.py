@@ -10,7 +10,6 @@ from importlib import resources
 from typing import Any, Final, Literal, cast
 
 from fastapi import APIRouter, BackgroundTasks, Request, Response, WebSocket
-from fastapi.responses import JSONResponse
 from pydantic import Field, RootModel
 
 from filrouge._version import __version__
@@ -22,6 +21,7 @@ from filrouge.maintenance.backup_files import BackupKind
 from filrouge.runtime.wiring import Running
 from filrouge.server.admission import requires
 from filrouge.server.live import MAX_SOCKETS, Sockets, serve_feed
+from filrouge.server.problems import refused
 from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
 
 # Response models.
@@ -346,7 +346,10 @@ async def live_live(socket: WebSocket) -> None:
     """Send the live feed: a hello, then one JSON object per message."""
     sockets, parts = cast("Sockets", socket.app.state.sockets), cast("Running", socket.app.state.running).parts
     if sockets.is_full:
-        await socket.send_denial_response(_full())
+        full = Busy(
+            f"{MAX_SOCKETS} sockets are open.", remedy="Share one among the tabs of a browser (`/static/live.js`)."
+        )
+        await socket.send_denial_response(refused(full, status=503))
         return
     with sockets.one_more():
         await socket.accept()
@@ -355,21 +358,6 @@ async def live_live(socket: WebSocket) -> None:
             await serve_feed(socket, parts)
         finally:
             parts.meters.live_sockets(sockets.open - 1)
-
-
-def _full() -> JSONResponse:
-    error = Busy(
-        f"{MAX_SOCKETS} sockets are open.", remedy="Share one among the tabs of a browser (`/static/live.js`)."
-    )
-    body = {
-        "type": "urn:filrouge:error:Busy",
-        "title": (Busy.__doc__ or "").strip(),
-        "status": 503,
-        "detail": error.message,
-        "remedy": error.remedy,
-        "exit_code": error.exit_code,
-    }
-    return JSONResponse(body, status_code=503, media_type="application/problem+json")
 
 
 #: The files that are served, with their media types.

@@ -21,11 +21,12 @@ from filrouge.maintenance.consolidation import GardenState, Phase, Status, StepK
 from filrouge.maintenance.garden_service import ConsolidationRuns
 from filrouge.runtime import jobs
 from filrouge.runtime.metrics import CONTENT_TYPE
-from filrouge.search.models import DeliveryOutcome
 from filrouge.server.admission import requires
 from filrouge.server.middleware import GardenId, JobId, RecallId
 from filrouge.server.queries import Cursor, behind, link_next
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
+from filrouge.server.routes import daemon
+from filrouge.server.routes.context import LoggedRecall
 from filrouge.server.routes.daemon import BackupAnswer, BackupsAnswer
 from filrouge.server.routes.memories import DoneAnswer
 
@@ -296,33 +297,19 @@ class KindAnswer(Answer):
     n: int
 
 
-class QueueAnswer(Answer):
+class QueueAnswer(daemon.QueueAnswer):
     """The job queue."""
 
-    waiting: int
-    running: int
-    dead: int
     kinds: list[KindAnswer]
     jobs: list[JobAnswer]
 
 
-class RecallAnswer(Answer):
+class RecallAnswer(LoggedRecall):
     """One row of the recall log; `items` is the same as in `retrievals`."""
 
-    id: str
-    channel: str
     session_id: str
     project_id: str | None
-    user_message_preview: str
-    memories_injected: int
-    obsidian_notes_injected: int
-    total_tokens_added: int
     items: list[dict[str, Any]]
-    omitted: dict[str, int] = Field(description="How many candidates are not listed, by the reason.")
-    notices: list[str]
-    latency_ms: float
-    created_at: str
-    outcome: DeliveryOutcome = Field(description="Delivered, late (the agent had already continued), or empty.")
 
 
 _JOB = {

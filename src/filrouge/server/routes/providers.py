@@ -15,7 +15,7 @@ from filrouge.providers.spending import dead_letters, extract_status
 from filrouge.search.spaces import describe, reindex
 from filrouge.server.admission import requires
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
-from filrouge.server.routes.memories import action_json
+from filrouge.server.routes.memories import ActionAnswer, action_json
 from filrouge.server.routes.turns import MessageBody
 
 # Response models of the embedding space and the language models.
@@ -89,8 +89,8 @@ class BudgetAnswer(Answer):
     unpriced_entries: int
 
 
-class UsageAnswer(Answer):
-    """The cost of a model on one day, by operation."""
+class ModelDay(Answer):
+    """The use of a model on one day, by operation; `dollars` is null if its price is unknown."""
 
     day: str
     operation: Operation
@@ -119,7 +119,7 @@ class ExtractStatusAnswer(Answer):
     mode: Literal["light", "normal", "heavy", "max"]
     status: str = Field(description="`healthy`, `unhealthy: why`, or `error: what is wrong with the settings`.")
     today: BudgetAnswer
-    usage: list[UsageAnswer]
+    usage: list[ModelDay]
     behind: int
     waiting: list[WaitingAnswer]
     unreadable_answers: int
@@ -227,20 +227,6 @@ class ChannelDay(Answer):
     tokens: int
 
 
-class ModelDay(Answer):
-    """The use of a model on one day; `dollars` is null if its price is unknown."""
-
-    day: str
-    operation: str
-    provider: str
-    model: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    estimated: int
-    dollars: float | None
-
-
 class FiguresAnswer(Answer):
     """All figures."""
 
@@ -324,16 +310,6 @@ class ExtractBody(BaseModel):
         if (size := sum(map(len, texts))) > _LONGEST or len(texts) > 1000:
             raise BadInput(f"There are {len(texts)} messages with {size} characters; at most 1000 with {_LONGEST}.")
         return found
-
-
-class ActionAnswer(Answer):
-    """The result of a decision (`action_json`)."""
-
-    action: str
-    id: str
-    superseded: list[str]
-    reason: str
-    review: str
 
 
 class ExtractedAnswer(Answer):

@@ -168,16 +168,7 @@ class TurnBody(_Placed):
 
     def told(self) -> ImportedTurn:
         """Return the message as an import value."""
-        return ImportedTurn(
-            session=self.session,
-            key=self.key,
-            role=self.role,
-            source=self.source,
-            text=self.text,
-            at=self.at,
-            call_id=self.call_id,
-            project=tuple(self.project),
-        )
+        return ImportedTurn(**self.model_dump(exclude={"project"}), project=tuple(self.project))
 
 
 class MemoryBody(_Placed):
@@ -189,15 +180,7 @@ class MemoryBody(_Placed):
 
     def told(self) -> ImportedMemory:
         """Return the statement as an import value."""
-        return ImportedMemory(
-            key=self.key,
-            text=self.text,
-            kind=self.kind,
-            at=self.at,
-            place=self.place,
-            subject=self.subject,
-            project=tuple(self.project),
-        )
+        return ImportedMemory(**self.model_dump(exclude={"project"}), project=tuple(self.project))
 
 
 class MarkBody(Body):
