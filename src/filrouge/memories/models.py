@@ -47,6 +47,7 @@ class Filters:
         role: the speaker; memories have no role and never match.
         branch: full name of the git branch that was checked out.
         thread: id of a thread; matches its turns, and memories with evidence in one of them.
+        language: of the text; turns have none and never match.
 
     A field whose metadata says `of` exists in that table only; a row of the other table never passes it. What else a
     field needs: its condition in `queries.sql`, and its text in `server.routes.memories`, `cli.commands.search` and the
@@ -64,6 +65,7 @@ class Filters:
     role: Role | None = field(default=None, metadata={"of": TURN})
     thread: str | None = None
     branch: str | None = None
+    language: str | None = field(default=None, metadata={"of": "memory"})
 
     @property
     def narrow(self) -> bool:
@@ -139,6 +141,7 @@ class Memory:
     Attributes:
         disabled: a rule that the user switched off: it is kept, but shown to no model.
         uses: how often it was added to a prompt because it was relevant.
+        language: of the text, by its small words (en, fr, es); empty if it was stored before this was recorded.
     """
 
     id: str
@@ -169,6 +172,7 @@ class Memory:
     last_used: datetime | None = None
     made_by: str = "heuristic"
     prompt_version: str = ""
+    language: str = ""
 
 
 #: The fields that are one column, and have one name and one value in rows, answers and exports.

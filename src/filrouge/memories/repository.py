@@ -21,6 +21,7 @@ from filrouge.core.clock import from_text, new_id, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.scope import Scope
+from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.models import (
     MIN_CONFIDENCE_INJECT,
     PLAIN_FIELDS,
@@ -63,7 +64,8 @@ def memory_from_row(row: dict[str, Any]) -> Memory:
         session=row["session_id"],
         branch=row["branch"],
     )
-    plain = {name: _value(name, row[name]) for name in PLAIN_FIELDS}
+    # A database that is only looked at, such as a backup, may lack the columns of later versions.
+    plain = {name: _value(name, row[name]) for name in PLAIN_FIELDS if name in row}
     return Memory(**plain, scope=scope, scope_name=row["scope"])
 
 
@@ -440,6 +442,7 @@ def _memory(statement: Statement, origin: Origin) -> Memory:
         timeframe=statement.timeframe,
         made_by=origin.made_by,
         prompt_version=origin.prompt_version,
+        language=detect_language([statement.text]),
     )
 
 

@@ -223,6 +223,8 @@ class Narrow(TypedDict, total=False):
     thread: str
     branch: str
     """The git branch that was checked out when it was said."""
+    language: str
+    """Memories in this language: en, fr or es."""
 
 
 class Client:
@@ -339,7 +341,8 @@ class Queries(Client):
                 both, memories first.
             limit: maximum number of hits, from 1 to 200.
             collection: `turns` or `memories` to search only one of them.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), role, thread, branch.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), role, thread, branch,
+                language.
 
         Raises:
             BadInput: a filter or argument is invalid; the message names it and the valid values.
@@ -369,7 +372,8 @@ class Queries(Client):
         Args:
             limit: maximum number of memories, from 1 to 200.
             threshold: minimum `relevance`.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), role, thread, branch.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), role, thread, branch,
+                language.
 
         Raises:
             BadInput: a filter or argument is invalid; the message names it and the valid values.
@@ -470,7 +474,8 @@ class Lists(Client):
 
         Args:
             history: include every state, also superseded and binned; no filter except `project` is allowed with it.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), thread, branch.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (minimum), thread, branch,
+                language.
 
         Raises:
             BadInput: a filter or argument is invalid; the message names it and the valid values.

@@ -146,6 +146,7 @@ class BaseMemoryRow(_Row):
     made_by: _Name
     prompt_version: _Name
     branch: _Name = ""
+    language: _Name = ""
     evidence: list[EvidenceRow] = Field(default_factory=list[EvidenceRow], max_length=10_000)
 
     def memory(self) -> Memory:

@@ -225,6 +225,18 @@ def test_a_branch_is_asked_for_in_a_large_store_too_and_narrows_nothing_unasked(
         assert len(asked(parts, question, what).hits) == 3
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_a_language_finds_the_memories_written_in_it_and_no_turn(large: bool) -> None:
+    one = Item(number=0, words=("the", "port", "of", "alpha"), project=SHOP, agent="", channel="codex", kind="fact",
+               role="user", trust=2, day=0)  # fmt: skip
+    items = [one, replace(one, number=1, words=("le", "port", "de", "notre", "alpha"))]
+    question = Question(text="alpha", everywhere=True, mode="text", filters=Filters(language="fr"))
+    with holding(items, items, large=large) as parts:
+        found = asked(parts, question, "memories").hits
+        assert [(hit.text, hit.item.language) for hit in found] == [("le port de notre alpha n1", "fr")]
+        assert not asked(parts, question, "turns").hits
+
+
 @settings(max_examples=examples(15), deadline=None)
 @whatever(
     ITEMS,

@@ -166,7 +166,7 @@ def test_what_cannot_be_asked_is_named_with_what_can(wrong: dict[str, Any], said
     [
         (
             {"colour": "red"},
-            "agent, as_of, branch, channel, kind, project, role, since, thread, trust, until or user",
+            "agent, as_of, branch, channel, kind, language, project, role, since, thread, trust, until or user",
         ),
         ({"kind": "gossip"}, "fact, decision"),
         ({"trust": 4}, "0 to 3"),

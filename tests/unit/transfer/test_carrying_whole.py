@@ -119,7 +119,7 @@ def memory(draw: st.DrawFn, id_: str, **more: Any) -> dict[str, Any]:
         "mention_count": draw(st.integers(1, 1000)), "made_by": draw(names), "prompt_version": draw(names),
         "created_at": moment(draw), "valid_from": moment(draw), "valid_to": None, "last_mention": moment(draw),
         "first_mention": moment(draw), "uses": draw(st.integers(0, 1000)), "mentions": [], "evidence": [],
-        "last_used": moment(draw), "branch": draw(names),
+        "last_used": moment(draw), "branch": draw(names), "language": draw(names),
     }  # fmt: skip
     return plain | more
 

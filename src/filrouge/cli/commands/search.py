@@ -45,6 +45,7 @@ FILTERS: Final[Mapping[str, Any]] = {
     "role": Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")],
     "thread": Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")],
     "branch": Annotated[str | None, typer.Option(help="Only what was said on this git branch: its whole name.")],
+    "language": Annotated[str | None, typer.Option(help="Only memories in this language: en, fr or es.")],
 }
 #: The filters that are set, by their API names.
 Filters = dict[str, Any]

@@ -86,6 +86,7 @@ class MemoryAnswer(Answer):
     channel: str
     session_id: str
     branch: str = Field(description="The git branch, or the beginning of the commit, it was learned on; may be empty.")
+    language: str = Field(description="Of the text: en, fr or es; empty if it was not recorded.")
     subject: str
     confidence: float = Field(ge=0, le=1)
     sentiment: Sentiment
@@ -293,6 +294,7 @@ class FilterBody(Body):
     role: Role | None = None
     thread: ThreadId | None = Field(None, description="A thread's id: its turns, and what rests on them.")
     branch: str | None = Field(None, description=_BRANCH)
+    language: Language | None = Field(None, description="Memories in this language.")
 
     def filters(self) -> Filters:
         """Return the filters.

@@ -418,11 +418,11 @@ ON CONFLICT (path) DO UPDATE SET byte_offset = excluded.byte_offset,
 INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, analyser, subject,
                       key, value, confidence, sentiment, timeframe, trust, state, created_at, valid_from, supersedes,
                       previous_text, pinned, disabled, first_mention, last_mention, made_by, prompt_version, branch,
-                      row_key, row_hash)
+                      language, row_key, row_hash)
 VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :analyser, :subject,
         :key, :value, :confidence, :sentiment, :timeframe, :trust, :state, :at, :at, :supersedes,
         :previous_text, :pinned, :disabled, :at, :at, :made_by, :prompt_version, :branch,
-        :row_key, :row_hash)
+        :language, :row_key, :row_hash)
 -- name: memories.get
 SELECT * FROM memories WHERE id = :id
 -- name: memories.some
@@ -584,7 +584,7 @@ WHERE tenant = 'local'
   AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
   AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
   AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
-  AND (:branch IS NULL OR branch = :branch)
+  AND (:branch IS NULL OR branch = :branch) AND (:language IS NULL OR language = :language)
   AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
                                  WHERE thread_id = :thread))
 -- name: memories.share_matching
