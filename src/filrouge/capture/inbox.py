@@ -21,7 +21,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_own
+from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_own, sync
 
 # The spool: files in which a hook leaves events when no daemon answers.
 #
@@ -71,7 +71,7 @@ def append(spool: str, event: dict[str, Any]) -> str:
     except OSError:
         remove_spool_file(part)
         raise
-    _sync_directory(spool)
+    sync(spool)
     return whole
 
 
@@ -135,15 +135,6 @@ def _write(file: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
-
-
-def _sync_directory(directory: str) -> None:
-    """Sync a directory, so that a new name in it is durable."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _body(raw: bytes, place: int) -> bytes | None:

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from filrouge.core import installation
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.guard import on_failure
+from filrouge.core.paths import user_directory
 from filrouge.core.protocols import Embedder, Vector, Vectors
 from filrouge.providers.models import Calibration, EmbeddingSpace
 
@@ -739,14 +740,8 @@ _TEMPORARY: Final = ".building-"
 
 def models_directory(environ: Mapping[str, str] | None = None) -> str:
     """Return the directory of all models: `FILROUGE_MODELS`, else `filrouge/models` in the user's cache."""
-    env = os.environ if environ is None else environ
-    given = env.get("FILROUGE_MODELS", "").strip()
-    if given:
-        return os.path.abspath(os.path.expanduser(given))
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Caches/filrouge/models")
-    base = env.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")
-    return os.path.join(base, "filrouge", "models")
+    mac, linux = "~/Library/Caches", ("XDG_CACHE_HOME", "~/.cache")
+    return user_directory(environ, "FILROUGE_MODELS", "filrouge/models", mac=mac, linux=linux)
 
 
 def is_intact(model: str) -> bool:
