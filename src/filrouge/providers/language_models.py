@@ -91,6 +91,11 @@ class ModelOptions:
             case _:
                 return named
 
+    def identity(self, label: str, sizes: DefaultModels, *, decides: bool = True) -> ModelIdentity:
+        """Return the identity of the model; `decides` holds unless the options say otherwise."""
+        trusted = decides if self.decides is None else self.decides
+        return ModelIdentity(provider=self.provider, model=self.model_of(sizes), label=label, decides=trusted)
+
     def address(self, default: str, variable: str = "") -> str:
         """Return the server's address without a trailing slash: the option, else that variable, else the default.
 
@@ -170,6 +175,23 @@ class ModelIdentity:
             raise self.failure("empty", "returned an empty answer", usage=usage)
         spent = {(self.provider, self.model): usage}
         return Completion(text=text, provider=self.provider, model=self.model, spent=spent, decides=self.decides)
+
+
+class IdentifiedModel:
+    """The part of `LanguageModel` that all providers share."""
+
+    def __init__(self, who: ModelIdentity) -> None:
+        self._who = who
+
+    @property
+    def provider(self) -> str:
+        """The provider's name in settings."""
+        return self._who.provider
+
+    @property
+    def model(self) -> str:
+        """The provider's name for the model, or an alias of it."""
+        return self._who.model
 
 
 def usage_of(
