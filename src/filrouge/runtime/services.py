@@ -170,12 +170,3 @@ class Parts(StoreContext):
             "word_indexes": self.words.to_json(),
             "resumed": self.resumed.is_set(),
         }
-
-
-# Parts of another module on their way.
-
-
-def number_of(tx: Tx, query: str) -> int:
-    """Return the result of a counting query."""
-    row = tx.one(query)
-    return int(row["n"]) if row else 0

@@ -26,11 +26,12 @@ from filrouge.capture.models import Role, Turn
 from filrouge.core.clock import parse_datetime
 from filrouge.core.errors import BadInput, EmbedderUnavailable
 from filrouge.core.protocols import Analyser, PromptEmbedder, Tx, Vector, VectorIndex, Vectors, WordSnapshot
+from filrouge.core.rows import number_of
 from filrouge.core.scope import LOCAL_USER
 from filrouge.memories.models import SUMS, TURN, Filters, Kind, Memory
 from filrouge.projects.repository import project_id
 from filrouge.runtime.jobs import JobResult, Jobs
-from filrouge.runtime.services import Parts, number_of
+from filrouge.runtime.services import Parts
 from filrouge.search.analyser import Terms, any_of
 from filrouge.search.models import Hit, Ranking, Selection, WordCounts
 from filrouge.search.ranking import (

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from filrouge.capture.models import Turn
-from filrouge.core.clock import Language, from_text, to_text
+from filrouge.core.clock import Language, from_text, text_or_none, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
@@ -195,7 +195,7 @@ def thread_json(thread: Thread, names: Mapping[str, str], now: datetime) -> dict
         "origin": thread.origin,
         "opened_at": to_text(thread.opened_at),
         "last_active": to_text(thread.last_active),
-        "suspended_at": to_text(thread.suspended_at) if thread.suspended_at else None,
+        "suspended_at": text_or_none(thread.suspended_at),
         "parent": thread.parent,
         "merged_into": thread.merged_into,
     }
