@@ -856,7 +856,7 @@ def _handed_before(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
         )
     ) and (_SOLE_QUESTION.search(plain) or _WORK_VERB.match(plain))
     alone = last.first and len(lines) > 1 and _ABOUT_THE_TEXT.search(plain) and _SOLE_QUESTION.search(plain)
-    if above or works or noun or (alone and _paragraph_count(lines) > 1):
+    if above or works or noun or (alone and sum(line.first for line in lines) > 1):
         yield 0, start
     elif start == last.start and len(lines) > 1 and not _AGREES.search(plain) and not _opens_own_list(lines[0].plain):
         below_several = len(lines) > 2 or last.first or _TEXT_PROPERTY.search(plain)
@@ -882,10 +882,6 @@ def _is_order_on_it(plain: str) -> bool:
 _AGREES: Final = lazy_re.compile(
     r"\b(?:clear|ok|okay|understood|got it|agreed|d'accord|compris|vale|entendido|claro)\b"
 )
-
-
-def _paragraph_count(lines: list[_Line]) -> int:
-    return sum(line.first for line in lines)
 
 
 def _reports(plain: str) -> int | None:

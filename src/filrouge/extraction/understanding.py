@@ -207,13 +207,10 @@ def _mentions(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime,
     """Return when and how a memory was stated; without a stored turn as evidence, once, at its start of validity."""
     found = [
         (turns[one.turn_id].at, _statement_from_turn(memory, one, turns[one.turn_id]))
-        for one in _stored_evidence(memory, turns)
+        for one in memory.evidence
+        if one.turn_id in turns
     ]
     return found or [(memory.valid_from, _statement_from_memory(memory))]
-
-
-def _stored_evidence(memory: Memory, turns: Mapping[str, Turn]) -> list[Evidence]:
-    return [one for one in memory.evidence if one.turn_id in turns]
 
 
 def _statement_from_turn(memory: Memory, evidence: Evidence, turn: Turn) -> Statement:

@@ -138,11 +138,7 @@ class FeedRows:
     def _dead(self, marks: Marks) -> list[LiveMessage]:
         found = self._tx.all("feed.dead")
         known, marks.dead_jobs = marks.dead_jobs, frozenset(row["id"] for row in found)
-        return _new(found, known)
-
-
-def _new(dead: list[dict[str, Any]], known: Collection[str]) -> list[LiveMessage]:
-    return [JobDead(**row) for row in dead if row["id"] not in known]
+        return [JobDead(**row) for row in found if row["id"] not in known]
 
 
 def _entry(row: dict[str, Any], others: tuple[str, ...]) -> LiveMessage:

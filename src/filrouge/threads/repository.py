@@ -888,7 +888,7 @@ class Syntheses:
         for one in self._tx.all("evidence.of", {"ids": json.dumps(list(cited))}):
             span = Span(start=one["start"], end=one["stop"])
             cited[one["memory_id"]].append(Evidence(turn_id=one["turn_id"], span=span))
-        return [_with(memory_from_row(row), cited[row["id"]]) for row in rows]
+        return [replace(memory_from_row(row), evidence=tuple(cited[row["id"]])) for row in rows]
 
     def calls(self, events: Collection[str]) -> dict[str, Mapping[str, Any]]:
         """Return the tool calls of these events, by the host's call id."""
@@ -924,10 +924,6 @@ def calls_of(event: Event) -> dict[str, Mapping[str, Any]]:
 
 def _sessions(rows: Sequence[Mapping[str, Any]]) -> list[Session]:
     return [Session(host=row["host"], id=row["session_id"]) for row in rows]
-
-
-def _with(memory: Memory, evidence: Sequence[Evidence]) -> Memory:
-    return replace(memory, evidence=tuple(evidence))
 
 
 def _synthesis_row(one: Synthesis) -> dict[str, object]:

@@ -213,8 +213,8 @@ def naming(
         prompts=texts, language=language, most_tokens=_TOKENS,
     )  # fmt: skip
     title = " ".join(answer.title.split())[:LONGEST_TITLE].strip(" .\"'“”«»")
-    if not _is_subject(title) or not _is_of(title, prompts):
-        return former
+    if not _is_subject(title) or not _names(title, [turn.text for turn in prompts]):
+        return former  # a title that shares no word with the prompts is made up
     summary = " ".join(answer.summary.split())
     stays = former.title_by == "model" and _names(former.title, former.topics[:_FOREMOST])
     return replace(
@@ -228,11 +228,6 @@ def naming(
 def _is_subject(title: str) -> bool:
     """Return True if the title has a word that is not a label, a placeholder or a fragment."""
     return any(len(word) > 2 and word not in GENERIC_TOPICS for word in tokens(fold(title)))
-
-
-def _is_of(title: str, prompts: Sequence[Turn]) -> bool:
-    """Return True if the title shares a word with the prompts; a title that the model made up is rejected."""
-    return _names(title, [turn.text for turn in prompts])
 
 
 # Lifecycle.
