@@ -23,16 +23,6 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_own, sync
 
-# The spool: files in which a hook leaves events when no daemon answers.
-#
-# One file holds one record. It is written under a temporary name and renamed once it is complete and synced, so a
-# reader never sees a partial file. A record is a header (magic, length, CRC-32 of the body) and the event as ASCII
-# JSON, which can carry any text, including lone surrogates. The checksum is zlib's CRC-32: the standard library has
-# no CRC-32C, and both detect a torn write equally well.
-#
-# A disk may still lose data that it reported as written. An unreadable record is counted and skipped; complete
-# records before and after it are kept.
-
 MAGIC: Final = b"FRS1"
 HEADER: Final = Struct(">4sII")
 WHOLE, PART, ASIDE = ".log", ".part", ".aside"

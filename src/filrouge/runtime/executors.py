@@ -19,14 +19,6 @@ from typing import Any, Final, TypeVar, cast
 from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.protocols import Database, Tx
 
-# Executors: one writer thread, a reader pool, and a pool for long computations.
-#
-# SQLite allows one writer, so one thread does all writes. It takes up to 64 waiting writes and commits them together:
-# one fsync serves all of them, and a future completes only after the commit. A write that fails is rolled back alone.
-# Patient writes (those of jobs) yield: their batch is committed as soon as another write arrives, and they continue
-# after it. Reads run on a small pool with one connection per thread. Long computations have their own pool, so that
-# they never delay other reads.
-
 _LOG = logging.getLogger(__name__)
 MOST_PER_COMMIT = 64
 READERS = 4

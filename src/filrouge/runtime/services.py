@@ -61,9 +61,6 @@ def _row(key: str, value: object, at: datetime) -> dict[str, object]:
 
 
 # The services of a running Filrouge: `StoreContext` for work in one transaction, `Parts` for everything else.
-#
-# `runtime.wiring` builds `Parts` once and passes it to every operation. Only its flags, its times and the current
-# vector search (`meaning`) change after that.
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,13 +19,6 @@ from numpy.typing import NDArray
 from filrouge.capture.models import Turn
 from filrouge.memories.models import Memory
 
-# Values of search: hits, rankings, recall log rows, and the input and queries of a word index.
-#
-# Scores are named by type, because a fused score, a BM25 score and a cosine are not comparable: `score` orders the
-# hits of one query, while `relevance` is a probability that can be compared across queries. A `Ranking` can be
-# filtered again without another search. A word index refers to rows by their number and filters only by labels (such
-# as `project:…`) and two times.
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
@@ -206,8 +199,6 @@ class WordCounts:
         """Return the mean number of tokens per row."""
         return self.tokens / self.rows if self.rows else 0.0
 
-
-# Parts of another module on their way.
 
 Features = NDArray[np.float32]
 

@@ -51,11 +51,6 @@ from filrouge.threads.repository import (
 from filrouge.threads.synthesis_service import state_of_thread
 from filrouge.threads.upkeep import ThreadSettings, as_it_is, as_it_was, is_routed, weight_at
 
-# Threads for display and search: a list, one thread with its turns, and why a turn is where it is.
-#
-# All functions show the current state of threads, even if no sweep has written it yet. Most return a response body of
-# the API.
-
 Status = Literal["active", "suspended", "archived", "all"]
 #: Maximum number of turns to show of a thread (the newest).
 _SHOWN: Final = 200
@@ -479,9 +474,6 @@ def _similarities(
 
 
 # Topics and the timeline: what was discussed, and when.
-#
-# `discussed` is the single source of topics. Every thread is a topic. Prompts that are in no thread are grouped by
-# session; sessions with enough rare words in common are one topic. Dates and counts cover only the requested period.
 
 # Topics of conversations that are in no thread.
 

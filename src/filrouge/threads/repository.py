@@ -37,16 +37,6 @@ from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.assignment import MAX_VECTORS, Whitening
 from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
 
-# Threads in the database: threads, their turns, decisions, vectors, bridges, and syntheses.
-#
-# - `Threads`: rows of threads and which turn is in which. A turn is in at most one thread. Counts are computed on read.
-#   A merged thread stays as an empty, archived row, so that references to it still resolve.
-# - `ThreadDecisions`: an append-only log of why each turn is where it is; the last decision counts.
-# - `ThreadVectors`, `ThreadWords`, `ActiveDays`: derived data per thread and project.
-# - `ThreadErasing`: removes all traces of erased turns.
-# - `Bridges`, `BridgeInputs`: bridges, and the input for detecting them.
-# - `Syntheses`: where the work stood, per session and thread.
-
 # Rows of the table `threads` and of the decision log.
 
 
@@ -964,8 +954,6 @@ def _from_row(row: Mapping[str, Any]) -> Synthesis:
 def _points(raw: Sequence[Mapping[str, Any]] | None) -> tuple[Point, ...]:
     return tuple(Point(**one) for one in raw or ())
 
-
-# Parts of another module on their way.
 
 _LOG = logging.getLogger(__name__)
 

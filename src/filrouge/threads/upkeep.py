@@ -60,8 +60,6 @@ from filrouge.threads.synthesis import MAX_POINT_CHARS, MOST_DECISIONS, MOST_QUE
 # - `subjects` and `name` derive topics, title and summary from prompts by rules; `naming` asks a model (EXT-9, THR-9).
 # - `moved` applies a state transition, `weight_at` the decay; `sweep` lists the transitions that are due.
 # - `as_it_was` replays the state of a thread at an earlier moment.
-#
-# Pure: no database, no file.
 
 
 def subjects(turn: Turn) -> tuple[str, ...]:
@@ -380,9 +378,6 @@ def _swept(thread: Thread, now: datetime) -> Thread:
 
 
 # Upkeep of threads: keep vectors, names and states consistent, and queue questions to a model.
-#
-# Title, summary, topics and vector of a thread are derived from its turns, except a title set by a user. Code that
-# moves turns calls these functions in the same transaction, so a thread never describes turns it does not have.
 
 # Questions to a model about threads (THR-3, EXT-9).
 
@@ -641,9 +636,6 @@ def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str)
     return done
 
 
-# Parts of another module on their way.
-
-
 def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
     """Return a thread in its current state, which depends on the other threads of its place."""
     if thread.state == "archived":
@@ -656,8 +648,6 @@ def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
 
 
 # Questions to a language model: does a prompt belong to a thread, and where does the work stand?
-#
-# Pure: no database, no file.
 
 # Does a prompt belong to a thread?
 
