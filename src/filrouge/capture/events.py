@@ -102,6 +102,13 @@ def event_from_json(raw: dict[str, Any]) -> Event:
     )
 
 
+def tool_calls(event: Event) -> list[Mapping[str, Any]]:
+    """Return the tool calls in an event; anything else in their list is left out."""
+    listed = event.data.get("calls")
+    calls = cast("list[Any]", listed) if isinstance(listed, list) else []
+    return [cast("Mapping[str, Any]", call) for call in calls if isinstance(call, dict)]
+
+
 # Size limits of one event, shared by the hook and the daemon.
 #
 # Nothing is learnt from the third megabyte of a build log, and no writer should wait for it. Anything over a limit is

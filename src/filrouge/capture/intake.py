@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
-from filrouge.capture.events import MARK_TOLERANCE, MAX_VALUES, Event, Pruner, TextCutter, strip_own
+from filrouge.capture.events import MARK_TOLERANCE, MAX_VALUES, Event, Pruner, TextCutter, strip_own, tool_calls
 from filrouge.capture.models import (
     TRUST_AGENT,
     TRUST_PROMPT,
@@ -168,7 +168,7 @@ def turns_of(event: Event, project: str) -> list[Turn]:
         case "summary":
             return _one(event, project, role="assistant", source="summary", trust=TRUST_AGENT)
         case "tools":
-            return [turn for call in _calls(event) for turn in _tool_turn(event, project, call)]
+            return [turn for call in tool_calls(event) for turn in _tool_turn(event, project, call)]
         case "session_start" | "pre_compact" | "session_end":
             return []
 
@@ -221,13 +221,6 @@ def _turn(event: Event, project: str, *, key: str, text: str, role: Role, source
         event_id=event.id,
         skipped=skip_reason(text, source),
     )
-
-
-def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
-    calls = event.data.get("calls")
-    if not isinstance(calls, list):
-        return []
-    return [cast("Mapping[str, Any]", call) for call in cast("list[Any]", calls) if isinstance(call, dict)]
 
 
 def _output(value: object, source: SourceType) -> str:

@@ -296,15 +296,14 @@ def finish_forgetting(
     emptied = _emptied(parts)
     cleaned = time.monotonic()
     try:
-        swept = sweep(parts, sought, at=receipt.at, actor=receipt.actor)
-        backups = [_backup_entry(one) for one in swept]
+        swept, failed = sweep(parts, sought, at=receipt.at, actor=receipt.actor), list[dict[str, Any]]()
     except FilrougeError as error:
-        swept, backups = [], [{"name": "*", "rows": {}, "rewritten": False, "trouble": error.message}]
+        swept, failed = [], [{"name": "*", "rows": {}, "rewritten": False, "trouble": error.message}]
     copied = time.monotonic()
     searched = _searched(parts, reach, sought)
     told: dict[str, Any] = {
         "files": [DATABASE, *files, *names_of(swept)],
-        "backups": backups,
+        "backups": [_backup_entry(one) for one in swept] + failed,
         "log_emptied": emptied,
         "searched": searched,
         "seconds": {

@@ -24,10 +24,10 @@ from filrouge.capture.models import TRUST_AGENT
 from filrouge.capture.repository import Turns
 from filrouge.capture.service import to_be_analysed
 from filrouge.core.clock import Language, from_text, new_id, text_or_none, time_or_none, to_text
-from filrouge.core.errors import Busy, CannotWrite, NotFound
+from filrouge.core.errors import Busy, CannotWrite
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.core.rows import number_of, picked
+from filrouge.core.rows import number_of, picked, required
 from filrouge.core.scope import Scope
 from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
@@ -122,10 +122,8 @@ class ConsolidationRuns:
         Raises:
             NotFound: there is no run with this id.
         """
-        row = self._tx.one("gardens.get", {"id": garden_id})
-        if row is None:
-            raise NotFound(f"There is no run {garden_id!r} of the garden.", remedy="See `filrouge garden --list`.")
-        return _garden(row)
+        missing, remedy = f"There is no run {garden_id!r} of the garden.", "See `filrouge garden --list`."
+        return _garden(required(self._tx, "gardens.get", {"id": garden_id}, missing=missing, remedy=remedy))
 
     def newest(self, limit: int) -> list[ConsolidationRun]:
         """Return the latest runs, newest first."""

@@ -17,9 +17,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from filrouge.core.clock import new_id, text_or_none, time_or_none, to_text
-from filrouge.core.errors import BadInput, NotFound, Unauthorized
+from filrouge.core.errors import BadInput, Unauthorized
 from filrouge.core.protocols import Tx
-from filrouge.core.rows import fields_of, number_of, picked
+from filrouge.core.rows import fields_of, number_of, picked, required
 from filrouge.extraction.repository import Session
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
@@ -205,10 +205,8 @@ class Tokens:
         Raises:
             NotFound: there is none; the message names the id.
         """
-        row = self._tx.one("tokens.get", {"id": id_})
-        if row is None:
-            raise NotFound(f"There is no token {id_!r}.", remedy="List them with `filrouge token list`.")
-        return _token(row)
+        missing, remedy = f"There is no token {id_!r}.", "List them with `filrouge token list`."
+        return _token(required(self._tx, "tokens.get", {"id": id_}, missing=missing, remedy=remedy))
 
     def all(self) -> list[Token]:
         """Tokens and sessions, newest first, including those no longer valid."""

@@ -18,16 +18,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
-from filrouge.capture.events import Event, event_from_json
+from filrouge.capture.events import Event, event_from_json, tool_calls
 from filrouge.capture.models import Turn
 from filrouge.core.clock import from_text, text_or_none, time_or_none, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx, Vector, Vectors
-from filrouge.core.rows import fields_of, number_of, picked
+from filrouge.core.rows import fields_of, number_of, picked, required
 from filrouge.extraction.repository import Session
 from filrouge.memories.models import Evidence, Memory, Span
 from filrouge.memories.repository import memory_from_row
@@ -656,10 +656,8 @@ class Bridges:
         Raises:
             NotFound: no bridge has this id.
         """
-        row = self._tx.one("bridges.get", {"id": bridge_id})
-        if row is None:
-            raise NotFound(f"There is no bridge {bridge_id!r}.", remedy="List all bridges: `filrouge bridges`.")
-        return _bridge(row)
+        missing, remedy = f"There is no bridge {bridge_id!r}.", "List all bridges: `filrouge bridges`."
+        return _bridge(required(self._tx, "bridges.get", {"id": bridge_id}, missing=missing, remedy=remedy))
 
     def oldest(self, place: Place, limit: int) -> list[Bridge]:
         """Return the bridges of a user and project with the oldest confirmation, without those made by the user."""
@@ -906,10 +904,7 @@ class Syntheses:
 
 def calls_of(event: Event) -> dict[str, Mapping[str, Any]]:
     """Return the tool calls in an event, by the host's call id."""
-    listed = event.data.get("calls")
-    calls = cast("list[object]", listed) if isinstance(listed, list) else []
-    held = [cast("Mapping[str, Any]", call) for call in calls if isinstance(call, dict)]
-    return {str(call.get("id") or ""): call for call in held}
+    return {str(call.get("id") or ""): call for call in tool_calls(event)}
 
 
 def _sessions(rows: Sequence[Mapping[str, Any]]) -> list[Session]:
