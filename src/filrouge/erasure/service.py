@@ -295,10 +295,12 @@ def finish_forgetting(
     files = clean_files(parts.home, [*sought.words, *_searchable_texts(reach)[:MOST_TEXTS]])
     emptied = _emptied(parts)
     cleaned = time.monotonic()
+    failed = list[dict[str, Any]]()
     try:
-        swept, failed = sweep(parts, sought, at=receipt.at, actor=receipt.actor), list[dict[str, Any]]()
+        swept = sweep(parts, sought, at=receipt.at, actor=receipt.actor)
     except FilrougeError as error:
-        swept, failed = [], [{"name": "*", "rows": {}, "rewritten": False, "trouble": error.message}]
+        swept = []
+        failed.append({"name": "*", "rows": {}, "rewritten": False, "trouble": error.message})
     copied = time.monotonic()
     searched = _searched(parts, reach, sought)
     told: dict[str, Any] = {
