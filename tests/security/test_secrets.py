@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from filrouge.capture.intake import redact_completely
-from filrouge.capture.redact import redact, redact_value
+from filrouge.capture.redact import map_texts, redact
 from filrouge.daemon import client
 from tests.reliability.processes import (
     daemon,
@@ -85,7 +85,7 @@ def test_arguments_and_named_values_of_a_tool_call_are_cut() -> None:
         "args": ["deploy", "--password", "hunter2", "--port", "8080"],
         "env": [{"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "PORT", "value": "8080"}],
     }
-    cut = redact_value(call)
+    cut = map_texts(call, redact)
     assert "hunter2" not in str(cut)
     assert str(cut).count("8080") == 2
 

@@ -23,24 +23,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
-# An event: what a host reported, in Filrouge's own format.
-#
-# The hook process turns a host's JSON into one `Event` and sends it to the daemon or writes it to the spool. Nothing
-# else crosses that boundary, so the JSON form is versioned. The hook imports this module: `Event` is a NamedTuple,
-# because importing `dataclasses` costs 9 ms there.
-#
-# The content of `data`, by `kind`:
-#
-#     session_start  source: startup | resume | clear | compact | fork; briefed?: the hook itself injected the brief
-#     prompt         text; source?: who typed it, when the host says so
-#     reply          text: the assistant's last message
-#     tools          calls: [{name, id, input, output, failed}]
-#     subagent       text, agent_type: the answer of a helper agent
-#     pre_compact    trigger
-#     summary        text: the host's own summary of a compacted conversation
-#     session_end    reason
-#     note           text, scope?: a statement the user made to Filrouge itself
-
 EventKind = Literal[
     "session_start", "prompt", "reply", "tools", "subagent", "pre_compact", "summary", "session_end", "note"
 ]
@@ -120,13 +102,18 @@ def event_from_json(raw: dict[str, Any]) -> Event:
     )
 
 
+def tool_calls(event: Event) -> list[Mapping[str, Any]]:
+    """Return the tool calls in an event; anything else in their list is left out."""
+    listed = event.data.get("calls")
+    calls = cast("list[Any]", listed) if isinstance(listed, list) else []
+    return [cast("Mapping[str, Any]", call) for call in calls if isinstance(call, dict)]
+
+
 # Size limits of one event, shared by the hook and the daemon.
 #
 # Nothing is learnt from the third megabyte of a build log, and no writer should wait for it. Anything over a limit is
 # cut and replaced by a mark with the size of what was cut. The beginning is kept exactly. The hook imports this
 # module: standard library only.
-#
-# Pure: no database, no file.
 
 LONGEST_TEXT: Final = 200_000
 #: All texts of one event together; at this size redaction takes at most half of the hook's 900 ms.
@@ -226,8 +213,6 @@ def cut_mark(characters: int) -> str:
 # block back inside a transcript, a tool's output or a prompt: wrapped, escaped for JSON or HTML, or cut off. All of
 # it is removed, because memory that captures itself turns one planted sentence into a trusted one. A child process
 # that Filrouge starts has an environment variable that turns its hooks off.
-#
-# Pure: no database, no file.
 
 TAG = "filrouge-memory"
 DISABLED = "FILROUGE_DISABLED"

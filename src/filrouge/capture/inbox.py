@@ -21,17 +21,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_own
-
-# The spool: files in which a hook leaves events when no daemon answers.
-#
-# One file holds one record. It is written under a temporary name and renamed once it is complete and synced, so a
-# reader never sees a partial file. A record is a header (magic, length, CRC-32 of the body) and the event as ASCII
-# JSON, which can carry any text, including lone surrogates. The checksum is zlib's CRC-32: the standard library has
-# no CRC-32C, and both detect a torn write equally well.
-#
-# A disk may still lose data that it reported as written. An unreadable record is counted and skipped; complete
-# records before and after it are kept.
+from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_own, sync
 
 MAGIC: Final = b"FRS1"
 HEADER: Final = Struct(">4sII")
@@ -71,7 +61,7 @@ def append(spool: str, event: dict[str, Any]) -> str:
     except OSError:
         remove_spool_file(part)
         raise
-    _sync_directory(spool)
+    sync(spool)
     return whole
 
 
@@ -135,15 +125,6 @@ def _write(file: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
-
-
-def _sync_directory(directory: str) -> None:
-    """Sync a directory, so that a new name in it is durable."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _body(raw: bytes, place: int) -> bytes | None:

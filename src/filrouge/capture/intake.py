@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
-from filrouge.capture.events import MARK_TOLERANCE, MAX_VALUES, Event, Pruner, TextCutter, strip_own
+from filrouge.capture.events import MARK_TOLERANCE, MAX_VALUES, Event, Pruner, TextCutter, strip_own, tool_calls
 from filrouge.capture.models import (
     TRUST_AGENT,
     TRUST_PROMPT,
@@ -54,15 +54,6 @@ from filrouge.extraction.own_words import written_by_host
 from filrouge.extraction.reading import values
 from filrouge.extraction.tool_output import answer_of, extract_answer
 from filrouge.extraction.vocabulary import fold
-
-# Intake: cleaning an event, splitting it into turns, and filtering turns that are not worth analysing (CAP-5).
-#
-# Every event is cleaned again in the daemon (complete redaction, injected blocks removed, size limits), because
-# events also come from programs that do not use the hook. A filtered turn is still stored verbatim and can be found;
-# it only skips extraction and threads. A short turn is kept if it says something: "The port is 9443 now" is 20
-# characters and worth more than most pages.
-#
-# Pure: no database, no file.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -177,7 +168,7 @@ def turns_of(event: Event, project: str) -> list[Turn]:
         case "summary":
             return _one(event, project, role="assistant", source="summary", trust=TRUST_AGENT)
         case "tools":
-            return [turn for call in _calls(event) for turn in _tool_turn(event, project, call)]
+            return [turn for call in tool_calls(event) for turn in _tool_turn(event, project, call)]
         case "session_start" | "pre_compact" | "session_end":
             return []
 
@@ -232,13 +223,6 @@ def _turn(event: Event, project: str, *, key: str, text: str, role: Role, source
     )
 
 
-def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
-    calls = event.data.get("calls")
-    if not isinstance(calls, list):
-        return []
-    return [cast("Mapping[str, Any]", call) for call in cast("list[Any]", calls) if isinstance(call, dict)]
-
-
 def _output(value: object, source: SourceType) -> str:
     """Return the readable text of a tool's output; for a helper agent, the answer inside its JSON."""
     answer = "" if source != "task" else extract_answer(value) if isinstance(value, str) else answer_of(value)
@@ -279,7 +263,11 @@ def _flat(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if value else ""
 
 
-# Parts of another module on their way.
+# Complete redaction in the daemon, before anything is stored.
+#
+# It applies the rules and marks of the hook on RE2, which runs in linear time on any text. It adds one rule that
+# would be too slow in the hook: long random-looking words close to a keyword. Randomness alone proves nothing (hashes
+# and ids are random too), so the keyword is required.
 
 
 class _Pattern(Protocol):
@@ -301,11 +289,6 @@ _RANDOM = 3.6
 def redact_completely(text: str) -> str:
     """Return the text without secrets and private passages: everything that `redact` cuts, and more."""
     return apply_until_stable(text, _complete_once)
-
-
-def redact_value_completely(value: Any) -> Any:
-    """Return the JSON value with every text redacted; keys stay."""
-    return map_texts(value, redact_completely)
 
 
 def _compile(pattern: str) -> _Pattern:

@@ -15,14 +15,23 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 from filrouge.capture.secret_rules import RULES, Rule
 
-# Parts of another module on their way.
+# Secrets in free sentences of any grammar: "when it prompts, answer fishstick_09".
+#
+# `assignments` covers the forms that bind a value to a keyword. People use more forms than any list, so this pass
+# scores whole sentences. It adds what the sentence is about (a password, a login, a code) and how much a word looks
+# like a secret that someone chose or a machine made (letters, digits and signs mixed). A word is cut if the sum
+# reaches `MIN_SCORE`. Words that mix letters and digits for other reasons (versions, files, hosts, identifiers,
+# units) score 0. Standard library only; every pattern has bounded repetition, so the time is linear.
+
+# ruff: noqa: E501, S105 (a pattern is read best on one line, and names no password)
+
 
 #: A word is a secret if the sum of its cue and shape scores reaches this.
 MIN_SCORE: Final = 5.0
@@ -177,18 +186,23 @@ class Cue(NamedTuple):
 
 def redact_spoken(text: str, mark: Callable[[str], str]) -> str:
     """Return the text without the secrets in its sentences."""
+    return _cut(text, find_spoken(text), mark)
+
+
+def _cut(text: str, secrets: Iterable[tuple[int, int, str]], mark: Callable[[str], str]) -> str:
+    """Return the text with each secret (start, end, kind) replaced by its mark; one that begins in another is none."""
     kept, done = list[str](), 0
-    for start, end, kind in find_spoken(text):
+    for start, end, kind in secrets:
         if start >= done:
             kept += [text[done:start], mark(kind)]
             done = end
-    return "".join([*kept, text[done:]]) if kept else text
+    return "".join([*kept, text[done:]])
 
 
 def find_spoken(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and mark kind of each secret, in order."""
     folded = fold(text)
-    if not _may_hold_spoken(folded) or not _compiled_spoken(_ANY).search(folded):
+    if not _may_hold_spoken(folded) or not _compiled(_ANY).search(folded):
         return
     for start, end in _sentences(text):
         yield from sorted(_in_sentence(text, folded, start, end))
@@ -205,7 +219,7 @@ def _may_hold_spoken(folded: str) -> bool:
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
     """Yield sentences; a cue and its value may be on two lines, or in two consecutive short sentences."""
     place = 0
-    for found in _compiled_spoken(_ENDS).finditer(text):
+    for found in _compiled(_ENDS).finditer(text):
         if found.start() - place > 24 or "\n" in found[0]:
             yield place, found.end()
             place = found.end()
@@ -213,25 +227,25 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _in_sentence(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    if end - start > _LONGEST or not _compiled_spoken(_ANY).search(folded, start, end):
+    if end - start > _LONGEST or not _compiled(_ANY).search(folded, start, end):
         return
     cues = _cues(folded, start, end)
     for first, last, word in _words(text, start, end):
         score = _shape(word)
         before, after = text[max(start, first - 40) : first], text[last : min(end, last + 90)].lower()
-        if score <= 0 and not (_is_joined(word) and _compiled_spoken(_IS_NAMED).match(after)):
+        if score <= 0 and not (_is_joined(word) and _compiled(_IS_NAMED).match(after)):
             continue
         score += max((_cue_score(cue, first, last) for cue in cues), default=0.0)
         lowered = before.lower()
-        if _compiled_spoken(_ANSWERS).search(lowered):
+        if _compiled(_ANSWERS).search(lowered):
             score += 1.5
-        elif _compiled_spoken(_BINDS).search(lowered) or _compiled_spoken(_SPOKEN_SECOND).search(lowered):
+        elif _compiled(_BINDS).search(lowered) or _compiled(_SPOKEN_SECOND).search(lowered):
             score += 1.0
-        if _compiled_spoken(_NAMED_AFTER).match(after):
+        if _compiled(_NAMED_AFTER).match(after):
             score += 2.0
-        if _compiled_spoken(_IDENTIFIES).search(lowered):
+        if _compiled(_IDENTIFIES).search(lowered):
             score -= 2.5
-        if _compiled_spoken(_PUBLIC).search(lowered) or _compiled_spoken(_SECRET_CUE).search(word.lower()):
+        if _compiled(_PUBLIC).search(lowered) or _compiled(_SECRET_CUE).search(word.lower()):
             score -= 3.0
         if score >= MIN_SCORE:
             yield first, last, "password"
@@ -240,10 +254,8 @@ def _in_sentence(text: str, folded: str, start: int, end: int) -> Iterator[tuple
 
 
 def _cues(folded: str, start: int, end: int) -> list[Cue]:
-    found = [Cue(one.start(), one.end(), 3.0) for one in _compiled_spoken(_SECRET_CUE).finditer(folded, start, end)]
-    return found + [
-        Cue(one.start(), one.end(), 1.5) for one in _compiled_spoken(_PLACE_CUE).finditer(folded, start, end)
-    ]
+    found = [Cue(one.start(), one.end(), 3.0) for one in _compiled(_SECRET_CUE).finditer(folded, start, end)]
+    return found + [Cue(one.start(), one.end(), 1.5) for one in _compiled(_PLACE_CUE).finditer(folded, start, end)]
 
 
 def _cue_score(cue: Cue, first: int, last: int) -> float:
@@ -254,14 +266,14 @@ def _cue_score(cue: Cue, first: int, last: int) -> float:
 
 def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield candidates: words without surrounding quotes and marks; of `user:value` only the value."""
-    for found in _compiled_spoken(_TOKEN).finditer(text, start, end):
+    for found in _compiled(_TOKEN).finditer(text, start, end):
         first, last = found.span()
         while first < last and text[first] in "\"'`«“(*¿¡":
             first += 1
         while last > first and text[last - 1] in "\"'`».,;:)”*]?…":
             last -= 1
         word = text[first:last]
-        pair = _compiled_spoken(_SPOKEN_PAIR).match(word)
+        pair = _compiled(_SPOKEN_PAIR).match(word)
         if pair:
             first += pair.end()
             word = text[first:last]
@@ -273,60 +285,58 @@ def _shape(word: str) -> float:
     """Return how much a word looks like a secret; 0 for ordinary words, files, addresses and identifiers."""
     if is_placeholder(word) or word.startswith("[redacted"):
         return 0.0
-    if _compiled_spoken(_APP_PASSWORD).match(word):
+    if _compiled(_APP_PASSWORD).match(word):
         return 3.5
-    if names_algorithm(word) or _compiled_spoken(_SPOKEN_DOTTED).match(word) or _compiled_spoken(_CAMEL).match(word):
+    if names_algorithm(word) or _compiled(_SPOKEN_DOTTED).match(word) or _compiled(_CAMEL).match(word):
         return 0.0
     if (
         len(word) > _LONGEST_WORD
-        or _compiled_spoken(_UUID).match(word)
-        or _compiled_spoken(_FILE).match(word)
-        or _compiled_spoken(_ORDINARY).match(word)
+        or _compiled(_UUID).match(word)
+        or _compiled(_FILE).match(word)
+        or _compiled(_ORDINARY).match(word)
     ):
         return 0.0
-    if _compiled_spoken(_HEX).match(word):
+    if _compiled(_HEX).match(word):
         return 2.0
     letters, digits = sum(map(str.isalpha, word)), sum(map(str.isdigit, word))
     signs = sum(one in _SPOKEN_SIGNS for one in word[:-1]) + (word[-1] in "!#$*+=~")
-    if letters and _compiled_spoken(_KEY_GROUPS).match(word):
+    if letters and _compiled(_KEY_GROUPS).match(word):
         return 3.0
-    if not letters or (not digits and not signs) or _compiled_spoken(_CONSTANT).match(word) or _is_address(word):
+    if not letters or (not digits and not signs) or _compiled(_CONSTANT).match(word) or _is_address(word):
         return 0.0
-    if not digits and ((word[-1] == "!" and signs == 1) or _compiled_spoken(_WORDS_ONLY).match(word) or letters < 5):
+    if not digits and ((word[-1] == "!" and signs == 1) or _compiled(_WORDS_ONLY).match(word) or letters < 5):
         return 0.0
     score = 1.0 if digits else 0.5
     upper, lower = any(map(str.isupper, word)), any(map(str.islower, word))
     score += 0.5 * (upper and lower) + min(signs, 2) * 1.0
     turns = sum(one.isdigit() != other.isdigit() for one, other in pairwise(word))
     score += 1.0 * (turns >= 2) + 0.5 * (digits >= 2) + 0.5 * (len(word) >= 8)
-    score += 0.5 * any(one in "_-." for one in word[1:-1]) + 0.5 * (
-        _compiled_spoken(_NUMBERED_WORDS).match(word) is not None
-    )
+    score += 0.5 * any(one in "_-." for one in word[1:-1]) + 0.5 * (_compiled(_NUMBERED_WORDS).match(word) is not None)
     return score + 1.0 * (len(word) >= 14 and turns >= 3)
 
 
 def _is_address(word: str) -> bool:
-    return _compiled_spoken(_ADDRESS).match(word) is not None
+    return _compiled(_ADDRESS).match(word) is not None
 
 
 def _is_joined(word: str) -> bool:
-    return _compiled_spoken(_JOINED_WORDS).match(word) is not None and not _compiled_spoken(_ANY).search(word.lower())
+    return _compiled(_JOINED_WORDS).match(word) is not None and not _compiled(_ANY).search(word.lower())
 
 
 def _codes(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield codes of digits that stand close to a cue for a code."""
-    cues = [one for one in _compiled_spoken(_CODE_CUE).finditer(folded, start, end) if not _is_other_code(folded, one)]
+    cues = [one for one in _compiled(_CODE_CUE).finditer(folded, start, end) if not _is_other_code(folded, one)]
     if not cues:
         return
-    for found in _compiled_spoken(_NUMBER).finditer(text, start, end):
-        if _compiled_spoken(_YEAR).match(found[1]):
+    for found in _compiled(_NUMBER).finditer(text, start, end):
+        if _compiled(_YEAR).match(found[1]):
             continue
         for cue in cues:
             between = (
                 folded[cue.end() : found.start()] if cue.end() <= found.start() else folded[found.end() : cue.start()]
             )
             ahead = cue.end() <= found.start()
-            if len(between) > (70 if ahead else 60) or _compiled_spoken(_BREAK).search(between):
+            if len(between) > (70 if ahead else 60) or _compiled(_BREAK).search(between):
                 continue
             yield found.start(1), found.end(1), "code"
             break
@@ -334,21 +344,19 @@ def _codes(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, 
 
 def _is_other_code(folded: str, cue: re.Match[str]) -> bool:
     around = folded[max(0, cue.start() - 14) : cue.end() + 18]
-    return cue[0].startswith(("code", "cód", "cod")) and _compiled_spoken(_OTHER_CODE).search(around) is not None
+    return cue[0].startswith(("code", "cód", "cod")) and _compiled(_OTHER_CODE).search(around) is not None
 
 
 def _phrases(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield pass phrases: four to seven lower-case words without function words."""
-    for cue in _compiled_spoken(_PHRASE_FORM).finditer(folded, start, end):
+    for cue in _compiled(_PHRASE_FORM).finditer(folded, start, end):
         first = cue.start(cue.lastindex or 0)
         last, words = first, 0
-        for word in _compiled_spoken(r"[a-zà-ÿñ]{3,16}(?=[ ,.;\"'`»\n]|$)").finditer(
-            text, first, min(first + 110, end)
-        ):
+        for word in _compiled(r"[a-zà-ÿñ]{3,16}(?=[ ,.;\"'`»\n]|$)").finditer(text, first, min(first + 110, end)):
             if word.start() > last + 1 or (word.start() > last and text[last] != " ") or word[0] in _FUNCTION:
                 break
             last, words = word.end(), words + 1
-        if 4 <= words <= 7 and _compiled_spoken(_PHRASE_END).match(text, last):
+        if 4 <= words <= 7 and _compiled(_PHRASE_END).match(text, last):
             yield first, last, "password"
 
 
@@ -397,24 +405,6 @@ _FUNCTION: Final = frozenset(
 )
 
 
-@cache
-def _compiled_spoken(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern at first use, because this module is on the hook's path."""
-    return re.compile(pattern)
-
-
-# Redaction of secrets and private passages, before text is sent or written anywhere.
-#
-# Three things are cut: text between `<private>` and `</private>` (to the end if it is never closed), secrets with a
-# recognisable shape (`secret_rules`), and values that a keyword in English, French or Spanish assigns
-# (`DB_PASSWORD=…`, `mot de passe : …`). Each becomes `[redacted:KIND]`. A keyword alone is not enough: prose about
-# passwords, code that names a variable, hashes and paths stay.
-#
-# The hook runs this with the standard library's regex engine; the daemon runs `redact_complete` afterwards. Any text
-# is accepted; nothing is raised.
-#
-# Pure: no database, no file.
-
 # Secrets that a keyword names: `DB_PASSWORD=…`, `--token …`, `le mot de passe du serveur est …`.
 #
 # A scan finds keywords. At each one it tries the forms in which English, French, Spanish, code and configuration give
@@ -428,8 +418,6 @@ def _compiled_spoken(pattern: str) -> re.Pattern[str]:
 # Placeholders (`changeme`, `<your-token>`) and references (`$TOKEN`, `settings.api_key`) stay.
 #
 # Every match starts at a fixed position with bounded repetition, so the time is linear in the text.
-#
-# Pure: no database, no file.
 
 Family = Literal["password", "made", "code", "login"]
 
@@ -765,14 +753,7 @@ class _Value(NamedTuple):
 def redact_assignments(text: str, mark: Callable[[str], str]) -> str:
     """Return the text with every assigned secret replaced by `mark(kind)`."""
     folded = fold(text)
-    if not _may_hold(text, folded):
-        return text
-    kept: list[str] = []
-    place = 0
-    for found in find(text, folded):
-        kept += [text[place : found.start], mark(found.kind)]
-        place = found.end
-    return "".join([*kept, text[place:]])
+    return _cut(text, find(text, folded), mark) if _may_hold(text, folded) else text
 
 
 def find(text: str, folded: str) -> Iterator[Assigned]:
@@ -848,7 +829,7 @@ def names_algorithm(value: str) -> bool:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern at first use; most texts in a hook contain no keyword."""
+    """Compile a pattern at first use; compiling all of them would cost the hook more than all its other work."""
     return re.compile(pattern)
 
 
@@ -1403,30 +1384,7 @@ def _ends_line(text: str, end: int) -> bool:
     return not text[end : end + 40].split("\n", 1)[0].strip()
 
 
-# Secrets in free sentences of any grammar: "when it prompts, answer fishstick_09".
-#
-# `assignments` covers the forms that bind a value to a keyword. People use more forms than any list, so this pass
-# scores whole sentences. It adds what the sentence is about (a password, a login, a code) and how much a word looks
-# like a secret that someone chose or a machine made (letters, digits and signs mixed). A word is cut if the sum
-# reaches `MIN_SCORE`. Words that mix letters and digits for other reasons (versions, files, hosts, identifiers,
-# units) score 0. Standard library only; every pattern has bounded repetition, so the time is linear.
-#
-# Pure: no database, no file.
-
-# ruff: noqa: E501, S105 (a pattern is read best on one line, and names no password)
-
-
-# Redaction of secrets and private passages, before text is sent or written anywhere.
-#
-# Three things are cut: text between `<private>` and `</private>` (to the end if it is never closed), secrets with a
-# recognisable shape (`secret_rules`), and values that a keyword in English, French or Spanish assigns
-# (`DB_PASSWORD=…`, `mot de passe : …`). Each becomes `[redacted:KIND]`. A keyword alone is not enough: prose about
-# passwords, code that names a variable, hashes and paths stay.
-#
-# The hook runs this with the standard library's regex engine; the daemon runs `redact_complete` afterwards. Any text
-# is accepted; nothing is raised.
-#
-# Pure: no database, no file.
+# All passes together: private passages, rules of shape, assigned values, sentences.
 
 MARK = "[redacted:"
 #: One cut can join text that forms another match; a few rounds settle it.
@@ -1454,11 +1412,6 @@ class Match(Protocol):
 def redact(text: str) -> str:
     """Return the text without secrets and private passages."""
     return apply_until_stable(text, _once)
-
-
-def redact_value(value: Any) -> Any:
-    """Return the JSON value with every text redacted; a text whose key names a secret goes entirely."""
-    return map_texts(value, redact)
 
 
 def apply_until_stable(text: str, once: Callable[[str], str]) -> str:
@@ -1516,7 +1469,7 @@ def without_blocks(text: str) -> str:
         text = _without_private(text)
         if "-----BEGIN" in text:
             text = _without_keys(text)
-    return _without_data(text) if _compiled_rules(_MANIFEST).search(text) else text
+    return _without_data(text) if _compiled(_MANIFEST).search(text) else text
 
 
 def applies(rule: Rule, text: str, lowered: str) -> bool:
@@ -1553,14 +1506,8 @@ def _once(text: str) -> str:
     lowered = text.lower()
     for rule in RULES:
         if applies(rule, text, lowered):
-            text = _compiled_rules(rule.pattern).sub(cutter(rule), text)
+            text = _compiled(rule.pattern).sub(cutter(rule), text)
     return redact_spoken(redact_assignments(text, mark), mark)
-
-
-@cache
-def _compiled_rules(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern at first use; compiling every rule would cost the hook more than all its other work."""
-    return re.compile(pattern)
 
 
 def _without_private(text: str) -> str:
@@ -1610,25 +1557,16 @@ def _without_data(text: str) -> str:
         return found[0] if is_kept else found[1] + mark("secret")
 
     def data(found: re.Match[str]) -> str:
-        return found[0][: found.start(2) - found.start()] + _compiled_rules(_ENTRY).sub(entry, found[2])
+        return found[0][: found.start(2) - found.start()] + _compiled(_ENTRY).sub(entry, found[2])
 
     manifests = text.split("\n---")
-    secret = [
-        _compiled_rules(_DATA).sub(data, one) if _compiled_rules(_MANIFEST).search(one) else one for one in manifests
-    ]
+    secret = [_compiled(_DATA).sub(data, one) if _compiled(_MANIFEST).search(one) else one for one in manifests]
     return "\n---".join(secret)
 
 
 def _end_of_body(text: str, start: int) -> int:
-    body = _compiled_rules(_PEM_BODY).match(text, start)
+    body = _compiled(_PEM_BODY).match(text, start)
     if body is None or not body[0].strip():
         return start
-    tail = _compiled_rules(_PEM_TAIL).match(text, body.end())
+    tail = _compiled(_PEM_TAIL).match(text, body.end())
     return tail.end() if tail else body.end()
-
-
-# Complete redaction in the daemon, before anything is stored.
-#
-# It applies the rules and marks of the hook on RE2, which runs in linear time on any text. It adds one rule that
-# would be too slow in the hook: long random-looking words close to a keyword. Randomness alone proves nothing (hashes
-# and ids are random too), so the keyword is required.

@@ -20,6 +20,7 @@ from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.models import TRUST_TYPED, Turn
 from filrouge.core.clock import add_seconds, from_epoch, from_text, to_text
 from filrouge.core.protocols import Analyser, Tx
+from filrouge.core.rows import fields_of, number_of, picked
 from filrouge.core.scope import Scope
 from filrouge.projects.repository import Projects
 from filrouge.runtime import journal
@@ -86,13 +87,11 @@ class Events:
 
     def received(self) -> int:
         """Return the highest event number; it equals the ledger's sum unless rows were lost."""
-        row = self._tx.one("events.received")
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "events.received")
 
     def abandoned(self) -> int:
         """Return how many events are queued without a job that would process them."""
-        row = self._tx.one("events.abandoned")
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "events.abandoned")
 
 
 def event_intact(row: dict[str, Any]) -> bool:
@@ -206,21 +205,13 @@ class Turns:
 
     def _insert(self, turn: Turn, digest: str, *, transcript_key: str | None, tokens: str | None = None) -> bool:
         sealed = journal.seal(_content(turn.id, turn.role, turn.text, turn.at))
-        row = _names(turn) | {
+        row = fields_of(turn, _SAME) | turn.scope.row()
+        row |= {
             "transcript_key": transcript_key,
             "event_id": turn.event_id or None,
-            "user_id": turn.scope.user,
-            "project_id": turn.scope.project,
-            "agent": turn.scope.agent,
-            "channel": turn.scope.channel,
-            "branch": turn.scope.branch,
-            "source": turn.source,
-            "text": turn.text,
             "text_hash": digest,
             "analyser": self._analyser.version,
-            "trust": turn.trust,
             "at": to_text(turn.at),
-            "skipped": turn.skipped,
             "row_key": sealed.key,
             "row_hash": sealed.hash,
         }
@@ -230,38 +221,22 @@ class Turns:
         return True
 
 
+#: Columns that are named like the fields of a turn.
+_SAME = ("id", "key", "host", "role", "source", "text", "trust", "skipped")
+
+
 def turn_from_row(row: dict[str, Any]) -> Turn:
     """Build a turn from its row."""
     return Turn(
-        id=row["id"],
-        key=row["key"],
-        scope=Scope(
-            user=row["user_id"],
-            project=row["project_id"],
-            agent=row["agent"],
-            channel=row["channel"],
-            session=row["session_id"],
-            branch=row["branch"],
-        ),
-        host=row["host"],
-        role=row["role"],
-        source=row["source"],
-        text=row["text"],
+        **picked(row, _SAME),
+        scope=Scope.from_row(row),
         at=from_text(row["at"]),
-        trust=row["trust"],
         event_id=row["event_id"] or "",
-        skipped=row["skipped"],
     )
 
 
 def _names(turn: Turn) -> dict[str, object]:
-    return {
-        "id": turn.id,
-        "key": turn.key,
-        "host": turn.host,
-        "session_id": turn.scope.session,
-        "role": turn.role,
-    }
+    return {**fields_of(turn, ("id", "key", "host", "role")), "session_id": turn.scope.session}
 
 
 def _content(id_: str, role: str, text: str, at: datetime) -> dict[str, object]:

@@ -123,7 +123,7 @@ def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceip
 def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]) -> DeliveryReceipt:
     projects, new = list[str | None](), list[bool]()
     for delivery in deliveries:
-        if delivery is None or _disabled(tx, *delivery):
+        if delivery is None or is_off(tx, delivery[0].project, delivery[1]):
             projects.append(None)
             new.append(False)
             continue
@@ -133,11 +133,6 @@ def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset
         projects.append(project if project is not None else Projects(tx).find(event.project) or "")
     known = len(projects) - projects.count(None)
     return DeliveryReceipt(accepted=sum(new), duplicates=known - sum(new), projects=tuple(projects), new=tuple(new))
-
-
-def _disabled(tx: Tx, event: Event, disabled: frozenset[str]) -> bool:
-    """Return True if the user switched capture off for any name of the event's project."""
-    return is_off(tx, event.project, disabled)
 
 
 def is_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:

@@ -33,15 +33,6 @@ from filrouge.core import lazy_re as re
 from filrouge.core.clock import Language, format_long_date, relative_date
 from filrouge.search.models import RecallItem
 
-# Rendering: puts stored text before a model as quoted data that cannot be mistaken for instructions.
-#
-# Stored text may be hostile. `neutralise` makes it harmless: one line, visible characters only, no tags or speaker
-# names that a host or model interprets, nothing that makes a client fetch, run or follow anything. `SECTIONS_SPEC`
-# defines the sections of a block. `assemble` writes one block between delimiters with a fresh nonce, one line per
-# item, so that `parse` returns exactly the items that went in.
-#
-# Pure: no database, no file.
-
 # Neutralising text.
 #
 # Control, bidirectional, zero-width and tag characters are removed; line breaks become ` / `. The text cannot close its
@@ -467,14 +458,6 @@ def _escape_markdown(text: str) -> str:
 
 
 # The budget: which of the offered pieces go into a block, and why each of the others does not.
-#
-# Pieces refused by their source stay out. Before a prompt nothing is injected unless at least one piece can trigger a
-# block (`context.block`). Then: no duplicates, no section above its limit, rules and reminders first, then what
-# was found for the prompt, then supporting pieces in the room that is left. Within each step the choice with the
-# highest total value that fits is taken. Every piece gets a verdict, so the recall log and an explanation show the
-# same list.
-#
-# Pure: no database, no file.
 
 # Packing.
 #

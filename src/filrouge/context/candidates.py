@@ -37,8 +37,6 @@ from filrouge.search.service import LONGEST_QUERY, Question, Showable, recall, s
 # fewest characters, so candidates are taken by probability per character. A turn near one already chosen joins its
 # line, which costs less than a new line. Long turns are cut at sentence ends to the part that matches the prompt.
 # Candidates that repeat a chosen one are dropped.
-#
-# Pure: no database, no file.
 
 #: Turns of one conversation at most this many places apart share a line; a gap is marked.
 MAX_GAP: Final = 3
@@ -484,9 +482,6 @@ class _Neighbours:
         return self._rows[at] if at >= 0 else None
 
 
-# Parts of another module on their way.
-
-
 def candidate_of(
     memory: Memory, section: Section, *, value: float, scores: Mapping[str, Any] | None = None, refused: str = ""
 ) -> Candidate:
@@ -507,13 +502,6 @@ def candidate_of(
 
 
 # Source: memories and passages of earlier conversations that are relevant to the prompt, and rules.
-#
-# Nothing is offered unless the probability that anything about the prompt is known reaches the threshold. If the
-# embedder was trained on what prompts need, the probability that the prompt needs anything counts instead. Then each
-# memory is judged by the probability that the prompt needs it (`search.ranking`). Memories and passages share the
-# available lines. A memory replaces the turns that prove it, since it is shorter and proven; in a chat between people
-# the turn is shown instead, since it says who spoke. A rule qualifies like any memory, or because it concerns the
-# kind of work that the prompt asks for; if that work is specific, even if nothing is known.
 
 # Related memories: those stated in the same short turn, and rules for the work that a prompt asks for.
 #

@@ -31,7 +31,7 @@ from filrouge.context.log import Recalls
 from filrouge.context.models import Candidate
 from filrouge.context.request import ContextRequest
 from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, SourceTable
-from filrouge.core.clock import Language, monotonic, new_id, relative_date, to_text
+from filrouge.core.clock import Language, monotonic, new_id, relative_date, text_or_none, to_text
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
@@ -304,7 +304,7 @@ def _shown(verdict: Verdict, moment: ContextRequest | None) -> dict[str, Any]:
         "content": piece.text,
         "score": round(piece.value, 4),
         "channel": piece.source or "unknown",
-        "timestamp": to_text(piece.said) if piece.said else None,
+        "timestamp": text_or_none(piece.said),
         "time_ago": relative_date(said, moment.now, moment.language) if said and moment else "",
         "type": "conversation" if piece.kind == "turn" else "summary" if piece.kind == "synthesis" else piece.kind,
         "section": piece.section,

@@ -57,6 +57,16 @@ def from_text(text: str) -> datetime:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
+def text_or_none(at: datetime | None) -> str | None:
+    """Return `to_text` of a time, and None for none."""
+    return to_text(at) if at else None
+
+
+def time_or_none(text: str | None) -> datetime | None:
+    """Return `from_text` of a text, and None for none."""
+    return from_text(text) if text else None
+
+
 def from_epoch(seconds: float) -> datetime:
     """Convert seconds since 1970 to a UTC datetime."""
     return datetime.fromtimestamp(seconds, UTC)

@@ -58,14 +58,25 @@ _KNOWN_SUFFIXES = (".log", ".part", ".aside", ".md")
 
 def home(environ: Mapping[str, str] | None = None) -> str:
     """Return the absolute home directory: `FILROUGE_HOME`, else the user's data directory."""
+    mac, linux = "~/Library/Application Support", ("XDG_DATA_HOME", "~/.local/share")
+    return user_directory(environ, "FILROUGE_HOME", "filrouge", mac=mac, linux=linux)
+
+
+def user_directory(
+    environ: Mapping[str, str] | None, variable: str, name: str, *, mac: str, linux: tuple[str, str]
+) -> str:
+    """Return the absolute directory that a variable names, else `name` in the platform's directory for such files.
+
+    Args:
+        linux: the variable that names the platform's directory, and the directory without it.
+    """
     env = os.environ if environ is None else environ
-    given = env.get("FILROUGE_HOME", "").strip()
+    given = env.get(variable, "").strip()
     if given:
         return os.path.abspath(os.path.expanduser(given))
     if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Application Support/filrouge")
-    base = env.get("XDG_DATA_HOME", "").strip() or os.path.expanduser("~/.local/share")
-    return os.path.join(base, "filrouge")
+        return os.path.join(os.path.expanduser(mac), name)
+    return os.path.join(env.get(linux[0], "").strip() or os.path.expanduser(linux[1]), name)
 
 
 def inside(directory: str, name: str) -> str:
@@ -98,6 +109,15 @@ def open_own(path: str, flags: int) -> int:
         OSError: the file cannot be opened, or is a symbolic link (ELOOP).
     """
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def sync(path: str) -> None:
+    """Sync a file, or the names in a directory, to disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def find_symlink(directory: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 LOCAL_USER = "local"
 ScopeName = Literal["user", "project"]
@@ -30,6 +30,26 @@ class Scope:
     channel: str = "unknown"
     session: str = ""
     branch: str = ""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Scope:
+        """Build a scope from the columns of a row."""
+        return cls(**{name: row[column] for name, column in _COLUMNS.items()})
+
+    def row(self) -> dict[str, object]:
+        """Return the scope as columns."""
+        return {column: getattr(self, name) for name, column in _COLUMNS.items()}
+
+
+#: The column of each field of a scope, in every table of turns and memories.
+_COLUMNS: Mapping[str, str] = {
+    "user": "user_id",
+    "project": "project_id",
+    "agent": "agent",
+    "channel": "channel",
+    "session": "session_id",
+    "branch": "branch",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

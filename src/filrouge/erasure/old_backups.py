@@ -17,7 +17,7 @@ from typing import Final
 
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import Busy, FilrougeError
-from filrouge.core.paths import BACKUPS
+from filrouge.core.paths import BACKUPS, sync
 from filrouge.core.protocols import Tx
 from filrouge.erasure.models import AffectedBackup, counted
 from filrouge.erasure.repository import ForgetRepository, RowIds, carry_out
@@ -181,23 +181,15 @@ def _put_in_place(new: str, path: str) -> None:
     """Replace the backup with the copy and update its manifest; a backup without a manifest gets none."""
     about = backup_files.read_manifest(path)
     if about is None:
-        _sync(new)
+        sync(new)
         os.replace(new, path)
-        backup_files.sync_directory(os.path.dirname(path))
+        sync(os.path.dirname(path))
     else:
         held = content(new)
         size = os.path.getsize(new)
-        _sync(new)
+        sync(new)
         backup_files.publish(new, path, replace(about, bytes=size, rows=held.rows, hash=held.hash, schema=held.schema))
     _remove(*_logs(path))
-
-
-def _sync(path: str) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _logs(path: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from filrouge.capture.repository import Turns
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.errors import BadInput, Busy, NotFound
 from filrouge.core.protocols import Analyser, Tx
+from filrouge.core.rows import required
 from filrouge.erasure.models import AffectedRow, Effect, MatchReason, Receipt
 from filrouge.erasure.tombstones import Tombstone, TombstoneHasher
 from filrouge.extraction.repository import Analyses, Session, output_hash
@@ -469,10 +470,8 @@ class Receipts:
         Raises:
             NotFound: there is no receipt with this id.
         """
-        row = self._tx.one("receipts.get", {"id": id_})
-        if row is None:
-            raise NotFound(f"There is no receipt {id_!r}.", remedy="List them with `filrouge forget --receipts`.")
-        return _receipt(row)
+        missing, remedy = f"There is no receipt {id_!r}.", "List them with `filrouge forget --receipts`."
+        return _receipt(required(self._tx, "receipts.get", {"id": id_}, missing=missing, remedy=remedy))
 
     def all(self, limit: int) -> list[Receipt]:
         """Return the newest receipts, newest first."""

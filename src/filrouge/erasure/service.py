@@ -295,15 +295,17 @@ def finish_forgetting(
     files = clean_files(parts.home, [*sought.words, *_searchable_texts(reach)[:MOST_TEXTS]])
     emptied = _emptied(parts)
     cleaned = time.monotonic()
+    failed = list[dict[str, Any]]()
     try:
-        swept, trouble = sweep(parts, sought, at=receipt.at, actor=receipt.actor), ""
+        swept = sweep(parts, sought, at=receipt.at, actor=receipt.actor)
     except FilrougeError as error:
-        swept, trouble = [], error.message
+        swept = []
+        failed.append({"name": "*", "rows": {}, "rewritten": False, "trouble": error.message})
     copied = time.monotonic()
     searched = _searched(parts, reach, sought)
     told: dict[str, Any] = {
         "files": [DATABASE, *files, *names_of(swept)],
-        "backups": [_backup_entry(one) for one in swept] + ([_failed_backups_entry(trouble)] if trouble else []),
+        "backups": [_backup_entry(one) for one in swept] + failed,
         "log_emptied": emptied,
         "searched": searched,
         "seconds": {
@@ -392,10 +394,6 @@ def _holding(parts: Parts, texts: Sequence[str]) -> dict[str, Any]:
 def _searchable_texts(reach: ForgetPlan) -> list[str]:
     """Return the deleted texts that are long enough to search for, longest first."""
     return sorted((text for text in reach.texts if len(text.strip()) >= _SHORTEST_SEARCHED), key=len, reverse=True)
-
-
-def _failed_backups_entry(trouble: str) -> dict[str, Any]:
-    return {"name": "*", "rows": {}, "rewritten": False, "trouble": trouble}
 
 
 def _backup_entry(swept: SweepResult) -> dict[str, Any]:

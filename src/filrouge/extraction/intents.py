@@ -28,15 +28,6 @@ from filrouge.extraction.reading import is_request, silent_mood
 from filrouge.extraction.sentences import split
 from filrouge.extraction.vocabulary import fold
 
-# Kinds of work that rules are about and prompts ask for, and reminders of how to work.
-#
-# "Install httpx" and "use uv, never pip" share no word and are not near in meaning; the kind of work connects them.
-# There are few kinds that a rule can be about. Each has its verbs, objects and tools in English, French and Spanish.
-# A rule with a condition ("before you deploy, run the tests") is about the condition's kind alone. Nearly every
-# prompt to a coding agent is of the kind `code`, so that kind says little by itself (`SPECIFIC`).
-#
-# Pure: no database, no file.
-
 # Kinds of work.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
@@ -174,13 +165,6 @@ def _gives_occasion(name: Reminder, plain: str) -> bool:
 
 
 # Prompts about memory itself: what was discussed, or going back to earlier work; in English, French and Spanish.
-#
-# `asked_period` recognises "what did we talk about last week?". Such a prompt wants the timeline, not single
-# memories. The whole prompt must be such a question, optionally with a time. "What did we discuss about the cache?"
-# names a subject and is left to recall. Everyday verbs (do, work, say) count only together with a time. `is_resuming`
-# recognises "let's get back to the importer". Only such a prompt needs to know where the work stood.
-#
-# Pure: no database, no file.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -313,8 +297,6 @@ def is_resuming(prompt: str) -> bool:
     """True if the prompt goes back to earlier work."""
     return len(prompt) <= _RESUMING_LONGEST and _RESUMES.search(" ".join(fold(prompt).split())) is not None
 
-
-# Parts of another module on their way.
 
 _NOTHING = frozenset({"question", "smalltalk", "joke"})
 

@@ -34,6 +34,7 @@ from filrouge.extraction.models import (
     EntityType,
     NamedEntity,
     SessionShape,
+    Shape,
     StatedFact,
     StatedSupport,
     SupportShape,
@@ -41,6 +42,7 @@ from filrouge.extraction.models import (
     schema_of,
     text_of,
     texts_of,
+    with_lists,
 )
 from filrouge.extraction.own_words import material, own_words, written_by_host
 from filrouge.extraction.summaries import clean_topics
@@ -59,7 +61,7 @@ from filrouge.memories.models import (
     Statement,
     Update,
 )
-from filrouge.providers.models import Completion, CompletionRequest, Prompt
+from filrouge.providers.models import Completion, CompletionRequest, Operation, Prompt
 
 # Rendering turns for a prompt. Turn text is untrusted, so it goes between tags that it cannot close.
 
@@ -106,6 +108,11 @@ def quoted(tag: str, text: str) -> str:
     return f"<{tag}>\n{text.replace(f'</{tag}', f'< /{tag}')}\n</{tag}>"
 
 
+def quoted_json(tag: str, value: object) -> str:
+    """Return the value as indented JSON between tags."""
+    return quoted(tag, json.dumps(value, ensure_ascii=False, indent=1))
+
+
 # Asking a model and parsing its answer (EXT-12).
 #
 # Models wrap JSON in code fences and prose, cut it off, or answer something else. The parser takes the first JSON
@@ -123,6 +130,29 @@ _PLACES: Final = 200
 _CUT_PLACES: Final = 3
 _DEEPEST: Final = 20
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
+
+
+def ask_model(
+    operation: Operation,
+    text: str,
+    shape: type[Shape],
+    read: Callable[[Mapping[str, Any]], T],
+    *,
+    prompts: Prompts,
+    language: str,
+    most_tokens: int,
+    seconds: float | None = None,
+) -> RequestGenerator[tuple[T, Completion]]:
+    """Ask for an answer of this shape, with the prompt named like the operation; see `ask_and_parse`."""
+    ask = CompletionRequest(
+        operation=operation,
+        prompt=prompts(operation, language),
+        text=text,
+        schema=schema_of(shape),
+        most_tokens=most_tokens,
+        seconds=seconds,
+    )
+    return (yield from ask_and_parse(ask, prompts("repair", language), read))
 
 
 def ask_and_parse(
@@ -677,15 +707,11 @@ def ask_facts(
     turns: Sequence[Turn], prompts: Prompts, language: str, most_tokens: int, before: str = ""
 ) -> RequestGenerator[Extraction]:
     """Ask a model what these turns teach; `before` is the summary of the conversation so far."""
-    prompt = prompts("extract", language)
-    ask = CompletionRequest(
-        operation="extract",
-        prompt=prompt,
-        text=f"{quoted('before', before)}\n\n{rendered(turns)}" if before else rendered(turns),
-        schema=schema_of(SessionShape),
-        most_tokens=most_tokens,
-    )
-    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _facts_listed)
+    text = f"{quoted('before', before)}\n\n{rendered(turns)}" if before else rendered(turns)
+    answer, by = yield from ask_model(
+        "extract", text, SessionShape, lambda answer: with_lists(answer, "facts"),
+        prompts=prompts, language=language, most_tokens=most_tokens,
+    )  # fmt: skip
     stated, misshapen = read_items(StatedFact, answer, "facts")
     entities, _ = read_items(NamedEntity, answer, "entities")
     founded: list[FactCandidate] = []
@@ -707,14 +733,8 @@ def ask_facts(
         entities=tuple(entity for entity in entities if entity.name),
         questions=texts_of(answer, "questions"),
         by=by,
-        prompt_version=prompt.version,
+        prompt_version=prompts("extract", language).version,
     )
-
-
-def _facts_listed(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(answer.get("facts"), list):
-        raise ValueError("it has no list `facts`")
-    return answer
 
 
 def _found(fact: StatedFact, turns: Sequence[Turn]) -> FactCandidate | tuple[FactCandidate, str] | None:
@@ -778,14 +798,11 @@ def ask_decisions(
     if not facts:
         return [], None
     items = [_shown(number, *fact) for number, fact in enumerate(facts)]
-    ask = CompletionRequest(
-        operation="decide",
-        prompt=prompts("decide", language),
-        text=quoted("facts", json.dumps(items, ensure_ascii=False, indent=1)),
-        schema=schema_of(DecisionShape),
-        most_tokens=200 + _TOKENS_EACH * len(facts),
-    )
-    return (yield from ask_and_parse(ask, prompts("repair", language), _listed))
+    answer, by = yield from ask_model(
+        "decide", quoted_json("facts", items), DecisionShape, lambda answer: with_lists(answer, "decisions"),
+        prompts=prompts, language=language, most_tokens=200 + _TOKENS_EACH * len(facts),
+    )  # fmt: skip
+    return answer["decisions"], by
 
 
 def _shown(number: int, statement: Statement, neighbours: Sequence[Neighbour]) -> dict[str, object]:
@@ -806,13 +823,6 @@ def _shown(number: int, statement: Statement, neighbours: Sequence[Neighbour]) -
     }
 
 
-def _listed(answer: Mapping[str, Any]) -> list[object]:
-    decisions = answer.get("decisions")
-    if not isinstance(decisions, list):
-        raise ValueError("it has no list `decisions`")
-    return cast("list[object]", decisions)
-
-
 # Asking a model whether quotes support facts, for the facts that `check_evidence` leaves unsure (EXT-3).
 
 _AROUND: Final = 300
@@ -826,14 +836,10 @@ def ask_support(
     if not candidates:
         return ()
     items = [{"fact": number, "text": one.statement.text, **_cited(one)} for number, one in enumerate(candidates)]
-    ask = CompletionRequest(
-        operation="support",
-        prompt=prompts("support", language),
-        text=quoted("facts", json.dumps(items, ensure_ascii=False, indent=1)),
-        schema=schema_of(SupportShape),
-        most_tokens=100 + _SUPPORTING_TOKENS_EACH * len(candidates),
-    )
-    answer, _ = yield from ask_and_parse(ask, prompts("repair", language), _judged)
+    answer, _ = yield from ask_model(
+        "support", quoted_json("facts", items), SupportShape, lambda answer: with_lists(answer, "judgements"),
+        prompts=prompts, language=language, most_tokens=100 + _SUPPORTING_TOKENS_EACH * len(candidates),
+    )  # fmt: skip
     judged, _ = read_items(StatedSupport, answer, "judgements")
     # Contradictory judgements of one fact count as not supported.
     refused = {one.fact for one in judged if not one.supported}
@@ -847,12 +853,6 @@ def _cited(candidate: FactCandidate) -> dict[str, str]:
         "quote": text[span.start : span.end],
         "message": text[max(0, span.start - _AROUND) : span.end + _AROUND],
     }
-
-
-def _judged(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(answer.get("judgements"), list):
-        raise ValueError("it has no list `judgements`")
-    return answer
 
 
 # From turns to decisions (EXT-1 to EXT-6).

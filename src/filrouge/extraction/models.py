@@ -240,6 +240,30 @@ def read_item(shape: type[Item], value: object) -> Item | str:
         return f"{where}: {first['msg']}"
 
 
+def read_answer(shape: type[Item], answer: Mapping[str, Any]) -> Item:
+    """Return a whole answer as this shape.
+
+    Raises:
+        ValueError: it does not fit; the message does not quote it.
+    """
+    found = read_item(shape, answer)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+def with_lists(answer: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the answer, if it has these lists.
+
+    Raises:
+        ValueError: one of them is missing.
+    """
+    missing = next((name for name in names if not isinstance(answer.get(name), list)), None)
+    if missing:
+        raise ValueError(f"it has no list `{missing}`")
+    return answer
+
+
 def read_items(shape: type[Item], answer: Mapping[str, Any], name: str) -> tuple[list[Item], list[str]]:
     """Return the valid items of a list in an answer, and the validation errors of the others."""
     given = answer.get(name)

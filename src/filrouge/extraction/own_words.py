@@ -27,21 +27,6 @@ from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re
 from filrouge.extraction.vocabulary import fold
 
-# Own words and material: separates the user's own words from quoted or pasted text in a prompt.
-#
-# Only the user's own words teach anything (RULE-3). A pasted page, an e-mail, a diff, a chat, a text to translate or
-# reported speech is material: it may hold any sentence, so none of it becomes a memory. A prompt is read in four
-# steps:
-#
-# 1. Delimited regions: fences, tags, rulers, BEGIN and END, long quotations. 2. Lines whose shape shows a program or
-# a document: shell, logs, diffs, data, headers, headings, speakers. 3. Sentences that hand over text: a task on a
-# text, a lead-in, a question about the text before or after. 4. Sentences that report the words of others.
-#
-# In doubt, text is material: a missed rule can be stated again, but a rule planted by a page would be obeyed. Offsets
-# never change: `own_words` replaces material with blanks of the same length.
-#
-# Pure: no database, no file.
-
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
@@ -856,7 +841,7 @@ def _handed_before(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
         )
     ) and (_SOLE_QUESTION.search(plain) or _WORK_VERB.match(plain))
     alone = last.first and len(lines) > 1 and _ABOUT_THE_TEXT.search(plain) and _SOLE_QUESTION.search(plain)
-    if above or works or noun or (alone and _paragraph_count(lines) > 1):
+    if above or works or noun or (alone and sum(line.first for line in lines) > 1):
         yield 0, start
     elif start == last.start and len(lines) > 1 and not _AGREES.search(plain) and not _opens_own_list(lines[0].plain):
         below_several = len(lines) > 2 or last.first or _TEXT_PROPERTY.search(plain)
@@ -882,10 +867,6 @@ def _is_order_on_it(plain: str) -> bool:
 _AGREES: Final = lazy_re.compile(
     r"\b(?:clear|ok|okay|understood|got it|agreed|d'accord|compris|vale|entendido|claro)\b"
 )
-
-
-def _paragraph_count(lines: list[_Line]) -> int:
-    return sum(line.first for line in lines)
 
 
 def _reports(plain: str) -> int | None:
@@ -992,8 +973,6 @@ def _masked(text: str, taken: bytearray) -> str:
         at = match.end()
     return "".join([*pieces, text[at:]])
 
-
-# Parts of another module on their way.
 
 _WRITTEN_BY_HOST: Final = lazy_re.compile(
     r"\s*(?:<(?:task-notification|local-command-|command-name|command-message|environment_context|system-reminder|user_instructions"

@@ -19,6 +19,7 @@ from filrouge.capture.models import Turn
 from filrouge.capture.repository import text_hash, turn_from_row
 from filrouge.core.clock import add_seconds, new_id, to_text
 from filrouge.core.protocols import Analyser, Tx
+from filrouge.core.rows import number_of, picked
 from filrouge.extraction.models import Analysis, Entity, Point, Quote
 from filrouge.memories.models import Noop, Span, Statement, Update
 from filrouge.memories.repository import Memories, Origin
@@ -34,21 +35,18 @@ def analysis_to_text(analysis: Analysis) -> str:
 def analysis_from_text(text: str) -> Analysis:
     """Return the analysis that `analysis_to_text` wrote."""
     raw: Mapping[str, Any] = json.loads(text)
+    quotes: dict[str, Any] = {name: _quotes(raw[name]) for name in _QUOTES}
     return Analysis(
-        summary=raw["summary"],
-        intent=raw["intent"],
-        language=raw["language"],
-        made_by=raw["made_by"],
-        questions=_quotes(raw["questions"]),
-        decisions=_quotes(raw["decisions"]),
-        preferences=_quotes(raw["preferences"]),
-        intents=_quotes(raw["intents"]),
-        constraints=_quotes(raw["constraints"]),
+        **picked(raw, ("summary", "intent", "language", "made_by")),
+        **quotes,
         concepts=tuple(raw["concepts"]),
         implicit_context=tuple(raw["implicit_context"]),
         entities=tuple(Entity(**one) for one in raw["entities"]),
         points=tuple(Point(**one) for one in raw["points"]),
     )
+
+
+_QUOTES: Final = ("questions", "decisions", "preferences", "intents", "constraints")
 
 
 def _quotes(raw: Sequence[Mapping[str, Any]]) -> tuple[Quote, ...]:
@@ -139,8 +137,7 @@ class Analyses:
 
     def cache_size(self) -> int:
         """Return the number of cached analyses."""
-        row = self._tx.one("analyses.cached_count")
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "analyses.cached_count")
 
     def unread(self) -> list[Session]:
         """Return sessions with turns since their last analysis, or without one; latest speaker last."""
@@ -272,8 +269,7 @@ class Readings:
 
     def behind(self) -> int:
         """Return the number of conversations that no model has read to their end."""
-        row = self._tx.one("readings.behind")
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "readings.behind")
 
     def files(self, host: str, session: str) -> list[Turn]:
         """Return the last files that the agent read in a conversation, newest first."""
@@ -318,5 +314,4 @@ class Readings:
 
     def unreadable_count(self) -> int:
         """Return the number of stored unparsable answers."""
-        row = self._tx.one("unread.count")
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "unread.count")

@@ -20,6 +20,7 @@ from filrouge.capture.programs import History, keep_history, read_history
 from filrouge.core.clock import add_seconds, monotonic
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
+from filrouge.core.rows import number_of
 from filrouge.core.scope import Scope
 from filrouge.extraction.models import NOTHING, Analysis
 from filrouge.extraction.repository import Analyses, Session
@@ -29,7 +30,7 @@ from filrouge.memories.repository import Origin
 from filrouge.projects.repository import Projects
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
-from filrouge.runtime.services import Parts, StoreContext, number_of
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import FullTextIndex
 from filrouge.threads.placing import queue_quiet_places
 from filrouge.threads.synthesis_service import queue_quiet

@@ -11,17 +11,17 @@ Pure: no database, no file.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from filrouge.core import lazy_re as re
 from filrouge.core.protocols import Prompts
-from filrouge.extraction.model_answers import RequestGenerator, ask_and_parse, quoted
-from filrouge.extraction.models import InformativeShape, read_item, schema_of
+from filrouge.extraction.model_answers import RequestGenerator, ask_model, quoted
+from filrouge.extraction.models import InformativeShape, read_answer
 from filrouge.extraction.sentences import MASK
 from filrouge.extraction.vocabulary import content, fold
-from filrouge.providers.models import CompletionRequest
 
 # Scoring by rules.
 
@@ -197,20 +197,9 @@ _TOKENS = 300
 
 def judging_output(text: str, prompts: Prompts, language: str) -> RequestGenerator[Judgement]:
     """Return a model's judgement of the output."""
-    ask = CompletionRequest(
-        operation="inform",
-        prompt=prompts("inform", language),
-        text=quoted("output", extract_answer(text)[:LONGEST_INPUT]),
-        schema=schema_of(InformativeShape),
-        most_tokens=_TOKENS,
-    )
-    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _scored)
+    answer, by = yield from ask_model(
+        "inform", quoted("output", extract_answer(text)[:LONGEST_INPUT]), InformativeShape,
+        partial(read_answer, InformativeShape), prompts=prompts, language=language, most_tokens=_TOKENS,
+    )  # fmt: skip
     kept = answer.summary[:LONGEST_SUMMARY] if answer.score >= THRESHOLD else ""
     return Judgement(score=answer.score, summary=kept, made_by=f"{by.provider}:{by.model}")
-
-
-def _scored(answer: Mapping[str, Any]) -> InformativeShape:
-    found = read_item(InformativeShape, answer)
-    if isinstance(found, str):
-        raise ValueError(found)
-    return found

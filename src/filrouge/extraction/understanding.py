@@ -67,14 +67,6 @@ from filrouge.search.retrievers import nearest_live_memories, retriever_for
 from filrouge.search.spaces import store_or_queue_vectors
 from filrouge.search.vector_search import VectorSearch
 
-# Storing what turns state: read them, decide on each statement, apply it in one transaction.
-#
-# `read_turns` extracts and embeds statements outside the transaction. `apply_reading` compares each statement, inside
-# the caller's transaction, with the memories of that moment and applies the decision with its journal entry and its
-# vector; so statements of one turn, or of two, see each other. `update_index` updates the in-memory index after the
-# commit; that index can be rebuilt at any time. A statement that arrives late takes the place that it would have had
-# in time.
-
 # Weighing tool output. The same command gives the same output again, and a model's judgement costs money. Judgements
 # are therefore cached by a digest of the text, and erased with the turns that they came from. Runs in the daemon only,
 # never in a hook.
@@ -207,13 +199,10 @@ def _mentions(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime,
     """Return when and how a memory was stated; without a stored turn as evidence, once, at its start of validity."""
     found = [
         (turns[one.turn_id].at, _statement_from_turn(memory, one, turns[one.turn_id]))
-        for one in _stored_evidence(memory, turns)
+        for one in memory.evidence
+        if one.turn_id in turns
     ]
     return found or [(memory.valid_from, _statement_from_memory(memory))]
-
-
-def _stored_evidence(memory: Memory, turns: Mapping[str, Turn]) -> list[Evidence]:
-    return [one for one in memory.evidence if one.turn_id in turns]
 
 
 def _statement_from_turn(memory: Memory, evidence: Evidence, turn: Turn) -> Statement:

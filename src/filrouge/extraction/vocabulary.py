@@ -16,14 +16,6 @@ from typing import Final, Literal
 
 from filrouge.core import lazy_re as re
 
-# Word normalisation and word lists: folding, canonical forms, everyday words, tool names.
-#
-# `fold` keeps offsets. `content` gives the canonical content words, one form for English, French and Spanish, so that
-# a French memory can match an English correction without a model. `subject_of` strips the telling from a statement.
-# `CATEGORY` maps names of tools to what they are for.
-#
-# Pure: no database, no file.
-
 # Bridges: synonyms in English, French and Spanish, as developers use them. They let a French question match an English
 # memory by words, and a new value for `la prod` match the old one for `production`. One line is one meaning: the
 # canonical word, then its variants, folded (lower case, no accents). `+` joins the words of a phrase. Words with two
@@ -505,8 +497,6 @@ spring nose swift key tabs spaces
 AMBIGUOUS: Final = frozenset(_AMBIGUOUS_WORDS.split())
 
 
-# Parts of another module on their way.
-
 _EN: Final = """
 a always an and are as be but by can could did do does for from has have how i if in is it my never not of or
 our please should so than that the then there they this to was we were what when where which with would you
@@ -526,8 +516,6 @@ al como con cuando de del donde el en es esta estan este esto favor gracias hay 
 muy no nuestro nunca o para pero por porque que se si siempre son su sus tu un una unas unos y ya
 """
 
-
-# Parts of another module on their way.
 
 Language = Literal["en", "fr", "es"]
 
@@ -557,9 +545,6 @@ _FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTAL
 
 
 _WORD: Final = re.compile(r"[a-z]+")
-
-
-# Parts of another module on their way.
 
 
 def detect_language(texts: Sequence[str], former: str = "en") -> Language:

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from filrouge.core.clock import from_text
 from filrouge.core.errors import Busy, CannotWrite, NotFound
-from filrouge.core.paths import BACKUPS, BRIEFS, DATABASE, WORD_INDEXES, inside, make_private
+from filrouge.core.paths import BACKUPS, BRIEFS, DATABASE, WORD_INDEXES, inside, make_private, sync
 
 # File helpers: free space, copies, fsync, and errors with a remedy.
 
@@ -84,15 +84,6 @@ def private_copy(source: str, target: str) -> bytes:
         write.flush()
         os.fsync(write.fileno())
     return digest.digest()
-
-
-def sync_directory(directory: str) -> None:
-    """Sync the entries of a directory to disk."""
-    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def size_of(path: str) -> int:
@@ -259,7 +250,7 @@ def publish(temporary: str, path: str, about: Manifest) -> None:
     with translate_oserror(path):
         describe(path, about)
         os.replace(temporary, path)
-        sync_directory(os.path.dirname(path))
+        sync(os.path.dirname(path))
 
 
 def describe(path: str, about: Manifest) -> None:
@@ -275,7 +266,7 @@ def describe(path: str, about: Manifest) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, f"{path.removesuffix('.db')}.json")
-        sync_directory(os.path.dirname(path))
+        sync(os.path.dirname(path))
 
 
 def copy_out(home: str, name: str, to: str) -> None:
@@ -401,7 +392,7 @@ def replace(home: str, database: str) -> None:
     """
     with translate_oserror(home):
         os.replace(database, inside(home, NEXT))
-        sync_directory(home)
+        sync(home)
     finish(home)
 
 
@@ -421,9 +412,9 @@ def finish(home: str) -> bool:
         for derived in (WORD_INDEXES, BRIEFS):
             with suppress(FileNotFoundError):
                 shutil.rmtree(inside(home, derived))
-        sync_directory(home)
+        sync(home)
         os.replace(waiting, place)
-        sync_directory(home)
+        sync(home)
     return True
 
 

@@ -95,17 +95,6 @@ class Cutoffs:
 
 
 # Rules for duplicates and contradictions between memories, and the plan and progress of a consolidation run.
-#
-# Two memories are duplicates only if each already says what the other says, with the same numbers, names and values,
-# in the same words or in words of nearly the same meaning. The rules are those that compare a new statement with
-# known memories (`extraction.decide`), applied in both directions. Merging is the stricter use: a wrong merge hides a
-# true statement, a missed one leaves a repetition (`bench/merging.py` measures it). A contradiction is only put up
-# for review.
-#
-# No rule crosses a project, a user or a scope. Memories of kind `rule` are not merged or compared, and a pinned
-# memory is never merged away.
-#
-# Pure: no database, no file.
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
@@ -542,8 +531,6 @@ _LABELS: Final[Mapping[Language, Mapping[str, str]]] = {
 
 
 # Decay of memories, and the retention policy.
-#
-# Pure: no database, no file.
 
 # Decay (MEM-4).
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import CannotWrite, Corrupt
+from filrouge.core.paths import sync
 from filrouge.runtime.soundness import row_hashes, total_hash
 from filrouge.runtime.sqlite import Connection, Database, check_engine, check_schema_number, refuse_older, translated
 
@@ -69,7 +70,7 @@ def copy(source: str, target: str) -> Content:
         finally:
             made.close()
     _without_log(target)
-    _sync(target)
+    sync(target)
     return held
 
 
@@ -140,7 +141,7 @@ def schema_faults(path: str) -> list[str]:
 def merge_log(path: str) -> None:
     """Merge a database's log into its file and truncate it; no other process may have the database open."""
     _alone(path, "pragma wal_checkpoint(truncate)")
-    _sync(path)
+    sync(path)
 
 
 def _content(connection: Connection) -> Content:
@@ -183,14 +184,6 @@ def _alone(path: str, statement: str) -> None:
             connection.execute(statement).fetchall()
         finally:
             connection.close()
-
-
-def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # Damage detection in columns without a seal, by comparison with the newest backup.

@@ -23,10 +23,11 @@ from typing import Any, Final
 from filrouge.capture.models import TRUST_AGENT
 from filrouge.capture.repository import Turns
 from filrouge.capture.service import to_be_analysed
-from filrouge.core.clock import Language, from_text, new_id, to_text
-from filrouge.core.errors import Busy, CannotWrite, NotFound
+from filrouge.core.clock import Language, from_text, new_id, text_or_none, time_or_none, to_text
+from filrouge.core.errors import Busy, CannotWrite
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, Tx
+from filrouge.core.rows import number_of, picked, required
 from filrouge.core.scope import Scope
 from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
@@ -121,10 +122,8 @@ class ConsolidationRuns:
         Raises:
             NotFound: there is no run with this id.
         """
-        row = self._tx.one("gardens.get", {"id": garden_id})
-        if row is None:
-            raise NotFound(f"There is no run {garden_id!r} of the garden.", remedy="See `filrouge garden --list`.")
-        return _garden(row)
+        missing, remedy = f"There is no run {garden_id!r} of the garden.", "See `filrouge garden --list`."
+        return _garden(required(self._tx, "gardens.get", {"id": garden_id}, missing=missing, remedy=remedy))
 
     def newest(self, limit: int) -> list[ConsolidationRun]:
         """Return the latest runs, newest first."""
@@ -162,8 +161,7 @@ class ConsolidationRuns:
 
     def done_of(self, garden_id: str, kinds: Sequence[StepKind]) -> int:
         """Return how many steps of these kinds are done."""
-        row = self._tx.one("gardens.count_done", {"garden_id": garden_id, "kinds": json.dumps(list(kinds))})
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "gardens.count_done", {"garden_id": garden_id, "kinds": json.dumps(list(kinds))})
 
     def totals(self, garden_id: str) -> dict[str, int]:
         """Return the summed counts of the done steps."""
@@ -195,15 +193,12 @@ class ConsolidationRuns:
 def _garden(row: Mapping[str, Any]) -> ConsolidationRun:
     plan = json.loads(row["plan"])
     return ConsolidationRun(
-        id=row["id"],
-        occasion=row["occasion"],
-        state=row["state"],
+        **picked(row, ("id", "occasion", "state", "error")),
         counts=plan["counts"],
         memories_until=int(plan["memories_until"]),
         totals=json.loads(row["totals"]),
         started_at=from_text(row["started_at"]),
-        ended_at=from_text(row["ended_at"]) if row["ended_at"] else None,
-        error=row["error"],
+        ended_at=time_or_none(row["ended_at"]),
     )
 
 
@@ -748,7 +743,7 @@ def described(tx: Tx, garden: ConsolidationRun) -> dict[str, Any]:
         "state": "failed" if error else garden.state,
         "error": error,
         "started_at": to_text(garden.started_at),
-        "ended_at": to_text(garden.ended_at) if garden.ended_at else None,
+        "ended_at": text_or_none(garden.ended_at),
         "counts": dict(garden.counts),
         "steps": {"done": garden.steps if is_over else gardens.done_of(garden.id, KINDS), "total": garden.steps},
         "totals": gardens.totals(garden.id) if is_running else dict(garden.totals),

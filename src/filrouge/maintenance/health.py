@@ -19,6 +19,7 @@ from filrouge.context.log import Recalls
 from filrouge.core.clock import to_text
 from filrouge.core.paths import DATABASE, SPOOL, inside
 from filrouge.core.protocols import Tx
+from filrouge.core.rows import number_of
 from filrouge.extraction.repository import Analyses
 from filrouge.maintenance.backup_service import backup_summary
 from filrouge.maintenance.retention import last_run, policy_of
@@ -28,7 +29,7 @@ from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.disk import sizes, write_state
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts, number_of
+from filrouge.runtime.services import Parts
 from filrouge.search.models import Hit, Ranking
 from filrouge.search.repository import LEAST_COVERAGE, StoredVectors
 from filrouge.search.spaces import space_notice, wanted_embedder, wanted_name

@@ -13,6 +13,7 @@ from typing import Any, Final
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.rows import number_of
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.understanding import vectors_at_once
 from filrouge.maintenance.consolidation import vitality
@@ -21,7 +22,7 @@ from filrouge.memories.repository import StateStore
 from filrouge.memories.undo_repository import reverted
 from filrouge.projects.repository import names_of, project_id, resolve_project
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts, number_of
+from filrouge.runtime.services import Parts
 from filrouge.search.repository import FilteredRows, SearchScope
 
 # Novelty: whether a text says something that no live memory says (API-5).

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
+
+from filrouge.search.models import Scores
 
 #: The channel of a note in search results.
 CHANNEL: Final = "vault"
@@ -91,38 +93,19 @@ class Listing:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NoteHit:
-    """A search result: a note with its best chunk; the scores are those of `search.models.Hit`."""
+class NoteHit(Scores):
+    """A search result: a note with its best chunk."""
 
     path: str
     part: int
     heading: str
     text: str
     changed: datetime
-    bm25_score: float
-    vector_score: float
-    score: float
-    similarity: float | None
-    coverage: float
-    relevance: float
-    boosts: tuple[tuple[str, float], ...] = ()
 
     @property
     def chunk(self) -> str:
         """The id of the chunk."""
         return chunk_id(self.path, self.part)
-
-    def explain(self) -> dict[str, Any]:
-        """Return the parts of the score."""
-        return {
-            "boosts": dict(self.boosts),
-            "bm25_score": round(self.bm25_score, 4),
-            "vector_score": round(self.vector_score, 4),
-            "score": round(self.score, 4),
-            "similarity": None if self.similarity is None else round(self.similarity, 4),
-            "coverage": round(self.coverage, 4),
-            "relevance": round(self.relevance, 4),
-        }
 
 
 def chunk_id(path: str, part: int) -> str:

@@ -52,12 +52,6 @@ def frontmatter_tags(values: Iterable[str]) -> tuple[str, ...]:
     return _valid(part for part in bare if _WHOLE.fullmatch(part))
 
 
-def has_tag(tags: Iterable[str], wanted: str) -> bool:
-    """Return True if one of the tags is the wanted one or a tag below it: `#a/b` counts as `a`."""
-    plain = folded(wanted)
-    return bool(plain) and any(tag == plain or tag.startswith(f"{plain}/") for tag in tags)
-
-
 def folded(tag: str) -> str:
     """Return the canonical form of a tag."""
     return unicodedata.normalize("NFC", tag.strip().removeprefix("#")).casefold().strip("/")

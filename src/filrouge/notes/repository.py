@@ -27,6 +27,7 @@ from filrouge.capture.models import TRUST_AGENT
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.protocols import Analyser, Tx, Vector, Vectors
+from filrouge.core.rows import number_of
 from filrouge.core.scope import LOCAL_USER
 from filrouge.memories.models import MIN_CONFIDENCE_INJECT
 from filrouge.notes.models import Chunk, Note
@@ -318,8 +319,7 @@ class WrittenPages:
 
     def newest_change(self) -> int:
         """Return the journal's latest number, which grows with every change of memories."""
-        row = self._tx.one("journal.newest")
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "journal.newest")
 
 
 #: Recompute the whitening when the number of vectors has changed by this factor.

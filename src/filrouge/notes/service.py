@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from filrouge.core.clock import monotonic, to_text
+from filrouge.core.clock import monotonic, text_or_none, to_text
 from filrouge.core.errors import NotFound, VaultUnavailable
 from filrouge.core.protocols import Tx, Vault, Vector, Vectors
 from filrouge.core.settings import Settings
@@ -208,7 +208,7 @@ def vault_status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "enabled": settings.notes_enabled,
         "is_there": looked.is_there,
         "problem": looked.problem,
-        "looked_at": to_text(looked.at) if looked.at else None,
+        "looked_at": text_or_none(looked.at),
         "notes": counts.notes,
         "chunks": counts.chunks,
         "embedded": min(counts.chunks, parts.noted.embedded(tx, parts.meaning.space)),

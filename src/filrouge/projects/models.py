@@ -105,10 +105,3 @@ class ProjectJoin:
 
 
 # Splits the names of a folder's project into the name that a file chose and the folder's own names.
-#
-# A `.filrouge.toml` may name the project of its folder. Anybody can put such a file into a repository, so the name
-# counts only for folders that the user agreed to (`projects.repository.Projects`). The consent applies to the folder
-# that holds the file. If the agent works in another folder below it, the list also has the names of the holding
-# folder, with the prefix `under:`.
-#
-# This module is on the hook's path: standard library only, and a NamedTuple.

@@ -15,8 +15,6 @@ from filrouge.core.scope import choose_project
 from filrouge.hosts import project as project_files
 from filrouge.hosts.project import NAME_PREFIX, FolderNames, split_names
 
-# Parts of another module on their way.
-
 
 class Projects:
     """Resolves a list of names to a project.
@@ -113,9 +111,6 @@ def _project_of(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
     return choice.id if choice and choice.id in known.values() else None
 
 
-# Parts of another module on their way.
-
-
 def project_id(tx: Tx, names: Sequence[str]) -> str | None:
     """Return the project with these names; a single name may be an id, an alias or a short name.
 
@@ -150,8 +145,6 @@ def names_of(tx: Tx) -> dict[str, str]:
     """Return the short name of every project by id."""
     return {row["id"]: row["name"] for row in Projects(tx).all()}
 
-
-# Parts of another module on their way.
 
 _LOG = logging.getLogger(__name__)
 

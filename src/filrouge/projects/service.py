@@ -19,6 +19,7 @@ from filrouge.context.hook_files import write_briefs, write_hook_settings
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Analyser, Tx, VectorIndex, Vectors
+from filrouge.core.rows import number_of
 from filrouge.hosts.project import NAME_PREFIX, split_names
 from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.changes import run_change, user_origin
@@ -156,13 +157,6 @@ def _priority(memory: Memory) -> tuple[bool, str, str]:
 
 
 # Operations on projects: list, add names, join a folder, and merge two projects.
-#
-# A changed remote adds a name automatically if the clone or the first commit is known (`core.scope`). Otherwise a new
-# project begins, and only the user can say that it is the old one.
-#
-# The first folder with a name in its `.filrouge.toml` owns the name (`projects.repository.Projects`). Anybody can put
-# the same name into a repository, so any other folder gets the project's memories only after the user agreed on this
-# machine.
 
 
 def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
@@ -313,15 +307,10 @@ def _plan(parts: Parts, tx: Tx, source: Sequence[str], into: Sequence[str]) -> P
         aliases=tuple(rows[here]["aliases"]),
         turns=len(moving.turns),
         memories=len(moving.memories),
-        threads=_count(tx, "projects.threads_count", here),
-        events=_count(tx, "projects.events_count", here),
+        threads=number_of(tx, "projects.threads_count", {"project_id": here}),
+        events=number_of(tx, "projects.events_count", {"project_id": here}),
         replaced=tuple(ends.id for _, ends in store.doubled(here, there)),
     )
-
-
-def _count(tx: Tx, query: str, project: str) -> int:
-    row = tx.one(query, {"project_id": project})
-    return int(row["n"]) if row else 0
 
 
 def _check_capture_settings(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from filrouge.providers import http_client
-from filrouge.providers.language_models import DefaultModels, ModelIdentity, ModelOptions
+from filrouge.providers.language_models import DefaultModels, ModelOptions
 from filrouge.providers.pydantic_models import AnswerMode, ModelListEndpoint, SdkModel
 
 _HOME: Final = "https://api.anthropic.com"
@@ -26,12 +26,7 @@ def model(options: ModelOptions) -> SdkModel:
     """
     address = options.address(_HOME).removesuffix("/v1")
     key = options.key(_KEY, who="Anthropic", address=address, needed=not options.url.strip())
-    who = ModelIdentity(
-        provider=options.provider,
-        model=options.model_of(SIZES),
-        label="Anthropic" if address == _HOME else "The Anthropic-compatible server",
-        decides=options.decides is not False,
-    )
+    who = options.identity("Anthropic" if address == _HOME else "The Anthropic-compatible server", SIZES)
     http = http_client.client(address, without=[] if key else ["Authorization", "X-Api-Key"])
     sdk = AsyncAnthropic(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
     asked = AnthropicModel(who.model, provider=AnthropicProvider(anthropic_client=sdk))

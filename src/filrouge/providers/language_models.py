@@ -23,10 +23,6 @@ from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
 from filrouge.core.protocols import LanguageModel
 from filrouge.providers.models import Completion, CompletionRequest, Failure, Prompt, Usage
 
-# Language models: options, registry, results of a request, prices, and a cascade of several models.
-#
-# A model is found by the name of its provider through the entry points `filrouge.models`.
-
 T = TypeVar("T")
 
 # Options of a language model: provider, model, address, time limit. The environment is passed as a value, and only the
@@ -90,6 +86,11 @@ class ModelOptions:
                 return sizes.large
             case _:
                 return named
+
+    def identity(self, label: str, sizes: DefaultModels, *, decides: bool = True) -> ModelIdentity:
+        """Return the identity of the model; `decides` holds unless the options say otherwise."""
+        trusted = decides if self.decides is None else self.decides
+        return ModelIdentity(provider=self.provider, model=self.model_of(sizes), label=label, decides=trusted)
 
     def address(self, default: str, variable: str = "") -> str:
         """Return the server's address without a trailing slash: the option, else that variable, else the default.
@@ -170,6 +171,23 @@ class ModelIdentity:
             raise self.failure("empty", "returned an empty answer", usage=usage)
         spent = {(self.provider, self.model): usage}
         return Completion(text=text, provider=self.provider, model=self.model, spent=spent, decides=self.decides)
+
+
+class IdentifiedModel:
+    """The part of `LanguageModel` that all providers share."""
+
+    def __init__(self, who: ModelIdentity) -> None:
+        self._who = who
+
+    @property
+    def provider(self) -> str:
+        """The provider's name in settings."""
+        return self._who.provider
+
+    @property
+    def model(self) -> str:
+        """The provider's name for the model, or an alias of it."""
+        return self._who.model
 
 
 def usage_of(

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from filrouge.core.errors import ModelUnavailable
 from filrouge.providers import http_client
-from filrouge.providers.language_models import DefaultModels, ModelIdentity, ModelOptions, usage_of
+from filrouge.providers.language_models import DefaultModels, IdentifiedModel, ModelIdentity, ModelOptions, usage_of
 from filrouge.providers.models import Completion, CompletionRequest
 
 _HOME: Final = "http://localhost:11434"
@@ -31,35 +31,20 @@ def model(options: ModelOptions) -> OllamaModel:
     Raises:
         BadConfig: no usable address.
     """
-    who = ModelIdentity(
-        provider=options.provider,
-        model=options.model_of(SIZES),
-        label="Ollama",
-        decides=options.decides is True,
-    )
+    who = options.identity("Ollama", SIZES, decides=False)
     return OllamaModel(who, options.address(_HOME, _URL).removesuffix("/api/chat"))
 
 
-class OllamaModel:
+class OllamaModel(IdentifiedModel):
     """Implements `LanguageModel` over Ollama's /api/chat, on one event loop."""
 
     def __init__(self, who: ModelIdentity, address: str) -> None:
-        self._who = who
+        super().__init__(who)
         self._address = address
         self._http = http_client.client(address)
 
     def __repr__(self) -> str:
         return f"<{self._who} at {self._address}>"
-
-    @property
-    def provider(self) -> str:
-        """The provider's name in settings."""
-        return self._who.provider
-
-    @property
-    def model(self) -> str:
-        """The model's name in Ollama."""
-        return self._who.model
 
     async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the model's answer.

@@ -16,7 +16,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from filrouge.providers import http_client
-from filrouge.providers.language_models import DefaultModels, ModelIdentity, ModelOptions
+from filrouge.providers.language_models import DefaultModels, ModelOptions
 from filrouge.providers.pydantic_models import AnswerMode, ModelListEndpoint, SdkModel
 
 _HOME: Final = "https://api.openai.com/v1"
@@ -35,12 +35,8 @@ def model(options: ModelOptions) -> SdkModel:
     at_home = not options.url.strip()
     address = _base(options.address(_HOME))
     key = options.key(_KEY, who="OpenAI", address=address, needed=at_home)
-    who = ModelIdentity(
-        provider=options.provider,
-        model=options.model_of(SIZES),
-        label="OpenAI" if at_home else f"The OpenAI-compatible server {urlsplit(address).netloc}",
-        decides=options.decides is not False,
-    )
+    label = "OpenAI" if at_home else f"The OpenAI-compatible server {urlsplit(address).netloc}"
+    who = options.identity(label, SIZES)
     http = http_client.client(address, without=[] if at_home else [*_OF_OPENAI, *([] if key else ["Authorization"])])
     sdk = AsyncOpenAI(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
     provider = OpenAIProvider(openai_client=sdk)

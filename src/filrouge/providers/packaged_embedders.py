@@ -16,7 +16,7 @@ import numpy as np
 from filrouge.core import installation
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.protocols import Vector, Vectors
-from filrouge.providers.embedders import EmbedderOptions, unit_vectors, without_invalid_characters
+from filrouge.providers.embedders import EmbedderOptions, space_of, unit_vectors, without_invalid_characters
 from filrouge.providers.models import EmbeddingSpace
 
 _PROBE = "ready?"
@@ -56,15 +56,7 @@ class BackendEmbedder:
         Raises:
             EmbedderUnavailable: it must be loaded and cannot be.
         """
-        dimension = self._known_dimension()
-        return EmbeddingSpace(
-            id=f"{self._provider}/{self._name}/{dimension}/model/{self._prefix}",
-            model=self._name,
-            revision=self._provider,
-            dimension=dimension,
-            pooling="model",
-            prefix=self._prefix,
-        )
+        return space_of(self._provider, self._name, self._known_dimension(), pooling="model", prefix=self._prefix)
 
     def query(self, text: str) -> Vector:
         """Return the vector of a question."""
@@ -112,8 +104,31 @@ class BackendEmbedder:
             return self._backend
 
 
-def missing(what: str, error: Exception, remedy: str) -> EmbedderUnavailable:
-    """Return the error for a missing package or model."""
+def _package(name: str) -> Any:
+    """Import the package of an extra with this name.
+
+    Raises:
+        EmbedderUnavailable: it is not installed, or broken.
+    """
+    try:
+        return importlib.import_module(name.replace("-", "_"))
+    except ImportError as error:
+        raise _missing(f"The package {name}", error, f"Install it: `{installation.add_extra(name)}`.") from error
+
+
+def _loaded(model: str, command: str, load: Callable[[], Any]) -> Any:
+    """Return the model that `load` returns.
+
+    Raises:
+        EmbedderUnavailable: it cannot be loaded; `command` fetches it.
+    """
+    try:
+        return load()
+    except Exception as error:  # a hub client's exceptions depend on what is missing, and on its version
+        raise _missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
+
+
+def _missing(what: str, error: Exception, remedy: str) -> EmbedderUnavailable:
     return EmbedderUnavailable(
         f"{what} cannot be loaded: {str(error).splitlines()[0] or type(error).__name__}.", remedy=remedy
     )
@@ -129,18 +144,6 @@ _DIMENSIONS: Final = {
     "BAAI/bge-base-en-v1.5": 768,
     "sentence-transformers/all-MiniLM-L6-v2": 384,
 }
-
-
-def _loaded(model: str, command: str, load: Callable[[], Any]) -> Any:
-    """The model that `load` returns.
-
-    Raises:
-        EmbedderUnavailable: it cannot be loaded; `command` fetches it.
-    """
-    try:
-        return load()
-    except Exception as error:  # a hub client's exceptions depend on what is missing, and on its version
-        raise missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
 
 
 class FastEmbed(BackendEmbedder):
@@ -164,11 +167,7 @@ class _LoadedFastEmbed:
 
     def __init__(self, model: str) -> None:
         command = f"python -c \"from fastembed import TextEmbedding; TextEmbedding('{model}')\""
-        try:
-            package = importlib.import_module("fastembed")
-        except ImportError as error:
-            remedy = f"Install it: `{installation.add_extra('fastembed')}`."
-            raise missing("The package fastembed", error, remedy) from error
+        package = _package("fastembed")
         self._model: Any = _loaded(
             model, command, lambda: package.TextEmbedding(model_name=model, local_files_only=True)
         )
@@ -211,11 +210,7 @@ class _LoadedSentenceTransformer:
 
     def __init__(self, model: str, dimension: int | None) -> None:
         command = f"python -c \"from sentence_transformers import SentenceTransformer; SentenceTransformer('{model}')\""
-        try:
-            package = importlib.import_module("sentence_transformers")
-        except ImportError as error:
-            remedy = f"Install it: `{installation.add_extra('sentence-transformers')}`."
-            raise missing("The package sentence-transformers", error, remedy) from error
+        package = _package("sentence-transformers")
         self._model: Any = _loaded(
             model,
             command,

@@ -11,7 +11,6 @@ import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -20,9 +19,11 @@ from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.network import checked_address
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.e5 import (
-    QuestionPriority,
+    DIMENSION,
+    LazyE5,
     SpecialTokens,
     Tokenizer,
+    e5_space,
     embed_batches,
     models_directory,
     normalise,
@@ -127,7 +128,6 @@ def fetched_path(model: PublishedModel, directory: str | None = None) -> str:
 # a text's vector depends slightly on the other texts in its batch. The space has no shipped calibration; it is measured
 # on this machine, as for any third-party model.
 
-_DIMENSION: Final = 384
 _MOST_TOKENS: Final = 512
 #: Tokens of one batch, padding included.
 _BATCH_TOKENS: Final = 512
@@ -139,49 +139,19 @@ _NO_TEXT: Final[Mapping[int, str]] = {
 _REMEDY: Final = "Fetch it with `filrouge model fetch`, or set `embedding_model` to `e5`, which needs no download."
 
 
-class FetchedE5:
+class FetchedE5(LazyE5["_Loaded"]):
     """Implements `Embedder`. It never downloads: without the file, it raises an error that says how to get it."""
 
     def __init__(self, model: PublishedModel | None = None, directory: str | None = None) -> None:
         self._published = model or published({})
-        self._path = fetched_path(self._published, directory)
-        self._loading = Lock()
-        self._model: _Loaded | None = None
-        self._queue = QuestionPriority()
+        path = fetched_path(self._published, directory)
+        super().__init__(lambda: _whole(path))
 
     @property
     def space(self) -> EmbeddingSpace:
         """The space of this file's vectors."""
         revision = self._published.revision
-        return EmbeddingSpace(
-            id=f"multilingual-e5-small/{revision[:12]}-int8/{_DIMENSION}/mean/query-passage",
-            model="multilingual-e5-small",
-            revision=revision,
-            dimension=_DIMENSION,
-            pooling="mean",
-            prefix="query: / passage: ",
-        )
-
-    def query(self, text: str) -> Vector:
-        """Return the vector of a question."""
-        model = self._loaded()
-        with self._queue.question():
-            return model.embed(["query: " + text], lambda: None)[0]
-
-    def passages(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of passages."""
-        if not texts:
-            return np.empty((0, _DIMENSION), dtype=np.float32)
-        return self._loaded().embed(["passage: " + text for text in texts], self._queue.wait)
-
-    def _loaded(self) -> _Loaded:
-        with self._loading:
-            if self._model is None:
-                state = state_of(self._path)
-                if state != "whole":
-                    raise EmbedderUnavailable(f"The embedding model in {self._path} is {state}.", remedy=_REMEDY)
-                self._model = _Loaded(self._path)
-            return self._model
+        return e5_space(f"{revision[:12]}-int8", revision)
 
 
 class _Loaded:
@@ -191,9 +161,12 @@ class _Loaded:
         self._session = onnx_session(os.path.join(directory, NETWORK), _REMEDY)
         self._tokenizer = unigram(os.path.join(directory, TOKENIZER))
 
-    def embed(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
+    def question(self, text: str) -> Vector:
+        return self.passages([text], lambda: None)[0]
+
+    def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
         found = [split_tokens(self._tokenizer, normalised(text), _MOST_TOKENS) for text in texts]
-        return embed_batches(found, dimension=_DIMENSION, most_tokens=_BATCH_TOKENS, run=self._run, before=before)
+        return embed_batches(found, dimension=DIMENSION, most_tokens=_BATCH_TOKENS, run=self._run, before=before)
 
     def _run(self, batch: list[list[int]]) -> Vectors:
         """Return unit vectors of the parts of one batch: the mean of the hidden states over tokens without padding."""
@@ -206,6 +179,13 @@ class _Loaded:
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         states: Vectors = self._session.run(["last_hidden_state"], inputs)[0]
         return normalise(np.matmul(mask[:, None, :].astype(np.float32), states)[:, 0])
+
+
+def _whole(path: str) -> _Loaded:
+    state = state_of(path)
+    if state != "whole":
+        raise EmbedderUnavailable(f"The embedding model in {path} is {state}.", remedy=_REMEDY)
+    return _Loaded(path)
 
 
 def normalised(text: str) -> str:

@@ -22,7 +22,7 @@ from pydantic_ai.settings import ModelSettings
 
 from filrouge.core.errors import ModelUnavailable
 from filrouge.providers.http_client import TooMuch, get, problem
-from filrouge.providers.language_models import ModelIdentity, usage_of
+from filrouge.providers.language_models import IdentifiedModel, ModelIdentity, usage_of
 from filrouge.providers.models import Completion, CompletionRequest, Operation
 
 # JSON schemas for OpenAI's strict mode: every property is required, others are forbidden, and there are no defaults.
@@ -80,7 +80,7 @@ class ModelListEndpoint:
     headers: Mapping[str, str]
 
 
-class SdkModel:
+class SdkModel(IdentifiedModel):
     """Implements `LanguageModel` over pydantic-ai's models, on one event loop."""
 
     def __init__(
@@ -91,7 +91,7 @@ class SdkModel:
         listing: ModelListEndpoint,
         settings: ModelSettings,
     ) -> None:
-        self._who = who
+        super().__init__(who)
         self._ladder = ladder
         self._http = http
         self._listing = listing
@@ -100,16 +100,6 @@ class SdkModel:
 
     def __repr__(self) -> str:
         return f"<{self._who}>"
-
-    @property
-    def provider(self) -> str:
-        """The provider's name in settings."""
-        return self._who.provider
-
-    @property
-    def model(self) -> str:
-        """The model's name at the provider."""
-        return self._who.model
 
     async def complete(self, ask: CompletionRequest) -> Completion:
         """Return the model's answer.

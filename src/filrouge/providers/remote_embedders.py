@@ -28,6 +28,7 @@ from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import (
     WINDOW_TOKENS,
     EmbedderOptions,
+    space_of,
     unit_vectors,
     windows,
     without_invalid_characters,
@@ -446,16 +447,9 @@ class RemoteEmbedder:
         Raises:
             EmbedderUnavailable: the vector length is neither known nor set, and the service does not answer.
         """
-        service, dimension = self._service, self._known_dimension()
+        service = self._service
         words = service.input_type or service.prefixes.name
-        return EmbeddingSpace(
-            id=f"{service.provider}/{service.model}/{dimension}/service/{words}",
-            model=service.model,
-            revision=service.provider,
-            dimension=dimension,
-            pooling="service",
-            prefix=words,
-        )
+        return space_of(service.provider, service.model, self._known_dimension(), pooling="service", prefix=words)
 
     @property
     def usage(self) -> EmbeddingUsage:

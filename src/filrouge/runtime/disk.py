@@ -20,12 +20,6 @@ from filrouge.core.errors import CannotWrite, FilrougeError
 from filrouge.core.paths import BRIEFS, DATABASE, DISK_RESERVE, LOG, SPOOL, WORD_INDEXES, inside, open_own
 from filrouge.runtime.services import Parts
 
-# Disk space: a reserve file that lets deletion work on a full disk, and whether writes work.
-#
-# SQLite needs space to delete. On a full disk, forgetting and retention delete the reserve file (the ballast) and
-# continue. Capture never uses it; otherwise it would be gone when deletion needs it. It is written again once there
-# is space. `write_state` reports whether the home is writable: a daemon that can only read looks healthy otherwise.
-
 # The reserve file.
 
 _LOG = logging.getLogger(__name__)

@@ -14,19 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Condition, Event, Lock, Thread, local
-from threading import Event as Flag
 from typing import Any, Final, TypeVar, cast
 
 from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.protocols import Database, Tx
-
-# Executors: one writer thread, a reader pool, and a pool for long computations.
-#
-# SQLite allows one writer, so one thread does all writes. It takes up to 64 waiting writes and commits them together:
-# one fsync serves all of them, and a future completes only after the commit. A write that fails is rolled back alone.
-# Patient writes (those of jobs) yield: their batch is committed as soon as another write arrives, and they continue
-# after it. Reads run on a small pool with one connection per thread. Long computations have their own pool, so that
-# they never delay other reads.
 
 _LOG = logging.getLogger(__name__)
 MOST_PER_COMMIT = 64
@@ -306,7 +297,30 @@ class IdleTracker:
             return self._changed.wait_for(lambda: self._begun and not self._at_work, seconds)
 
 
-class PeriodicTask:
+class Background:
+    """A thread that runs until it is stopped. A subclass gives `_work`, which returns once `_stopping` is set."""
+
+    def __init__(self, name: str, wake: Event | None = None) -> None:
+        """Take the thread's name, and the flag that `stop` also sets, so that a wait for work ends."""
+        self._wake, self._stopping = wake or Event(), Event()
+        self._thread = Thread(target=self._work, name=f"filrouge-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the current work, then end the thread."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+
+class PeriodicTask(Background):
     """Calls a function periodically on its own thread, until stopped; the first call comes after one interval.
 
     `wake` brings the next call forward. A failure is logged, and the function is called again after the next interval.
@@ -322,31 +336,18 @@ class PeriodicTask:
         self._seconds = seconds
         self._look = look
         self._failed = failed
-        self._woken = Flag()
-        self._is_stopping = False
-        self._thread = Thread(target=self._work, name=f"filrouge-{name}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        super().__init__(name)
 
     def wake(self) -> None:
         """Call the function now, or once more if it is running."""
-        self._woken.set()
-
-    def stop(self) -> None:
-        """Stop the thread after the current call."""
-        self._is_stopping = True
-        self._woken.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._wake.set()
 
     def _work(self) -> None:
         while True:
-            self._woken.wait(self._seconds() if callable(self._seconds) else self._seconds)
-            if self._is_stopping:
+            self._wake.wait(self._seconds() if callable(self._seconds) else self._seconds)
+            if self._stopping.is_set():
                 return
-            self._woken.clear()
+            self._wake.clear()
             try:
                 self._look()
             except (FilrougeError, OSError):

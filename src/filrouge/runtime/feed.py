@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Condition, Lock, Thread
-from threading import Event as Flag
+from threading import Condition, Lock
 from typing import Any, Final
 
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
 from filrouge.maintenance.consolidation import MemoryProgress
+from filrouge.runtime.executors import Background
 from filrouge.runtime.feed_messages import (
     TOPICS,
     EventCaptured,
@@ -138,11 +138,7 @@ class FeedRows:
     def _dead(self, marks: Marks) -> list[LiveMessage]:
         found = self._tx.all("feed.dead")
         known, marks.dead_jobs = marks.dead_jobs, frozenset(row["id"] for row in found)
-        return _new(found, known)
-
-
-def _new(dead: list[dict[str, Any]], known: Collection[str]) -> list[LiveMessage]:
-    return [JobDead(**row) for row in dead if row["id"] not in known]
+        return [JobDead(**row) for row in found if row["id"] not in known]
 
 
 def _entry(row: dict[str, Any], others: tuple[str, ...]) -> LiveMessage:
@@ -274,7 +270,7 @@ _TOGETHER_SECONDS: Final = 0.2
 Read = Callable[[Callable[[Tx], Any]], Any]
 
 
-class Feed:
+class Feed(Background):
     """Follows the store while there are listeners. Thread-safe.
 
     Args:
@@ -287,19 +283,7 @@ class Feed:
         self._listeners = 0
         self._marks = Marks()
         self._changing = Lock()
-        self._wake, self._stopping = Flag(), Flag()
-        self._thread = Thread(target=self._work, name="filrouge-feed", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        super().__init__("feed")
 
     def join(self, tx: Tx) -> None:
         """Register a listener: everything committed from now on is published."""

@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from threading import Event as Flag
-from threading import Thread
 from typing import Any
 
 from filrouge.capture.repository import Events
@@ -32,6 +30,7 @@ from filrouge.core.errors import (
 )
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
+from filrouge.runtime.executors import Background
 from filrouge.runtime.services import Parts
 
 # The outbox.
@@ -350,8 +349,11 @@ def new_worker_group(parts: Parts) -> str:
     return f"worker-{os.getpid()}-{new_id(parts.clock.now())}"
 
 
-class Worker:
-    """Runs jobs until stopped. `handlers` maps job kinds to handlers; workers of one process share a crew name."""
+class Worker(Background):
+    """Runs jobs until stopped; at its start it reclaims the leases of dead workers.
+
+    `handlers` maps job kinds to handlers; workers of one process share a crew name.
+    """
 
     def __init__(
         self, parts: Parts, handlers: Mapping[str, Handler], *, lane: Lane = ORDINARY, crew: str = "", number: int = 0
@@ -361,20 +363,7 @@ class Worker:
         self._lane = lane
         self._crew = crew or new_worker_group(parts)
         self._name = f"{self._crew}/{lane.places[0]}.{number}"
-        self._stopping = Flag()
-        self._wake = parts.work_waiting.listener()
-        self._thread = Thread(target=self._work, name=f"filrouge-worker-{lane.places[0]}.{number}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread; it first reclaims the leases of dead workers."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Finish the leased jobs, then end."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        super().__init__(f"worker-{lane.places[0]}.{number}", parts.work_waiting.listener())
 
     def _work(self) -> None:
         in_order, rung = False, False

@@ -19,8 +19,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from filrouge.core.clock import from_text, to_text
-from filrouge.core.errors import NotFound
 from filrouge.core.protocols import Tx
+from filrouge.core.rows import required
 from filrouge.runtime.feed_messages import EventCaptured, EventSettled, LiveMessage
 
 # The decision log: messages of the live feed, one line each at info level.
@@ -186,11 +186,8 @@ class Journal:
         Raises:
             NotFound: there is none; the message names the number.
         """
-        row = self._tx.one("journal.entry", {"seq": seq})
-        if row is None:
-            remedy = "See those of a memory in `filrouge history ID`."
-            raise NotFound(f"The journal has no entry {seq}.", remedy=remedy)
-        return _entry(row)
+        missing, remedy = f"The journal has no entry {seq}.", "See those of a memory in `filrouge history ID`."
+        return _entry(required(self._tx, "journal.entry", {"seq": seq}, missing=missing, remedy=remedy))
 
     def verify(self) -> JournalReport:
         """Check the whole chain."""

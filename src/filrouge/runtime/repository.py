@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from filrouge.core.clock import from_text, new_id, to_text
-from filrouge.core.errors import BadInput, NotFound, Unauthorized
+from filrouge.core.clock import new_id, text_or_none, time_or_none, to_text
+from filrouge.core.errors import BadInput, Unauthorized
 from filrouge.core.protocols import Tx
+from filrouge.core.rows import fields_of, number_of, picked, required
 from filrouge.extraction.repository import Session
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
@@ -164,20 +165,11 @@ class Token:
 
     def to_json(self) -> Mapping[str, Any]:
         """The token as the API returns it."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "name": self.name,
-            "scope": self.scope,
-            "created_at": to_text(self.created_at),
-            "expires_at": _when(self.expires_at),
-            "last_used_at": _when(self.last_used_at),
-            "revoked_at": _when(self.revoked_at),
-        }
+        return fields_of(self, _PLAIN) | {name: text_or_none(getattr(self, name)) for name in _TIMES}
 
 
-def _when(at: datetime | None) -> str | None:
-    return to_text(at) if at else None
+_PLAIN = ("id", "kind", "name", "scope")
+_TIMES = ("created_at", "expires_at", "last_used_at", "revoked_at")
 
 
 # Only the SHA-256 of a secret is stored.
@@ -213,10 +205,8 @@ class Tokens:
         Raises:
             NotFound: there is none; the message names the id.
         """
-        row = self._tx.one("tokens.get", {"id": id_})
-        if row is None:
-            raise NotFound(f"There is no token {id_!r}.", remedy="List them with `filrouge token list`.")
-        return _token(row)
+        missing, remedy = f"There is no token {id_!r}.", "List them with `filrouge token list`."
+        return _token(required(self._tx, "tokens.get", {"id": id_}, missing=missing, remedy=remedy))
 
     def all(self) -> list[Token]:
         """Tokens and sessions, newest first, including those no longer valid."""
@@ -237,8 +227,7 @@ class Tokens:
 
     def any_lives(self) -> bool:
         """Whether any program token is valid."""
-        row = self._tx.one("tokens.count_live")
-        return bool(row and row["n"])
+        return bool(number_of(self._tx, "tokens.count_live"))
 
     def prune(self, before: datetime) -> None:
         """Delete the links and sessions that expired before that time."""
@@ -249,20 +238,8 @@ _WRITTEN = ("id", "kind", "name", "scope", "hash", "created_at", "expires_at")
 
 
 def _token(row: dict[str, Any]) -> Token:
-    return Token(
-        id=row["id"],
-        kind=row["kind"],
-        name=row["name"],
-        scope=row["scope"],
-        created_at=from_text(row["created_at"]),
-        expires_at=_tokens_when(row["expires_at"]),
-        last_used_at=_tokens_when(row["last_used_at"]),
-        revoked_at=_tokens_when(row["revoked_at"]),
-    )
-
-
-def _tokens_when(text: str | None) -> datetime | None:
-    return from_text(text) if text else None
+    times: dict[str, Any] = {name: time_or_none(row[name]) for name in _TIMES}
+    return Token(**picked(row, _PLAIN), **times)
 
 
 # Creating and revoking tokens, and browser sessions. The journal records each action, never the secret.

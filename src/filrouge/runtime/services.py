@@ -61,9 +61,6 @@ def _row(key: str, value: object, at: datetime) -> dict[str, object]:
 
 
 # The services of a running Filrouge: `StoreContext` for work in one transaction, `Parts` for everything else.
-#
-# `runtime.wiring` builds `Parts` once and passes it to every operation. Only its flags, its times and the current
-# vector search (`meaning`) change after that.
 
 _LOG = logging.getLogger(__name__)
 
@@ -170,12 +167,3 @@ class Parts(StoreContext):
             "word_indexes": self.words.to_json(),
             "resumed": self.resumed.is_set(),
         }
-
-
-# Parts of another module on their way.
-
-
-def number_of(tx: Tx, query: str) -> int:
-    """Return the result of a counting query."""
-    row = tx.one(query)
-    return int(row["n"]) if row else 0

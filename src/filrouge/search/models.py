@@ -20,24 +20,10 @@ from numpy.typing import NDArray
 from filrouge.capture.models import Turn
 from filrouge.memories.models import Memory
 
-# Values of search: hits, rankings, recall log rows, and the input and queries of a word index.
-#
-# Scores are named by type, because a fused score, a BM25 score and a cosine are not comparable: `score` orders the
-# hits of one query, while `relevance` is a probability that can be compared across queries. A `Ranking` can be
-# filtered again without another search. A word index refers to rows by their number and filters only by labels (such
-# as `project:…`) and two times.
-
-# Values of search: hits, rankings, recall log rows, and the input and queries of a word index.
-#
-# Scores are named by type, because a fused score, a BM25 score and a cosine are not comparable: `score` orders the
-# hits of one query, while `relevance` is a probability that can be compared across queries. A `Ranking` can be
-# filtered again without another search. A word index refers to rows by their number and filters only by labels (such
-# as `project:…`) and two times.
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Hit:
-    """One candidate with its scores.
+class Scores:
+    """The scores of one candidate.
 
     Attributes:
         bm25_score, vector_score: the score of each retriever, normalised within the query to [0, 1].
@@ -46,11 +32,8 @@ class Hit:
         coverage: the share of the query's meaningful words, weighted by rarity, that the item contains.
         relevance: the probability that the item contains what was asked; thresholds apply to it.
         boosts: the contribution of each feature by name, if the score is a weighted sum; otherwise empty.
-        needed: how much nearer the item is to what the prompt needs than the "needs nothing" vector is; None if need
-            was not computed.
     """
 
-    item: Memory | Turn
     bm25_score: float
     vector_score: float
     score: float
@@ -58,6 +41,30 @@ class Hit:
     coverage: float
     relevance: float
     boosts: tuple[tuple[str, float], ...] = ()
+
+    def explain(self) -> dict[str, Any]:
+        """Return each part of the score."""
+        return {
+            "boosts": dict(self.boosts),
+            "bm25_score": round(self.bm25_score, 4),
+            "vector_score": round(self.vector_score, 4),
+            "score": round(self.score, 4),
+            "similarity": None if self.similarity is None else round(self.similarity, 4),
+            "coverage": round(self.coverage, 4),
+            "relevance": round(self.relevance, 4),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit(Scores):
+    """One candidate with its scores.
+
+    Attributes:
+        needed: how much nearer the item is to what the prompt needs than the "needs nothing" vector is; None if need
+            was not computed.
+    """
+
+    item: Memory | Turn
     needed: float | None = None
 
     @property
@@ -72,16 +79,7 @@ class Hit:
 
     def explain(self) -> dict[str, Any]:
         """Return each part of the score."""
-        return {
-            "boosts": dict(self.boosts),
-            "bm25_score": round(self.bm25_score, 4),
-            "vector_score": round(self.vector_score, 4),
-            "score": round(self.score, 4),
-            "similarity": None if self.similarity is None else round(self.similarity, 4),
-            "coverage": round(self.coverage, 4),
-            "relevance": round(self.relevance, 4),
-            **({} if self.needed is None else {"needed": round(self.needed, 4)}),
-        }
+        return Scores.explain(self) | ({} if self.needed is None else {"needed": round(self.needed, 4)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,8 +212,6 @@ class WordCounts:
         """Return the mean number of tokens per row."""
         return self.tokens / self.rows if self.rows else 0.0
 
-
-# Parts of another module on their way.
 
 Features = NDArray[np.float32]
 

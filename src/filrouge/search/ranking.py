@@ -44,22 +44,7 @@ from filrouge.search.weights import (
     TURN_WEIGHTS,
 )
 
-# Ranking: the probability that a memory or a turn helps, score fusion, and the order of the results.
-#
-# All probabilities are logistic models fitted on labels (`bench/fit_recall.py`, `bench/fit_needed.py`). The module
-# also expands a question with synonyms (`Bridging`), and ranks memories (`rank`).
-#
-# Scores of words and of vectors cannot be compared directly. They are normalised per query, or replaced by ranks,
-# before they are mixed.
-#
-# Pure: no database, no file.
-
 # Score fusion: BM25, normalisation, convex and RRF mixing, diversity (MMR), and ranking recipes.
-#
-# Scores of words and of vectors cannot be compared directly. They are normalised per query, or replaced by ranks,
-# before they are mixed.
-#
-# Pure: no database, no file.
 
 # Convex fusion. Both score tables are min-max normalised to [0, 1] over the candidates of the query and mixed: `score =
 # (1 - alpha) x lexical + alpha x vector`. A candidate missing from one table counts 0 there.
@@ -416,11 +401,6 @@ def by_places(features: Features) -> Features:
 
 
 # Relevance: the probability that a memory or a turn helps, and that a prompt needs a memory at all.
-#
-# All probabilities are logistic models fitted on labels (`bench/fit_recall.py`, `bench/fit_needed.py`). The module
-# also expands a question with synonyms (`Bridging`), and ranks memories (`rank`).
-#
-# Pure: no database, no file.
 
 # Bridging: a question's words, extended with words of the same meaning in other languages or other developers' usage.
 
@@ -849,11 +829,6 @@ def rank(
 
 
 # Turn ranking: features of each turn and of the turns around it, and detection of outdated turns.
-#
-# An answer rarely repeats the words of its question, so each turn is scored by its own words and vector, by those of
-# the turns around it, and by the best of its session. The module also parses the times that a question names.
-#
-# Pure: no database, no file.
 
 # The time a question is about: months, years, dates, and expressions like "yesterday" or "la semaine dernière".
 #

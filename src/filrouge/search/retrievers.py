@@ -25,11 +25,12 @@ import numpy as np
 from filrouge.capture.models import Turn
 from filrouge.core.errors import BadInput, EmbedderUnavailable
 from filrouge.core.protocols import Analyser, PromptEmbedder, Tx, Vector, VectorIndex, Vectors, WordSnapshot
+from filrouge.core.rows import number_of
 from filrouge.core.scope import LOCAL_USER
 from filrouge.memories.models import SUMS, Filters, Memory
 from filrouge.projects.repository import project_id
 from filrouge.runtime.jobs import JobResult, Jobs
-from filrouge.runtime.services import Parts, number_of
+from filrouge.runtime.services import Parts
 from filrouge.search.analyser import Terms, any_of
 from filrouge.search.filters import is_indexed, parse_filters
 from filrouge.search.models import Hit, IndexedTable, Ranking, Selection, WordCounts

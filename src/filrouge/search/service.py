@@ -46,12 +46,6 @@ from filrouge.search.ranking import (
 from filrouge.search.repository import SearchScope, StoredVectors, TurnWindow, turns_with_neighbours
 from filrouge.search.retrievers import Retriever, need_vectors, retriever_for
 
-# Memory search: the memories that answer a question, ranked.
-#
-# An explicit search covers all projects, with each hit labelled by project, unless the question is limited to one. If
-# a part of the search fails (the embedder is down, an index is still loading), a notice says so and the other parts
-# still answer.
-
 CANDIDATES_PER_RETRIEVER = 50
 LONGEST_QUERY = 2000
 Mode = Literal["text", "semantic", "hybrid"]

@@ -307,7 +307,9 @@ def calibrate(parts: Parts, _: Mapping[str, Any]) -> JobResult:
     meaning = parts.meaning
     if _is_due(parts):
         by_sample = measure(meaning.embedder)
-        vectors, sessions = parts.readers.here(lambda tx: _short_turns(tx, meaning.space.id))
+        vectors, sessions = parts.readers.here(
+            lambda tx: StoredVectors(tx).short_turns(meaning.space.id, longest=SHORT_TURN, limit=_MOST_TURNS)
+        )
         found = from_turns(vectors, sessions, by_sample) or by_sample
         if parts.meaning.space.id == meaning.space.id:
             recalibrate(parts, found)
@@ -319,10 +321,6 @@ def _is_due(parts: Parts) -> bool:
     meaning = parts.meaning
     known = meaning.space.calibration
     return not meaning.is_lost and (known is None or known.origin == "sample")
-
-
-def _short_turns(tx: Tx, space_id: str) -> tuple[Any, list[str]]:
-    return StoredVectors(tx).short_turns(space_id, longest=SHORT_TURN, limit=_MOST_TURNS)
 
 
 # Reindexing: a new space is built next to the current one, and replaces it when it is complete.

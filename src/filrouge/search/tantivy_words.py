@@ -19,13 +19,6 @@ from filrouge.core.protocols import RowNumbers
 from filrouge.search.analyser import Phrase, phrases
 from filrouge.search.models import IndexPosition, Selection, WordCounts, WordRow
 
-# Full-text search with tantivy: the best few of a million rows without scoring every match.
-#
-# It indexes the same token string as FTS5, so both find the same rows. Its BM25 is Lucene's: k1 = 1.2, b = 0.75,
-# rarity `ln(1 + (N - n + ½) / (n + ½))`, lengths above 40 tokens rounded down by up to an eighth. The weight of each
-# word in a question is set as a boost: every word counts the same, and a rarity counted elsewhere can replace
-# tantivy's own.
-
 #: The minimum memory that tantivy accepts per writing thread, in bytes; it is released at each commit.
 _WRITER_MEMORY: Final = 32_000_000
 #: Maximum number of pairs that one character of a script without spaces is expanded to.

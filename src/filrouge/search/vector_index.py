@@ -26,12 +26,6 @@ from filrouge.core.protocols import RowNumbers, Vector, Vectors
 from filrouge.providers.models import Nearest
 from filrouge.search.vector_codes import Codes, Mask, SignCodes
 
-# Vector indexes in memory: exact for few vectors, compact codes with exact scores for many.
-#
-# `ExactIndex` is one matrix, scanned in full. `CompactIndex` preselects candidates with compressed codes and rescores
-# them with the stored vectors. `AdaptiveIndex` combines the two and is the one in use. No index is kept on disk: all
-# are filled from the stored rows at the start, in about a second for 100,000 vectors.
-
 # Exact search: one matrix of unit vectors, one matrix-vector product per query. For a few thousand vectors this is the
 # simplest correct solution: 10,000 x 384 takes about a millisecond, and 15 MB. Rows freed by a removal are reused.
 
@@ -398,13 +392,6 @@ def fastest_codes(sample: Vectors) -> Codes:
 
 
 # Stored vectors: of memories and turns in each embedding space, and the need vectors of memories.
-#
-# Vectors are half-precision BLOBs, each with the id of its embedding space. They are the source from which a vector
-# index is rebuilt. Vectors of two spaces are never read together: recall reads the one current space, another may be
-# building, and the rest are retired and cleared.
-#
-# The windows of a long text are written from the last to the first, so an owner (a memory or a turn) is complete once
-# its part 0 is stored.
 
 
 # Need vectors: for each memory, the vector that prompts needing this memory are matched against.

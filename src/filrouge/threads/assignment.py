@@ -32,17 +32,6 @@ from filrouge.extraction.vocabulary import content
 from filrouge.threads.models import Action, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
 from filrouge.threads.synthesis import MOST_DECISIONS, MOST_FILES
 
-# Thread assignment: pairwise probabilities that prompts share a thread, routing, and clustering.
-#
-# - `Whitening` whitens vectors, `compared` computes a probability for every pair of prompts of a project.
-# - `route` decides where one new prompt goes; `regroup` clusters all prompts again when more is known.
-# - `split_by_thread` distributes a session's synthesis over the threads that its turns were placed in later.
-#
-# The weights are learned from labelled conversations by `bench/fit_threads.py`, with the functions of this module.
-# There are two sets: one with vectors, and one for words alone.
-#
-# Pure: no database, no file.
-
 # Whitening.
 
 #: Minimum number of vectors for a transform, and maximum number of (newest) vectors to read.

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from filrouge.capture.models import Turn
-from filrouge.core.clock import Language, from_text, to_text
+from filrouge.core.clock import Language, from_text, text_or_none, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
@@ -51,11 +51,6 @@ from filrouge.threads.repository import (
 )
 from filrouge.threads.synthesis_service import state_of_thread
 from filrouge.threads.upkeep import ThreadSettings, as_it_is, as_it_was, is_routed, weight_at
-
-# Threads for display and search: a list, one thread with its turns, and why a turn is where it is.
-#
-# All functions show the current state of threads, even if no sweep has written it yet. Most return a response body of
-# the API.
 
 Status = Literal["active", "suspended", "archived", "all"]
 #: Maximum number of turns to show of a thread (the newest).
@@ -196,7 +191,7 @@ def thread_json(thread: Thread, names: Mapping[str, str], now: datetime) -> dict
         "origin": thread.origin,
         "opened_at": to_text(thread.opened_at),
         "last_active": to_text(thread.last_active),
-        "suspended_at": to_text(thread.suspended_at) if thread.suspended_at else None,
+        "suspended_at": text_or_none(thread.suspended_at),
         "parent": thread.parent,
         "merged_into": thread.merged_into,
     }
@@ -480,9 +475,6 @@ def _similarities(
 
 
 # Topics and the timeline: what was discussed, and when.
-#
-# `discussed` is the single source of topics. Every thread is a topic. Prompts that are in no thread are grouped by
-# session; sessions with enough rare words in common are one topic. Dates and counts cover only the requested period.
 
 # Topics of conversations that are in no thread.
 

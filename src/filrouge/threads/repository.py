@@ -18,15 +18,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
-from filrouge.capture.events import Event, event_from_json
+from filrouge.capture.events import Event, event_from_json, tool_calls
 from filrouge.capture.models import Turn
-from filrouge.core.clock import from_text, to_text
+from filrouge.core.clock import from_text, text_or_none, time_or_none, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx, Vector, Vectors
+from filrouge.core.rows import fields_of, number_of, picked, required
 from filrouge.extraction.repository import Session
 from filrouge.memories.models import Evidence, Memory, Span
 from filrouge.memories.repository import memory_from_row
@@ -35,16 +36,6 @@ from filrouge.search.repository import StoredVectors, varints
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.assignment import MAX_VECTORS, Whitening
 from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
-
-# Threads in the database: threads, their turns, decisions, vectors, bridges, and syntheses.
-#
-# - `Threads`: rows of threads and which turn is in which. A turn is in at most one thread. Counts are computed on read.
-#   A merged thread stays as an empty, archived row, so that references to it still resolve.
-# - `ThreadDecisions`: an append-only log of why each turn is where it is; the last decision counts.
-# - `ThreadVectors`, `ThreadWords`, `ActiveDays`: derived data per thread and project.
-# - `ThreadErasing`: removes all traces of erased turns.
-# - `Bridges`, `BridgeInputs`: bridges, and the input for detecting them.
-# - `Syntheses`: where the work stood, per session and thread.
 
 # Rows of the table `threads` and of the decision log.
 
@@ -65,26 +56,26 @@ class Decided:
     actor: str
 
 
+#: Columns that are named like the fields of a thread, of a decision, a bridge and a synthesis.
+_SAME_IN_THREADS = (
+    "id", "agent", "channel", "title", "title_by", "summary", "state", "origin", "merged_into", "weight",
+)  # fmt: skip
+_SAME_IN_DECISIONS = ("action", "similarity", "reason", "model")
+_SAME_IN_BRIDGES = ("id", "kind", "reason", "confidence", "made_by", "depth")
+_SAME_IN_SYNTHESES = ("id", "host", "thread_id", "occasion", "made_by", "agent", "channel")
+
+
 def thread_from_row(row: Mapping[str, Any]) -> Thread:
     """Build a thread from its row; the counts are 0 if the query has none."""
     return Thread(
-        id=row["id"],
+        **picked(row, _SAME_IN_THREADS),
         user=row["user_id"],
         project=row["project_id"],
-        agent=row["agent"],
-        channel=row["channel"],
-        title=row["title"],
-        title_by=row["title_by"],
-        summary=row["summary"],
         topics=tuple(json.loads(row["topics"])),
-        state=row["state"],
-        origin=row["origin"],
         parent=row["parent_id"],
-        merged_into=row["merged_into"],
-        weight=row["weight"],
         opened_at=from_text(row["opened_at"]),
         last_active=from_text(row["last_active"]),
-        suspended_at=from_text(row["suspended_at"]) if row["suspended_at"] else None,
+        suspended_at=time_or_none(row["suspended_at"]),
         drifts=tuple(_drift(one) for one in json.loads(row["drifts"])),
         turns=row.get("turns", 0),
         sessions=row.get("sessions", 0),
@@ -93,24 +84,14 @@ def thread_from_row(row: Mapping[str, Any]) -> Thread:
 
 def row_of(thread: Thread) -> dict[str, object]:
     """Return the columns of a thread."""
-    return {
-        "id": thread.id,
+    return fields_of(thread, _SAME_IN_THREADS) | {
         "user_id": thread.user,
         "project_id": thread.project,
-        "agent": thread.agent,
-        "channel": thread.channel,
-        "title": thread.title,
-        "title_by": thread.title_by,
-        "summary": thread.summary,
         "topics": json.dumps(thread.topics, ensure_ascii=False),
-        "state": thread.state,
-        "origin": thread.origin,
         "parent_id": thread.parent,
-        "merged_into": thread.merged_into,
-        "weight": thread.weight,
         "opened_at": to_text(thread.opened_at),
         "last_active": to_text(thread.last_active),
-        "suspended_at": to_text(thread.suspended_at) if thread.suspended_at else None,
+        "suspended_at": text_or_none(thread.suspended_at),
         "drifts": json.dumps([drift_json(one) for one in thread.drifts]),
     }
 
@@ -128,14 +109,11 @@ def drift_json(drift: Drift) -> dict[str, Any]:
 def decided_from_row(row: Mapping[str, Any]) -> Decided:
     """Build a decision from its row."""
     routing = Routing(
-        action=row["action"],
+        **picked(row, _SAME_IN_DECISIONS),
         thread_id=row["thread_id"],
-        similarity=row["similarity"],
         weighed=tuple(ThreadCandidate(**one) for one in json.loads(row["weighed"])),
-        reason=row["reason"],
         parent=row["parent_id"],
         borderline=bool(row["borderline"]),
-        model=row["model"],
     )
     return Decided(
         turn_id=row["turn_id"],
@@ -229,8 +207,7 @@ class Threads:
 
     def archived_count(self) -> int:
         """Return the number of archived threads of all places, without merged ones."""
-        row = self._tx.one("threads.archived_count")
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "threads.archived_count")
 
     def listed(
         self,
@@ -360,8 +337,8 @@ class Threads:
         """Return the threads among these with a turn in the interval [since, until); None = unbounded."""
         asked = {
             "ids": json.dumps(list(thread_ids)),
-            "since": to_text(since) if since else None,
-            "until": to_text(until) if until else None,
+            "since": text_or_none(since),
+            "until": text_or_none(until),
         }
         return {row["thread_id"] for row in self._tx.all("threads.spoken_between", asked)}
 
@@ -438,16 +415,13 @@ class ThreadDecisions:
         """
         self._tx.run(
             "thread_decisions.add",
-            {
+            fields_of(routing, _SAME_IN_DECISIONS)
+            | {
                 "turn_id": turn_id,
                 "at": to_text(at),
-                "action": routing.action,
                 "thread_id": thread_id,
                 "parent_id": routing.parent,
-                "similarity": routing.similarity,
-                "reason": routing.reason,
                 "borderline": routing.borderline,
-                "model": routing.model,
                 "actor": actor,
                 "weighed": json.dumps([one.to_json() for one in routing.weighed]),
             },
@@ -682,10 +656,8 @@ class Bridges:
         Raises:
             NotFound: no bridge has this id.
         """
-        row = self._tx.one("bridges.get", {"id": bridge_id})
-        if row is None:
-            raise NotFound(f"There is no bridge {bridge_id!r}.", remedy="List all bridges: `filrouge bridges`.")
-        return _bridge(row)
+        missing, remedy = f"There is no bridge {bridge_id!r}.", "List all bridges: `filrouge bridges`."
+        return _bridge(required(self._tx, "bridges.get", {"id": bridge_id}, missing=missing, remedy=remedy))
 
     def oldest(self, place: Place, limit: int) -> list[Bridge]:
         """Return the bridges of a user and project with the oldest confirmation, without those made by the user."""
@@ -808,29 +780,18 @@ def _unit(blob: bytes) -> Vector:
 
 def _bridge(row: Mapping[str, Any]) -> Bridge:
     return Bridge(
-        id=row["id"],
+        **picked(row, _SAME_IN_BRIDGES),
         source=row["source_id"],
         target=row["target_id"],
-        kind=row["kind"],
-        reason=row["reason"],
-        confidence=row["confidence"],
-        made_by=row["made_by"],
         created_at=from_text(row["created_at"]),
         reinforced_at=from_text(row["reinforced_at"]),
-        depth=row["depth"],
     )
 
 
 def _bridge_row(bridge: Bridge) -> dict[str, object]:
-    return {
-        "id": bridge.id,
+    return fields_of(bridge, _SAME_IN_BRIDGES) | {
         "source_id": bridge.source,
         "target_id": bridge.target,
-        "kind": bridge.kind,
-        "reason": bridge.reason,
-        "confidence": bridge.confidence,
-        "depth": bridge.depth,
-        "made_by": bridge.made_by,
         "created_at": to_text(bridge.created_at),
         "reinforced_at": to_text(bridge.reinforced_at),
     }
@@ -915,7 +876,7 @@ class Syntheses:
         for one in self._tx.all("evidence.of", {"ids": json.dumps(list(cited))}):
             span = Span(start=one["start"], end=one["stop"])
             cited[one["memory_id"]].append(Evidence(turn_id=one["turn_id"], span=span))
-        return [_with(memory_from_row(row), cited[row["id"]]) for row in rows]
+        return [replace(memory_from_row(row), evidence=tuple(cited[row["id"]])) for row in rows]
 
     def calls(self, events: Collection[str]) -> dict[str, Mapping[str, Any]]:
         """Return the tool calls of these events, by the host's call id."""
@@ -943,18 +904,11 @@ class Syntheses:
 
 def calls_of(event: Event) -> dict[str, Mapping[str, Any]]:
     """Return the tool calls in an event, by the host's call id."""
-    listed = event.data.get("calls")
-    calls = cast("list[object]", listed) if isinstance(listed, list) else []
-    held = [cast("Mapping[str, Any]", call) for call in calls if isinstance(call, dict)]
-    return {str(call.get("id") or ""): call for call in held}
+    return {str(call.get("id") or ""): call for call in tool_calls(event)}
 
 
 def _sessions(rows: Sequence[Mapping[str, Any]]) -> list[Session]:
     return [Session(host=row["host"], id=row["session_id"]) for row in rows]
-
-
-def _with(memory: Memory, evidence: Sequence[Evidence]) -> Memory:
-    return replace(memory, evidence=tuple(evidence))
 
 
 def _synthesis_row(one: Synthesis) -> dict[str, object]:
@@ -965,33 +919,23 @@ def _synthesis_row(one: Synthesis) -> dict[str, object]:
         "files": list(one.files),
         "error": asdict(one.error) if one.error else None,
     }
-    return {
-        "id": one.id,
+    return fields_of(one, _SAME_IN_SYNTHESES) | {
         "user_id": one.user,
         "project_id": one.project,
-        "agent": one.agent,
-        "channel": one.channel,
-        "host": one.host,
         "session_id": one.session,
-        "thread_id": one.thread_id,
-        "occasion": one.occasion,
         "at": to_text(one.at),
         "until_seq": one.until,
         "content": json.dumps(held, ensure_ascii=False) if any(held.values()) else _EMPTY,
-        "made_by": one.made_by,
     }
 
 
 def _from_row(row: Mapping[str, Any]) -> Synthesis:
     held: Mapping[str, Any] = json.loads(row["content"])
     return Synthesis(
-        id=row["id"],
-        host=row["host"],
+        **picked(row, _SAME_IN_SYNTHESES),
         session=row["session_id"],
         user=row["user_id"],
         project=row["project_id"],
-        thread_id=row["thread_id"],
-        occasion=row["occasion"],
         at=from_text(row["at"]),
         until=row["until_seq"],
         state=_points(held.get("state")),
@@ -999,17 +943,12 @@ def _from_row(row: Mapping[str, Any]) -> Synthesis:
         questions=_points(held.get("questions")),
         files=tuple(held.get("files") or ()),
         error=Point(**held["error"]) if held.get("error") else None,
-        made_by=row["made_by"],
-        agent=row["agent"],
-        channel=row["channel"],
     )
 
 
 def _points(raw: Sequence[Mapping[str, Any]] | None) -> tuple[Point, ...]:
     return tuple(Point(**one) for one in raw or ())
 
-
-# Parts of another module on their way.
 
 _LOG = logging.getLogger(__name__)
 

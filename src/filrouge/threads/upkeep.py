@@ -6,12 +6,12 @@ turns calls these functions in the same transaction, so a thread never describes
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
@@ -21,9 +21,9 @@ from filrouge.core.settings import Settings
 from filrouge.extraction import reading
 from filrouge.extraction.model_answers import (
     RequestGenerator,
-    ask_and_parse,
+    ask_model,
     locate,
-    quoted,
+    quoted_json,
     rendered,
     turns_per_prompt,
 )
@@ -32,9 +32,9 @@ from filrouge.extraction.models import (
     NameShape,
     RelatedShape,
     StandingShape,
-    read_item,
+    read_answer,
     read_items,
-    schema_of,
+    with_lists,
 )
 from filrouge.extraction.summaries import (
     GENERIC_TOPICS,
@@ -46,7 +46,6 @@ from filrouge.extraction.summaries import (
     without_label,
 )
 from filrouge.extraction.vocabulary import fold, tokens
-from filrouge.providers.models import CompletionRequest
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
@@ -61,8 +60,6 @@ from filrouge.threads.synthesis import MAX_POINT_CHARS, MOST_DECISIONS, MOST_QUE
 # - `subjects` and `name` derive topics, title and summary from prompts by rules; `naming` asks a model (EXT-9, THR-9).
 # - `moved` applies a state transition, `weight_at` the decay; `sweep` lists the transitions that are due.
 # - `as_it_was` replays the state of a thread at an earlier moment.
-#
-# Pure: no database, no file.
 
 
 def subjects(turn: Turn) -> tuple[str, ...]:
@@ -209,17 +206,13 @@ def naming(
         "messages": [" ".join(turn.text.split())[:_SHOWN_OF_EACH] for turn in prompts[-_SHOWN:]],
         "other_titles": list(taken[:_OTHERS]),
     }
-    ask = CompletionRequest(
-        operation="title",
-        prompt=texts("title", language),
-        text=quoted("thread", json.dumps(shown, ensure_ascii=False, indent=1)),
-        schema=schema_of(NameShape),
-        most_tokens=_TOKENS,
-    )
-    answer, _ = yield from ask_and_parse(ask, texts("repair", language), _read)
+    answer, _ = yield from ask_model(
+        "title", quoted_json("thread", shown), NameShape, partial(read_answer, NameShape),
+        prompts=texts, language=language, most_tokens=_TOKENS,
+    )  # fmt: skip
     title = " ".join(answer.title.split())[:LONGEST_TITLE].strip(" .\"'“”«»")
-    if not _is_subject(title) or not _is_of(title, prompts):
-        return former
+    if not _is_subject(title) or not _names(title, [turn.text for turn in prompts]):
+        return former  # a title that shares no word with the prompts is made up
     summary = " ".join(answer.summary.split())
     stays = former.title_by == "model" and _names(former.title, former.topics[:_FOREMOST])
     return replace(
@@ -233,18 +226,6 @@ def naming(
 def _is_subject(title: str) -> bool:
     """Return True if the title has a word that is not a label, a placeholder or a fragment."""
     return any(len(word) > 2 and word not in GENERIC_TOPICS for word in tokens(fold(title)))
-
-
-def _is_of(title: str, prompts: Sequence[Turn]) -> bool:
-    """Return True if the title shares a word with the prompts; a title that the model made up is rejected."""
-    return _names(title, [turn.text for turn in prompts])
-
-
-def _read(answer: Mapping[str, Any]) -> NameShape:
-    found = read_item(NameShape, answer)
-    if isinstance(found, str):
-        raise ValueError(found)
-    return found
 
 
 # Lifecycle.
@@ -397,9 +378,6 @@ def _swept(thread: Thread, now: datetime) -> Thread:
 
 
 # Upkeep of threads: keep vectors, names and states consistent, and queue questions to a model.
-#
-# Title, summary, topics and vector of a thread are derived from its turns, except a title set by a user. Code that
-# moves turns calls these functions in the same transaction, so a thread never describes turns it does not have.
 
 # Questions to a model about threads (THR-3, EXT-9).
 
@@ -658,9 +636,6 @@ def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str)
     return done
 
 
-# Parts of another module on their way.
-
-
 def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
     """Return a thread in its current state, which depends on the other threads of its place."""
     if thread.state == "archived":
@@ -673,8 +648,6 @@ def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
 
 
 # Questions to a language model: does a prompt belong to a thread, and where does the work stand?
-#
-# Pure: no database, no file.
 
 # Does a prompt belong to a thread?
 
@@ -717,15 +690,10 @@ def asking(
             "summary": candidate.summary[:SUMMARY],
         },
     }
-    ask = CompletionRequest(
-        operation="thread",
-        prompt=prompts("thread", language),
-        text=quoted("case", json.dumps(shown, ensure_ascii=False, indent=1)),
-        schema=schema_of(RelatedShape),
-        most_tokens=_QUESTION_TOKENS,
-        seconds=seconds,
-    )
-    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _read_answer)
+    answer, by = yield from ask_model(
+        "thread", quoted_json("case", shown), RelatedShape, partial(read_answer, RelatedShape),
+        prompts=prompts, language=language, most_tokens=_QUESTION_TOKENS, seconds=seconds,
+    )  # fmt: skip
     return _decided(routing, best, answer, f"{by.provider}/{by.model}")
 
 
@@ -753,13 +721,6 @@ def _decided(routing: Routing, best: ThreadCandidate, answer: RelatedShape, mode
     return replace(sure, action="fork" if own else "new", thread_id=None, parent=parent)
 
 
-def _read_answer(answer: Mapping[str, Any]) -> RelatedShape:
-    found = read_item(RelatedShape, answer)
-    if isinstance(found, str):
-        raise ValueError(found)
-    return found
-
-
 # Where does the work stand?
 
 _MOST_STATE: Final = 3
@@ -785,14 +746,10 @@ def recounting(
     """
     spoken = [turn for turn in turns if speaker_of(turn) in ("user", "agent")]
     shown = spoken[-turns_per_prompt(spoken[::-1]) :]
-    ask = CompletionRequest(
-        operation="synthesise",
-        prompt=prompts("synthesise", language),
-        text=rendered(shown),
-        schema=schema_of(StandingShape),
-        most_tokens=_RECOUNTING_TOKENS,
-    )
-    answer, by = yield from ask_and_parse(ask, prompts("repair", language), _listed)
+    answer, by = yield from ask_model(
+        "synthesise", rendered(shown), StandingShape, lambda answer: with_lists(answer, *_LISTS),
+        prompts=prompts, language=language, most_tokens=_RECOUNTING_TOKENS,
+    )  # fmt: skip
     seen = {turn.id for turn in shown}
     state = _points(answer, "state", shown, least=TRUST_AGENT)
     decisions = _points(answer, "decisions", shown, least=TRUST_PROMPT)
@@ -804,13 +761,6 @@ def recounting(
         questions=_latest_first(questions, by_rules.questions, seen)[:MOST_QUESTIONS],
         made_by=f"{by.provider}/{by.model}",
     )
-
-
-def _listed(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    missing = next((name for name in _LISTS if not isinstance(answer.get(name), list)), None)
-    if missing:
-        raise ValueError(f"it has no list `{missing}`")
-    return answer
 
 
 def _points(answer: Mapping[str, Any], name: str, turns: Sequence[Turn], *, least: int) -> list[Point]:

@@ -14,11 +14,12 @@ from filrouge.capture.models import Role, Turn
 from filrouge.context.log import Recalls
 from filrouge.core.clock import to_text
 from filrouge.core.paths import DATABASE, inside
+from filrouge.core.rows import number_of
 from filrouge.core.scope import Scope
 from filrouge.maintenance import garden_service
 from filrouge.maintenance.health import audit, status
 from filrouge.maintenance.retention import last_run, queue_retention
-from filrouge.runtime.services import Parts, StoredSettings, number_of
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.search.models import Recall
 from filrouge.search.service import Question, search_turns
 from filrouge.testing import idle, running

@@ -69,12 +69,6 @@ def test_a_frontmatter_may_write_them_as_a_list_or_as_one_text(values: list[str]
     assert pages.frontmatter_tags(values) == found
 
 
-def test_a_tag_is_carried_by_what_stands_below_it() -> None:
-    assert pages.has_tag(["work/shop"], "#Work")
-    assert not pages.has_tag(["workshop"], "work")
-    assert not pages.has_tag(["anything"], "")
-
-
 @pytest.mark.parametrize("text", ["`" * 200_000, "` `` " * 40_000, "%%" * 100_000, "[[" * 100_000, "#" * 200_000])
 def test_no_note_takes_long(text: str) -> None:
     began = time.process_time()

@@ -1,0 +1,37 @@
+"""Rows of queries: the columns that are named like fields of a value, and the results of counting queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from filrouge.core.errors import NotFound
+from filrouge.core.protocols import Tx
+
+
+def picked(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return these columns of a row."""
+    return {name: row[name] for name in names}
+
+
+def fields_of(value: object, names: Iterable[str]) -> dict[str, object]:
+    """Return these fields of a value."""
+    return {name: getattr(value, name) for name in names}
+
+
+def required(tx: Tx, query: str, parameters: Mapping[str, object], *, missing: str, remedy: str) -> dict[str, Any]:
+    """Return the row of a query.
+
+    Raises:
+        NotFound: there is none; with the message `missing`.
+    """
+    row = tx.one(query, parameters)
+    if row is None:
+        raise NotFound(missing, remedy=remedy)
+    return row
+
+
+def number_of(tx: Tx, query: str, parameters: Mapping[str, object] | None = None) -> int:
+    """Return the result of a counting query."""
+    row = tx.one(query, parameters)
+    return int(row["n"]) if row else 0
