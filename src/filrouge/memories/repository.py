@@ -56,17 +56,9 @@ _FLAGS: Final = frozenset({"pinned", "disabled"})
 
 def memory_from_row(row: dict[str, Any]) -> Memory:
     """Build a memory from its row, without its evidence."""
-    scope = Scope(
-        user=row["user_id"],
-        project=row["project_id"],
-        agent=row["agent"],
-        channel=row["channel"],
-        session=row["session_id"],
-        branch=row["branch"],
-    )
     # A database that is only looked at, such as a backup, may lack the columns of later versions.
     plain = {name: _value(name, row[name]) for name in PLAIN_FIELDS if name in row}
-    return Memory(**plain, scope=scope, scope_name=row["scope"])
+    return Memory(**plain, scope=Scope.from_row(row), scope_name=row["scope"])
 
 
 def _value(name: str, column: Any) -> Any:
@@ -78,16 +70,11 @@ def _value(name: str, column: Any) -> Any:
 def row_of(memory: Memory) -> dict[str, object]:
     """Return the columns of a new memory, including its seal."""
     sealed = journal.seal(content_of(memory))
-    scope = memory.scope
     return {
         **plain_values(memory),
-        "user_id": scope.user,
+        **memory.scope.row(),
         "scope": memory.scope_name,
-        "project_id": scope.project if memory.scope_name == "project" else None,
-        "agent": scope.agent,
-        "channel": scope.channel,
-        "session_id": scope.session,
-        "branch": scope.branch,
+        "project_id": memory.scope.project if memory.scope_name == "project" else None,
         "at": to_text(memory.created_at),
         "row_key": sealed.key,
         "row_hash": sealed.hash,

@@ -90,7 +90,7 @@ class MessageRow(_Row):
 
     def turn(self) -> Turn:
         """The row as a `Turn`."""
-        scope = _scope_of(self)
+        scope = Scope.from_row(vars(self))
         return Turn(
             id=self.id,
             key=self.key,
@@ -152,7 +152,7 @@ class BaseMemoryRow(_Row):
     def memory(self) -> Memory:
         """The row as a `Memory`."""
         row = self.model_dump(include=set(BaseMemoryRow.model_fields) - _DERIVED_FIELDS)
-        scope = _scope_of(self)
+        scope = Scope.from_row(vars(self))
         cited = [Evidence(turn_id=one.turn_id, span=Span(start=one.start, end=one.end)) for one in self.evidence]
         return Memory(**row, scope=scope, scope_name=self.scope, evidence=tuple(cited))
 
@@ -168,24 +168,13 @@ class StatementRow(BaseMemoryRow):
         return kind
 
 
-def _scope_of(row: MessageRow | BaseMemoryRow) -> Scope:
-    return Scope(
-        user=row.user_id,
-        project=row.project_id,
-        agent=row.agent,
-        channel=row.channel,
-        session=row.session_id,
-        branch=row.branch,
-    )
-
-
 def message_row(turn: Turn) -> dict[str, Any]:
     """A turn as a row."""
     return {
         "id": turn.id,
         "key": turn.key,
         "host": turn.host,
-        **_scope(turn.scope),
+        **turn.scope.row(),
         "role": turn.role,
         "source": turn.source,
         "text": turn.text,
@@ -199,7 +188,7 @@ def memory_row(memory: Memory) -> dict[str, Any]:
     """A memory as a row."""
     return {
         "scope": memory.scope_name,
-        **_scope(memory.scope),
+        **memory.scope.row(),
         **{name: value for name, value in plain_values(memory).items() if name not in _NOT_EXPORTED},
         "evidence": [{"turn_id": one.turn_id, "start": one.span.start, "end": one.span.end} for one in memory.evidence],
     }
@@ -246,17 +235,6 @@ def _cell(value: object) -> str:
     if not isinstance(value, str):
         return "" if value is None else in_json(json.dumps(value, ensure_ascii=False))
     return visible(f"'{value}" if value.lstrip(" ").startswith(_FORMULA) else value)
-
-
-def _scope(scope: Scope) -> dict[str, Any]:
-    return {
-        "user_id": scope.user,
-        "project_id": scope.project,
-        "agent": scope.agent,
-        "channel": scope.channel,
-        "session_id": scope.session,
-        "branch": scope.branch,
-    }
 
 
 #: How often a memory was used is counted anew where it is read in.
