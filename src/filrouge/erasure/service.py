@@ -56,7 +56,7 @@ from filrouge.runtime import journal
 from filrouge.runtime.disk import with_reserve
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.runtime.sqlite import Database
+from filrouge.runtime.sqlite import Database, read_raw
 from filrouge.search.repository import Spaces
 from filrouge.search.service import Question, recall, search_turns
 from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
@@ -113,16 +113,20 @@ def _file_contains(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) ->
     """Return True if a file contains one of these byte strings; `plain` ones match in any case."""
     before = b""
     try:
-        with open(path, "rb") as file:
-            while chunk := file.read(_CHUNK):
-                content = before + chunk
-                lower = content.lower()
-                if any(_contains_word(form, lower) for form in plain) or any(form in content for form in exact):
-                    return True
-                before = content[-_OVERLAP:]
+        for chunk in read_raw(path, _CHUNK) if os.path.basename(path).startswith(DATABASE) else _chunks(path):
+            content = before + chunk
+            lower = content.lower()
+            if any(_contains_word(form, lower) for form in plain) or any(form in content for form in exact):
+                return True
+            before = content[-_OVERLAP:]
     except OSError:
         pass  # deleted meanwhile
     return False
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        yield from iter(lambda: file.read(_CHUNK), b"")
 
 
 def _plain(text: str) -> Iterator[bytes]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any
+from threading import Lock
+from typing import Any, Final
 
 import apsw
 
@@ -201,6 +202,39 @@ def _create_private(path: str) -> None:
     """
     with suppress(OSError):  # the file exists, or SQLite will report the problem
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+#: Descriptors on files that SQLite has open as well, by path. They stay open as long as the file exists: when a process
+#: closes any descriptor of a file, it loses all its locks on it (https://sqlite.org/howtocorrupt.html, section 2.2).
+#: Another process would then take the database for unused, and truncate or remove its log under the daemon.
+_HELD: Final[dict[str, int]] = {}
+_HOLDING: Final = Lock()
+
+
+def read_raw(path: str, chunk: int) -> Iterator[bytes]:
+    """Yield the bytes of a file that SQLite may have open in this process, `chunk` at a time.
+
+    Raises:
+        OSError: the file does not exist, or cannot be read.
+    """
+    handle, place = _held(path), 0
+    while read := os.pread(handle, chunk, place):
+        yield read
+        place += len(read)
+
+
+def _held(path: str) -> int:
+    with _HOLDING:
+        there = os.stat(path)
+        handle = _HELD.get(path)
+        if handle is not None:
+            own = os.fstat(handle)
+            if (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino):
+                return handle
+            if own.st_nlink == 0:  # no connection to the removed file is left
+                os.close(handle)
+        _HELD[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return _HELD[path]
 
 
 class Database:

@@ -235,8 +235,6 @@ NAMES: Final = (
 )
 
 
-# Parts of another module on their way.
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -612,8 +612,6 @@ class WordFeed:
             self._stopping.wait(_LOOK_SECONDS)
 
 
-# Parts of another module on their way.
-
 #: Increment this when the schema or the labels of rows change.
 _FORMAT: Final = 1
 
@@ -717,8 +715,6 @@ def _is_whole(path: str) -> bool:
     body, footer = content[: -8 - length], json.loads(content[-8 - length : -8])
     return footer["crc"] == zlib.crc32(body)
 
-
-# Parts of another module on their way.
 
 OwnerKind = Literal["memory", "turn"]
 

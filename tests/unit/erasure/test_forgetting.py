@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -44,6 +46,16 @@ def parts(tmp_path: Path) -> Generator[Parts]:
         for text in OTHERS:
             say(started, text)
         yield started
+
+
+def test_forgetting_leaves_the_locks_by_which_other_processes_know_that_the_database_is_open(parts: Parts) -> None:
+    say(parts, SECRET)
+    forget(parts, MARZIPAN, preview(parts, MARZIPAN).token)
+    # Only a process that believes to be alone with the database may take its log away.
+    alone = "import apsw, sys; print(apsw.Connection(sys.argv[1]).execute('pragma journal_mode = delete').fetchone())"
+    other = [sys.executable, "-c", alone, inside(parts.home, DATABASE)]
+    tried = subprocess.run(other, capture_output=True, text=True, check=False)
+    assert "database is locked" in tried.stderr, tried.stdout
 
 
 def in_every_way(parts: Parts) -> None:
