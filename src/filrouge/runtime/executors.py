@@ -333,6 +333,8 @@ class PeriodicTask(Background):
 
         An interval given as a function is asked again after each call, so that a task with nothing to do rests longer.
         """
+        #: The interval changes with what there is to do.
+        self.rests = callable(seconds)
         self._seconds = seconds
         self._look = look
         self._failed = failed

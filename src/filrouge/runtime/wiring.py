@@ -361,9 +361,10 @@ class Running:
         self.warming.start()
 
     def settings_changed(self) -> None:
-        """Have the periodic tasks look now: some rest for long while nothing is set for them to do."""
+        """Have the periodic tasks look now that rest for long while nothing is set for them to do."""
         for watch in self.watches:
-            watch.wake()
+            if watch.rests:
+                watch.wake()
 
     def stop(self) -> None:
         """Finish pending writes, release leased jobs and close the database."""
