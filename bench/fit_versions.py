@@ -48,8 +48,8 @@ def gathered(data: Path) -> tuple[list[str], NDArray[np.float64], NDArray[np.flo
     ]
     texts = sorted({one.text for *_, one in said})
     with tempfile.TemporaryDirectory() as home, running(home, embedding="") as parts:
-        made = [parts.meaning.passages(texts[start : start + 64]) for start in range(0, len(texts), 64)]
-        space = parts.meaning.space
+        made = [parts.vectors.passages(texts[start : start + 64]) for start in range(0, len(texts), 64)]
+        space = parts.vectors.space
     rows_of = np.concatenate([one for one in made if one is not None])
     vectors = {text: rows_of[place] for place, text in enumerate(texts)}
     rows: list[dict[str, float]] = []

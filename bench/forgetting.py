@@ -68,7 +68,7 @@ def fill(home: str, rows: int) -> None:
     parts.writer.close()
     chance = random.Random(7)
     words, weights = vocabulary(chance), list(accumulate(1 / (n + 1) for n in range(VOCABULARY)))
-    hashing, space = StableHash(), parts.meaning.space.id
+    hashing, space = StableHash(), parts.vectors.space.id
     database = Database(os.path.join(home, DATABASE))
 
     def text() -> str:
@@ -150,7 +150,7 @@ def ready(parts: Parts, rows: int) -> None:
     large = sum(n >= SWITCH for n in (rows // 5, rows - rows // 5))
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
-        if parts.meaning.ready.is_set() and len(parts.words.to_json()) == large:
+        if parts.vectors.ready.is_set() and len(parts.words.to_json()) == large:
             return
         time.sleep(0.2)
 

@@ -116,7 +116,7 @@ def main() -> int:
         with running(os.path.join(directory, "home"), embedding=options.embedding) as parts:
             parts.resumed.wait(PATIENCE_SECONDS)
             begun = time.perf_counter()
-            parts.meaning.embedder.passages([f"{text} " for text in texts])
+            parts.vectors.embedder.passages([f"{text} " for text in texts])
             alone = time.perf_counter() - begun
             worked = time.process_time()
             acknowledged, indexed = take_in(parts, talks)

@@ -60,7 +60,7 @@ def fill(home: str, rows: int) -> None:
     parts.writer.close()
     chance = random.Random(7)
     words, weights = words_of(chance), list(accumulate(1 / (n + 1) for n in range(VOCABULARY)))
-    hashing, space = StableHash(), parts.meaning.space.id
+    hashing, space = StableHash(), parts.vectors.space.id
     database = Database(os.path.join(home, DATABASE))
     for first in range(0, rows, AT_ONCE):
         with database.transaction() as tx:

@@ -172,7 +172,7 @@ def settle(parts: Parts) -> None:
     while True:
         due, running = parts.readers.here(lambda tx: (Jobs(tx).next_due(), Jobs(tx).count().running))
         waits = due is None or from_text(due) > parts.clock.now()
-        if waits and not running and parts.resting.is_set():
+        if waits and not running and parts.idle.is_set():
             return
         parts.work_waiting.set()
         if time.monotonic() > deadline:
@@ -251,9 +251,9 @@ def said(chance: random.Random, subject: int) -> str:
 
 def peopled(parts: Parts, clock: ManualClock, sizes: tuple[int, int, int]) -> None:
     """Fill a project with threads as placing would have left them."""
-    chance, now, space_id = random.Random(SEED), clock.now(), parts.meaning.space.id
+    chance, now, space_id = random.Random(SEED), clock.now(), parts.vectors.space.id
     texts = [[said(chance, subject) for _ in range(OF_A_THREAD)] for subject in range(sum(sizes))]
-    vectors = iter(parts.meaning.embedder.passages([text for own in texts for text in own]))
+    vectors = iter(parts.vectors.embedder.passages([text for own in texts for text in own]))
     ages = [*[timedelta(days=1)] * sizes[0], *[timedelta(days=6)] * sizes[1], *[timedelta(days=60)] * sizes[2]]
     states: list[ThreadState] = [*["active"] * sizes[0], *["suspended"] * sizes[1], *["archived"] * sizes[2]]  # pyright: ignore[reportAssignmentType]
 
@@ -297,16 +297,16 @@ def timed(sizes: tuple[int, int, int]) -> dict[str, Any]:
         clock = ManualClock()
         parts = wiring.build(home, environ={"FILROUGE_EMBEDDING_MODEL": "hashing"}, clock=clock)
         try:
-            parts.meaning.ready.set()
+            parts.vectors.ready.set()
             peopled(parts, clock, sizes)
-            chance, space_id = random.Random(SEED + 1), parts.meaning.space.id
+            chance, space_id = random.Random(SEED + 1), parts.vectors.space.id
             spent: dict[str, list[float]] = defaultdict(list)
             told = list[str]()
             for number in range(0, WARM + TIMED, TOGETHER):
                 clock.move(minutes=3)
                 subjects_now = [chance.randrange(sum(sizes) + 20) for _ in range(TOGETHER)]
                 turns = [prompt(said(chance, one), f"new-{one}-{number}", clock.now()) for one in subjects_now]
-                vectors = parts.meaning.embedder.passages([turn.text for turn in turns])
+                vectors = parts.vectors.embedder.passages([turn.text for turn in turns])
 
                 def store(tx: Tx, turns: list[Turn] = turns, vectors: Vectors = vectors) -> float:
                     begun = time.thread_time()

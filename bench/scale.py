@@ -126,7 +126,7 @@ def measure(home: str, asked: Sequence[str], known: Known, truth: Mapping[str, A
     running = wiring.start(home, environ=ENVIRON, makers={"known": lambda: known})
     ready = round(time.perf_counter() - begun, 2)
     parts = running.parts
-    vectors_ready = waited(parts.meaning.ready.is_set, begun)
+    vectors_ready = waited(parts.vectors.ready.is_set, begun)
     waited(parts.resumed.is_set, begun)
 
     def fed() -> bool:
@@ -178,7 +178,7 @@ def recall(parts: Parts, asked: Sequence[str], filters: Filters, tenth: Sequence
     found = 0
     for text, least in zip(asked, tenth, strict=True):
         question = Question(text=text, everywhere=True, mode="semantic", filters=filters)
-        vector = parts.meaning.embedder.query(text)
+        vector = parts.vectors.embedder.query(text)
         hits = parts.readers.here(lambda tx, question=question: search_turns(parts, tx, question)).hits[:10]
         stored = parts.readers.here(
             lambda tx, hits=hits: StoredVectors(tx).some("turn", [hit.id for hit in hits], SPACE.id)

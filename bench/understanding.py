@@ -172,8 +172,8 @@ def _memory(statement: Statement, id_: str) -> Memory:
 
 
 def _similarity(parts: Parts | None, one: str, other: str) -> float:
-    made = parts.meaning.passages([one, other]) if parts else None
-    return parts.meaning.space.calibrated(float(made[0] @ made[1])) if parts and made is not None else 0.0
+    made = parts.vectors.passages([one, other]) if parts else None
+    return parts.vectors.space.calibrated(float(made[0] @ made[1])) if parts and made is not None else 0.0
 
 
 def corpus() -> dict[str, dict[str, Any]]:

@@ -234,7 +234,7 @@ def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
     parts.work_waiting.set()
     while True:
         queue = parts.readers.here(lambda tx: Jobs(tx).count())
-        if parts.resumed.is_set() and queue.waiting + queue.running == 0 and parts.resting.is_set():
+        if parts.resumed.is_set() and queue.waiting + queue.running == 0 and parts.idle.is_set():
             return
         if time.monotonic() > deadline:
             raise TimeoutError(f"still busy: {queue.waiting} jobs wait, {queue.running} run")

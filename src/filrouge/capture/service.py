@@ -105,7 +105,7 @@ def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceip
 
     A hook checks the capture switches itself, but it reads a copy of them, and not every program uses the hook.
     """
-    parts.captured = monotonic()
+    parts.last_capture = monotonic()
     directories = {event.cwd for event in events}
     settings = parts.readers.here(lambda tx: {cwd: parts.settings(tx, cwd) for cwd in directories})
     cut = CutCounts()
@@ -114,7 +114,7 @@ def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceip
         for event in events
         for held in (settings[event.cwd],)
     ]
-    parts.meters.cut(cut)
+    parts.metrics.cut(cut)
     future = parts.writer.submit(lambda tx: _store_all(parts, tx, clean))
     future.add_done_callback(lambda _: parts.work_waiting.set())
     return future
@@ -147,7 +147,7 @@ def is_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:
 def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
     """Store an event and queue its jobs; return its project's id, or None if it was already stored."""
     now, jobs = parts.clock.now(), Jobs(tx)
-    passed = parts.gate.passed(tx, event)
+    passed = parts.tombstones.passed(tx, event)
     if passed is None:
         return Events(tx).add_forgotten(event, received_at=now)
     event = passed
@@ -262,7 +262,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
         projects = {cwd: Projects(tx).resolve(known_as, at=now) for cwd, known_as in others.items() if known_as}
         here = str(payload["project"]) or None
         read = [(record, _turn(parts, payload, record, projects.get(record.cwd, here))) for record in found]
-        turns = [one for record, one in read if not parts.gate.refuses(tx, one, one.at if record.at else None)]
+        turns = [one for record, one in read if not parts.tombstones.refuses(tx, one, one.at if record.at else None)]
         queue_turn_jobs(parts, tx, [turn for turn in turns if add_transcript_turn(store, turn)])
         if (full or 0.0) >= FULL:
             queue_synthesis(parts, tx, Session(host=host, id=str(payload["session"])), "pre_compact")

@@ -606,7 +606,7 @@ class RenderOptions:
     language: Language
     budget: int
     now: datetime
-    least: float = 0.5
+    minimum: float = 0.5
     limits: Mapping[Section, int] = field(default_factory=dict[Section, int])
     dated: bool = False
 
@@ -670,7 +670,7 @@ def build_block(pieces: Sequence[Candidate], manner: RenderOptions, nonce: str =
     """
     reasons = {n: piece.refused for n, piece in enumerate(pieces) if piece.refused}
     ordered = sorted((n for n in range(len(pieces)) if n not in reasons), key=lambda n: _place(pieces[n]))
-    if manner.occasion == "prompt" and not any(_triggers(pieces[n], manner.least) for n in ordered):
+    if manner.occasion == "prompt" and not any(_triggers(pieces[n], manner.minimum) for n in ordered):
         reasons |= dict.fromkeys(ordered, "supporting item, and nothing relevant to support")
         ordered = []
     # Pieces found for the prompt are checked first, so that a supporting piece never displaces one as a duplicate.

@@ -308,7 +308,7 @@ class TurnCandidates:
 
 
 def turn_candidates(
-    parts: Parts, tx: Tx, moment: ContextRequest, question: Question, cited: Mapping[str, Hit], *, least: float
+    parts: Parts, tx: Tx, request: ContextRequest, question: Question, cited: Mapping[str, Hit], *, least: float
 ) -> TurnCandidates:
     """The candidate turns for a prompt.
 
@@ -318,24 +318,24 @@ def turn_candidates(
             it, because it represents its memory.
         least: turns below this probability are refused.
     """
-    since = compacted(tx, moment)
+    since = compacted(tx, request)
     looked: dict[str, None] = {}
 
     def showable(ids: Sequence[str]) -> Collection[str]:
         looked.update(dict.fromkeys(ids))
-        return _showable(tx, moment, ids, since)
+        return _showable(tx, request, ids, since)
 
     ranking = search_turns(parts, tx, replace(question, limit=MOST), Showable(ids=showable, turn=_says_something))
-    here = _in_context(parts, tx, moment, list(looked), since)
+    here = _in_context(parts, tx, request, list(looked), since)
     found = [(hit, hit.item) for hit in ranking.hits if isinstance(hit.item, Turn)]
     others = showable([id_ for id_ in cited if id_ not in {turn.id for _, turn in found}])
     found += [(replace(cited[turn.id], item=turn), turn) for turn in parts.turns(tx).get(sorted(others))]
     if not found:
         return TurnCandidates(turns=(), here=here, notices=ranking.notices)
-    beside = _Neighbours(tx, [turn.id for _, turn in found], moment.agent)
+    beside = _Neighbours(tx, [turn.id for _, turn in found], request.agent)
     prompts = {turn.id: beside.prompt(turn.id) for _, turn in found if turn.role == "assistant"}
     proved = memories_of_turns(tx, [*(turn.id for _, turn in found), *(row["id"] for row in prompts.values() if row)])
-    ended = ended_memories(tx, moment)
+    ended = ended_memories(tx, request)
     asked = words_of(question.text)
     turns: list[TurnCandidate] = []
     for hit, turn in found:
@@ -378,44 +378,44 @@ def turn_candidates(
     return TurnCandidates(turns=tuple(turns), here=here, known=ranking.known, notices=ranking.notices)
 
 
-def compacted(tx: Tx, moment: ContextRequest) -> str:
+def compacted(tx: Tx, request: ContextRequest) -> str:
     """When the session's context was last compacted, as stored text; empty if never."""
-    row = tx.one("events.compacted", {"host": moment.host, "session_id": moment.session})
+    row = tx.one("events.compacted", {"host": request.host, "session_id": request.session})
     return (row or {}).get("at") or ""
 
 
-def last_words(parts: Parts, tx: Tx, moment: ContextRequest, ids: Sequence[str]) -> list[Turn]:
+def last_words(parts: Parts, tx: Tx, request: ContextRequest, ids: Sequence[str]) -> list[Turn]:
     """The last prompt among these turns (oldest first) and its reply, as far as they may be shown.
 
     Empty if one of them says something no longer valid, or belongs to another agent while agents are isolated.
     """
-    allowed = _showable(tx, moment, ids, compacted(tx, moment))
+    allowed = _showable(tx, request, ids, compacted(tx, request))
     said = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
     prompts = [place for place, turn in enumerate(said) if turn.role == "user"]
     if not prompts:
         return []
     prompt, *after = said[prompts[-1] :]
     shown = [prompt, *(turn for turn in after if turn.role == "assistant")][:2]
-    proved, ended = memories_of_turns(tx, [turn.id for turn in shown]), ended_memories(tx, moment)
+    proved, ended = memories_of_turns(tx, [turn.id for turn in shown]), ended_memories(tx, request)
     gone = any(state != "live" for turn in shown for state in proved.get(turn.id, {}).values())
     outdated = any(is_outdated(words_of(turn.text), turn.at, ended) for turn in shown)
-    others = moment.agent is not None and any(
-        (turn.scope.agent or turn.scope.channel) != moment.agent for turn in shown
+    others = request.agent is not None and any(
+        (turn.scope.agent or turn.scope.channel) != request.agent for turn in shown
     )
     return [] if gone or outdated or others else shown
 
 
-def _showable(tx: Tx, moment: ContextRequest, ids: Sequence[str], since: str, *, here: bool = False) -> set[str]:
+def _showable(tx: Tx, request: ContextRequest, ids: Sequence[str], since: str, *, here: bool = False) -> set[str]:
     """The ids of real prompts and replies outside the session's current context; with `here`, those inside."""
-    told = {"host": moment.host, "session_id": moment.session, "since": since, "here": here, "user_id": moment.user}
+    told = {"host": request.host, "session_id": request.session, "since": since, "here": here, "user_id": request.user}
     return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **told})}
 
 
-def _in_context(parts: Parts, tx: Tx, moment: ContextRequest, looked: Sequence[str], since: str) -> tuple[Turn, ...]:
+def _in_context(parts: Parts, tx: Tx, request: ContextRequest, looked: Sequence[str], since: str) -> tuple[Turn, ...]:
     """The first of these turns that are in the agent's context, except the prompt itself."""
-    own = _showable(tx, moment, looked, since, here=True)
+    own = _showable(tx, request, looked, since, here=True)
     turns = parts.turns(tx).get([id_ for id_ in looked if id_ in own][: _OWN + 1])
-    return tuple(turn for turn in turns if turn.text.strip() != moment.prompt.strip())[:_OWN]
+    return tuple(turn for turn in turns if turn.text.strip() != request.prompt.strip())[:_OWN]
 
 
 def _says_something(turn: Turn) -> bool:
@@ -442,9 +442,9 @@ def memories_of_turns(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]
     return found
 
 
-def ended_memories(tx: Tx, moment: ContextRequest) -> list[Ended]:
+def ended_memories(tx: Tx, request: ContextRequest) -> list[Ended]:
     """The most recently ended memories of this project and user."""
-    place = {"project_id": moment.project, "user_id": moment.user, "limit": _ENDED}
+    place = {"project_id": request.project, "user_id": request.user, "limit": _ENDED}
     rows = tx.all("memories.ended", place)
     return [Ended(words=words_of(row["text"]), at=from_text(row["valid_to"])) for row in rows]
 
@@ -515,7 +515,7 @@ _MOST: Final = 2
 
 
 def same_turn_memories(
-    parts: Parts, tx: Tx, moment: ContextRequest, memories: Sequence[Memory]
+    parts: Parts, tx: Tx, request: ContextRequest, memories: Sequence[Memory]
 ) -> dict[str, list[Memory]]:
     """By memory id: other memories that the same short turn proves.
 
@@ -533,25 +533,25 @@ def same_turn_memories(
             continue
         beside = dict.fromkeys(id_ for one in memory.evidence for id_ in proved.get(one.turn_id, {}))
         known = [others[id_] for id_ in beside if id_ in others and id_ != memory.id and id_ not in told]
-        found[memory.id] = [one for one in known if _may_be_shown(one, moment)][:_MOST]
+        found[memory.id] = [one for one in known if _may_be_shown(one, request)][:_MOST]
         told |= {memory.id, *(one.id for one in found[memory.id])}
     return found
 
 
-def rules_for_work(parts: Parts, tx: Tx, moment: ContextRequest) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
+def rules_for_work(parts: Parts, tx: Tx, request: ContextRequest) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
     """By rule id: each rule about a kind of work that the prompt asks for, with those kinds."""
-    asked = of_prompt(moment.prompt)
+    asked = of_prompt(request.prompt)
     if not asked:
         return {}
-    rules = parts.memories(tx).rules(project=moment.project, user=moment.user, agent=moment.agent)
+    rules = parts.memories(tx).rules(project=request.project, user=request.user, agent=request.agent)
     meant = {rule.id: (rule, of_rule(rule.text) & asked) for rule in rules}
     return {id_: (rule, kinds) for id_, (rule, kinds) in meant.items() if kinds}
 
 
-def _may_be_shown(memory: Memory, moment: ContextRequest) -> bool:
+def _may_be_shown(memory: Memory, request: ContextRequest) -> bool:
     scope = memory.scope
-    here = scope.user == moment.user and (memory.scope_name == "user" or scope.project == moment.project)
-    allowed = moment.agent is None or (scope.agent or scope.channel) == moment.agent
+    here = scope.user == request.user and (memory.scope_name == "user" or scope.project == request.project)
+    allowed = request.agent is None or (scope.agent or scope.channel) == request.agent
     sure = memory.state == "live" and memory.confidence >= MIN_CONFIDENCE_INJECT
     return here and allowed and sure and memory.kind != "rule" and memory.kind not in SUMS
 
@@ -587,10 +587,10 @@ _MARK_CHARS: Final = 34
 _MIN_SHARE: Final = 0.4
 
 
-def memories(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The pieces recalled for the prompt, most valuable first, then the refused ones."""
-    question = _question(moment)
-    threshold = moment.settings.auto_retrieve_min_score
+    question = _question(request)
+    threshold = request.settings.auto_retrieve_min_score
     whole = max(threshold, _LOWEST)
     of_a_turn = whole * SHARE_OF_THRESHOLD
     ranking = recall(parts, tx, question)
@@ -600,10 +600,10 @@ def memories(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate
         else of_a_turn
     )
     recalled = _recalled(parts, tx, ranking, least)
-    said = turn_candidates(parts, tx, moment, question, recalled.cited, least=of_a_turn)
+    said = turn_candidates(parts, tx, request, question, recalled.cited, least=of_a_turn)
     if ranking.by_need:
         said = replace(said, turns=tuple(_by_need(one, max(threshold, _TURN_THRESHOLD)) for one in said.turns))
-    moment.notices.extend(dict.fromkeys([*ranking.notices, *said.notices]))
+    request.notices.extend(dict.fromkeys([*ranking.notices, *said.notices]))
     known = max(ranking.known, said.known)
     scores = {"known": round(known, 4)}
     if ranking.by_need:
@@ -612,18 +612,18 @@ def memories(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate
     offered = _Candidates(
         ranking=ranking,
         said=said,
-        beside=same_turn_memories(parts, tx, moment, recalled.memories) if known >= threshold else {},
-        works=rules_for_work(parts, tx, moment),
+        beside=same_turn_memories(parts, tx, request, recalled.memories) if known >= threshold else {},
+        works=rules_for_work(parts, tx, request),
         asked=words_of(question.text),
-        asks_for_work=bool(of_prompt(moment.prompt)),
+        asks_for_work=bool(of_prompt(request.prompt)),
         is_known=known >= threshold,
         threshold=threshold,
         least=least,
         scores=scores,
     )
-    budget = moment.settings.budget
+    budget = request.settings.budget
     room = max(budget - _FRAME_CHARS - offered.rules_take, int(budget * _MIN_SHARE))
-    most = moment.settings.auto_retrieve_max_results
+    most = request.settings.auto_retrieve_max_results
     offered.fit(min(MAX_LINE, room - _MARK_CHARS))
     choice = choose(offered.candidates, room=room, most=most, longest=MAX_LINE, mark=_MARK_CHARS)
     if offered.take_back(choice.refused):  # a memory that replaced a turn has no room, so the turn may be shown
@@ -632,16 +632,16 @@ def memories(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate
     return [*offered.rules, *shown, *offered.refused(choice.refused), *map(_said_here, said.here)]
 
 
-def _question(moment: ContextRequest) -> Question:
+def _question(request: ContextRequest) -> Question:
     """The search for a prompt. For a user other than this daemon's own, it covers only that user's content."""
-    own = moment.user if moment.user != LOCAL_USER else None
+    own = request.user if request.user != LOCAL_USER else None
     return Question(
-        text=moment.prompt[:LONGEST_QUERY],
-        project=moment.project,
-        user=moment.user,
+        text=request.prompt[:LONGEST_QUERY],
+        project=request.project,
+        user=request.user,
         private=True,
         by_need=True,
-        filters=Filters(agent=moment.agent, user=own),
+        filters=Filters(agent=request.agent, user=own),
     )
 
 

@@ -85,7 +85,7 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     names = _brief_keys(tx, project) if project else []
     if settings.isolation:
         return "", names  # any agent may read a brief, but isolated agents see only their own memories
-    moment = ContextRequest(
+    request = ContextRequest(
         occasion="start",
         host="",
         session="",
@@ -98,8 +98,8 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
         language="en" if settings.language == "auto" else settings.language,
         now=parts.clock.now(),
     )
-    pieces = collect_candidates(parts, tx, moment, IN_BRIEF)
-    return build_block(pieces, render_options_for(moment, dated=True), nonce=UNSET_NONCE).text, names
+    pieces = collect_candidates(parts, tx, request, IN_BRIEF)
+    return build_block(pieces, render_options_for(request, dated=True), nonce=UNSET_NONCE).text, names
 
 
 def _brief_keys(tx: Tx, project: str) -> list[str]:

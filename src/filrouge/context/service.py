@@ -59,11 +59,11 @@ class ContextResult:
     """The block for a request, and how it was made.
 
     Attributes:
-        moment: None if retrieval is switched off.
+        request: None if retrieval is switched off.
         milliseconds: time from the request to the text.
     """
 
-    moment: ContextRequest | None
+    request: ContextRequest | None
     block: Block
     notices: tuple[str, ...] = ()
     milliseconds: float = 0.0
@@ -93,7 +93,7 @@ def build_for_hook(parts: Parts, event: Event, project: str, *, seconds: float |
     hurried = parts if seconds is None else parts.within(monotonic() + seconds * _VECTOR_WAIT_SHARE)
     given = preview(hurried, event, project)
     if event.kind == "session_start":  # loads the model while the user is still typing
-        parts.readers.submit(lambda _: parts.meaning.question(READY))
+        parts.readers.submit(lambda _: parts.vectors.question(READY))
     return given
 
 
@@ -103,13 +103,13 @@ def log(parts: Parts, given: ContextResult, *, delivered: bool) -> str:
     Args:
         delivered: the caller is known to have the block. Otherwise it is logged as late and may be confirmed later.
     """
-    moment = given.moment
-    if moment is None or not (moment.occasion == "prompt" or given.block.text):
+    request = given.request
+    if request is None or not (request.occasion == "prompt" or given.block.text):
         return ""
     outcome: DeliveryOutcome = "empty" if not given.block.text else "delivered" if delivered else "late"
-    if moment.occasion == "prompt":
-        parts.meters.recalled(given.block.items, given.milliseconds / 1000)
-    row = _row(given, moment, new_id(parts.clock.now()), outcome)
+    if request.occasion == "prompt":
+        parts.metrics.recalled(given.block.items, given.milliseconds / 1000)
+    row = _row(given, request, new_id(parts.clock.now()), outcome)
     if outcome == "late":
         parts.writer.submit(lambda tx: Recalls(tx).add(row))
     else:
@@ -144,27 +144,27 @@ def preview(parts: Parts, event: Event, project: str) -> ContextResult:
     return replace(given, milliseconds=(monotonic() - began) * 1000)
 
 
-def collect_candidates(parts: Parts, tx: Tx, moment: ContextRequest, table: SourceTable) -> list[Candidate]:
+def collect_candidates(parts: Parts, tx: Tx, request: ContextRequest, table: SourceTable) -> list[Candidate]:
     """The pieces of all sources in a table; a failing source is left out with a notice."""
     for name, source in table.items():
         # A failing source must not stop the others.
         with logged(_LOG, "The source %r failed and was left out.", name) as attempt:
-            moment.offered.extend(source(parts, tx, moment))
+            request.offered.extend(source(parts, tx, request))
         if attempt.failed:
-            moment.notices.append(f"{name} failed and was left out")
-    return moment.offered
+            request.notices.append(f"{name} failed and was left out")
+    return request.offered
 
 
-def render_options_for(moment: ContextRequest, *, dated: bool = False) -> RenderOptions:
+def render_options_for(request: ContextRequest, *, dated: bool = False) -> RenderOptions:
     """The selection and rendering options for a request."""
-    settings = moment.settings
+    settings = request.settings
     return RenderOptions(
-        occasion=moment.occasion,
-        language=moment.language,
+        occasion=request.occasion,
+        language=request.language,
         budget=settings.budget,
-        now=moment.now,
-        least=settings.auto_retrieve_min_score,
-        limits={"memories": settings.auto_retrieve_max_results} if moment.occasion == "prompt" else {},
+        now=request.now,
+        minimum=settings.auto_retrieve_min_score,
+        limits={"memories": settings.auto_retrieve_max_results} if request.occasion == "prompt" else {},
         dated=dated,
     )
 
@@ -174,13 +174,13 @@ def result_json(given: ContextResult, *, explained: bool = False) -> dict[str, A
     inside = [verdict for verdict in given.block.verdicts if verdict.injected]
     body: dict[str, Any] = {
         "context": given.block.text,
-        "memories": [_shown(one, given.moment) for one in inside if one.piece.kind != "note"],
+        "memories": [_shown(one, given.request) for one in inside if one.piece.kind != "note"],
         "notes": [{"path": one.piece.id, "content": one.piece.text} for one in inside if one.piece.kind == "note"],
         "notices": list(given.notices),
     }
     if explained:
-        body["enabled"] = given.moment is not None
-        body["language"] = given.moment.language if given.moment else ""
+        body["enabled"] = given.request is not None
+        body["language"] = given.request.language if given.request else ""
         body["tokens"] = given.block.tokens
         body["latency_ms"] = round(given.milliseconds, 3)
         body["candidates"] = [
@@ -194,13 +194,13 @@ def result_json(given: ContextResult, *, explained: bool = False) -> dict[str, A
 def _build_in_tx(parts: Parts, tx: Tx, event: Event, project: str) -> ContextResult:
     settings = parts.settings(tx, event.cwd)
     if not settings.auto_retrieve_enabled:
-        return ContextResult(moment=None, block=Block())
-    moment = _request(parts, tx, event, project, settings)
-    if moment.opening == "resume" and Recalls(tx).began(moment.host, moment.session, compacted(tx, moment)):
-        return ContextResult(moment=moment, block=Block())  # the block from its start is still in its context
-    pieces = _refuse_possibly_superseded(tx, collect_candidates(parts, tx, moment, _sources_for(moment)))
+        return ContextResult(request=None, block=Block())
+    request = _request(parts, tx, event, project, settings)
+    if request.opening == "resume" and Recalls(tx).began(request.host, request.session, compacted(tx, request)):
+        return ContextResult(request=request, block=Block())  # the block from its start is still in its context
+    pieces = _refuse_possibly_superseded(tx, collect_candidates(parts, tx, request, _sources_for(request)))
     return ContextResult(
-        moment=moment, block=build_block(pieces, render_options_for(moment)), notices=tuple(moment.notices)
+        request=request, block=build_block(pieces, render_options_for(request)), notices=tuple(request.notices)
     )
 
 
@@ -210,12 +210,12 @@ def _refuse_possibly_superseded(tx: Tx, pieces: Sequence[Candidate]) -> list[Can
     return [replace(one, refused=DOUBTED) if one.id in doubted else one for one in pieces]
 
 
-def _sources_for(moment: ContextRequest) -> SourceTable:
-    if moment.occasion == "start":
+def _sources_for(request: ContextRequest) -> SourceTable:
+    if request.occasion == "start":
         return AT_START
-    if asked_period(moment.prompt):
+    if asked_period(request.prompt):
         return ASKED_BACK
-    return BEFORE_PROMPT if len(moment.prompt.strip()) >= SHORTEST_PROMPT else {}
+    return BEFORE_PROMPT if len(request.prompt.strip()) >= SHORTEST_PROMPT else {}
 
 
 def _request(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings) -> ContextRequest:
@@ -259,14 +259,14 @@ def _record_usage(parts: Parts, tx: Tx, row: Recall) -> None:
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
 
-def _row(given: ContextResult, moment: ContextRequest, id_: str, outcome: DeliveryOutcome) -> Recall:
+def _row(given: ContextResult, request: ContextRequest, id_: str, outcome: DeliveryOutcome) -> Recall:
     return Recall(
         id=id_,
-        at=moment.now,
-        channel=moment.host,
-        session=moment.session,
-        project=moment.project,
-        preview=(moment.prompt or START_PREVIEW)[:100],
+        at=request.now,
+        channel=request.host,
+        session=request.session,
+        project=request.project,
+        preview=(request.prompt or START_PREVIEW)[:100],
         memories_injected=given.block.memories,
         notes_injected=given.block.notes,
         tokens_added=given.block.tokens,
@@ -290,22 +290,22 @@ def _publish(parts: Parts, row: Recall) -> None:
         latency_ms=row.latency_ms,
         at=to_text(row.at),
     )
-    parts.meters.injected("start" if row.preview == START_PREVIEW else "prompt", row.tokens_added)
+    parts.metrics.injected("start" if row.preview == START_PREVIEW else "prompt", row.tokens_added)
     parts.bus.publish(told)
     record(told)
 
 
-def _shown(verdict: Verdict, moment: ContextRequest | None) -> dict[str, Any]:
+def _shown(verdict: Verdict, request: ContextRequest | None) -> dict[str, Any]:
     """One injected item, in the form for programs that do their own injection."""
     piece = verdict.piece
-    said = piece.said if moment else None
+    said = piece.said if request else None
     return {
         "id": piece.id,
         "content": piece.text,
         "score": round(piece.value, 4),
         "channel": piece.source or "unknown",
         "timestamp": text_or_none(piece.said),
-        "time_ago": relative_date(said, moment.now, moment.language) if said and moment else "",
+        "time_ago": relative_date(said, request.now, request.language) if said and request else "",
         "type": "conversation" if piece.kind == "turn" else "summary" if piece.kind == "synthesis" else piece.kind,
         "section": piece.section,
         "verified": piece.verified,

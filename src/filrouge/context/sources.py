@@ -65,25 +65,25 @@ _PLANS: Final = 50
 _NO_PLACE: Final = frozenset({"", "beyond the limit", "over the budget"})
 
 
-def hints(_parts: Parts, _tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def hints(_parts: Parts, _tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Preferences, plans and constraints found for the prompt that were refused for lack of room, or not at all."""
-    least = moment.settings.auto_retrieve_min_score
+    least = request.settings.auto_retrieve_min_score
     return [
-        replace(piece, section="hints", text=_LABELS[piece.kind][moment.language] + piece.text, refused="")
-        for piece in moment.offered
+        replace(piece, section="hints", text=_LABELS[piece.kind][request.language] + piece.text, refused="")
+        for piece in request.offered
         if piece.section == "memories" and piece.kind in _LABELS and piece.refused in _NO_PLACE and piece.value >= least
     ]
 
 
-def due_plans(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def due_plans(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Plans that are due: their dates have begun, and if they are over, ended at most three days ago.
 
     Dates before the day on which the plan was made do not count.
     """
-    plans = parts.memories(tx).planned(project=moment.project, user=moment.user, agent=moment.agent, limit=_PLANS)
-    value = min(_DUE_VALUE, moment.settings.auto_retrieve_min_score / 2)
-    found = [candidate_of(plan, "hints", value=value) for plan in plans if _is_due(plan, moment.now)]
-    return [replace(piece, text=_DUE[moment.language] + piece.text) for piece in found]
+    plans = parts.memories(tx).planned(project=request.project, user=request.user, agent=request.agent, limit=_PLANS)
+    value = min(_DUE_VALUE, request.settings.auto_retrieve_min_score / 2)
+    found = [candidate_of(plan, "hints", value=value) for plan in plans if _is_due(plan, request.now)]
+    return [replace(piece, text=_DUE[request.language] + piece.text) for piece in found]
 
 
 def _is_due(plan: Memory, now: datetime) -> bool:
@@ -107,11 +107,11 @@ _WORDS: Final[Mapping[Language, str]] = {
 }
 
 
-def consent_notice(_parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def consent_notice(_parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The notice, if the folder waits for the user's consent."""
-    if not Projects(tx).is_refused(moment.folder):
+    if not Projects(tx).is_refused(request.folder):
         return []
-    text = _WORDS[moment.language]
+    text = _WORDS[request.language]
     return [Candidate(id="join", kind="reminder", section="reminders", text=text, source="filrouge", value=0.9)]
 
 
@@ -130,10 +130,10 @@ _SECTIONS: Mapping[Kind, Section] = {"decision": "decisions", "constraint": "con
 _FIRST, _STEP = 0.6, 0.02
 
 
-def core_facts(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def core_facts(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Core facts of the user and the project, up to 500 characters."""
     found = parts.memories(tx).core_facts(
-        project=moment.project, user=moment.user, agent=moment.agent, limit=MOST_CORE_FACTS
+        project=request.project, user=request.user, agent=request.agent, limit=MOST_CORE_FACTS
     )
     offered, used = list[Candidate](), 0
     for n, fact in enumerate(found):
@@ -144,10 +144,10 @@ def core_facts(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candida
     return offered
 
 
-def worth_knowing(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def worth_knowing(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Preferences and constraints, then decisions, facts and plans, newest first, without doubted ones."""
     found = parts.memories(tx).worth_knowing(
-        project=moment.project, user=moment.user, agent=moment.agent, limit=2 * MOST_WORTH_KNOWING
+        project=request.project, user=request.user, agent=request.agent, limit=2 * MOST_WORTH_KNOWING
     )
     doubted = Doubts(tx).among([memory.id for memory in found])
     shown = [memory for memory in found if memory.id not in doubted][:MOST_WORTH_KNOWING]
@@ -172,15 +172,15 @@ _TAGGED_VALUE: Final = 0.4
 _MOST_FOUND: Final = 3
 
 
-def notes(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def notes(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Notes for a request, each once: found for the prompt, named in the settings, or tagged."""
-    settings = moment.settings
-    if not settings.notes_enabled or moment.user != LOCAL_USER or not parts.noted.looked.is_there:
+    settings = request.settings
+    if not settings.notes_enabled or request.user != LOCAL_USER or not parts.vault.looked.is_there:
         return []
     store = StoredVault(tx)
     named = dict.fromkeys(pinned_notes(settings), _FIXED_VALUE)
     tagged = dict.fromkeys(store.tagged(folded(settings.notes_tag), MOST_TAGGED), _TAGGED_VALUE)
-    found = {piece.id: piece for piece in _found(parts, tx, moment)} if moment.occasion == "prompt" else {}
+    found = {piece.id: piece for piece in _found(parts, tx, request)} if request.occasion == "prompt" else {}
     helps = {path: piece.value for path, piece in found.items() if not piece.refused}
     whole = [_whole(store, path, max(value, helps.get(path, 0.0))) for path, value in (named | tagged | named).items()]
     always = {piece.id: piece for piece in whole if piece is not None}
@@ -198,11 +198,11 @@ def _whole(store: StoredVault, path: str, value: float) -> Candidate | None:
     )
 
 
-def _found(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def _found(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The notes found for the prompt; irrelevant ones carry the reason why they are refused."""
-    found = search_notes(parts, tx, moment.prompt, limit=_MOST_FOUND)
-    least = moment.settings.auto_retrieve_min_score
-    moment.notices.extend(notice for notice in found.notices if notice not in moment.notices)
+    found = search_notes(parts, tx, request.prompt, limit=_MOST_FOUND)
+    least = request.settings.auto_retrieve_min_score
+    request.notices.extend(notice for notice in found.notices if notice not in request.notices)
     return [_notes_piece(hit, found.known, least) for hit in found.hits]
 
 
@@ -225,28 +225,28 @@ def _notes_piece(hit: NoteHit, known: float, least: float) -> Candidate:
 # Source: reminders of how the user wants work to be done, if the prompt asks for that kind of work (RULE-2).
 
 
-def reminders(_parts: Parts, _tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def reminders(_parts: Parts, _tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The enabled reminders that apply to the prompt."""
     return [
         Candidate(
             id=name,
             kind="reminder",
             section="reminders",
-            text=WORDS[name][moment.language],
-            said=moment.now,
+            text=WORDS[name][request.language],
+            said=request.now,
             source="filrouge",
             value=0.9,
         )
-        for name in reminded(moment.prompt, moment.settings.reminders)
+        for name in reminded(request.prompt, request.settings.reminders)
     ]
 
 
 # Source: all standing rules that apply here, pinned ones first, then the newest.
 
 
-def rules(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def rules(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Every rule of the project and of the user."""
-    found = parts.memories(tx).rules(project=moment.project, user=moment.user, agent=moment.agent)
+    found = parts.memories(tx).rules(project=request.project, user=request.user, agent=request.agent)
     return [candidate_of(rule, "rules", value=1.0) for rule in found]
 
 
@@ -256,24 +256,24 @@ def rules(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
 # would make something up.
 
 
-def topics(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def topics(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The topics of the requested period, latest first, from the current project only."""
-    period = asked_period(moment.prompt)
+    period = asked_period(request.prompt)
     if period is None:
         return []
     found = discussed(
         parts,
         tx,
-        user_id=moment.user,
+        user_id=request.user,
         period=period,
-        agent_id=moment.agent,
-        project=moment.project,
+        agent_id=request.agent,
+        project=request.project,
         everywhere=False,
     )
     if not found:
-        said = nothing_known(period_words(period, moment.language), moment.language)
-        return [Candidate(id="", kind="nothing", section="topics", text=said, said=moment.now, source="filrouge")]
-    return [_topics_piece(topic, moment.language) for topic in found]
+        said = nothing_known(period_words(period, request.language), request.language)
+        return [Candidate(id="", kind="nothing", section="topics", text=said, said=request.now, source="filrouge")]
+    return [_topics_piece(topic, request.language) for topic in found]
 
 
 def _topics_piece(topic: Topic, language: Language) -> Candidate:
@@ -310,36 +310,36 @@ _SYNTHESIS_LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
 }
 
 
-def work_state(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def work_state(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Where the work stands: the session's own after a compaction, else that of the project's last sessions."""
-    own = Session(host=moment.host, id=moment.session)
-    if moment.opening == "compact":
+    own = Session(host=request.host, id=request.session)
+    if request.opening == "compact":
         found = state_of_session(parts, tx, own)
         told = [(n, one if n < _MOST else _decisions_only(one)) for n, one in enumerate(found)]
-        return [piece for n, one in told for piece in pieces_of(one, moment, worth=max(0.5, 0.95 - n / 5))]
+        return [piece for n, one in told for piece in pieces_of(one, request, worth=max(0.5, 0.95 - n / 5))]
     offered: list[Candidate] = []
-    for n, one in enumerate(_recent_work(parts, tx, moment, own)):
-        late = (moment.now - one.at).days > _DAYS
-        pieces = pieces_of(one, moment, worth=0.8 - n / 5, briefly=n > 0)
+    for n, one in enumerate(_recent_work(parts, tx, request, own)):
+        late = (request.now - one.at).days > _DAYS
+        pieces = pieces_of(one, request, worth=0.8 - n / 5, briefly=n > 0)
         offered += [_refused(piece, "too old") for piece in pieces] if late else pieces
     return offered
 
 
-def thread_state(tx: Tx, moment: ContextRequest, thread_id: str) -> Sequence[Candidate]:
+def thread_state(tx: Tx, request: ContextRequest, thread_id: str) -> Sequence[Candidate]:
     """Where the work in a thread stood, for a prompt that picks the thread up again."""
     found = state_of_thread(tx, thread_id)
-    return pieces_of(found, moment, worth=0.8, section="thread") if found else ()
+    return pieces_of(found, request, worth=0.8, section="thread") if found else ()
 
 
-def in_brief(_parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def in_brief(_parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The project's last stored synthesis, for a brief."""
-    place = _place(moment, Session(host="", id=""))
+    place = _place(request, Session(host="", id=""))
     stored = of_today(tx, Syntheses(tx).of_place(place, 1))
-    return [piece for one in stored if not is_empty(one) for piece in pieces_of(one, moment, worth=0.8)]
+    return [piece for one in stored if not is_empty(one) for piece in pieces_of(one, request, worth=0.8)]
 
 
 def pieces_of(
-    one: Synthesis, moment: ContextRequest, *, worth: float, section: Section | None = None, briefly: bool = False
+    one: Synthesis, request: ContextRequest, *, worth: float, section: Section | None = None, briefly: bool = False
 ) -> list[Candidate]:
     """A synthesis as pieces. The user's words and the agent's words are in separate pieces.
 
@@ -348,7 +348,7 @@ def pieces_of(
         section: puts all pieces in this section instead of one section per kind.
         briefly: only the request and the progress, if there are any.
     """
-    language = moment.language
+    language = request.language
     briefly = briefly and bool(one.state)
     asked = [point for point in one.state if point.trust >= TRUST_PROMPT]
     done = [point for point in one.state if point.trust < TRUST_PROMPT]
@@ -376,12 +376,12 @@ def _decisions_only(one: Synthesis) -> Synthesis:
     return replace(one, state=(), questions=(), files=(), error=None)
 
 
-def _recent_work(parts: Parts, tx: Tx, moment: ContextRequest, own: Session) -> list[Synthesis]:
+def _recent_work(parts: Parts, tx: Tx, request: ContextRequest, own: Session) -> list[Synthesis]:
     """The last work of other sessions in the project, one synthesis per thread, latest first.
 
     A session that is still running or was killed has no synthesis of its last turns, so a current one is made here.
     """
-    store, place = Syntheses(tx), _place(moment, own)
+    store, place = Syntheses(tx), _place(request, own)
     latest = store.latest_sessions(place, newest=_NEWEST_PROMPTS, limit=_MOST)
     behind = [session for session, seq in latest if max((s.until for s in store.of_session(session)), default=0) < seq]
     fresh = [one for session in behind for one in state_of_session(parts, tx, session)]
@@ -390,13 +390,13 @@ def _recent_work(parts: Parts, tx: Tx, moment: ContextRequest, own: Session) -> 
     stored = [one for one in known if (one.host, one.session) not in brought]
     once: dict[str, Synthesis] = {}
     for one in sorted([*fresh, *stored], key=lambda one: one.at, reverse=True):
-        if one.project == moment.project and (one.state or one.decisions or one.questions):
+        if one.project == request.project and (one.state or one.decisions or one.questions):
             once.setdefault(one.thread_id or f"{one.host} {one.session}", one)
     return list(once.values())[:_MOST]
 
 
-def _place(moment: ContextRequest, but: Session) -> WorkPlace:
-    return WorkPlace(user=moment.user, project=moment.project, agent=moment.agent, but=but)
+def _place(request: ContextRequest, but: Session) -> WorkPlace:
+    return WorkPlace(user=request.user, project=request.project, agent=request.agent, but=but)
 
 
 def _labelled_points(label: str, points: Sequence[Point], language: Language) -> str:
@@ -473,30 +473,30 @@ class _RelevantThread:
     is_lost: bool
 
 
-def picked_up_thread(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def picked_up_thread(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The thread that is picked up, with its state; after a compaction also its surroundings; then refused ones."""
-    near, ended = _relevant_threads(tx, moment), ended_memories(tx, moment)
-    here = [replace(thread_line(one.thread, moment, one.value, ended), refused=_HERE) for one in near if one.is_here]
+    near, ended = _relevant_threads(tx, request), ended_memories(tx, request)
+    here = [replace(thread_line(one.thread, request, one.value, ended), refused=_HERE) for one in near if one.is_here]
     if not near or near[0].is_here:
         return here
     best = replace(near[0], thread=as_it_is(parts, tx, near[0].thread))
     if not best.is_lost:
-        title = thread_line(best.thread, moment, best.value, ended)
-        if not is_resuming(moment.prompt):
+        title = thread_line(best.thread, request, best.value, ended)
+        if not is_resuming(request.prompt):
             return [replace(title, refused=title.refused or _NOT_PICKED_UP), *here]
-        return [title, *_state(parts, tx, moment, best), *here]
+        return [title, *_state(parts, tx, request, best), *here]
     rest = [one for one in near[1:] if not one.is_here][:_BESIDE]
     offered = [
-        thread_line(best.thread, moment, best.value, ended),
-        *_state(parts, tx, moment, best),
-        *(replace(thread_line(one.thread, moment, one.value * _SHARE, ended), section="threads") for one in rest),
-        *_linked(parts, tx, moment, best, ended),
-        *_constraints(parts, tx, moment, best),
+        thread_line(best.thread, request, best.value, ended),
+        *_state(parts, tx, request, best),
+        *(replace(thread_line(one.thread, request, one.value * _SHARE, ended), section="threads") for one in rest),
+        *_linked(parts, tx, request, best, ended),
+        *_constraints(parts, tx, request, best),
     ]
     return [*offered, *here]
 
 
-def thread_line(thread: Thread, moment: ContextRequest, value: float, ended: Sequence[Ended]) -> Candidate:
+def thread_line(thread: Thread, request: ContextRequest, value: float, ended: Sequence[Ended]) -> Candidate:
     """A thread as one line: its title, its state unless active, and its summary.
 
     Args:
@@ -505,7 +505,7 @@ def thread_line(thread: Thread, moment: ContextRequest, value: float, ended: Seq
     """
     said = [one for one in " ".join(thread.summary.split()).split("; ") if not _is_gone(one, thread, ended)]
     about = "; ".join(said)
-    named = f"{thread.title}{_STATES[thread.state][moment.language]}"
+    named = f"{thread.title}{_STATES[thread.state][request.language]}"
     return Candidate(
         id=thread.id,
         kind="thread",
@@ -523,21 +523,21 @@ def _is_gone(text: str, thread: Thread, ended: Sequence[Ended]) -> bool:
     return is_outdated(words_of(text), thread.opened_at, ended)
 
 
-def is_visible(thread: Thread, moment: ContextRequest) -> bool:
+def is_visible(thread: Thread, request: ContextRequest) -> bool:
     """True if the thread belongs to the request's user and project, and to its agent if agents are isolated."""
-    mine = moment.agent is None or (thread.agent or thread.channel) == moment.agent
-    return mine and thread.merged_into is None and (thread.user, thread.project) == (moment.user, moment.project)
+    mine = request.agent is None or (thread.agent or thread.channel) == request.agent
+    return mine and thread.merged_into is None and (thread.user, thread.project) == (request.user, request.project)
 
 
-def _relevant_threads(tx: Tx, moment: ContextRequest) -> list[_RelevantThread]:
+def _relevant_threads(tx: Tx, request: ContextRequest) -> list[_RelevantThread]:
     """The threads relevant to the prompt, most relevant first."""
     store = Threads(tx)
-    spoken = store.in_session(moment.host, moment.session, but=moment.prompt)
-    since = compacted(tx, moment)
-    values = _thread_values(store, moment.offered)
+    spoken = store.in_session(request.host, request.session, but=request.prompt)
+    since = compacted(tx, request)
+    values = _thread_values(store, request.offered)
     last = next(iter(spoken), None)
     if last is not None and spoken[last] < since:
-        values[last] = max(values.get(last, 0.0), _unsupported_value(moment))
+        values[last] = max(values.get(last, 0.0), _unsupported_value(request))
     near = [
         _RelevantThread(
             thread=thread,
@@ -546,7 +546,7 @@ def _relevant_threads(tx: Tx, moment: ContextRequest) -> list[_RelevantThread]:
             is_lost=thread.id in spoken and spoken[thread.id] <= since,
         )
         for thread in store.some(sorted(values))
-        if is_visible(thread, moment)
+        if is_visible(thread, request)
     ]
     return sorted(near, key=lambda one: (-one.value, -one.thread.last_active.timestamp(), one.thread.id))
 
@@ -564,16 +564,16 @@ def _thread_values(store: Threads, offered: Sequence[Candidate]) -> dict[str, fl
     return values
 
 
-def _state(parts: Parts, tx: Tx, moment: ContextRequest, best: _RelevantThread) -> list[Candidate]:
+def _state(parts: Parts, tx: Tx, request: ContextRequest, best: _RelevantThread) -> list[Candidate]:
     """Where the work stood; without a synthesis, the last words."""
-    stood = thread_state(tx, moment, best.thread.id)
-    told = stood or _last_words(parts, tx, moment, best.thread)
+    stood = thread_state(tx, request, best.thread.id)
+    told = stood or _last_words(parts, tx, request, best.thread)
     return [_threads_worth(piece, best.value, n) for n, piece in enumerate(told, 1)]
 
 
-def _last_words(parts: Parts, tx: Tx, moment: ContextRequest, thread: Thread) -> list[Candidate]:
+def _last_words(parts: Parts, tx: Tx, request: ContextRequest, thread: Thread) -> list[Candidate]:
     """The last prompt and its reply, unless they say something that is no longer valid."""
-    shown = last_words(parts, tx, moment, Threads(tx).turns(thread.id, limit=_LAST, newest=True))
+    shown = last_words(parts, tx, request, Threads(tx).turns(thread.id, limit=_LAST, newest=True))
     if not shown:
         return []
     names = {"user": "User", "assistant": "Assistant"}
@@ -592,14 +592,14 @@ def _last_words(parts: Parts, tx: Tx, moment: ContextRequest, thread: Thread) ->
 
 
 def _linked(
-    parts: Parts, tx: Tx, moment: ContextRequest, best: _RelevantThread, ended: Sequence[Ended]
+    parts: Parts, tx: Tx, request: ContextRequest, best: _RelevantThread, ended: Sequence[Ended]
 ) -> list[Candidate]:
     """The linked threads, one line each."""
-    ties = linked(parts, tx, best.thread.id, moment.now, agent=moment.agent)[:_BESIDE]
-    reached = {one.id: one for one in Threads(tx).some([tie.thread_id for tie in ties]) if is_visible(one, moment)}
+    ties = linked(parts, tx, best.thread.id, request.now, agent=request.agent)[:_BESIDE]
+    reached = {one.id: one for one in Threads(tx).some([tie.thread_id for tie in ties]) if is_visible(one, request)}
     return [
         replace(
-            thread_line(reached[tie.thread_id], moment, best.value * tie.strength / 2, ended),
+            thread_line(reached[tie.thread_id], request, best.value * tie.strength / 2, ended),
             section="threads",
             scores={"tie": tie.kind, "strength": round(tie.strength, 4)},
         )
@@ -608,12 +608,12 @@ def _linked(
     ]
 
 
-def _constraints(parts: Parts, tx: Tx, moment: ContextRequest, best: _RelevantThread) -> list[Candidate]:
+def _constraints(parts: Parts, tx: Tx, request: ContextRequest, best: _RelevantThread) -> list[Candidate]:
     """Valid decisions of the thread, and constraints of the thread and the project."""
     found = parts.memories(tx).bounding(
-        project=moment.project,
-        user=moment.user,
-        agent=moment.agent,
+        project=request.project,
+        user=request.user,
+        agent=request.agent,
         thread=best.thread.id,
         limit=_BESIDE,
     )
@@ -626,9 +626,9 @@ def _constraints(parts: Parts, tx: Tx, moment: ContextRequest, best: _RelevantTh
     ]
 
 
-def _unsupported_value(moment: ContextRequest) -> float:
+def _unsupported_value(request: ContextRequest) -> float:
     """The value of a thread that no found item supports: too low to trigger a block."""
-    return min(_LOST, moment.settings.auto_retrieve_min_score / 2)
+    return min(_LOST, request.settings.auto_retrieve_min_score / 2)
 
 
 def _threads_worth(piece: Candidate, value: float, place: int) -> Candidate:
@@ -645,31 +645,31 @@ _THREADS_AT_START_FIRST, _THREADS_AT_START_STEP, _OPEN = 0.3, 0.02, 0.9
 _ALREADY_SHOWN: Final = "its state is already shown"
 
 
-def threads_at_start(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def threads_at_start(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """One line per open thread, and its open questions."""
-    told, ended = _shown_threads(tx, moment), ended_memories(tx, moment)
-    found = threads_now(parts, tx, user=moment.user, project=moment.project, everywhere=False, agent=moment.agent)
-    in_hand = [one for one in found if one.state != "archived" and is_visible(one, moment)]
+    told, ended = _shown_threads(tx, request), ended_memories(tx, request)
+    found = threads_now(parts, tx, user=request.user, project=request.project, everywhere=False, agent=request.agent)
+    in_hand = [one for one in found if one.state != "archived" and is_visible(one, request)]
     in_hand.sort(key=lambda one: one.state != "active")  # stable sort: each group stays latest first
     titles, questions = list[Candidate](), list[Candidate]()
     others = 0
     for thread in in_hand:
         value = _THREADS_AT_START_FIRST - others * _THREADS_AT_START_STEP
-        line = replace(thread_line(thread, moment, value, ended), section="threads")
+        line = replace(thread_line(thread, request, value, ended), section="threads")
         titles.append(replace(line, refused=_ALREADY_SHOWN) if thread.id in told else line)
         if thread.id in told or others >= MOST_THREADS:
             continue
         others += 1
         stood = state_of_thread(tx, thread.id)
-        asked = pieces_of(stood, moment, worth=value * _OPEN) if stood else []
+        asked = pieces_of(stood, request, worth=value * _OPEN) if stood else []
         questions += [piece for piece in asked if piece.section == "questions"]
     return [*titles, *questions]
 
 
-def _shown_threads(tx: Tx, moment: ContextRequest) -> set[str]:
+def _shown_threads(tx: Tx, request: ContextRequest) -> set[str]:
     """The threads whose state the synthesis source already shows."""
     turns = {
-        turn for piece in moment.offered if piece.section == "synthesis" and not piece.refused for turn in piece.turns
+        turn for piece in request.offered if piece.section == "synthesis" and not piece.refused for turn in piece.turns
     }
     return set(Threads(tx).of_turns(turns).values())
 

@@ -161,7 +161,7 @@ def _taken_out(parts: Parts, database: Database, sought: Removal, at: datetime, 
         found, rows = _reach(parts, tx, sought)
         if rows:
             reach = ForgetRepository(tx, parts.analyser).reach(found)
-            carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.meaning.space.id)
+            carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.vectors.space.id)
     return rows
 
 

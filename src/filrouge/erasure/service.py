@@ -252,7 +252,7 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
             queue_digest(parts, tx, session)
         for session in worked:
             queue_synthesis(parts, tx, session, "quiet")
-        refit(parts, tx, Threads(tx).some(threads), parts.meaning.space.id)
+        refit(parts, tx, Threads(tx).some(threads), parts.vectors.space.id)
         return doomed, redacted
 
     doomed, redacted = with_reserve(parts.home, lambda: parts.writer.run(write))
@@ -263,7 +263,7 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
 
 def remove_from_indexes(parts: Parts, doomed: ErasedIds) -> None:
     """Remove erased rows from indexes and caches outside the database."""
-    meaning = parts.meaning
+    meaning = parts.vectors
     for id_ in doomed.memories:
         meaning.memory_index.remove(id_)
     for id_ in doomed.turns:
@@ -271,8 +271,8 @@ def remove_from_indexes(parts: Parts, doomed: ErasedIds) -> None:
     parts.words.forget("memory", doomed.memories)
     parts.words.forget("turn", doomed.turns)
     parts.embedders.forget_texts()
-    parts.grounds.forget()
-    parts.noted.forget()
+    parts.whitening.forget()
+    parts.vault.forget()
 
 
 # After the deletion: cleaning what is not a row, and searching everything once more.
@@ -346,7 +346,7 @@ def _kept(parts: Parts, tx: Tx, receipt_id: str, told: dict[str, Any]) -> Receip
     rewritten = all(one["rewritten"] for one in content.get("backups", ()))
     searched = content.get("searched")
     content["ok"] = bool(content["log_emptied"] and searched and not searched["left"] and rewritten)
-    return Receipts(tx).put(former.changed(**content), parts.gate.made()[0])
+    return Receipts(tx).put(former.changed(**content), parts.tombstones.made()[0])
 
 
 def _emptied(parts: Parts) -> bool:
@@ -462,7 +462,7 @@ def preview(parts: Parts, asked: Asked) -> Preview:
     asked = asked.checked()
     _take_in_spool(parts)
     _await_understood(parts, asked)
-    with_reserve(parts.home, parts.gate.made)  # creates the key that signs the token
+    with_reserve(parts.home, parts.tombstones.made)  # creates the key that signs the token
 
     def look(tx: Tx) -> tuple[_SearchResult, ForgetPlan, tuple[AffectedRow, ...]]:
         seen = _look(parts, tx, asked)
@@ -504,9 +504,9 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
             raise Stale("The matching rows have changed since the preview.")
         if ForgetRepository(tx, parts.analyser).is_read(reach.worked):
             raise _read_meanwhile()
-        key, stones = parts.gate.made()
+        key, stones = parts.tombstones.made()
         at = parts.clock.now()
-        carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.meaning.space.id)
+        carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.vectors.space.id)
         buried = tombstones_of(reach, stones, at)
         Tombstones(tx).add(buried)
         queue_emptying(tx, id_, at)
@@ -515,7 +515,7 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
         TombstoneFile(parts.home).append(buried)  # last: if the tombstones cannot be written, the transaction fails
         return reach, receipt
 
-    with_reserve(parts.home, parts.gate.made)
+    with_reserve(parts.home, parts.tombstones.made)
     reach, receipt = with_reserve(parts.home, lambda: parts.writer.run(write))
     parts.work_waiting.set()
     done = time.monotonic() - began
@@ -542,7 +542,7 @@ def forget_at_once(parts: Parts, asked: Asked, *, actor: str = "user") -> tuple[
 
 def receipts(parts: Parts, tx: Tx, *, limit: int = 100) -> list[dict[str, Any]]:
     """Return the newest receipts, each with whether its signature is valid."""
-    key = parts.gate.secret
+    key = parts.tombstones.secret
     return [one.to_json() | {"signature_holds": signature_holds(one, key)} for one in Receipts(tx).all(limit)]
 
 
@@ -553,7 +553,7 @@ def receipt_of(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
         NotFound: there is no receipt with this id.
     """
     found = Receipts(tx).get(id_)
-    return found.to_json() | {"signature_holds": signature_holds(found, parts.gate.secret)}
+    return found.to_json() | {"signature_holds": signature_holds(found, parts.tombstones.secret)}
 
 
 def _look(parts: Parts, tx: Tx, asked: Asked) -> _SearchResult:
@@ -600,7 +600,7 @@ def _rows(parts: Parts, tx: Tx, seen: _SearchResult) -> tuple[ForgetPlan, tuple[
 
 def _token(parts: Parts, asked: Asked, rows: tuple[AffectedRow, ...]) -> str:
     """Return an HMAC over the request and the present content of every listed row."""
-    key, _ = parts.gate.made()
+    key, _ = parts.tombstones.made()
     listed = sorted((row.table, row.id, row.deed, row.content) for row in rows if row.table not in _VOLATILE_TABLES)
     said = journal.canonical({"text": normalised(asked.text), "id": asked.id, "rows": listed})
     return hmac.new(key, b"token\0" + said, hashlib.sha256).hexdigest()
@@ -681,11 +681,11 @@ def forget_again_at_start(parts: Parts) -> int:
     missing = known.keys() - {one.hash for one in table}
     if not missing:
         return 0
-    stones = parts.gate.stones
+    stones = parts.tombstones.stones
     if stones is None:
         _LOG.warning("forget.key is gone: what was forgotten cannot be recognised in this database")
         return 0
-    space_id = parts.meaning.space.id
+    space_id = parts.vectors.space.id
     buried = {one: known[one] for one in missing}
     reach = parts.writer.run(lambda tx: _apply_tombstones(parts, tx, stones, buried, space_id))
     if reach is None:

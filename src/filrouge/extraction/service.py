@@ -82,7 +82,7 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
     readable = [turn for turn in turns if turn.source != "summary" and not written_by_host(turn.text)]
     if not any(turn.role != "tool" and not turn.skipped for turn in readable):
         return outcome(end)
-    answering = RequestRunner(parts, parts.meaning, settings)
+    answering = RequestRunner(parts, parts.vectors, settings)
     language = detect_language(asked_in, settings.language if settings.language != "auto" else "en")
     material = parts.readers.here(lambda tx: load_material(parts, tx, session))
     try:
@@ -289,12 +289,12 @@ def _noted(event: Event, context: str) -> Event:
 def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
     cut = CutCounts()
     clean = cleaned(event, parts.redact, cut)
-    parts.meters.cut(cut)
+    parts.metrics.cut(cut)
     turns = turns_of(clean, "")
     if has_speaker:
         readings = read_turns(parts, turns)
     else:
-        readings = readings_of(parts.meaning, [(turn, _observed(turn)) for turn in turns])
+        readings = readings_of(parts.vectors, [(turn, _observed(turn)) for turn in turns])
     tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns}
     return _Prepared(event=clean, turns=turns, readings=readings, tokens=tokens)
 
@@ -313,7 +313,7 @@ def _observed(turn: Turn) -> tuple[Statement, ...]:
 def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: PendingVectors) -> list[tuple[Action, Vectors | None]]:
     """Store an event with its turns and apply their statements, unless it is stored already or was forgotten."""
     now = parts.clock.now()
-    passed = parts.gate.passed(tx, one.event)
+    passed = parts.tombstones.passed(tx, one.event)
     if passed is None:
         Events(tx).add_forgotten(one.event, received_at=now)
         return []

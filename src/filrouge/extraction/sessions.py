@@ -91,7 +91,7 @@ def analyze_session_for_concepts(
     messages = read_history(parts, session, history or ())
     digest = _hash(messages) if messages else parts.readers.here(lambda tx: _hash_of(parts, tx, session))
     cached = None if force else parts.readers.here(lambda tx: _cached(parts, tx, session, digest))
-    parts.meters.cache(hit=cached is not None)
+    parts.metrics.cache(hit=cached is not None)
     if cached is not None:
         return analysis_fields(cached)
     if messages:
@@ -149,9 +149,9 @@ def analyse_turns(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Anal
         rarity, projects = parts.readers.here(lambda tx: _background(parts, tx, turns))
         found = parts.analyst(turns, former=former, rarity=rarity, projects=projects)
     except Exception as error:
-        parts.meters.analysis_failed(getattr(error, "provider", "heuristic"), error)
+        parts.metrics.analysis_failed(getattr(error, "provider", "heuristic"), error)
         raise
-    parts.meters.analysed(found.made_by.partition("/")[0], monotonic() - begun)
+    parts.metrics.analysed(found.made_by.partition("/")[0], monotonic() - begun)
     return found
 
 

@@ -272,7 +272,7 @@ def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     Nothing is written.
     """
     ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
-    meaning = parts.meaning
+    meaning = parts.vectors
     stated = _extract_by_rules(meaning, turns) if ruled else [()] * len(turns)
     return readings_of(meaning, list(zip(turns, stated, strict=True)))
 
@@ -306,7 +306,7 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
     for at, (turn, message) in enumerate(zip(turns, answered, strict=True)):
         if message and (agreed := reader.agreed(message.text, turn.text)):
             found[at] = replace(message, at=turn.at, trust=turn.trust), agreed
-    made = dict(zip(found, readings_of(parts.meaning, list(found.values())), strict=True))
+    made = dict(zip(found, readings_of(parts.vectors, list(found.values())), strict=True))
     return [made.get(at) for at in range(len(turns))]
 
 
@@ -482,7 +482,7 @@ def update_index(parts: Parts, meaning: VectorSearch, done: Sequence[tuple[Actio
     for action, vectors in done:
         for closed in action.closed:
             meaning.memory_index.remove(closed)
-            parts.meaning.memory_index.remove(closed)  # a different index if the vector space changed meanwhile
+            parts.vectors.memory_index.remove(closed)  # a different index if the vector space changed meanwhile
         if action.name in ("add", "update") and vectors is not None:
             memory = parts.readers.here(lambda tx, id_=action.memory_id: parts.memories(tx).get(id_))
             number = parts.readers.here(lambda tx, id_=memory.id: StoredVectors(tx).number("memory", id_))
@@ -587,7 +587,7 @@ class RequestRunner:
                 return self.parts.readers.here(lambda tx: self._near(tx, candidates, vectors))
 
     def _asked(self, ask: CompletionRequest) -> Completion:
-        meters, begun = self.parts.meters, monotonic()
+        meters, begun = self.parts.metrics, monotonic()
         try:
             done = self.parts.models.ask(ask, self.settings)
         except ModelUnavailable as error:

@@ -256,7 +256,7 @@ def backup_watch(parts: Parts) -> PeriodicTask:
 
 def _made(parts: Parts, kind: backup_files.BackupKind) -> Manifest:
     try:
-        made = run_in_subprocess(parts.home, kind, parts.clock.now(), parts.leaving)
+        made = run_in_subprocess(parts.home, kind, parts.clock.now(), parts.stopping)
     except (Busy, NotFound):
         raise  # neither is a fault of the memory or of the backup directory
     except FilrougeError as error:

@@ -356,7 +356,7 @@ def compare_memories(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPA
     Each memory is compared once, when it is new. Pairs that a user set apart, and memories that the user was asked
     about, are skipped. Nothing is compared while the vector index is being filled, because neighbours would be missing.
     """
-    if not parts.meaning.ready.is_set():
+    if not parts.vectors.ready.is_set():
         return Comparison(steps=(), until=after, left=0)
     rows = tx.all("memories.compared", {"after": after, "limit": most})
     mine = [str(row["id"]) for row in rows]
@@ -392,12 +392,12 @@ def compare_memories(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPA
 
 def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
     """Return a step for each batch of texts without vectors in the current space."""
-    if parts.meaning.is_lost:
+    if parts.vectors.is_lost:
         return []
     kinds: tuple[OwnerKind, ...] = ("memory", "turn")
     steps: list[Step] = []
     for kind in kinds:
-        ids = [one.id for one in StoredVectors(tx).missing(kind, parts.meaning.space.id, _MAX_TEXTS_PER_RUN)]
+        ids = [one.id for one in StoredVectors(tx).missing(kind, parts.vectors.space.id, _MAX_TEXTS_PER_RUN)]
         batches = [ids[place : place + _VECTOR_BATCH] for place in range(0, len(ids), _VECTOR_BATCH)]
         steps += [Step(kind="vectors", subject={"owner": kind, "ids": batch}) for batch in batches]
     return steps
@@ -408,7 +408,7 @@ def _near(parts: Parts, tx: Tx, ids: Sequence[str]) -> dict[str, dict[str, float
 
     A memory without vectors gets the memories that share words with it, at similarity 0.0.
     """
-    meaning = parts.meaning
+    meaning = parts.vectors
     memories = parts.memories(tx).some(ids)
     vectors = StoredVectors(tx).some("memory", ids, meaning.space.id)
     found: dict[str, dict[str, float]] = {}
@@ -554,7 +554,7 @@ def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
-    meaning = parts.meaning
+    meaning = parts.vectors
     owners = parts.readers.here(lambda tx: _owners(parts, tx, subject, meaning.space.id))
     passes = next_passes(parts, meaning.embedder, meaning.space.id, owners) if owners else []
     made = [one for one in passes if one is not None]
@@ -595,7 +595,7 @@ def _merging(parts: Parts, subject: StepSubject, may: Callable[[Memory, Memory],
 def _leave_index(parts: Parts, memory_id: str) -> None:
     known = parts.readers.here(lambda tx: parts.memories(tx).some([memory_id]))
     if memory_id not in known or known[memory_id].state != "live":
-        parts.meaning.memory_index.remove(memory_id)
+        parts.vectors.memory_index.remove(memory_id)
 
 
 def _owners(parts: Parts, tx: Tx, subject: StepSubject, space_id: str) -> list[Owner]:
@@ -674,7 +674,7 @@ class StartedRun:
 
 def plan(parts: Parts) -> GardenPlan:
     """Plan a run without starting it; just after a start, wait some seconds for the vector index."""
-    parts.meaning.ready.wait(_FILLING_SECONDS)
+    parts.vectors.ready.wait(_FILLING_SECONDS)
     return parts.readers.here(lambda tx: _plan(parts, tx))
 
 

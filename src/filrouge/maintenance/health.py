@@ -58,7 +58,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
 
     `status` is `ok` if there are no warnings, else `warn`.
     """
-    done, total = StoredVectors(tx).coverage(parts.meaning.space.id)
+    done, total = StoredVectors(tx).coverage(parts.vectors.space.id)
     queue = Jobs(tx).count()
     stored, unsure = Bridges(tx).count()
     found: dict[str, Any] = {
@@ -219,7 +219,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "backups": backup_summary(parts.home),
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
         "embedding_notice": space_notice(
-            parts.meaning, wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
+            parts.vectors, wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
         ),
         "writes": write_state(parts),
         **of_threads(parts, tx),
@@ -264,7 +264,7 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
     """Return the metrics in Prometheus text format."""
     count = Jobs(tx).count()
     jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
-    return parts.meters.text(
+    return parts.metrics.text(
         jobs=jobs,
         events=Events(tx).ledger(),
         received=Events(tx).received(),

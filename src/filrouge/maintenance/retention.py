@@ -190,7 +190,7 @@ def retain(parts: Parts, payload: Payload) -> JobResult:
 
 def _leave_index(parts: Parts, expired: Expired) -> None:
     for id_ in expired.ids:
-        parts.meaning.turn_index.remove(id_)
+        parts.vectors.turn_index.remove(id_)
 
 
 def _finish(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> JobResult:

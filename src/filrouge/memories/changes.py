@@ -116,7 +116,7 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
         raise BadInput("The new text is empty.")
     if len(said) > MAX_MEMORY_CHARS:
         raise BadInput(f"The text has {len(said)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
-    meaning = parts.meaning
+    meaning = parts.vectors
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
     statement = with_text(old, said)
     without_secret(parts.redact(statement.text))
@@ -156,7 +156,7 @@ def run_change(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Col
 
     answer, begun, ended = parts.writer.run(within)
     for id_ in ended:
-        parts.meaning.memory_index.remove(id_)
+        parts.vectors.memory_index.remove(id_)
     if begun:
         parts.readers.here(lambda tx: _index_live(parts, tx, begun))
     write_briefs(parts, None, everywhere=True)
@@ -165,7 +165,7 @@ def run_change(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Col
 
 
 def _index_live(parts: Parts, tx: Tx, begun: Collection[str]) -> None:
-    meaning, live = parts.meaning, parts.memories(tx).some(list(begun))
+    meaning, live = parts.vectors, parts.memories(tx).some(list(begun))
     for id_, vectors in StoredVectors(tx).some("memory", begun, meaning.space.id).items():
         number = StoredVectors(tx).number("memory", id_)
         if number is not None and live[id_].state == "live":
@@ -252,7 +252,7 @@ def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, o
     turn = turns[0]
     without_secret(turn.text)
     statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
-    reading = readings_of(parts.meaning, [(turn, (statement,))])[0]
+    reading = readings_of(parts.vectors, [(turn, (statement,))])[0]
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
     update_index(parts, reading.meaning, done)
     write_briefs(parts, None, everywhere=True)
@@ -272,7 +272,7 @@ def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
         raise BadInput("The new text is empty.", remedy="Give one plain statement.")
     if len(said) > MAX_MEMORY_CHARS:
         raise BadInput(f"The text has {len(said)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
-    meaning = parts.meaning
+    meaning = parts.vectors
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
     statement = with_text(old, said)
     [vectors] = vectors_at_once(meaning, [statement.text])
@@ -382,7 +382,7 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
         raise BadInput("A fact needs a key and a value.")
     text = without_secret(parts.redact(f"{key}: {value}"))
     statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope, key=key, value=value)
-    meaning = parts.meaning
+    meaning = parts.vectors
     [vectors] = vectors_at_once(meaning, [statement.text])
 
     def write(tx: Tx) -> Action:
@@ -402,7 +402,7 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
 def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
     found = _whole(turn.text, extract(turn))
     statements = tuple(replace(one, scope=scope) if scope else one for one in found)
-    return readings_of(parts.meaning, [(turn, statements)])[0]
+    return readings_of(parts.vectors, [(turn, statements)])[0]
 
 
 def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:

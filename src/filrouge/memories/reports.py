@@ -55,7 +55,7 @@ def is_novel(
     said = parts.redact(text.strip())
     if not said or len(said) > MAX_COMPARED_CHARS:
         raise BadInput(f"The text has {len(said)} characters; it needs 1 to {MAX_COMPARED_CHARS}.")
-    [vectors] = vectors_at_once(parts.meaning, [said])
+    [vectors] = vectors_at_once(parts.vectors, [said])
     return parts.readers.here(lambda tx: _compared(parts, tx, said, vectors, threshold, names, user))
 
 
@@ -79,7 +79,7 @@ def _compared(
 def _near(parts: Parts, vectors: Vectors | None, groups: frozenset[str]) -> dict[str, float]:
     if vectors is None:
         return {}
-    meaning = parts.meaning
+    meaning = parts.vectors
     near = meaning.memory_index.nearest(vectors[0], _TOP_K, groups)
     return {one.owner_id: meaning.space.calibrated(one.cosine) for one in near}
 

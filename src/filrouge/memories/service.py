@@ -298,7 +298,7 @@ def add_rule(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName)
     """
     said = _checked(parts, text)
     statement = Statement(kind="rule", text=said, span=Span(start=0, end=0), scope=scope, confidence=1.0)
-    meaning = parts.meaning
+    meaning = parts.vectors
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
     if scope == "project" and not known_as:
         raise BadInput("This is no project.", remedy="Name one, or give the rule the scope `user`.")

@@ -300,18 +300,18 @@ class PageSync:
         into = settings.notes_write_folder
         self.is_idle = not into or not settings.notes_folder
         if self.is_idle:
-            parts.noted.written, self._seen = WriteStatus(), None
+            parts.vault.written, self._seen = WriteStatus(), None
             self._own.clear()
             return
-        if parts.noted.anew.is_set():
-            parts.noted.anew.clear()
+        if parts.vault.anew.is_set():
+            parts.vault.anew.clear()
             parts.writer.run_patient(lambda tx: WrittenPages(tx).anew())
             self._seen = None
         vault = parts.open_vault(settings.notes_folder)
         try:
             stamps = vault.list(into).stamps
         except VaultUnavailable as error:
-            parts.noted.written = WriteStatus(folder=into, problem=error.message)
+            parts.vault.written = WriteStatus(folder=into, problem=error.message)
             return
         newest = parts.readers.here(lambda tx: WrittenPages(tx).newest_change())
         state = (settings.notes_folder, into, newest, stamps)
@@ -346,7 +346,7 @@ class PageSync:
         kept, is_done = self._write(vault, found, plan, known, pages, new)
         parts.writer.run_patient(lambda tx: WrittenPages(tx).keep(pages, kept))
         removed = [("", "", f"the page {key} {_REMOVED}") for key, one in pages.items() if not one.path]
-        parts.noted.written = WriteStatus(
+        parts.vault.written = WriteStatus(
             folder=settings.notes_write_folder,
             pages=sum(1 for one in pages.values() if one.path),
             memories=sum(not one.is_left for one in kept.values()),

@@ -101,17 +101,17 @@ class Watch:
         self.is_idle = not folder
         if not folder:
             self._drop(list(known))
-            parts.noted.looked = ScanStatus()
+            parts.vault.looked = ScanStatus()
             return
         vault = parts.open_vault(folder)
         try:
             listing = vault.list()
         except VaultUnavailable as error:
-            parts.noted.looked = ScanStatus(folder=folder, at=parts.clock.now(), problem=error.message)
+            parts.vault.looked = ScanStatus(folder=folder, at=parts.clock.now(), problem=error.message)
             return
         self._drop([path for path in known if path not in listing.stamps])
         looked = self._take_in(vault, listing, known, until)
-        parts.noted.looked = replace(looked, folder=folder)
+        parts.vault.looked = replace(looked, folder=folder)
 
     def _take_in(self, vault: Vault, listing: Listing, known: dict[str, Seen], until: float) -> ScanStatus:
         """Read and index changed notes until the time is over."""
@@ -119,7 +119,7 @@ class Watch:
         due = [path for path, stamp in listing.stamps.items() if self._is_due(known.get(path), stamp)]
         buried = self._buried([path for path in due if path not in known])
         due = [path for path in due if path not in buried]
-        while due and monotonic() < until and not self._parts.leaving.is_set():
+        while due and monotonic() < until and not self._parts.stopping.is_set():
             step, due = due[:_NOTES_AT_ONCE], due[_NOTES_AT_ONCE:]
             read, unreadable = list[_Read](), list[str]()
             for path in step:
@@ -160,13 +160,13 @@ class Watch:
                     store.put(one.note, left, stamp, self._parts.analyser)
 
         self._parts.writer.run_patient(write)
-        self._parts.noted.changed()
+        self._parts.vault.changed()
 
     def _drop(self, paths: Sequence[str]) -> None:
         for begin in range(0, len(paths), _DROPPED_AT_ONCE):
             step = paths[begin : begin + _DROPPED_AT_ONCE]
             self._parts.writer.run_patient(lambda tx, gone=step: StoredVault(tx).drop(gone))
-            self._parts.noted.changed()
+            self._parts.vault.changed()
 
     def _buried(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those of these notes whose paths were forgotten."""
@@ -175,10 +175,10 @@ class Watch:
     def embed(self) -> None:
         """Embed chunks without a vector in the current space, for half a second at most."""
         parts, until = self._parts, monotonic() + _WORK_SECONDS
-        meaning = parts.meaning
+        meaning = parts.vectors
         space_id = meaning.space.id
         is_whole = False
-        while not meaning.is_lost and monotonic() < until and not parts.leaving.is_set():
+        while not meaning.is_lost and monotonic() < until and not parts.stopping.is_set():
             waiting = parts.readers.here(lambda tx: StoredVault(tx).missing(space_id, _CHUNKS_AT_ONCE))
             texts = {seq: windows(text) for seq, text in waiting}
             found = meaning.passages([one for own in texts.values() for one in own]) if texts else None
@@ -190,17 +190,17 @@ class Watch:
                 vectors[seq] = found[begin : begin + len(own)]
                 begin += len(own)
             parts.writer.run_patient(lambda tx, made=vectors: StoredVault(tx).embed(space_id, made))
-            parts.noted.changed()
-        if parts.noted.looked.is_there:
-            parts.noted.learn(meaning)
+            parts.vault.changed()
+        if parts.vault.looked.is_there:
+            parts.vault.learn(meaning)
         parts.readers.here(
-            lambda tx: parts.noted.load(tx, meaning.space, is_whole=is_whole)
+            lambda tx: parts.vault.load(tx, meaning.space, is_whole=is_whole)
         )  # load here, so that no query has to wait
 
 
 def vault_status(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Describe the state of the vault: what is indexed, what goes into prompts, and what could not be read."""
-    settings, looked, store = parts.settings(tx), parts.noted.looked, StoredVault(tx)
+    settings, looked, store = parts.settings(tx), parts.vault.looked, StoredVault(tx)
     counts = store.counts()
     troubles = dict(looked.troubles) | store.troubles(_TROUBLES_SHOWN)
     return {
@@ -211,7 +211,7 @@ def vault_status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "looked_at": text_or_none(looked.at),
         "notes": counts.notes,
         "chunks": counts.chunks,
-        "embedded": min(counts.chunks, parts.noted.embedded(tx, parts.meaning.space)),
+        "embedded": min(counts.chunks, parts.vault.embedded(tx, parts.vectors.space)),
         "waiting": looked.waiting,
         "tag": settings.notes_tag,
         "tagged": store.tagged(folded(settings.notes_tag), MOST_TAGGED),
@@ -221,12 +221,12 @@ def vault_status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "troubles": [{"path": path, "trouble": troubles[path]} for path in sorted(troubles)[:_TROUBLES_SHOWN]],
         "written": {
             "folder": settings.notes_write_folder,
-            "problem": _unwritten(settings) or parts.noted.written.problem,
-            "pages": parts.noted.written.pages,
-            "memories": parts.noted.written.memories,
+            "problem": _unwritten(settings) or parts.vault.written.problem,
+            "pages": parts.vault.written.pages,
+            "memories": parts.vault.written.memories,
             "troubles": [
                 {"path": path, "memory_id": memory, "trouble": why}
-                for path, memory, why in parts.noted.written.troubles
+                for path, memory, why in parts.vault.written.troubles
             ],
         },
     }
@@ -248,7 +248,7 @@ def pinned_notes(settings: Settings) -> list[str]:
 
 def forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
     """Return those of these texts that were forgotten and must not be stored again in the same words."""
-    stones = parts.gate.stones
+    stones = parts.tombstones.stones
     if stones is None or not Tombstones(tx).any():
         return frozenset()
     hashes = {text: stones.text(text) for text in texts}
@@ -266,11 +266,11 @@ MIN_MERGE_RELEVANCE: Final = 0.5
 
 def search_notes(parts: Parts, tx: Tx, text: str, *, mode: Mode = "hybrid", limit: int = 10) -> NotesFound:
     """Return the notes for a query, best first; empty if no vault is set or it is unavailable."""
-    counts = StoredVault(tx).counts() if parts.noted.looked.is_there else None
+    counts = StoredVault(tx).counts() if parts.vault.looked.is_there else None
     if counts is None or not counts.chunks:
         return NotesFound()
     asked = text[:LONGEST_QUERY]
-    vector, notices = parts.meaning.question(asked) if mode != "text" else (None, ())
+    vector, notices = parts.vectors.question(asked) if mode != "text" else (None, ())
     search = _Search(parts, tx, asked, vector, counts.chunks)
     hits, known = search.ranked(_ALPHA[mode])
     best = dict[str, NoteHit]()
@@ -289,8 +289,8 @@ class _Search:
         self._frequencies = store.frequencies([form for forms in self._terms for form in forms])
         match = any_of(self._terms)
         self._worded = store.best(match, CANDIDATES_PER_RETRIEVER) if match else []
-        space = parts.meaning.space
-        self._near = parts.noted.nearest(tx, space, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
+        space = parts.vectors.space
+        self._near = parts.vault.nearest(tx, space, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
         found = store.chunks({*self._worded, *self._near})
         self._chunks = {str(one.seq): one for one in found}
         self._tokens = {id_: one.tokens.split() for id_, one in self._chunks.items()}
@@ -312,7 +312,7 @@ class _Search:
             (id_ for id_, score in scores.items() if score > 0),
             key=lambda id_: (-round(scores[id_], 9), -lexical.get(id_, 0.0), int(id_)),
         )
-        space = self._parts.meaning.space
+        space = self._parts.vectors.space
         near = {str(seq): space.calibrated_to_question(one.cosine) for seq, one in self._near.items()}
         parts = shares([ALONE_WORDS * lexical.get(id_, 0.0) + ALONE_MEANING * meaning.get(id_, 0.0) for id_ in ordered])
         signs = [

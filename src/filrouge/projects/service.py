@@ -344,7 +344,7 @@ def _joined(names: Sequence[str]) -> str:
 
 def _update_indexes(parts: Parts, moved: Moved, into: str) -> None:
     """Update derived data that depends on a row's project: the vectors in memory and the word indexes."""
-    meaning = parts.meaning
+    meaning = parts.vectors
     kinds: tuple[tuple[OwnerKind, Sequence[str], VectorIndex], ...] = (
         ("turn", moved.turns, meaning.turn_index),
         ("memory", moved.memories, meaning.memory_index),
@@ -355,7 +355,7 @@ def _update_indexes(parts: Parts, moved: Moved, into: str) -> None:
             for id_, number, vectors in parts.readers.here(partial(_indexed_vectors, parts, owner, some)):
                 index.put(id_, number, into, vectors)
         parts.words.forget(owner, ids)
-    parts.grounds.forget()
+    parts.whitening.forget()
 
 
 def _indexed_vectors(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx) -> list[tuple[str, int, Vectors]]:
@@ -363,5 +363,5 @@ def _indexed_vectors(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx)
     store = StoredVectors(tx)
     known = parts.memories(tx).some(ids) if owner == "memory" else {}
     held = [id_ for id_ in ids if owner == "turn" or known[id_].state == "live"]
-    found = store.some(owner, held, parts.meaning.space.id)
+    found = store.some(owner, held, parts.vectors.space.id)
     return [(id_, store.number(owner, id_) or 0, vectors) for id_, vectors in found.items()]

@@ -393,7 +393,7 @@ class Worker(Background):
     def _some(self) -> bool:
         """Run the next due jobs; False if there are none."""
         parts, most = self._parts, {kind: handler.most for kind, handler in self._handlers.items()}
-        parts.resting.leave(self._name)
+        parts.idle.leave(self._name)
         self._let_pass()
         jobs = parts.writer.run_patient(lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), most, self._lane))
         if jobs:
@@ -403,7 +403,7 @@ class Worker(Background):
     def _let_pass(self) -> None:
         """Yield while events arrive: agents wait for their events to be stored, nobody waits for the jobs."""
         begun = monotonic()
-        while (now := monotonic()) - self._parts.captured < _BURST_SECONDS and now - begun < _PATIENCE_SECONDS:
+        while (now := monotonic()) - self._parts.last_capture < _BURST_SECONDS and now - begun < _PATIENCE_SECONDS:
             self._stopping.wait(_BURST_SECONDS)
 
     def _do(self, jobs: Sequence[Job]) -> None:
@@ -463,12 +463,12 @@ class Worker(Background):
         self._parts.writer.run_patient(lambda tx: [Jobs(tx).postpone(job, error.message, until) for job in jobs])
         if not over:
             models.changed.clear()
-            self._parts.resting.enter(self._name)
+            self._parts.idle.enter(self._name)
             models.changed.wait(models.pace.rest)
 
     def _rest(self) -> bool:
         """Wait for work; True if the bell woke the worker."""
-        self._parts.resting.enter(self._name)
+        self._parts.idle.enter(self._name)
         due = self._parts.readers.here(lambda tx: Jobs(tx).next_due(self._lane))
         seconds = _LONGEST_REST_SECONDS
         if due is not None:

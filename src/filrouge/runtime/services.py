@@ -122,35 +122,35 @@ class Parts(StoreContext):
     redact: Redactor
     writer: Writer
     readers: ReaderPool
-    meaning: VectorSearch
+    vectors: VectorSearch
     embedders: Embedders
     new_index: NewIndex
     words: LargeWords
     models: Models
-    gate: TombstoneFilter
+    tombstones: TombstoneFilter
     open_vault: Callable[[str], Vault]
     bus: Bus
     feed: Feed
-    meters: Metrics = field(default_factory=Metrics)
-    noted: VaultIndex = field(default_factory=VaultIndex)
-    grounds: WhiteningCache = field(default_factory=WhiteningCache)
+    metrics: Metrics = field(default_factory=Metrics)
+    vault: VaultIndex = field(default_factory=VaultIndex)
+    whitening: WhiteningCache = field(default_factory=WhiteningCache)
     analyst: Analyst = analyse
     regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])
-    captured: float = 0.0
+    last_capture: float = 0.0
     work_waiting: Notifier = field(default_factory=Notifier)
     resumed: Flag = field(default_factory=Flag)
-    resting: IdleTracker = field(default_factory=IdleTracker)
-    leaving: Flag = field(default_factory=Flag)
+    idle: IdleTracker = field(default_factory=IdleTracker)
+    stopping: Flag = field(default_factory=Flag)
     _changing: Lock = field(default_factory=Lock)
 
-    def change_meaning(self, change: Callable[[VectorSearch], VectorSearch]) -> None:
+    def change_vectors(self, change: Callable[[VectorSearch], VectorSearch]) -> None:
         """Replace `meaning`; concurrent changes are applied one after the other."""
         with self._changing:
-            self.meaning = change(self.meaning)
+            self.vectors = change(self.vectors)
 
     def within(self, until: float) -> Parts:
         """A copy in which query vectors must be ready by `until`, on the monotonic clock."""
-        return replace(self, meaning=replace(self.meaning, until=until))
+        return replace(self, vectors=replace(self.vectors, until=until))
 
     def extracting(self) -> bool:
         """False if the user turned extraction off: turns are stored, but nothing is extracted from them."""
@@ -158,7 +158,7 @@ class Parts(StoreContext):
 
     def to_json(self) -> dict[str, Any]:
         """The part of `status` that describes the services."""
-        meaning = self.meaning
+        meaning = self.vectors
         return {
             "home": self.home,
             "embedding_space": meaning.space.id,

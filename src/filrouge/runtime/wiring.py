@@ -280,7 +280,7 @@ def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
 
 def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners: Sequence[Owner]) -> list[JobResult]:
     """Return outcomes for the first of these jobs; owners that are gone or complete get an empty outcome."""
-    meaning = parts.meaning
+    meaning = parts.vectors
     # No embedder can make vectors of this space, so a retry is useless; a later reindex finds what lacks vectors.
     todo = list[Owner]() if meaning.is_lost else owners
     passes = next_passes(parts, meaning.embedder, meaning.space.id, todo) if todo else []
@@ -368,7 +368,7 @@ class Running:
 
     def stop(self) -> None:
         """Finish pending writes, release leased jobs and close the database."""
-        self.parts.leaving.set()
+        self.parts.stopping.set()
         if self.warming.ident is None:
             self.warm_up()
         self.warming.join()  # it reads the database and starts the threads stopped below
@@ -477,7 +477,7 @@ def build(
         redact=redact_completely,
         writer=writer,
         readers=readers,
-        meaning=meaning,
+        vectors=meaning,
         embedders=embedders,
         new_index=new_index,
         words=LargeWords(word_files, reading),
@@ -491,7 +491,7 @@ def build(
             pace=pace or ModelTimings(),
         ),
         environ=environ,
-        gate=TombstoneFilter(home),
+        tombstones=TombstoneFilter(home),
         open_vault=Vaults(home),
         bus=bus,
         feed=feed,
@@ -505,7 +505,7 @@ def analyser() -> Analyser:
 
 def load_indexes(parts: Parts) -> None:
     """Rebuild the in-memory vector indexes from the stored rows."""
-    parts.readers.here(lambda tx: parts.meaning.fill(tx, parts.leaving))
+    parts.readers.here(lambda tx: parts.vectors.fill(tx, parts.stopping))
 
 
 def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[PeriodicTask], words: WordFeed) -> None:

@@ -84,7 +84,7 @@ def queue_need_vectors(tx: Tx, meaning: VectorSearch, at: datetime) -> None:
 
 def resume_need_vectors(parts: Parts) -> None:
     """Queue need vectors that an earlier run or an earlier version of the daemon left missing."""
-    meaning = parts.meaning
+    meaning = parts.vectors
     revision = _revision(meaning)
     if revision and parts.readers.here(lambda tx: NeedVectors(tx).missing(revision, 1)):
         parts.writer.run(lambda tx: queue_need_vectors(tx, meaning, parts.clock.now()))
@@ -92,7 +92,7 @@ def resume_need_vectors(parts: Parts) -> None:
 
 def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job handler: compute need vectors for some of the memories that lack them."""
-    meaning, after = parts.meaning, int(payload["after"])
+    meaning, after = parts.vectors, int(payload["after"])
     revision = _revision(meaning)
 
     def look(tx: Tx) -> tuple[list[MissingNeedVector], list[StatementInContext]]:
@@ -593,7 +593,7 @@ def hybrid_query(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
         NotFound: the filter names a project that does not exist.
         EmbedderUnavailable: alpha is 1 and the embedder is not available.
     """
-    with parts.meters.search() as found:
+    with parts.metrics.search() as found:
         found.append(_queried(parts, tx, query))
     return found[0]
 
@@ -601,7 +601,7 @@ def hybrid_query(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
 def _queried(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
     filters, named = parse_filters(query.where)
     place = SearchScope(project=project_id(tx, [named] if named else []), user=LOCAL_USER, everywhere=named is None)
-    meaning, text = parts.meaning, query.text[:LONGEST_QUERY]
+    meaning, text = parts.vectors, query.text[:LONGEST_QUERY]
     vector, notices = meaning.question(text) if query.alpha > 0 else (None, ())
     if vector is None and query.alpha == 1:
         raise EmbedderUnavailable(
@@ -669,8 +669,8 @@ class _Search:
         found = self._judged(fused(lexical, cosines, alpha=alpha, fusion=query.fusion), cosines)
         scored = [hit for hit in found if hit.score >= query.score_threshold]
         kept = [hit for hit in scored if hit.relevance >= query.min_relevance]
-        self._parts.meters.left_out("below_threshold", len(found) - len(scored))
-        self._parts.meters.left_out("below_relevance", len(scored) - len(kept))
+        self._parts.metrics.left_out("below_threshold", len(found) - len(scored))
+        self._parts.metrics.left_out("below_relevance", len(scored) - len(kept))
         return kept
 
     def middles(self) -> dict[str, Vector]:

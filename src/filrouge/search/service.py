@@ -79,13 +79,13 @@ class Question:
 
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the live memories for a question."""
-    with parts.meters.search() as found:
+    with parts.metrics.search() as found:
         found.append(_search(parts, tx, question))
     return found[0]
 
 
 def _search(parts: Parts, tx: Tx, question: Question) -> Ranking:
-    meaning = parts.meaning
+    meaning = parts.vectors
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
     store = parts.memories(tx)
@@ -169,13 +169,13 @@ class Showable:
 
 def search_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | None = None) -> Ranking:
     """Rank the verbatim turns for a question, by words only or vectors only if its mode says so."""
-    with parts.meters.search() as found:
+    with parts.metrics.search() as found:
         found.append(_searched(parts, tx, question, showable))
     return found[0]
 
 
 def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | None) -> Ranking:
-    meaning, mode, how = parts.meaning, question.mode, _recipe(question)
+    meaning, mode, how = parts.vectors, question.mode, _recipe(question)
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     # Without bridged synonyms: turns are many and mostly in one language, so synonyms would mainly add irrelevant hits.
     arm = retriever_for_question(parts, tx, "turn", question, words.own)

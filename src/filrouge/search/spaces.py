@@ -121,7 +121,7 @@ def recalibrate(parts: Parts, calibration: Calibration) -> None:
         return current.id
 
     space_id = parts.writer.run(write)
-    parts.change_meaning(lambda now: now.calibrated_by(calibration) if now.space.id == space_id else now)
+    parts.change_vectors(lambda now: now.calibrated_by(calibration) if now.space.id == space_id else now)
 
 
 def store_or_queue_vectors(
@@ -157,7 +157,7 @@ def space_notice(meaning: VectorSearch, wish: WantedEmbedder) -> str:
 
 def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Return the current space with its calibration and coverage, the space being built, and the wanted embedder."""
-    meaning = parts.meaning
+    meaning = parts.vectors
     wish = wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
     done, total = StoredVectors(tx).coverage(meaning.space.id)
     calibration = meaning.space.calibration
@@ -304,21 +304,21 @@ def queue_calibration(parts: Parts) -> None:
 
 def calibrate(parts: Parts, _: Mapping[str, Any]) -> JobResult:
     """Job handler: calibrate the current space on the sample, and on the user's turns if there are enough."""
-    meaning = parts.meaning
+    meaning = parts.vectors
     if _is_due(parts):
         by_sample = measure(meaning.embedder)
         vectors, sessions = parts.readers.here(
             lambda tx: StoredVectors(tx).short_turns(meaning.space.id, longest=SHORT_TURN, limit=_MOST_TURNS)
         )
         found = from_turns(vectors, sessions, by_sample) or by_sample
-        if parts.meaning.space.id == meaning.space.id:
+        if parts.vectors.space.id == meaning.space.id:
             recalibrate(parts, found)
             _LOG.info("%s is calibrated on %s, %d pairs", meaning.space.id, found.origin, found.pairs)
     return JobResult(write=lambda _: None)
 
 
 def _is_due(parts: Parts) -> bool:
-    meaning = parts.meaning
+    meaning = parts.vectors
     known = meaning.space.calibration
     return not meaning.is_lost and (known is None or known.origin == "sample")
 
@@ -377,7 +377,7 @@ def resume(parts: Parts) -> None:
     """Queue work left from an earlier run: a space being built, missing vectors, vectors of retired spaces."""
 
     def look(tx: Tx) -> tuple[bool, bool]:
-        spaces, current = Spaces(tx), parts.meaning
+        spaces, current = Spaces(tx), parts.vectors
         known = Jobs(tx).known_as(REINDEX)
         more = spaces.building() is not None or (not current.is_lost and _lacks(tx, current.space.id))
         more = more and not (known is not None and known["error"] == DEADLY)  # until a reindex is requested
@@ -447,7 +447,7 @@ def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: lis
             left.append({})  # another space was requested: write nothing, and start with that one
 
     def show() -> None:
-        meaning = parts.meaning
+        meaning = parts.vectors
         if left[-1] and meaning.space.id == target.id:
             for one in passes:
                 one.show(parts, meaning)
@@ -471,7 +471,7 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
     if target.state == "current":
         return JobResult(write=lambda _: None)
     fresh = new_vector_search(name, embedder, target.space.calibration, parts.new_index)
-    parts.readers.here(lambda tx: fresh.fill(tx, parts.leaving))
+    parts.readers.here(lambda tx: fresh.fill(tx, parts.stopping))
     if not fresh.ready.is_set():
         return JobResult(write=lambda _: None, again=dict)
     swapped = list[bool]()
@@ -500,7 +500,7 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
 
 
 def _swap(parts: Parts, fresh: VectorSearch) -> None:
-    parts.change_meaning(lambda _: fresh)
+    parts.change_vectors(lambda _: fresh)
     # Memories superseded while the new indexes were filled were removed from the old index only.
     for ended in parts.readers.here(lambda tx: StoredVectors(tx).ended_memories(fresh.space.id)):
         fresh.memory_index.remove(ended)

@@ -1,6 +1,6 @@
 """Vector search: an embedder together with the indexes of its vectors, as one value (`VectorSearch`).
 
-Code that compares vectors reads `parts.meaning` once and uses only that value. A new space is put in place by
+Code that compares vectors reads `parts.vectors` once and uses only that value. A new space is put in place by
 replacing the whole value, so a question embedded in one space is never compared with vectors of another. `Embedders`
 looks up in the registry which embedder produces a space. An unavailable embedder is represented by
 `UnavailableEmbedder`, which raises `EmbedderUnavailable` on every use.

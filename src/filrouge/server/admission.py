@@ -326,7 +326,7 @@ class AdmissionMiddleware:
         settings = settings_of(parts)
         self._app = app
         self._keys = keys
-        self._meters = parts.meters
+        self._meters = parts.metrics
         self._rates = RequestRateLimiter(settings.limit_requests)
         own = set[str]() if settings.host in (*LOOPBACK, "::1") else {settings.host}
         self._named = frozenset(own | set(settings.allowed_hosts))

@@ -170,7 +170,7 @@ async def _send_messages(socket: WebSocket, parts: Parts, subscription: Subscrip
         woken.clear()
         while (message := subscription.get(0)) is not None:
             if isinstance(message, Lost):
-                parts.meters.live_lost(message.count)
+                parts.metrics.live_lost(message.count)
             await _send(socket, message_json(message))
 
 
@@ -278,7 +278,7 @@ async def _streamed(
 async def _delivered(
     parts: Parts, events: list[Event], delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]
 ) -> dict[str, Any]:
-    with parts.meters.hook(events[-1].kind):
+    with parts.metrics.hook(events[-1].kind):
         receipt = await await_future(await in_thread(lambda: store_events(parts, events)))
         text, recall = "", ""
         project = receipt.projects[-1]

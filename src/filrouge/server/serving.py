@@ -79,7 +79,7 @@ class Front:
             body, receive = await read_and_replay(receive)
             response = await self._answered(scope, body, receive)
             if response is not None:
-                self._running.parts.meters.request(scope["method"], scope["path"], response.status_code)
+                self._running.parts.metrics.request(scope["method"], scope["path"], response.status_code)
                 await response(scope, receive, with_version_header(send, ()))
                 return
         app: ASGIApp = self._app or await asyncio.to_thread(self.load)
@@ -219,7 +219,7 @@ async def _listen(home: str, running: wiring.Running, found: Listening, listens:
     """Serve the Unix socket and TCP; each server counts its own connections."""
     blocking = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="filrouge-request")
     asyncio.get_running_loop().set_default_executor(blocking)
-    leaving = _Leaving(home, running.parts.leaving)
+    leaving = _Leaving(home, running.parts.stopping)
     app = Front(running, leaving.leave, found)
     served = [(_Server(inside_config(app), leaving), bound_socket(home))]
     if found.listener is not None:

@@ -89,7 +89,7 @@ def tie(parts: Parts, payload: Payload) -> JobResult:
     The preparation reads all threads of the project. The write only touches the threads concerned, so it is equally
     fast in a project with thousands of threads.
     """
-    space, thread_id = parts.meaning.space, str(payload["thread"])
+    space, thread_id = parts.vectors.space, str(payload["thread"])
     seen = parts.readers.here(lambda tx: _look(parts, tx, thread_id, space))
     if seen is None:
         return JobResult(write=lambda _: None)  # deleted, or merged

@@ -133,7 +133,7 @@ def exchanges_of(parts: Parts, talk: PromptBatch, meaning: VectorSearch) -> tupl
             for turn in talk.prompts
             if turn.id in prompts and (ids := talk.replies[turn.id][0]) and (replies := talk.replies[turn.id][1])
         }
-        made = parts.grounds.wholes(meaning, texts)
+        made = parts.whitening.wholes(meaning, texts)
         wholes = prompts | _whitened(talk.ground, {id_: one for (id_, _), one in made.items()})
     found = [
         exchange(
@@ -260,7 +260,7 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     The vectors of archived threads are read for each batch of jobs. Five thousand take about 30 ms in the background
     and no memory in between, so they need no index. Regrouping can revise these decisions later, when more is known.
     """
-    meaning, caps = parts.meaning, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
+    meaning, caps = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     ids = [str(payload["turn"]) for payload in payloads]
     ready = {one.turn.id: one for one in prepare(parts, ids, meaning, caps)}
     return [_outcome(parts, payload, ready.get(id_), meaning, caps) for payload, id_ in zip(payloads, ids, strict=True)]
@@ -268,7 +268,7 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
 
 def place_earlier(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that places the next prompts from before threads existed, oldest first."""
-    meaning, caps = parts.meaning, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
+    meaning, caps = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     if parts.readers.here(lambda tx: _is_under_way(tx, REINDEX)):
         return JobResult(write=lambda _: None, again=lambda: payload, delay=_REINDEX_SECONDS)
     rows = parts.readers.here(lambda tx: Threads(tx).unplaced(int(payload["after"]), TOGETHER))
@@ -287,7 +287,7 @@ def place_earlier(parts: Parts, payload: Payload) -> JobResult:
 def prepare(parts: Parts, ids: Sequence[str], meaning: VectorSearch, caps: ThreadSettings) -> list[Prepared]:
     """Prepare these prompts for placing, outside any transaction; prompts that were deleted are left out."""
     if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, meaning.space.id)):
-        parts.grounds.learn(meaning)  # as soon as one of them has a vector
+        parts.whitening.learn(meaning)  # as soon as one of them has a vector
     turns, grounds, archives = parts.readers.here(lambda tx: _batch(parts, tx, ids, meaning, caps))
     return [
         _prepared(parts, turn, meaning, caps.place_of(turn), grounds[turn.scope.user], archives[caps.place_of(turn)])
@@ -301,7 +301,7 @@ def _batch(
     """Return the prompts, the whitening transform of each user, and the archived threads of each place."""
     turns = parts.turns(tx).get(ids)
     come = Counter(turn.scope.user for turn in turns)
-    grounds = {user: parts.grounds.of(tx, meaning, user, count) for user, count in come.items()}
+    grounds = {user: parts.whitening.of(tx, meaning, user, count) for user, count in come.items()}
     archives = dict[ThreadPlace, Archive]()
     for turn in turns:
         if (where := caps.place_of(turn)) not in archives:
@@ -481,7 +481,7 @@ def regrouping(parts: Parts, payload: Payload) -> JobResult:
     anything was placed or moved between reading and writing, the job starts over.
     """
     user, project, done = str(payload.get("user") or LOCAL_USER), payload["project"], int(payload.get("done", 0))
-    meaning = parts.meaning
+    meaning = parts.vectors
     found = _found(parts, ThreadPlace(user=user, project=project), meaning)
     if not found.moves or done >= _ROUNDS:
         return JobResult(write=lambda _: None)
@@ -524,7 +524,7 @@ def _read(
             apart=said.apart,
         )
         beside.setdefault(caps.place_beside(thread), []).append(unit)
-    ground = parts.grounds.of(tx, meaning, where.user)
+    ground = parts.whitening.of(tx, meaning, where.user)
     looked_at = [(own, load_batch(parts, tx, meaning, [one.id for one in own], ground)) for own in beside.values()]
     return ThreadDecisions(tx).last(), looked_at
 
@@ -615,7 +615,7 @@ def reconsider(parts: Parts, payload: Payload) -> JobResult:
         seconds=parts.models.pace.related,
     )
     try:
-        routing = RequestRunner(parts, parts.meaning, settings).run(thought)
+        routing = RequestRunner(parts, parts.vectors, settings).run(thought)
     except Unreadable:
         routing = replace(case.routing, reason="A model was asked; its answer was unreadable.", model=model)
     except ModelUnavailable as error:
@@ -666,7 +666,7 @@ def _apply_model_answer(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> 
         target = case.candidate
     _log(parts, tx, case, going, target, routing)
     until = max(turn.at for turn in parts.turns(tx).get(going))
-    move_turns(parts, tx, going, target, until, parts.meaning.space.id)
+    move_turns(parts, tx, going, target, until, parts.vectors.space.id)
     if parts_off:
         _deactivate_again(parts, tx, case)
 
@@ -766,7 +766,7 @@ def request_name(parts: Parts, payload: Payload) -> JobResult:
         [turn.text for turn in found.prompts], settings.language if settings.language != "auto" else "en"
     )
     try:
-        better = RequestRunner(parts, parts.meaning, settings).run(
+        better = RequestRunner(parts, parts.vectors, settings).run(
             naming(found.prompts, found.taken, found.former, parts.models.prompts, language)
         )
     except Unreadable:

@@ -340,7 +340,7 @@ def search_threads(
         BadInput: a filter is given that does not apply to threads.
         NotFound: there is no such project.
     """
-    with parts.meters.thread_search():
+    with parts.metrics.thread_search():
         return _searched(parts, tx, text, names, mode, status, limit, filters or Filters())
 
 
@@ -348,7 +348,7 @@ def _searched(
     parts: Parts, tx: Tx, text: str, names: Sequence[str], mode: Mode, status: Status, limit: int, filters: Filters
 ) -> list[ThreadHit]:
     _refuse(filters)
-    meaning, asked = parts.meaning, text[:LONGEST_QUERY]
+    meaning, asked = parts.vectors, text[:LONGEST_QUERY]
     found = _passing(parts, tx, names, status, filters)
     terms = parts.analyser.terms(asked)
     has = _words(parts, tx, found, [form for forms in terms for form in forms])
@@ -465,7 +465,7 @@ def _similarities(
     asked = prompt_vector(meaning.passages(windows(text))) if vectors else None
     if asked is None:
         return {}
-    ground = parts.grounds.of(tx, meaning, threads[0].user)  # all threads belong to one user
+    ground = parts.whitening.of(tx, meaning, threads[0].user)  # all threads belong to one user
     matrix = np.stack(list(vectors.values()))
     if ground is None:
         near = [meaning.space.calibrated(float(cosine)) for cosine in matrix @ asked]

@@ -152,7 +152,7 @@ def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
             _refuse_merged(thread)
         both = [id_ for one in (source, target) for id_ in threads.turns(one.id, routed=True)]
         _log(tx, parts.turns(tx).get(both), target.id, at, "Merged by hand.")
-        refit(parts, tx, [take_in(parts, tx, source, target, at)], parts.meaning.space.id)
+        refit(parts, tx, [take_in(parts, tx, source, target, at)], parts.vectors.space.id)
         _note(tx, at, "thread_merge", source, target.id)
         return target.id
 
@@ -192,7 +192,7 @@ def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -
         threads.add(fresh)
         threads.move(going, fresh.id)
         _log(tx, prompts, fresh.id, at, "Split off by hand.", parent=thread.id)
-        [_, made] = refit(parts, tx, [thread, fresh], parts.meaning.space.id)
+        [_, made] = refit(parts, tx, [thread, fresh], parts.vectors.space.id)
         if title.strip():
             threads.update(replace(made, title=" ".join(parts.redact(title).split())[:LONGEST_TITLE], title_by="user"))
         for changed in (thread.id, fresh.id):
@@ -230,7 +230,7 @@ def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
             _log(tx, [turn], target.id, at, "Moved by hand.", parent=former[turn.id])
         for source in sources:
             _note(tx, at, "thread_move", source, target.id)
-        move_turns(parts, tx, turn_ids, target, at, parts.meaning.space.id)
+        move_turns(parts, tx, turn_ids, target, at, parts.vectors.space.id)
         return target.id
 
     return _written(parts, write)

@@ -281,7 +281,7 @@ def recount(parts: Parts, payload: Payload) -> JobResult:
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
     threads = parts.readers.here(lambda tx: Syntheses(tx).threads([turn.id for turn in turns]))
     groups = apart(turns, threads)
-    answering = RequestRunner(parts, parts.meaning, settings)
+    answering = RequestRunner(parts, parts.vectors, settings)
     language = detect_language([turn.text for turn in turns if turn.role == "user"], _plain(settings.language))
     corrected: list[Synthesis] = []
     for one in stored:

@@ -582,7 +582,7 @@ def queue_vectors_of_threads(tx: Tx, at: datetime) -> None:
 
 def make_vectors(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that computes missing thread vectors in the current search space."""
-    space_id = parts.meaning.space.id
+    space_id = parts.vectors.space.id
     lacking = parts.readers.here(lambda tx: ThreadVectors(tx).missing(space_id, int(payload["after"]), _AT_ONCE))
 
     def write(tx: Tx) -> None:

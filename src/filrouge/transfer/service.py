@@ -311,7 +311,7 @@ def _link(parts: Parts, replaced: Sequence[Memory]) -> None:
 
 def _turn_writer(parts: Parts) -> Callable[[Tx, Turn], Outcome | None]:
     def write(tx: Tx, turn: Turn) -> Outcome | None:
-        if parts.gate.refuses(tx, turn, turn.at) or is_forgotten(parts, tx, turn.id):
+        if parts.tombstones.refuses(tx, turn, turn.at) or is_forgotten(parts, tx, turn.id):
             return None
         outcome = carrying(parts, tx).add_turn(turn)
         if outcome == "added":
@@ -337,7 +337,7 @@ def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
 
 def is_forgotten(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
     """True if the row was forgotten here, matched by its id or its text."""
-    stones = parts.gate.stones
+    stones = parts.tombstones.stones
     if stones is None or not Tombstones(tx).any():
         return False
     return bool(Tombstones(tx).of([stones.row(id_), *([stones.text(text)] if text else [])]))
@@ -444,7 +444,7 @@ class _WholeImport:
     def _message(self, tx: Tx, row: WholeMessageRow) -> Outcome | None:
         parts = self._parts
         turn = sanitised_turn(parts, row.turn(), self._known, True)
-        if parts.gate.refuses(tx, turn, turn.at) or is_forgotten(parts, tx, turn.id):
+        if parts.tombstones.refuses(tx, turn, turn.at) or is_forgotten(parts, tx, turn.id):
             return None
         if not parts.turns(tx).restore(turn, row.transcript_key):
             return "present"
@@ -589,7 +589,7 @@ def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
     """The turn's text, redacted and cut like a captured one."""
     cutter = TextCutter()
     text = cutter.cleaned(turn.text, lambda said: parts.redact(strip_own(said)))
-    parts.meters.cut(CutCounts(events=int(cutter.cut > 0), characters=cutter.cut))
+    parts.metrics.cut(CutCounts(events=int(cutter.cut > 0), characters=cutter.cut))
     return text
 
 
@@ -607,7 +607,7 @@ def _add(
         turn = _turn(page, told, text, now)
         if not text.strip():
             outcomes.append("present")  # only text that we injected ourselves
-        elif parts.gate.refuses(tx, turn, turn.at if told.at else None):
+        elif parts.tombstones.refuses(tx, turn, turn.at if told.at else None):
             outcomes.append("forgotten")
         elif projects.is_off(told.project):
             outcomes.append("off")

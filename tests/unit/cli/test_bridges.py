@@ -25,8 +25,8 @@ def threads(shell: Shell) -> Shell:
     parts = shell.api.parts
     now = datetime.now(UTC)
     project = parts.writer.run(lambda tx: Projects(tx).resolve((SHOP,), at=now))
-    rest = [0.0] * (parts.meaning.space.dimension - 2)
-    space = parts.meaning.space.id
+    rest = [0.0] * (parts.vectors.space.dimension - 2)
+    space = parts.vectors.space.id
     for place, (id_, title, vector) in enumerate(
         [
             ("a", 'Rollback of the "gateway"', [1.0, 0.0]),

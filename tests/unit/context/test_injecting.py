@@ -47,17 +47,17 @@ def start(parts: Parts) -> str:
 
 def asked(parts: Parts) -> ContextRequest:
     """The moment of a prompt of which nothing is known."""
-    moment = preview(parts, event(text=QUESTION), SHOP[0]).moment
-    assert moment is not None
-    assert moment.offered == []
-    return moment
+    request = preview(parts, event(text=QUESTION), SHOP[0]).request
+    assert request is not None
+    assert request.offered == []
+    return request
 
 
-def broken(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def broken(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     raise RuntimeError("this source is ill")
 
 
-def well(parts: Parts, tx: Tx, moment: ContextRequest) -> Sequence[Candidate]:
+def well(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     return [Candidate(id="1", kind="fact", section="facts", text="still here", value=0.9)]
 
 
@@ -154,7 +154,7 @@ def test_settings_take_effect_at_once(tmp_path: Path) -> None:
         idle(parts)
         say(parts, PORT)
         off = preview(parts, event(text=QUESTION), SHOP[0])
-        assert (off.moment, off.block.text, result_json(off, explained=True)["enabled"]) == (None, "", False)
+        assert (off.request, off.block.text, result_json(off, explained=True)["enabled"]) == (None, "", False)
     with running(str(tmp_path), environ={"FILROUGE_AUTO_RETRIEVE_MIN_SCORE": "1"}) as parts:
         idle(parts)
         assert ask(parts, QUESTION) == ""

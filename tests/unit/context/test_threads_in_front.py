@@ -201,7 +201,7 @@ def test_a_start_tells_no_thread_twice_of_which_it_tells_where_the_work_stands(p
 
 
 def test_a_start_names_five_threads_at_the_most_active_ones_first(parts: Parts) -> None:
-    id_, now, space = production(parts), parts.clock.now(), parts.meaning.space.id
+    id_, now, space = production(parts), parts.clock.now(), parts.vectors.space.id
     for n in range(8):
         at = now - timedelta(hours=1 + n) if n else now - timedelta(days=40)
         put_thread(parts.home, space, f"thread-{n}", project=SHOP[0], at=at, state="suspended" if n == 3 else "active")

@@ -97,7 +97,7 @@ def texts_of(parts: Parts, question: str) -> str:
 
 def vectors_of(parts: Parts, erased: Erased) -> int:
     """How many of what went have vectors in the current space."""
-    space = parts.meaning.space.id
+    space = parts.vectors.space.id
 
     def count(tx: Tx) -> int:
         stored = StoredVectors(tx)
@@ -282,9 +282,9 @@ def test_vectors_of_every_space_go_and_none_comes_back_by_a_reindex(tmp_path: Pa
         reindex(parts, "new")
         erased = erase(parts, of(parts, "marzipan"))
         idle(parts)
-        assert parts.meaning.space.model == "new"
+        assert parts.vectors.space.model == "new"
         gone(parts, erased)
-        owners = parts.readers.here(lambda tx: [id_ for id_, *_ in StoredVectors(tx).turns(parts.meaning.space.id)])
+        owners = parts.readers.here(lambda tx: [id_ for id_, *_ in StoredVectors(tx).turns(parts.vectors.space.id)])
         assert set(owners).isdisjoint(erased.what.turns)
 
 

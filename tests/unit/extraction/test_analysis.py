@@ -285,7 +285,7 @@ def test_an_episode_is_found_by_who_asks_for_episodes(parts: Parts) -> None:
 
 def test_vectors_are_complete_without_them(parts: Parts) -> None:
     talk(parts)
-    row = parts.readers.here(lambda tx: tx.one("vectors.coverage", {"space_id": parts.meaning.space.id}))
+    row = parts.readers.here(lambda tx: tx.one("vectors.coverage", {"space_id": parts.vectors.space.id}))
     assert row is not None
     assert row["done"] == row["total"]
 

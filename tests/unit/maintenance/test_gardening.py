@@ -314,7 +314,7 @@ def test_a_run_that_ended_while_it_was_looked_at_has_not_failed(parts: Parts) ->
 
 def vectors(parts: Parts, ids: Sequence[str]) -> dict[str, int]:
     """How many windows each of these has."""
-    space = parts.meaning.space.id
+    space = parts.vectors.space.id
     found = parts.readers.here(lambda tx: StoredVectors(tx).some("memory", ids, space))
     return {id_: len(windows) for id_, windows in found.items()}
 
@@ -342,10 +342,10 @@ def test_memories_are_compared_once(parts: Parts) -> None:
 
 def test_nothing_is_compared_nor_counted_as_compared_before_the_index_is_filled(parts: Parts) -> None:
     known(parts, CACHE, CACHE.upper())
-    parts.meaning.ready.clear()
+    parts.vectors.ready.clear()
     found = parts.readers.here(lambda tx: compare_memories(parts, tx, 0))
     assert (found.steps, found.until, found.left) == ((), 0, 0)
-    parts.meaning.ready.set()
+    parts.vectors.ready.set()
     assert len(parts.readers.here(lambda tx: compare_memories(parts, tx, 0)).steps) == 1
 
 

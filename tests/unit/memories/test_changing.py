@@ -44,9 +44,9 @@ def told(parts: Parts) -> str:
 
 def by_meaning(parts: Parts) -> set[str]:
     """What the index of vectors holds."""
-    vector, _ = parts.meaning.question(QUESTION)
+    vector, _ = parts.vectors.question(QUESTION)
     assert vector is not None
-    return {one.owner_id for one in parts.meaning.memory_index.nearest(vector, 99, None)}
+    return {one.owner_id for one in parts.vectors.memory_index.nearest(vector, 99, None)}
 
 
 def one_review(parts: Parts) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_what_was_in_the_bin_while_the_model_changed_gets_its_vectors_when_it_is
         idle(parts)
         reindex(parts)
         idle(parts)
-        space = parts.meaning.space.id
+        space = parts.vectors.space.id
         stored = parts.readers.here(lambda tx: StoredVectors(tx).some("memory", [one], space))
         assert (space.partition("/")[0], stored) == ("two", {})
         restore(parts, one)

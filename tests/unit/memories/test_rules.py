@@ -202,11 +202,11 @@ def test_one_rule_too_many_is_kept_and_waits_and_a_pinned_one_never_does(parts: 
 
 def test_reminders_are_off_until_they_are_switched_on_and_speak_the_users_language(parts: Parts) -> None:
     def told(settings: Settings, language: Any) -> list[str]:
-        moment = ContextRequest(
+        request = ContextRequest(
             occasion="prompt", host="codex", session="s", project=None, user=LOCAL_USER, agent=None, opening="",
             prompt="Implement the refund endpoint.", settings=settings, language=language, now=parts.clock.now(),
         )  # fmt: skip
-        return [piece.text for piece in parts.readers.here(lambda tx: reminders(parts, tx, moment))]
+        return [piece.text for piece in parts.readers.here(lambda tx: reminders(parts, tx, request))]
 
     assert told(Settings(), "en") == []
     chosen = Settings(reminders=("plan_mode_required", "present_all_choices"))

@@ -196,10 +196,10 @@ def test_another_embedder_embeds_all_notes_anew(tmp_path: Path, folder: Path) ->
     home = str(tmp_path / "home")
     with running(home, embedding="one", environ=environ, makers=makers) as parts:
         settled(parts)
-        assert parts.meaning.space.model == "one"
+        assert parts.vectors.space.model == "one"
     with running(home, embedding="two", environ=environ, makers=makers) as parts:
         reindex(parts)
-        eventually("the other space is current", lambda: parts.meaning.space.model == "two")
+        eventually("the other space is current", lambda: parts.vectors.space.model == "two")
         settled(parts)
         assert state(parts)["embedded"] == 2
         assert paths(parts) == ["Proxy.md"]

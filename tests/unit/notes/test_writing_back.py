@@ -215,7 +215,7 @@ def test_a_page_that_is_removed_stays_away_until_it_is_asked_for(parts: Parts, f
     eventually("it is named", lambda: "was removed" in str(written(parts)["troubles"]))
     assert (says(parts, "pnpm"), says(parts, "8443")) == (["live"], ["live"])
     assert not path.exists()
-    parts.noted.anew.set()
+    parts.vault.anew.set()
     eventually("it is written again", holds(path, "pnpm", "8443"))
 
 

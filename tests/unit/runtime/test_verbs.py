@@ -179,7 +179,7 @@ def test_headings_are_in_the_language_of_the_prompt(parts: Parts) -> None:
 def test_a_dead_embedder_leaves_recall_by_words_and_says_so(tmp_path: Path) -> None:
     with built(tmp_path) as parts:
         wiring.load_indexes(parts)
-        parts.change_meaning(lambda now: replace(now, embedder=DeadEmbedder()))
+        parts.change_vectors(lambda now: replace(now, embedder=DeadEmbedder()))
         remember(parts, PORT, names=SHOP, scope="project", host="cli")
         ranking = known(parts, QUESTION)
         assert ["8443" in hit.text for hit in ranking.hits] == [True]

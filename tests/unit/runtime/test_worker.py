@@ -31,7 +31,7 @@ def working(home: Path, prepare: Prepare, jobs: int, *, most: int = 8) -> Genera
     worker = Worker(parts, {"work": Handler(prepare=prepare, most=most)})
     worker.start()
     try:
-        assert parts.resting.wait(10)
+        assert parts.idle.wait(10)
         yield parts
     finally:
         worker.stop()
@@ -138,7 +138,7 @@ def test_short_turns_reach_the_embedder_in_one_call(tmp_path: Path) -> None:
         idle(parts)
         store_events(parts, [event("reply", text=f"The build number {n} is green.") for n in range(30)]).result(60)
         idle(parts)
-        assert len(parts.meaning.turn_index) == 30
+        assert len(parts.vectors.turn_index) == 30
     assert 30 in embedder.calls
 
 
@@ -149,7 +149,7 @@ def test_a_long_turn_does_not_keep_short_ones_from_being_embedded(tmp_path: Path
         texts = ["A short answer.", long, "Another short answer.", long + "And again.", "The last one."]
         store_events(parts, [event("reply", text=text) for text in texts]).result(60)
         idle(parts)
-        assert len(parts.meaning.turn_index) == 5
+        assert len(parts.vectors.turn_index) == 5
 
 
 def test_prompts_that_are_understood_together_see_each_other(tmp_path: Path) -> None:

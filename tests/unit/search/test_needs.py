@@ -50,11 +50,11 @@ def stored(parts: Parts) -> dict[str, Vector]:
 
 
 def revision_of(parts: Parts) -> str:
-    return getattr(parts.meaning.embedder, "revision", "")
+    return getattr(parts.vectors.embedder, "revision", "")
 
 
 def made_of(parts: Parts, before: str, text: str) -> Vector:
-    sought = getattr(parts.meaning.embedder, "sought")  # noqa: B009
+    sought = getattr(parts.vectors.embedder, "sought")  # noqa: B009
     return np.asarray(sought([(before, text)])[0])
 
 
@@ -109,7 +109,7 @@ def test_where_many_lack_theirs_a_prompt_does_not_wait_for_them(parts: Parts) ->
     for number in range(8):
         say(parts, f"Machine {number} of the ledger listens on port 70{number:02}.")
     outdate(parts)
-    assert parts.readers.here(lambda tx: need_vectors(tx, parts.meaning, ids(parts))) == {}
+    assert parts.readers.here(lambda tx: need_vectors(tx, parts.vectors, ids(parts))) == {}
     assert not needed(parts, "which port does machine 3 of the ledger listen on?").by_need
 
 

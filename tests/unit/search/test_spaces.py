@@ -147,7 +147,7 @@ def test_a_reindex_answers_its_progress_and_ends_in_one_space_with_nothing_left_
         idle(parts)
         assert (owners(parts), states(parts)) == ({NEW: 100}, {OLD: "retired", NEW: "current"})
         assert told(parts)["coverage"] == {"done": 100, "total": 100, "share": 1.0}
-        assert parts.meaning.space.id == NEW
+        assert parts.vectors.space.id == NEW
         assert by_meaning(parts, texts[17])[0] == texts[17]
         assert [parts.readers.here(lambda tx: tx.one("vectors.any", {"space_id": OLD}))] == [None]
 
@@ -161,7 +161,7 @@ def test_recall_reads_one_space_throughout_and_captures_go_between(tmp_path: Pat
         seen, wrong, waited = Counter[str](), list[str](), list[float]()
         while (building := told(parts)["building"]) is not None:
             began = time.monotonic()
-            meaning = parts.meaning
+            meaning = parts.vectors
             asked = texts[len(waited) % len(texts)]
             vector, notices = meaning.question(asked)
             assert (vector is not None, notices) == (True, ())
@@ -204,7 +204,7 @@ def test_what_is_written_while_the_space_is_swapped_misses_neither_vectors_nor_i
         for model in ("new", "old", "new"):
             reindex(parts, model)
             deadline = time.monotonic() + 60
-            while parts.meaning.name != model:
+            while parts.vectors.name != model:
                 assert time.monotonic() < deadline
                 time.sleep(0.005)
         enough.set()
@@ -213,7 +213,7 @@ def test_what_is_written_while_the_space_is_swapped_misses_neither_vectors_nor_i
         assert count > 10
         assert owners(parts) == {NEW: 67}
         assert told(parts)["coverage"]["share"] == 1.0
-        assert len(parts.meaning.memory_index) == 67
+        assert len(parts.vectors.memory_index) == 67
         assert [parts.readers.here(lambda tx: tx.one("vectors.any", {"space_id": OLD}))] == [None]
 
 
@@ -320,11 +320,11 @@ def test_a_measured_calibration_counts_at_once_and_after_a_restart(tmp_path: Pat
     with at_work(tmp_path, "old") as parts:
         say(parts, PORT)
         before = known(parts, QUESTION).hits[0].similarity or 0.0
-        index = parts.meaning.memory_index
+        index = parts.vectors.memory_index
         recalibrate(parts, measured)
         after = known(parts, QUESTION).hits[0].similarity
         assert after == pytest.approx((before - 0.1) / 0.9)
-        assert parts.meaning.memory_index is index
+        assert parts.vectors.memory_index is index
     with at_work(tmp_path, "old") as parts:
         assert known(parts, QUESTION).hits[0].similarity == pytest.approx(after, abs=1e-3)
         assert told(parts)["calibration"] == {

@@ -47,7 +47,7 @@ def tokens(api: Api) -> int:
 @contextmanager
 def slow_embedder(api: Api) -> Generator[None]:
     """Questions get their vectors only when the block is left."""
-    free, embedder = threading.Event(), api.parts.meaning.embedder
+    free, embedder = threading.Event(), api.parts.vectors.embedder
     query = embedder.query
 
     def late(text: str) -> Vector:

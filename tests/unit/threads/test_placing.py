@@ -224,11 +224,11 @@ def test_threads_have_vectors_in_the_space_that_was_reindexed_to_and_the_old_one
         parts.writer.run(lambda tx: StoredSettings(tx).put({"embedding_model": "old"}, parts.clock.now()))
         reindex(parts, "old")
         tell(parts, "a", COUPON[0])
-        former = parts.meaning.space.id
+        former = parts.vectors.space.id
         reindex(parts, "new")
         idle(parts)
         [one] = threads(parts)
-        assert parts.meaning.space.id != former
+        assert parts.vectors.space.id != former
         assert vectors(parts) == {one["id"]}
         assert parts.readers.here(lambda tx: ThreadVectors(tx).some([one["id"]], former)) == {}
 
@@ -317,7 +317,7 @@ def work(parts: Parts, handlers: Mapping[str, Handler]) -> None:
     """Work as long as something is due; what fails is left for later."""
     worker = Worker(parts, handlers)
     worker.start()
-    wait_for(lambda: not is_due(parts) and parts.resting.is_set())
+    wait_for(lambda: not is_due(parts) and parts.idle.is_set())
     worker.stop()
 
 
@@ -344,7 +344,7 @@ def prompts(parts: Parts) -> list[str]:
 
 def vectors(parts: Parts) -> set[str]:
     """Threads that have a vector in the space that recall reads."""
-    ids, space = [one["id"] for one in threads(parts)], parts.meaning.space.id
+    ids, space = [one["id"] for one in threads(parts)], parts.vectors.space.id
     return set(parts.readers.here(lambda tx: ThreadVectors(tx).some(ids, space)))
 
 
@@ -381,12 +381,12 @@ def wait_for(done: Callable[[], bool], seconds: float = 60.0) -> None:
 def fork(parts: Parts, turn_id: str, thread_id: str) -> None:
     """Carry out what is decided of a turn that leaves its session's thread."""
     caps = parts.readers.here(lambda tx: ThreadSettings.of(parts.settings(tx)))
-    [one] = placing.prepare(parts, [turn_id], parts.meaning, caps)
+    [one] = placing.prepare(parts, [turn_id], parts.vectors, caps)
     left = Routing(action="fork", thread_id=None, similarity=0.0, weighed=(), reason="It left.", parent=thread_id)
 
     def write(tx: Tx) -> None:
         tx.run("threads.displace", {"turns": json.dumps([turn_id])})
         known = {thread_id: Threads(tx).get(thread_id)}
-        placing.apply_routing(parts, tx, one, left, known, parts.meaning, caps)
+        placing.apply_routing(parts, tx, one, left, known, parts.vectors, caps)
 
     parts.writer.run(write)

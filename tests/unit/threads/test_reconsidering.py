@@ -87,7 +87,7 @@ def wake(parts: Parts, text: str, thread_id: str, state: ThreadState = "suspende
     """Place a prompt as the rules do that wake a thread for it without being sure."""
     turn_id = turn_of(parts, text)
     caps = parts.readers.here(lambda tx: ThreadSettings.of(parts.settings(tx)))
-    [one] = placing.prepare(parts, [turn_id], parts.meaning, caps)
+    [one] = placing.prepare(parts, [turn_id], parts.vectors, caps)
 
     def write(tx: Tx) -> None:
         tx.run("threads.displace", {"turns": json.dumps([turn_id])})
@@ -98,7 +98,7 @@ def wake(parts: Parts, text: str, thread_id: str, state: ThreadState = "suspende
             action="reactivate", thread_id=thread_id, similarity=0.26, weighed=(best,), reason="", borderline=True
         )
         known = {thread_id: Threads(tx).get(thread_id)}
-        placing.apply_routing(parts, tx, one, woken, known, parts.meaning, caps)
+        placing.apply_routing(parts, tx, one, woken, known, parts.vectors, caps)
 
     parts.writer.run(write)
 

@@ -108,11 +108,11 @@ def started(
 ) -> list[Candidate]:  # fmt: skip
     """What the source offers a session that starts."""
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    moment = ContextRequest(
+    request = ContextRequest(
         occasion="start", host=host, session=session, project=project[0], user=LOCAL_USER, agent=agent, prompt="",
         opening=opening, settings=settings, language="en", now=add_seconds(parts.clock.now(), days * 86400),
     )  # fmt: skip
-    return list(parts.readers.here(lambda tx: work_state(parts, tx, moment)))
+    return list(parts.readers.here(lambda tx: work_state(parts, tx, request)))
 
 
 def told(pieces: list[Candidate]) -> list[tuple[str, str, bool]]:
@@ -331,11 +331,11 @@ def test_the_brief_of_a_project_holds_its_last_synthesis(parts: Parts) -> None:
     work(parts)
     hand_over(parts, event("session_end"))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    moment = ContextRequest(
+    request = ContextRequest(
         occasion="start", host="", session="", project=SHOP[0], user=LOCAL_USER, agent=None, prompt="",
         opening="startup", settings=settings, language="en", now=parts.clock.now(),
     )  # fmt: skip
-    assert told(list(parts.readers.here(lambda tx: in_brief(parts, tx, moment)))) == ALL_OF_IT
+    assert told(list(parts.readers.here(lambda tx: in_brief(parts, tx, request)))) == ALL_OF_IT
 
 
 def test_of_a_very_long_session_that_was_never_summed_up_only_the_newest_prompts_are_read_at_once(

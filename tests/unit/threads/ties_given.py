@@ -79,9 +79,9 @@ class Workshop:
         """A thread whose vector, if it has one, points so many degrees away from the first axis."""
         vector = None
         if at is not None:
-            rest = [0.0] * (self.parts.meaning.space.dimension - 2)
+            rest = [0.0] * (self.parts.vectors.space.dimension - 2)
             vector = [math.cos(math.radians(at)), math.sin(math.radians(at)), *rest]
-        now, space = self.clock.now(), self.parts.meaning.space.id
+        now, space = self.clock.now(), self.parts.vectors.space.id
         put_thread(self.parts.home, space, id_, project=self.project(project), at=now, vector=vector, **how)
         return id_
 

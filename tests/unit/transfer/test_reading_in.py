@@ -175,7 +175,7 @@ def test_everything_of_a_long_page_is_followed_up(parts: Parts) -> None:
     ids = [row["id"] for row in parts.readers.here(lambda tx: parts.turns(tx).recent("claude-code", None, 1000))]
     assert len(ids) == len(turns)
     assert parts.readers.here(lambda tx: Threads(tx).of_turns(ids)).keys() == set(ids)
-    assert len(parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, parts.meaning.space.id))) == len(ids)
+    assert len(parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, parts.vectors.space.id))) == len(ids)
 
 
 def test_a_start_in_between_leaves_the_past_to_its_own_job(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class LostAnswer(Answer):
     at_least: bool
 
 
-class QueueAnswer(Answer):
+class QueueCounts(Answer):
     """The job queue in counts."""
 
     waiting: int
@@ -71,7 +71,7 @@ class QueueAnswer(Answer):
     dead: int
 
 
-class ProjectAnswer(Answer):
+class CapturedProject(Answer):
     """A known project."""
 
     id: str
@@ -143,10 +143,10 @@ class StatusAnswer(Answer):
     superseded: int
     to_review: int
     vectors: int
-    queue: QueueAnswer
+    queue: QueueCounts
     spooled: int
     lost: int = Field(description="Events that hooks could neither hand over nor write to the spool.")
-    projects: list[ProjectAnswer]
+    projects: list[CapturedProject]
     waiting_folders: list[WaitingFolder]
     last_activity: str | None
     backups: BackupsInBrief
@@ -248,7 +248,7 @@ class HealthReport(Answer):
     reactivation: WokenAnswer
     embedding_coverage: CoverageAnswer
     llm: SpentAnswer
-    queue: QueueAnswer
+    queue: QueueCounts
     ledger: EventCounts
     lost: LostAnswer
     storage: StorageAnswer
@@ -353,11 +353,11 @@ async def live_live(socket: WebSocket) -> None:
         return
     with sockets.one_more():
         await socket.accept()
-        parts.meters.live_sockets(sockets.open)
+        parts.metrics.live_sockets(sockets.open)
         try:
             await serve_feed(socket, parts)
         finally:
-            parts.meters.live_sockets(sockets.open - 1)
+            parts.metrics.live_sockets(sockets.open - 1)
 
 
 #: The files that are served, with their media types.

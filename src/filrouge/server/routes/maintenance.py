@@ -297,7 +297,7 @@ class KindAnswer(Answer):
     n: int
 
 
-class QueueAnswer(daemon.QueueAnswer):
+class QueueAnswer(daemon.QueueCounts):
     """The job queue."""
 
     kinds: list[KindAnswer]

@@ -75,5 +75,5 @@ async def notes_vault(request: Request) -> dict[str, Any]:
 async def notes_anew(request: Request) -> dict[str, Any]:
     """Write pages and lines again that were removed from the vault. The answer is the vault's state before that."""
     parts = parts_of(request)
-    parts.noted.anew.set()
+    parts.vault.anew.set()
     return await read_in_tx(request, lambda tx: vault_status(parts, tx))

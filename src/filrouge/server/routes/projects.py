@@ -39,7 +39,7 @@ class NamesBody(Body):
     )
 
 
-class MergeBody(Body):
+class ProjectMergeBody(Body):
     """A project to merge into another."""
 
     source: str | list[str] = Field(description=_PROJECT)
@@ -107,7 +107,7 @@ async def projects_add_names(body: NamesBody, request: Request) -> dict[str, Any
 
 @router.post("/api/memory/projects/merge", responses=response_model(MergeAnswer))
 @requires("admin")
-async def projects_merge(body: MergeBody, request: Request) -> dict[str, Any]:
+async def projects_merge(body: ProjectMergeBody, request: Request) -> dict[str, Any]:
     """Merge one project into another permanently. A dry run only reports what would move."""
     parts = parts_of(request)
     carried_out = service.plan_merge if body.dry_run else service.merge_projects

@@ -314,7 +314,7 @@ class ThreadBody(Body):
     status: Literal["active", "archived"] | None = None
 
 
-class MergeBody(Body):
+class ThreadMergeBody(Body):
     """The thread that another one is merged into."""
 
     into: ThreadId
@@ -373,7 +373,7 @@ async def threads_change_thread(thread_id: ThreadId, body: ThreadBody, request: 
 
 
 @threads_router.post("/api/memory/threads/{thread_id}/merge", responses=response_model(ThreadDetail))
-async def threads_merge_thread(thread_id: ThreadId, body: MergeBody, request: Request) -> dict[str, Any]:
+async def threads_merge_thread(thread_id: ThreadId, body: ThreadMergeBody, request: Request) -> dict[str, Any]:
     """Move all turns of a thread into another, and return the other."""
     parts = parts_of(request)
     return await in_thread(lambda: service.merge(parts, thread_id, body.into))
