@@ -33,7 +33,7 @@ from recall import Said, lines, stores
 
 from filrouge.providers.calibration import bundled
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.search.models import NAMES
+from filrouge.search.models import FEATURE_NAMES
 from filrouge.search.ranking import chances, known, summary
 
 ROOT: Final = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ NEVER_AGAINST: Final = (
     "any", "words_found",
 )  # fmt: skip
 BY_MEANING: Final = ("similarity", "around", "wide", "similar_and_covered", "wide_and_covered")
-EVERYTHING: Final = tuple(range(len(NAMES)))
+EVERYTHING: Final = tuple(range(len(FEATURE_NAMES)))
 _SEED: Final = 7
 
 Weights = NDArray[np.float64]
@@ -332,8 +332,8 @@ def tables(asked: Sequence[Question], space: EmbeddingSpace) -> None:
 def ablations(asked: Sequence[Question]) -> None:
     print("\n| LoCoMo without | any@1 | any@5 | any@10 | all@10 | nDCG@10 |\n|---|---|---|---|---|---|")
     chats = [one for one in asked if one.source == "locomo"]
-    for out, name in [(-1, "nothing"), *enumerate(NAMES)]:
-        used = [at for at in range(len(NAMES)) if at != out]
+    for out, name in [(-1, "nothing"), *enumerate(FEATURE_NAMES)]:
+        used = [at for at in range(len(FEATURE_NAMES)) if at != out]
         found: list[Outcome] = []
         for group in sorted({one.group for one in chats}):
             weights = ranking([one for one in asked if one.group != group], used)
@@ -350,14 +350,17 @@ def written(seeing: Learned, blind: Learned) -> str:
         rows = "".join(f'    "{key}": {round(value, 3)},\n' for key, value in weights.items())
         return f"{name}: Final = {{\n{rows}}}\n"
 
-    ranks: dict[str, float] = {str(name): float(weight) for name, weight in zip(NAMES, seeing.ranking, strict=True)}
+    ranks: dict[str, float] = {
+        str(name): float(weight) for name, weight in zip(FEATURE_NAMES, seeing.ranking, strict=True)
+    }
     return (
         '"""The weights of ranking turns and of relevance. `bench/fit_recall.py --write` writes this file."""\n\n'
-        "from __future__ import annotations\n\nfrom typing import Final\n\nimport numpy as np\n\n"
-        "from filrouge.search.models import NAMES, Features\n\n"
+        "from __future__ import annotations\n\nfrom typing import Final\n\n"
+        "import numpy as np\nfrom numpy.typing import NDArray\n\n"
+        "from filrouge.search.models import NAMES\n\n"
         + table("TABLE", ranks)
-        + "#: One weight for each feature of a turn, in the order of `NAMES`.\n"
-        "TURN_WEIGHTS: Final[Features] = np.array([TABLE[name] for name in NAMES], dtype=np.float32)\n"
+        + "#: One weight for each feature of a turn, in the order of `FEATURE_NAMES`.\n"
+        "TURN_WEIGHTS: Final[NDArray[np.float32]] = np.array([TABLE[name] for name in NAMES], dtype=np.float32)\n"
         "#: What words and meaning count for a text that stands alone: it is its own neighbourhood.\n"
         'ALONE_WORDS: Final = sum(TABLE[name] for name in ("words", "words_before", "words_after", "session_words"))\n'
         'ALONE_MEANING: Final = sum(value for name, value in TABLE.items() if "meaning" in name)\n\n'

@@ -37,7 +37,7 @@ from filrouge.capture.repository import Events
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import DATABASE
 from filrouge.core.scope import Scope
-from filrouge.erasure.service import Asked, forget, preview
+from filrouge.erasure.service import ForgetRequest, forget, preview
 from filrouge.maintenance.backup_service import back_up
 from filrouge.maintenance.restore import restore
 from filrouge.memories.models import Span, Statement
@@ -119,13 +119,13 @@ def cost(rows: int, keep: str | None) -> tuple[list[str], bool]:
         with running(home, environ=ENVIRON) as parts:
             idle(parts, 900)
             ready(parts, rows)
-            asked = [Asked(id=memories[0][0]), Asked(id=memories[1][0])]
-            asked += [Asked(text=memories[n][1].rpartition(" ")[2]) for n in (2, 3)]
+            asked = [ForgetRequest(id=memories[0][0]), ForgetRequest(id=memories[1][0])]
+            asked += [ForgetRequest(text=memories[n][1].rpartition(" ")[2]) for n in (2, 3)]
             for one in asked:
                 lines.append(timed(parts, one))
                 good &= float(lines[-1].split("|")[4]) <= LIMIT_SECONDS
             back_up(home, "hand", SystemClock().now())
-            lines.append(timed(parts, Asked(id=memories[4][0]), "with one backup"))
+            lines.append(timed(parts, ForgetRequest(id=memories[4][0]), "with one backup"))
     finally:
         if not keep:
             shutil.rmtree(place)
@@ -155,7 +155,7 @@ def ready(parts: Parts, rows: int) -> None:
         time.sleep(0.2)
 
 
-def timed(parts: Parts, asked: Asked, note: str = "") -> str:
+def timed(parts: Parts, asked: ForgetRequest, note: str = "") -> str:
     begun = time.perf_counter()
     shown = preview(parts, asked)
     seen = time.perf_counter()

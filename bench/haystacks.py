@@ -26,7 +26,7 @@ from filrouge.core.scope import Scope
 from filrouge.providers.embedders import create_embedder, windows
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.models import NAMES
+from filrouge.search.models import FEATURE_NAMES
 from filrouge.search.ranking import (
     JUDGED,
     Bridging,
@@ -116,7 +116,7 @@ class Gathered:
         scores = self.features @ weights
         first = [int(place) for place in np.argsort(-scores, kind="stable")[:JUDGED]]
         parts = shares([float(score) for score in scores])
-        column = {name: at for at, name in enumerate(NAMES)}
+        column = {name: at for at, name in enumerate(FEATURE_NAMES)}
         found: list[RelevanceFeatures] = []
         for place in first:
             words = self.questioned.matched(self.tokens[place])

@@ -59,7 +59,7 @@ _SPACES: Final = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PassageCandidate:
+class PassageItem:
     """One candidate: a memory or a turn.
 
     Attributes:
@@ -87,7 +87,7 @@ class PassageCandidate:
 class Passage:
     """One line: its turns in chronological order, or one memory."""
 
-    told: tuple[PassageCandidate, ...]
+    told: tuple[PassageItem, ...]
 
     @property
     def text(self) -> str:
@@ -121,7 +121,7 @@ class Selection:
     refused: dict[str, str]
 
 
-def choose(candidates: Sequence[PassageCandidate], *, room: int, most: int, longest: int, mark: int) -> Selection:
+def choose(candidates: Sequence[PassageItem], *, room: int, most: int, longest: int, mark: int) -> Selection:
     """Choose the passages to show.
 
     Args:
@@ -134,13 +134,13 @@ def choose(candidates: Sequence[PassageCandidate], *, room: int, most: int, long
     refused: dict[str, str] = {}
     left = {one.id: one for one in candidates}
     while left:
-        for id_ in [id_ for id_, one in left.items() if _is_said(one, lines)]:
+        for id_ in [id_ for id_, one in left.items() if _repeats_any(one, lines)]:
             refused[id_] = "repeats a shown item"
             del left[id_]
         used = sum(line.size + mark for line in lines)
         best: tuple[float, str, int | None, Passage] | None = None
         for id_, one in left.items():
-            at, line, costs = _placed(one, lines, longest)
+            at, line, costs = _best_line_for(one, lines, longest)
             if at is None and (len(lines) >= most or not one.opens):
                 continue
             if line.size > longest or used + costs + (mark if at is None else 0) > room:
@@ -155,7 +155,7 @@ def choose(candidates: Sequence[PassageCandidate], *, room: int, most: int, long
         del left[id_]
         lines = [*lines, line] if at is None else [line if place == at else one for place, one in enumerate(lines)]
     for id_, one in left.items():
-        at, _, _ = _placed(one, lines, longest)
+        at, _, _ = _best_line_for(one, lines, longest)
         beyond = at is None and len(lines) >= most
         refused[id_] = "beyond the limit" if beyond else "over the budget" if one.opens else "below the threshold"
     return Selection(passages=tuple(sorted(lines, key=lambda line: -line.value)), refused=refused)
@@ -191,7 +191,7 @@ def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = MAX_UNCUT,
     return f"{before}{' '.join(sentences[first:last])}{after}"
 
 
-def _placed(one: PassageCandidate, lines: Sequence[Passage], longest: int) -> tuple[int | None, Passage, int]:
+def _best_line_for(one: PassageItem, lines: Sequence[Passage], longest: int) -> tuple[int | None, Passage, int]:
     """The index of the line this candidate joins (None for a new line), that line with it, and the added characters."""
     for at, line in enumerate(lines):
         if line.told[0].conversation != one.conversation:
@@ -204,11 +204,11 @@ def _placed(one: PassageCandidate, lines: Sequence[Passage], longest: int) -> tu
     return None, alone, alone.size
 
 
-def _is_said(one: PassageCandidate, lines: Sequence[Passage]) -> bool:
+def _repeats_any(one: PassageItem, lines: Sequence[Passage]) -> bool:
     return any(_repeats(one, other) for line in lines for other in line.told)
 
 
-def _repeats(one: PassageCandidate, other: PassageCandidate) -> bool:
+def _repeats(one: PassageItem, other: PassageItem) -> bool:
     shorter = min(len(one.words), len(other.words))
     return shorter > 2 and len(one.words & other.words) >= _DUPLICATE_SHARE * shorter
 
@@ -259,22 +259,22 @@ def _pieces(sentence: str, size: int) -> list[str]:
 # ended; the memory that replaced it is shown instead.
 
 #: Maximum turns searched for a prompt.
-MOST: Final = 40
+MAX_TURNS: Final = 40
 #: Maximum turns of the session itself that are listed as refused.
-_OWN: Final = 3
+_MAX_SESSION_TURNS: Final = 3
 #: Number of recently ended memories that turns are compared with.
-_ENDED: Final = 200
+_MAX_ENDED_MEMORIES: Final = 200
 #: Maximum characters shown of the prompt that a reply answers.
-_PROMPT: Final = 120
+_MAX_PROMPT_CHARS: Final = 120
 #: In a chat between people, an answer is often spread over many short turns. So these shares of the usual threshold are
 #: enough for a turn to open its own line, and to join another line.
 _TO_OPEN: Final = 0.1
 _TO_JOIN: Final = 0.04
-_NAMES: Final = {"user": "User: ", "assistant": "Assistant: "}
+_ROLE_PREFIX: Final = {"user": "User: ", "assistant": "Assistant: "}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TurnCandidate:
+class RankedTurn:
     """One turn.
 
     Attributes:
@@ -286,7 +286,7 @@ class TurnCandidate:
 
     turn: Turn
     hit: Hit
-    told: PassageCandidate
+    told: PassageItem
     memories: frozenset[str]
     answers: frozenset[str]
     named: bool
@@ -294,14 +294,14 @@ class TurnCandidate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TurnCandidates:
+class RankedTurns:
     """All turns, best first; `known` and `notices` as in a `Ranking`.
 
     Attributes:
         here: the first turns found from this session, which are already in the agent's context.
     """
 
-    turns: tuple[TurnCandidate, ...]
+    turns: tuple[RankedTurn, ...]
     here: tuple[Turn, ...] = ()
     known: float = 0.0
     notices: tuple[str, ...] = ()
@@ -309,7 +309,7 @@ class TurnCandidates:
 
 def turn_candidates(
     parts: Parts, tx: Tx, request: ContextRequest, question: Question, cited: Mapping[str, Hit], *, least: float
-) -> TurnCandidates:
+) -> RankedTurns:
     """The candidate turns for a prompt.
 
     Args:
@@ -325,19 +325,19 @@ def turn_candidates(
         looked.update(dict.fromkeys(ids))
         return _showable(tx, request, ids, since)
 
-    ranking = search_turns(parts, tx, replace(question, limit=MOST), Showable(ids=showable, turn=_says_something))
+    ranking = search_turns(parts, tx, replace(question, limit=MAX_TURNS), Showable(ids=showable, turn=_says_something))
     here = _in_context(parts, tx, request, list(looked), since)
     found = [(hit, hit.item) for hit in ranking.hits if isinstance(hit.item, Turn)]
     others = showable([id_ for id_ in cited if id_ not in {turn.id for _, turn in found}])
     found += [(replace(cited[turn.id], item=turn), turn) for turn in parts.turns(tx).get(sorted(others))]
     if not found:
-        return TurnCandidates(turns=(), here=here, notices=ranking.notices)
+        return RankedTurns(turns=(), here=here, notices=ranking.notices)
     beside = _Neighbours(tx, [turn.id for _, turn in found], request.agent)
     prompts = {turn.id: beside.prompt(turn.id) for _, turn in found if turn.role == "assistant"}
     proved = memories_of_turns(tx, [*(turn.id for _, turn in found), *(row["id"] for row in prompts.values() if row)])
     ended = ended_memories(tx, request)
     asked = words_of(question.text)
-    turns: list[TurnCandidate] = []
+    turns: list[RankedTurn] = []
     for hit, turn in found:
         words, prompt = words_of(turn.text), prompts.get(turn.id)
         own, answered = proved.get(turn.id, {}), proved.get(prompt["id"], {}) if prompt else {}
@@ -352,7 +352,7 @@ def turn_candidates(
         elif turn.id in others or hit.relevance < least * (_TO_JOIN if named else 1.0):
             why_not = "below the threshold"
         conversation, place = beside.place(turn.id)
-        told_so = PassageCandidate(
+        told_so = PassageItem(
             id=turn.id,
             conversation=conversation,
             place=place,
@@ -360,12 +360,12 @@ def turn_candidates(
             chance=hit.relevance,
             opens=hit.relevance >= least * (_TO_OPEN if named else 1.0),
             words=words,
-            answers=(prompt["id"], _line("user", prompt["text"], asked, named=False, whole=_PROMPT))
+            answers=(prompt["id"], _line("user", prompt["text"], asked, named=False, whole=_MAX_PROMPT_CHARS))
             if prompt
             else None,
         )
         turns.append(
-            TurnCandidate(
+            RankedTurn(
                 turn=turn,
                 hit=hit,
                 told=told_so,
@@ -375,7 +375,7 @@ def turn_candidates(
                 refused=why_not,
             )
         )
-    return TurnCandidates(turns=tuple(turns), here=here, known=ranking.known, notices=ranking.notices)
+    return RankedTurns(turns=tuple(turns), here=here, known=ranking.known, notices=ranking.notices)
 
 
 def compacted(tx: Tx, request: ContextRequest) -> str:
@@ -414,8 +414,8 @@ def _showable(tx: Tx, request: ContextRequest, ids: Sequence[str], since: str, *
 def _in_context(parts: Parts, tx: Tx, request: ContextRequest, looked: Sequence[str], since: str) -> tuple[Turn, ...]:
     """The first of these turns that are in the agent's context, except the prompt itself."""
     own = _showable(tx, request, looked, since, here=True)
-    turns = parts.turns(tx).get([id_ for id_ in looked if id_ in own][: _OWN + 1])
-    return tuple(turn for turn in turns if turn.text.strip() != request.prompt.strip())[:_OWN]
+    turns = parts.turns(tx).get([id_ for id_ in looked if id_ in own][: _MAX_SESSION_TURNS + 1])
+    return tuple(turn for turn in turns if turn.text.strip() != request.prompt.strip())[:_MAX_SESSION_TURNS]
 
 
 def _says_something(turn: Turn) -> bool:
@@ -427,7 +427,7 @@ def _line(role: str, text: str, asked: frozenset[str], *, named: bool, whole: in
         return len(asked & words_of(sentence))
 
     shown = excerpt(text, weigh, whole=whole, cut=whole) if whole else excerpt(text, weigh)
-    return shown if named else _NAMES[role] + shown
+    return shown if named else _ROLE_PREFIX[role] + shown
 
 
 def _live(states: Mapping[str, str]) -> frozenset[str]:
@@ -444,7 +444,7 @@ def memories_of_turns(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]
 
 def ended_memories(tx: Tx, request: ContextRequest) -> list[Ended]:
     """The most recently ended memories of this project and user."""
-    place = {"project_id": request.project, "user_id": request.user, "limit": _ENDED}
+    place = {"project_id": request.project, "user_id": request.user, "limit": _MAX_ENDED_MEMORIES}
     rows = tx.all("memories.ended", place)
     return [Ended(words=words_of(row["text"]), at=from_text(row["valid_to"])) for row in rows]
 
@@ -507,11 +507,11 @@ def candidate_of(
 #
 # Neither can be found by the words or the meaning of a prompt. "I am Ana, and I like short answers" becomes two
 # memories, which are shown together on one line. A rule about installing packages belongs before a prompt that
-# installs one (`extraction.work`).
+# installs one (`extraction.intents`).
 
 #: Statements of a turn up to this many characters belong together; those of a longer turn may be unrelated.
 _MAX_SHORT_TURN: Final = 200
-_MOST: Final = 2
+_MAX_SAME_TURN: Final = 2
 
 
 def same_turn_memories(
@@ -533,7 +533,7 @@ def same_turn_memories(
             continue
         beside = dict.fromkeys(id_ for one in memory.evidence for id_ in proved.get(one.turn_id, {}))
         known = [others[id_] for id_ in beside if id_ in others and id_ != memory.id and id_ not in told]
-        found[memory.id] = [one for one in known if _may_be_shown(one, request)][:_MOST]
+        found[memory.id] = [one for one in known if _may_be_shown(one, request)][:_MAX_SAME_TURN]
         told |= {memory.id, *(one.id for one in found[memory.id])}
     return found
 
@@ -570,8 +570,8 @@ _MIN_SHARE_OF_BEST: Final = 0.4
 _RULE_FOR_WORK: Final = 0.5
 #: A user threshold below this does not lower the item thresholds any further.
 _LOWEST: Final = 0.5
-#: Probability that a rule helps if it concerns the specific work asked for (`extraction.work`), and if it concerns any
-#: work on the code; the latter only accompanies other items.
+#: Probability that a rule helps if it concerns the specific work asked for (`extraction.intents`), and if it concerns
+#: any work on the code; the latter only accompanies other items.
 _SPECIFIC_RULE: Final = 0.9
 _GENERAL_RULE: Final = 0.3
 #: A reply counts as new if more than this share of its words is not in the memory.
@@ -599,7 +599,7 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
         if ranking.by_need
         else of_a_turn
     )
-    recalled = _recalled(parts, tx, ranking, least)
+    recalled = _relevant_memories(parts, tx, ranking, least)
     said = turn_candidates(parts, tx, request, question, recalled.cited, least=of_a_turn)
     if ranking.by_need:
         said = replace(said, turns=tuple(_by_need(one, max(threshold, _TURN_THRESHOLD)) for one in said.turns))
@@ -609,7 +609,7 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
     if ranking.by_need:
         known = anything_needed(max(hit.needed or 0.0 for hit in ranking.hits), known)
         scores["anything"] = round(known, 4)
-    offered = _Candidates(
+    offered = _PromptSelection(
         ranking=ranking,
         said=said,
         beside=same_turn_memories(parts, tx, request, recalled.memories) if known >= threshold else {},
@@ -653,7 +653,7 @@ class _Recalled:
     cited: Mapping[str, Hit]
 
 
-def _recalled(parts: Parts, tx: Tx, ranking: Ranking, least: float) -> _Recalled:
+def _relevant_memories(parts: Parts, tx: Tx, ranking: Ranking, least: float) -> _Recalled:
     hits = {hit.id: hit for hit in ranking.hits if hit.relevance >= least}
     found = parts.memories(tx).known(sorted(hits, key=lambda id_: (-hits[id_].relevance, id_)))
     cited: dict[str, Hit] = {}
@@ -663,7 +663,7 @@ def _recalled(parts: Parts, tx: Tx, ranking: Ranking, least: float) -> _Recalled
     return _Recalled(memories=found, cited=cited)
 
 
-class _Candidates:
+class _PromptSelection:
     """All candidates with the reasons of the refused ones, and the piece of each.
 
     Args:
@@ -683,7 +683,7 @@ class _Candidates:
         self,
         *,
         ranking: Ranking,
-        said: TurnCandidates,
+        said: RankedTurns,
         beside: Mapping[str, Sequence[Memory]],
         works: Mapping[str, tuple[Memory, frozenset[Work]]],
         asked: frozenset[str],
@@ -702,7 +702,7 @@ class _Candidates:
         self._reasons: dict[str, str] = {}
         self._hits: dict[str, Hit] = {}
         self._memories: dict[str, Memory] = {}
-        self._turns: dict[str, TurnCandidate] = {one.turn.id: one for one in said.turns}
+        self._turns: dict[str, RankedTurn] = {one.turn.id: one for one in said.turns}
         self._chances: dict[str, float] = {id_: one.told.chance for id_, one in self._turns.items()}
         by_work = ranking.by_need and asks_for_work
         for hit in sorted(ranking.hits, key=lambda hit: (-round(hit.relevance, 6), -hit.score)):
@@ -733,7 +733,7 @@ class _Candidates:
         return sum(min(len(rule.text), MAX_LINE) + _MARK_CHARS for rule in self.rules)
 
     @property
-    def candidates(self) -> list[PassageCandidate]:
+    def candidates(self) -> list[PassageItem]:
         """What may be shown: live memories except rules, then turns."""
         turns = [(id_, one) for id_, one in self._turns.items() if not self._reasons[id_]]
         return [
@@ -784,7 +784,7 @@ class _Candidates:
             for id_, why in whole.items()
         ]
 
-    def _join(self, one: TurnCandidate) -> None:
+    def _join(self, one: RankedTurn) -> None:
         """Make a turn and the memories that it, or the prompt it answers, proves a single candidate."""
         for id_ in sorted((one.memories | one.answers) & self._memories.keys()):
             if self._reasons[id_]:
@@ -806,11 +806,11 @@ class _Candidates:
         found = [memory for memory in live if (memory.kind == "rule") is rules]
         return sorted(found, key=lambda memory: -self._chances[memory.id])
 
-    def _told(self, memory: Memory) -> PassageCandidate:
+    def _told(self, memory: Memory) -> PassageItem:
         text = "\n".join([_text(one) for one in (memory, *self._beside.get(memory.id, ()))])
         if len(text) > self._longest:
             text = excerpt(text, lambda part: len(self._asked & words_of(part)), whole=self._longest, cut=self._longest)
-        return PassageCandidate(
+        return PassageItem(
             id=memory.id,
             conversation=memory.id,
             place=0,
@@ -825,7 +825,7 @@ class _Candidates:
         section = "rules" if memory.kind == "rule" else "memories"
         return candidate_of(memory, section, value=self._chances[memory.id], scores=scores, refused=refused)
 
-    def _turn(self, one: TurnCandidate, refused: str) -> Candidate:
+    def _turn(self, one: RankedTurn, refused: str) -> Candidate:
         return Candidate(
             id=one.turn.id,
             kind="turn",
@@ -841,7 +841,7 @@ class _Candidates:
         )
 
 
-def _by_need(one: TurnCandidate, threshold: float) -> TurnCandidate:
+def _by_need(one: RankedTurn, threshold: float) -> RankedTurn:
     """Apply the stricter rules for turns when memories are judged by need; chats between people stay unchanged."""
     if one.named:
         return one
@@ -870,7 +870,7 @@ def _text(memory: Memory) -> str:
     return memory.text or f"{memory.key}: {memory.value}"
 
 
-def _adds_little(reply: TurnCandidate, memory: Memory) -> bool:
+def _adds_little(reply: RankedTurn, memory: Memory) -> bool:
     """True if the reply mostly repeats the memory."""
     words = reply.told.words
     return len(words - words_of(memory.text)) <= _NOVELTY * len(words)

@@ -5,10 +5,10 @@ the token and raises `Stale` if any of the rows changed. It deletes the rows in 
 caches, files and backups, searches them all for the forgotten text, and completes the receipt. The request and the
 deleted texts are never stored; they stay in memory until that search is done.
 
-When an older database is put back, its table of tombstones is older too, but the file beside it is not. `restore`
-replays the tombstones on its copy before that replaces the memory. A database that was put back by hand is compared at
-every start: a tombstone found only in the file is newer than the database. Rows are matched by id, host key and text,
-and forgotten again with everything that depends on them.
+When an older database is put back, its table of tombstones is older too, but the file beside it is not. A restore
+replays the tombstones on its copy before the copy replaces the database. A database that was put back by hand is
+compared at every start: a tombstone found only in the file is newer than the database. Rows are matched by id, host key
+and text, and forgotten again with everything that depends on them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from filrouge.threads.upkeep import refit
 # Cleaning and searching the files beside the database.
 
 #: Folders that contain no user text.
-_NOT_OURS: Final = ("models",)
+_FOLDERS_WITHOUT_USER_TEXT: Final = ("models",)
 #: A long text is searched by its first and last characters, because a database splits it over pages.
 _PIECE_LENGTH: Final = 40
 _MIN_LENGTH: Final = 3
@@ -74,8 +74,8 @@ _MIN_LENGTH: Final = 3
 _UNAMBIGUOUS_BYTES: Final = 8
 #: Files are read in chunks: a database may be larger than the memory this process should use.
 _CHUNK, _OVERLAP = 8 << 20, 1024
-#: Most forgotten texts that are searched for in files; every one of them is deleted from the rows.
-MOST_TEXTS: Final = 12
+#: Maximum number of forgotten texts that are searched for in files; all of them are deleted from the rows.
+MAX_TEXTS_IN_FILES: Final = 12
 
 
 def clean_files(home: str, words: Sequence[str]) -> list[str]:
@@ -92,7 +92,7 @@ def clean_files(home: str, words: Sequence[str]) -> list[str]:
             inbox.remove_spool_file(path)
             changed.append(f"{SPOOL}/{name}")
     for name in _names(home):
-        if (name.startswith(LOG) or name == FAILURE) and _overwritten(inside(home, name), words):
+        if (name.startswith(LOG) or name == FAILURE) and _overwrite_words(inside(home, name), words):
             changed.append(name)
     return changed
 
@@ -104,8 +104,8 @@ def files_containing(home: str, texts: Sequence[str]) -> list[str]:
     no user text gets there.
     """
     pieces = list(dict.fromkeys(piece for text in texts for piece in _pieces(text)))
-    plain = list(dict.fromkeys(form for piece in pieces for form in _plain(piece)))
-    exact = list(dict.fromkeys(form for text in texts for piece in _pieces(text)[:1] for form in _encoded(piece)))
+    plain = list(dict.fromkeys(form for piece in pieces for form in _text_forms(piece)))
+    exact = list(dict.fromkeys(form for text in texts for piece in _pieces(text)[:1] for form in _base64_forms(piece)))
     return sorted(os.path.relpath(path, home) for path in _files(home) if pieces and _file_contains(path, plain, exact))
 
 
@@ -129,7 +129,7 @@ def _chunks(path: str) -> Iterator[bytes]:
         yield from iter(lambda: file.read(_CHUNK), b"")
 
 
-def _plain(text: str) -> Iterator[bytes]:
+def _text_forms(text: str) -> Iterator[bytes]:
     """Yield a text as is and JSON-escaped, in UTF-8 and UTF-16, with non-ASCII letters in either case."""
     for one in (text, normalised(text), text.lower(), text.upper()):
         for written in (one, json.dumps(one)[1:-1]):
@@ -137,7 +137,7 @@ def _plain(text: str) -> Iterator[bytes]:
                 yield written.encode(code, "surrogatepass").lower()
 
 
-def _encoded(text: str) -> Iterator[bytes]:
+def _base64_forms(text: str) -> Iterator[bytes]:
     """Yield the base64 forms of a text, one for each offset at which it can start within the encoded data."""
     for one in dict.fromkeys((text, normalised(text))):
         for shift in range(3):
@@ -168,7 +168,7 @@ def _pieces(text: str) -> list[str]:
 
 def _files(directory: str) -> Iterator[str]:
     for place, folders, names in os.walk(directory):
-        folders[:] = [name for name in folders if name not in _NOT_OURS]
+        folders[:] = [name for name in folders if name not in _FOLDERS_WITHOUT_USER_TEXT]
         for name in names:
             path = os.path.join(place, name)
             if os.path.isfile(path) and not os.path.islink(path):
@@ -192,14 +192,14 @@ def _spooled_holds(path: str, words: Sequence[str]) -> bool:
     return contains_any(said, words) or contains_any(raw.decode("utf-8", "replace"), words)
 
 
-def _overwritten(path: str, words: Sequence[str]) -> bool:
+def _overwrite_words(path: str, words: Sequence[str]) -> bool:
     """Overwrite these words in a file with the same number of bytes; return True if it held any."""
     changed = False
     with suppress(OSError), open(path, "r+b") as file:
         content = file.read()
         lower, pieces = content.lower(), [piece for text in words for piece in _pieces(text)]
-        found = [(form, lower) for piece in pieces for form in _plain(piece) if _contains_word(form, lower)]
-        found += [(form, content) for piece in pieces for form in _encoded(piece) if form in content]
+        found = [(form, lower) for piece in pieces for form in _text_forms(piece) if _contains_word(form, lower)]
+        found += [(form, content) for piece in pieces for form in _base64_forms(piece) if form in content]
         for form, within in found:
             place = within.find(form)
             while place >= 0:
@@ -281,7 +281,7 @@ EMPTY_LOG: Final = "empty_log"
 _TRIES, _PAUSE_SECONDS = 20, 0.1
 _AGAIN_SECONDS: Final = 5.0
 #: Most forgotten texts that are searched for in rows.
-_MOST_SOUGHT: Final = 200
+_MAX_TEXTS_IN_ROWS: Final = 200
 _SHORTEST_SEARCHED: Final = 12
 
 
@@ -296,8 +296,8 @@ def finish_forgetting(
     began = time.monotonic()
     remove_from_indexes(parts, reach.doomed)
     write_briefs(parts, None, everywhere=True)
-    files = clean_files(parts.home, [*sought.words, *_searchable_texts(reach)[:MOST_TEXTS]])
-    emptied = _emptied(parts)
+    files = clean_files(parts.home, [*sought.words, *_searchable_texts(reach)[:MAX_TEXTS_IN_FILES]])
+    emptied = _try_empty_log(parts)
     cleaned = time.monotonic()
     failed = list[dict[str, Any]]()
     try:
@@ -306,7 +306,7 @@ def finish_forgetting(
         swept = []
         failed.append({"name": "*", "rows": {}, "rewritten": False, "trouble": error.message})
     copied = time.monotonic()
-    searched = _searched(parts, reach, sought)
+    searched = _search_everything(parts, reach, sought)
     told: dict[str, Any] = {
         "files": [DATABASE, *files, *names_of(swept)],
         "backups": [_backup_entry(one) for one in swept] + failed,
@@ -319,7 +319,7 @@ def finish_forgetting(
             "search": round(time.monotonic() - copied, 3),
         },
     }
-    return parts.writer.run(lambda tx: _kept(parts, tx, receipt.id, told))
+    return parts.writer.run(lambda tx: _update_receipt(parts, tx, receipt.id, told))
 
 
 def queue_emptying(tx: Tx, receipt_id: str, at: datetime) -> None:
@@ -333,12 +333,12 @@ def empty_log(parts: Parts, payload: Payload) -> JobResult:
 
     def write(tx: Tx) -> None:
         if emptied:
-            _kept(parts, tx, str(payload["receipt"]), {"log_emptied": True})
+            _update_receipt(parts, tx, str(payload["receipt"]), {"log_emptied": True})
 
     return JobResult(write=write, again=lambda: None if emptied else payload, delay=_AGAIN_SECONDS)
 
 
-def _kept(parts: Parts, tx: Tx, receipt_id: str, told: dict[str, Any]) -> Receipt:
+def _update_receipt(parts: Parts, tx: Tx, receipt_id: str, told: dict[str, Any]) -> Receipt:
     """Update a receipt; it is `ok` once everything is done and nothing was found afterwards."""
     former = Receipts(tx).get(receipt_id)
     content = {**former.content, **told}
@@ -349,7 +349,7 @@ def _kept(parts: Parts, tx: Tx, receipt_id: str, told: dict[str, Any]) -> Receip
     return Receipts(tx).put(former.changed(**content), parts.tombstones.made()[0])
 
 
-def _emptied(parts: Parts) -> bool:
+def _try_empty_log(parts: Parts) -> bool:
     for _ in range(_TRIES):
         if parts.writer.checkpoint():
             return True
@@ -357,7 +357,7 @@ def _emptied(parts: Parts) -> bool:
     return False
 
 
-def _searched(parts: Parts, reach: ForgetPlan, sought: Removal) -> dict[str, Any]:
+def _search_everything(parts: Parts, reach: ForgetPlan, sought: Removal) -> dict[str, Any]:
     """Search all rows and files for the forgotten words and texts.
 
     Returns:
@@ -367,7 +367,7 @@ def _searched(parts: Parts, reach: ForgetPlan, sought: Removal) -> dict[str, Any
     """
     texts = [text for text in _searchable_texts(reach) if text not in sought.words]
     words = list(sought.words)
-    left, repeated = _holding(parts, words), _holding(parts, texts[:_MOST_SOUGHT])
+    left, repeated = _holding(parts, words), _holding(parts, texts[:_MAX_TEXTS_IN_ROWS])
     gone = {*reach.doomed.memories, *reach.doomed.turns}
     returned = parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).present([*gone]))
     files = files_containing(parts.home, words)
@@ -376,14 +376,14 @@ def _searched(parts: Parts, reach: ForgetPlan, sought: Removal) -> dict[str, Any
         lambda tx: all(ForgetRepository(tx, parts.analyser).is_within(word) for word in words)
     ):
         files, within = [], files
-    in_files = files_containing(parts.home, texts[:MOST_TEXTS])
+    in_files = files_containing(parts.home, texts[:MAX_TEXTS_IN_FILES])
     back = {f"returned_{table}": len(ids) for table, ids in returned.items()}
     return {
         "left": {**left, **({"files": files} if files else {}), **back},
         "repeated": {**repeated, **({"files": in_files} if in_files else {})},
         **({"inside_other_words": within} if within else {}),
-        "texts_in_rows": min(len(texts), _MOST_SOUGHT),
-        "texts_in_files": min(len(texts), MOST_TEXTS),
+        "texts_in_rows": min(len(texts), _MAX_TEXTS_IN_ROWS),
+        "texts_in_files": min(len(texts), MAX_TEXTS_IN_FILES),
         "texts": len(texts),
     }
 
@@ -419,13 +419,13 @@ _FORGETTING_TRIES: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class ForgetRequest:
     """A request to forget: everything about a text, or one row with its dependent rows."""
 
     text: str = ""
     id: str = ""
 
-    def checked(self) -> Asked:
+    def checked(self) -> ForgetRequest:
         """Validate the request and return it without outer white space.
 
         Raises:
@@ -452,7 +452,7 @@ class _SearchResult:
     newest: tuple[int, ...]
 
 
-def preview(parts: Parts, asked: Asked) -> Preview:
+def preview(parts: Parts, asked: ForgetRequest) -> Preview:
     """List everything that forgetting would touch. Changes nothing, except that the spool is taken in.
 
     Raises:
@@ -465,7 +465,7 @@ def preview(parts: Parts, asked: Asked) -> Preview:
     with_reserve(parts.home, parts.tombstones.made)  # creates the key that signs the token
 
     def look(tx: Tx) -> tuple[_SearchResult, ForgetPlan, tuple[AffectedRow, ...]]:
-        seen = _look(parts, tx, asked)
+        seen = _find_rows(parts, tx, asked)
         reach, rows = _rows(parts, tx, seen)
         return seen, reach, rows
 
@@ -480,7 +480,7 @@ def preview(parts: Parts, asked: Asked) -> Preview:
     )
 
 
-def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Receipt:
+def forget(parts: Parts, asked: ForgetRequest, token: str, *, actor: str = "user") -> Receipt:
     """Forget what a preview listed.
 
     Raises:
@@ -491,9 +491,9 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
     asked, began = asked.checked(), time.monotonic()
     _take_in_spool(parts)
     _await_understood(parts, asked)
-    seen = parts.readers.here(lambda tx: _look(parts, tx, asked))
+    seen = parts.readers.here(lambda tx: _find_rows(parts, tx, asked))
     if with_reserve(parts.home, lambda: _await_transcripts(parts, seen)):
-        seen = parts.readers.here(lambda tx: _look(parts, tx, asked))
+        seen = parts.readers.here(lambda tx: _find_rows(parts, tx, asked))
     id_ = new_id(parts.clock.now())
 
     def write(tx: Tx) -> tuple[ForgetPlan, Receipt]:
@@ -523,7 +523,7 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
     return with_reserve(parts.home, lambda: finish_forgetting(parts, reach, receipt, sought, deed_seconds=done))
 
 
-def forget_at_once(parts: Parts, asked: Asked, *, actor: str = "user") -> tuple[Preview, Receipt]:
+def forget_at_once(parts: Parts, asked: ForgetRequest, *, actor: str = "user") -> tuple[Preview, Receipt]:
     """Preview and forget in one call; preview again if something changed in between.
 
     Raises:
@@ -556,7 +556,7 @@ def receipt_of(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
     return found.to_json() | {"signature_holds": signature_holds(found, parts.tombstones.secret)}
 
 
-def _look(parts: Parts, tx: Tx, asked: Asked) -> _SearchResult:
+def _find_rows(parts: Parts, tx: Tx, asked: ForgetRequest) -> _SearchResult:
     """Find the rows to start from."""
     forgetting = ForgetRepository(tx, parts.analyser)
     newest = forgetting.newest()
@@ -598,7 +598,7 @@ def _rows(parts: Parts, tx: Tx, seen: _SearchResult) -> tuple[ForgetPlan, tuple[
     return reach, forgetting.rows(reach, seen.exact, seen.related)
 
 
-def _token(parts: Parts, asked: Asked, rows: tuple[AffectedRow, ...]) -> str:
+def _token(parts: Parts, asked: ForgetRequest, rows: tuple[AffectedRow, ...]) -> str:
     """Return an HMAC over the request and the present content of every listed row."""
     key, _ = parts.tombstones.made()
     listed = sorted((row.table, row.id, row.deed, row.content) for row in rows if row.table not in _VOLATILE_TABLES)
@@ -624,7 +624,7 @@ def _take_in_spool(parts: Parts) -> None:
         _LOG.warning("the spool was not taken in: %s", error.message)
 
 
-def _await_understood(parts: Parts, asked: Asked) -> None:
+def _await_understood(parts: Parts, asked: ForgetRequest) -> None:
     """Wait until queued events with this text are processed, so that the preview includes their rows."""
     deadline = monotonic() + _LONGEST_WAIT
     while asked.text and monotonic() < deadline:

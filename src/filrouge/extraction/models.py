@@ -286,7 +286,7 @@ def texts_of(answer: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in texts if isinstance(one, str) and one.strip())
 
 
-# Reminders of how the user wants work to be done (RULE-2); `extraction.work` holds their texts and conditions.
+# Reminders of how the user wants work to be done (RULE-2); `extraction.intents` holds their texts and conditions.
 
 Reminder = Literal["plan_mode_required", "no_quick_solutions", "present_all_choices"]
 REMINDERS: tuple[Reminder, ...] = get_args(Reminder)

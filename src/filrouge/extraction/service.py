@@ -32,9 +32,9 @@ from filrouge.extraction.understanding import (
     Reading,
     RequestRunner,
     apply_reading,
+    embed_statements,
     queue_reading,
     read_turns,
-    readings_of,
     trim_tool_output,
     update_index,
     vectors_at_once,
@@ -294,7 +294,7 @@ def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
     if has_speaker:
         readings = read_turns(parts, turns)
     else:
-        readings = readings_of(parts.vectors, [(turn, _observed(turn)) for turn in turns])
+        readings = embed_statements(parts.vectors, [(turn, _observed(turn)) for turn in turns])
     tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns}
     return _Prepared(event=clean, turns=turns, readings=readings, tokens=tokens)
 

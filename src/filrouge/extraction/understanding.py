@@ -3,7 +3,7 @@
 `read_turns` extracts and embeds statements outside the transaction. `apply_reading` compares each statement, inside the
 caller's transaction, with the memories of that moment and applies the decision with its journal entry and its vector;
 so statements of one turn, or of two, see each other. `update_index` updates the in-memory index after the commit; that
-index can be rebuilt at any time. A statement that arrives late takes the place that it would have had in time.
+index can be rebuilt at any time. A statement that arrives late is stored as if it had arrived in order.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Judge = Callable[[str], Judgement]
 #: Sources whose output is weighed; of others, only the first line is kept, which names the file or page.
 _JUDGED_SOURCES: Final = frozenset({"task", "command"})
 _FIRST_LINE: Final = 200
-_MOST_KEPT: Final = 2000
+_MAX_CACHED_JUDGEMENTS: Final = 2000
 
 
 def trim_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge = judge_by_rules) -> list[Turn]:
@@ -110,7 +110,7 @@ def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dic
         for digest, one in made.items():
             row = {"content_hash": digest, "score": one.score, "summary": one.summary, "made_by": one.made_by}
             tx.run("informed.add", row | {"at": at, "turn_id": fresh[digest].id})
-        tx.run("informed.evict", {"keep": _MOST_KEPT})
+        tx.run("informed.evict", {"keep": _MAX_CACHED_JUDGEMENTS})
 
     if made:
         parts.writer.run(write)
@@ -118,11 +118,12 @@ def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dic
 
 
 # Late arrivals: statements that arrive after something that was said later. Missed hooks are read from the spool the
-# next day, a transcript is read long after its session, and a model reads what the rules read at once. Such a statement
-# is compared with what was said before it, as usual. It is also compared with what was said after it, with the roles
-# swapped: would the later statement have replaced this one, had both come in order? Then this one becomes history at
-# once, and ends what it would have replaced itself. So the order of arrival does not change which dated statements are
-# live. Exception: a retraction that arrives before the statement it retracts leaves no trace, and is missed.
+# next day, a transcript is read long after its session, and a model reads later what the rules read at once. Such a
+# statement is compared with what was said before it, as usual. It is also compared with what was said after it, with
+# the roles swapped: would the later statement have replaced this one, had both come in order? Then this one becomes
+# history at once, and ends what it would have replaced itself. So the order of arrival does not change which dated
+# statements are live. Exception: a retraction that arrives before the statement it retracts leaves no trace, and is
+# missed.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,7 +230,7 @@ def _statement_from_memory(memory: Memory) -> Statement:
 _NEIGHBOURS_BY_WORDS = 20
 _NEIGHBOURS_BY_MEANING = 20
 #: Maximum windows that are embedded while a caller waits: one or two seconds of the bundled model.
-_MOST_AT_ONCE = 16
+_MAX_WINDOWS_INLINE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,10 +272,10 @@ def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
 
     Nothing is written.
     """
-    ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
+    ruled = _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx)))
     meaning = parts.vectors
     stated = _extract_by_rules(meaning, turns) if ruled else [()] * len(turns)
-    return readings_of(meaning, list(zip(turns, stated, strict=True)))
+    return embed_statements(meaning, list(zip(turns, stated, strict=True)))
 
 
 def _extract_by_rules(meaning: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
@@ -297,7 +298,7 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
 
     The words are those of the agent's message before; time and trust are those of the user's turn.
     """
-    if not _by_rules(parts.readers.here(lambda tx: parts.settings(tx))):
+    if not _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx))):
         return [None] * len(turns)
     answered = parts.readers.here(
         lambda tx: [parts.turns(tx).answered(turn) if reader.may_agree(turn) else None for turn in turns]
@@ -306,18 +307,18 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
     for at, (turn, message) in enumerate(zip(turns, answered, strict=True)):
         if message and (agreed := reader.agreed(message.text, turn.text)):
             found[at] = replace(message, at=turn.at, trust=turn.trust), agreed
-    made = dict(zip(found, readings_of(parts.vectors, list(found.values())), strict=True))
+    made = dict(zip(found, embed_statements(parts.vectors, list(found.values())), strict=True))
     return [made.get(at) for at in range(len(turns))]
 
 
-def _by_rules(settings: Settings) -> bool:
+def _rules_enabled(settings: Settings) -> bool:
     """Return whether the rules extract statements: not if extraction is off or only a model may do it."""
     if settings.extract_provider == "off":
         return False
     return settings.analyzer_allow_offline or settings.extract_provider in PROVIDERS_WITHOUT_MODEL
 
 
-def readings_of(meaning: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
+def embed_statements(meaning: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
     """Return the statements of turns with their vectors; unsupported statements get a refusal."""
     vectors = iter(vectors_at_once(meaning, [one.text for _, statements in stated for one in statements]))
     return [
@@ -339,7 +340,7 @@ def readings_of(meaning: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statem
 
 def vectors_at_once(meaning: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
     """Return the vectors of each text, or None if the embedder is down or the text is so long that a job embeds it."""
-    pieces = [own if len(own) <= _MOST_AT_ONCE else [] for own in map(windows, texts)]
+    pieces = [own if len(own) <= _MAX_WINDOWS_INLINE else [] for own in map(windows, texts)]
     wanted = [piece for own in pieces for piece in own]
     made = meaning.passages(wanted) if wanted else None
     if made is None:
@@ -399,9 +400,9 @@ def _decide_and_apply(parts: Parts, tx: Tx, reading: Reading, one: PendingStatem
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
     later = later_statements(parts, tx, near, turn)
     decision = _decision(one, near, frozenset(said.memory.id for said in later))
-    old, chance = _likeliest(tx, reading, one, near) if isinstance(decision, Add) and not later else (None, 0.0)
+    old, chance = _likely_replaced(tx, reading, one, near) if isinstance(decision, Add) and not later else (None, 0.0)
     if old and chance >= replacing.REPLACE_THRESHOLD:
-        decision = _newer_value(one.statement, old, chance)
+        decision = _replacement_decision(one.statement, old, chance)
     if turn.trust < TRUST_PROMPT:
         decision = defer_to_higher_trust(decision, turn.trust, near)
     late = None if isinstance(decision, Delete) else superseded_by(one.statement, turn, later)
@@ -428,7 +429,7 @@ def _decision(one: PendingStatement, near: Sequence[Neighbour], later: frozenset
     return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
 
 
-def _likeliest(
+def _likely_replaced(
     tx: Tx, reading: Reading, one: PendingStatement, near: Sequence[Neighbour]
 ) -> tuple[Memory | None, float]:
     """Return the memory that the statement most likely replaces, by the learned model, and the probability."""
@@ -458,7 +459,7 @@ def _likeliest(
     return memories[place], chance
 
 
-def _newer_value(statement: Statement, memory: Memory, chance: float) -> Decision:
+def _replacement_decision(statement: Statement, memory: Memory, chance: float) -> Decision:
     reason = f"another value of the same ({chance:.2f})"
     if memory.pinned:
         return Conflict(statement=statement, existing_id=memory.id, reason=f"{reason}, but the memory is pinned")

@@ -99,7 +99,7 @@ class ConsolidationRuns:
         """
         if (other := self.running()) is not None:
             raise Busy(
-                f"The garden is at work already ({other.id}).", remedy="Watch it with `filrouge garden`, or wait."
+                f"A consolidation is running already ({other.id}).", remedy="Watch it with `filrouge garden`, or wait."
             )
         row = {"id": garden_id, "occasion": occasion, "plan": json.dumps(dict(plan)), "at": to_text(at)}
         self._tx.run("gardens.begin", row)
@@ -208,7 +208,7 @@ def _step(row: Mapping[str, Any]) -> RunStep:
 
 # Merging two memories that say the same.
 
-ACTION = "merge"
+MERGE_ACTION = "merge"
 
 
 class Merging:
@@ -237,7 +237,9 @@ class Merging:
         self._writer.lives.write({gone: after}, origin.at)
         merged = self._copied(rows[kept], rows[gone])
         payload = self._writer.said(memory.text, reason, origin) | {"merged": merged}
-        self._writer.record(origin, ACTION, gone, payload, before={gone: before}, after={gone: after}, touches=[kept])
+        self._writer.record(
+            origin, MERGE_ACTION, gone, payload, before={gone: before}, after={gone: after}, touches=[kept]
+        )
         return True
 
     def take_back(self, merged: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,7 +272,7 @@ class Merging:
     def was_merged(self, one: str, other: str) -> bool:
         """Return True if these two were merged once. A user who undid the merge said that they differ."""
         found = Journal(self._tx).of(one)
-        return any(entry.action == ACTION and {one, other} <= entry.touches for entry in found)
+        return any(entry.action == MERGE_ACTION and {one, other} <= entry.touches for entry in found)
 
     def _copied(self, kept: Mapping[str, Any], gone: Mapping[str, Any]) -> dict[str, Any]:
         """Copy the evidence and sessions that the kept memory lacks; return a record of what was added."""
@@ -463,7 +465,7 @@ def _short(text: str) -> str:
     return f"“{line}”" if len(line) <= _LONGEST_TOLD else f"“{line[:_LONGEST_TOLD].rstrip()}…”"
 
 
-# Doing the steps. Decay is not a step; it is computed when needed (`maintenance.decay`).
+# Doing the steps. Decay is not a step; it is computed when needed (`consolidation.vitality`).
 
 StepSubject = Mapping[str, Any]
 Counts = Mapping[str, int]
@@ -719,7 +721,7 @@ def run_next_step(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     )
     if garden.state != "running":
         return JobResult(write=lambda _: None)
-    return _ended(parts, garden) if step is None else _done(parts, garden, step)
+    return _end_job(parts, garden) if step is None else _step_job(parts, garden, step)
 
 
 def fail_orphaned_run(parts: Parts, tx: Tx) -> None:
@@ -786,7 +788,7 @@ def _compared_until(tx: Tx) -> int:
     return last.memories_until if last else 0
 
 
-def _done(parts: Parts, garden: ConsolidationRun, step: RunStep) -> JobResult:
+def _step_job(parts: Parts, garden: ConsolidationRun, step: RunStep) -> JobResult:
     # One session that cannot be read must not hold up the others.
     prepared = Effects(write=_failed)
     passed_over = "step %d (%s) of the garden %s is passed over"
@@ -812,7 +814,7 @@ def _failed(_: Tx) -> Counts:
     return {"failed": 1}
 
 
-def _ended(parts: Parts, garden: ConsolidationRun) -> JobResult:
+def _end_job(parts: Parts, garden: ConsolidationRun) -> JobResult:
     told = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:
@@ -850,7 +852,7 @@ def garden_watch(parts: Parts) -> PeriodicTask:
 class Watch:
     """Begins runs when they are due; `look` is called periodically.
 
-    When idle, a run begins if nothing was captured for `garden_idle_minutes`, there is something to do, and the last
+    An idle run begins if nothing was captured for `garden_idle_minutes`, there is something to do, and the last
     run is at least `garden_rest_hours` old. If there was nothing to do, the next check waits for a new capture. At
     `garden_hour`, in this machine's time zone, a run begins once a day. A daemon that missed the hour catches up within
     half a day.

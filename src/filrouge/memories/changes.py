@@ -25,8 +25,8 @@ from filrouge.extraction.sentences import without_secret
 from filrouge.extraction.understanding import (
     Reading,
     apply_reading,
+    embed_statements,
     group_of,
-    readings_of,
     update_index,
     vectors_at_once,
 )
@@ -252,7 +252,7 @@ def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, o
     turn = turns[0]
     without_secret(turn.text)
     statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
-    reading = readings_of(parts.vectors, [(turn, (statement,))])[0]
+    reading = embed_statements(parts.vectors, [(turn, (statement,))])[0]
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
     update_index(parts, reading.meaning, done)
     write_briefs(parts, None, everywhere=True)
@@ -402,7 +402,7 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
 def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
     found = _whole(turn.text, extract(turn))
     statements = tuple(replace(one, scope=scope) if scope else one for one in found)
-    return readings_of(parts.vectors, [(turn, statements)])[0]
+    return embed_statements(parts.vectors, [(turn, statements)])[0]
 
 
 def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:

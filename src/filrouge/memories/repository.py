@@ -234,24 +234,24 @@ class StateStore:
     ) -> list[str]:
         """Return the ids of other live memories that hold the same key (for a concept, the same subject)."""
         if memory.kind == "concept":
-            row = self._tx.one("memories.concept", place_of(memory) | {"subject": memory.subject})
+            row = self._tx.one("memories.concept", core_fact_key(memory) | {"subject": memory.subject})
             is_held = row is not None and row["state"] == "live" and row["id"] != memory.id
             return (
                 [row["id"]] if row and is_held and (row["id"] not in after or after[row["id"]].state == "live") else []
             )
         if memory.key is None:
             return []
-        row = self._tx.one("memories.core_fact", place_of(memory))
+        row = self._tx.one("memories.core_fact", core_fact_key(memory))
         now = {row["id"]} - after.keys() if row else set[str]()
         then = {
             id_
             for id_, life in after.items()
-            if life.state == "live" and kin[id_].memory.key and place_of(kin[id_].memory) == place_of(memory)
+            if life.state == "live" and kin[id_].memory.key and core_fact_key(kin[id_].memory) == core_fact_key(memory)
         }
         return sorted((now | then) - {memory.id})
 
 
-def place_of(memory: Memory) -> dict[str, object]:
+def core_fact_key(memory: Memory) -> dict[str, object]:
     """Return the fields within which a core fact key is unique."""
     return {
         "scope": memory.scope_name,
@@ -401,7 +401,7 @@ class MemoryWriter:
         """Drop the key of a new core fact if a live memory still holds it; a key is unique."""
         if memory.key is None:
             return memory
-        return replace(memory, key=None) if self._tx.one("memories.core_fact", place_of(memory)) else memory
+        return replace(memory, key=None) if self._tx.one("memories.core_fact", core_fact_key(memory)) else memory
 
     def _cite(self, memory_id: str, statement: Statement, origin: Origin) -> bool:
         if not origin.turn_id:
@@ -832,7 +832,7 @@ class Memories:
 
     def put_core_fact(self, statement: Statement, origin: Origin) -> Action:
         """Store a core fact; it supersedes the live fact with the same scope and key, even a pinned one."""
-        row = self._tx.one("memories.core_fact", _place(statement, origin) | {"key": statement.key})
+        row = self._tx.one("memories.core_fact", _scope_columns(statement, origin) | {"key": statement.key})
         old = list(self.some([row["id"]]).values()) if row else []
         if not old:
             return self._add(statement, origin, "set by hand")
@@ -986,9 +986,9 @@ class Memories:
 
     def _reached(self, ids: Sequence[str], statement: Statement, origin: Origin) -> list[Memory]:
         """Return the live memories among these ids that are in the statement's scope."""
-        found, place = self.some(ids), _place(statement, origin)
+        found, place = self.some(ids), _scope_columns(statement, origin)
         near = (found[id_] for id_ in dict.fromkeys(ids) if id_ in found)
-        return [one for one in near if one.state == "live" and place.items() <= place_of(one).items()]
+        return [one for one in near if one.state == "live" and place.items() <= core_fact_key(one).items()]
 
     def _cited(self, rows: Sequence[dict[str, Any]]) -> list[Memory]:
         """Build the memories of these rows, with their evidence."""
@@ -999,7 +999,7 @@ class Memories:
         return [replace(memory_from_row(row), evidence=tuple(evidence[row["id"]])) for row in rows]
 
 
-def _place(statement: Statement, origin: Origin) -> dict[str, object]:
+def _scope_columns(statement: Statement, origin: Origin) -> dict[str, object]:
     """Return the scope in which a statement holds, as columns."""
     project = origin.scope.project if statement.scope == "project" else None
     return {"scope": statement.scope, "project_id": project, "user_id": origin.scope.user}

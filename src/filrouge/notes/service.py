@@ -43,7 +43,7 @@ _NOTES_AT_ONCE: Final = 16
 _CHUNKS_AT_ONCE: Final = 8
 _DROPPED_AT_ONCE: Final = 100
 #: Version of the chunking. A change makes every note be read again.
-_CUT: Final = 1
+_CHUNKING_VERSION: Final = 1
 _TROUBLES_SHOWN: Final = 50
 
 
@@ -90,7 +90,7 @@ class Watch:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._version = f"{_CUT}.{parts.analyser.version}:"
+        self._version = f"{_CHUNKING_VERSION}.{parts.analyser.version}:"
         self.is_idle = False
 
     def look(self) -> None:

@@ -71,7 +71,7 @@ class Opened:
             NotFound: there is no item with this id.
             Stale: what the token refers to has changed.
         """
-        asked = service.Asked(text=text, id=item)
+        asked = service.ForgetRequest(text=text, id=item)
         parts = self._open()
         if dry_run:
             return service.preview(parts, asked).to_json()

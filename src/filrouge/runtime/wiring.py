@@ -87,9 +87,9 @@ from filrouge.search.vector_search import Embedders, VectorSearch
 from filrouge.threads.bridge_service import BRIDGE, tie
 from filrouge.threads.placing import (
     EARLIER,
+    PROMPTS_PER_TX,
     REGROUP,
     THREAD,
-    TOGETHER,
     place,
     place_earlier,
     queue_earlier,
@@ -323,7 +323,7 @@ HANDLERS: Mapping[str, Handler] = {
     ENTITLE: single(request_name),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
-    THREAD: Handler(prepare=place, most=TOGETHER),
+    THREAD: Handler(prepare=place, most=PROMPTS_PER_TX),
     EARLIER: single(place_earlier),
     VECTORS: single(make_vectors),
     GARDEN: single(run_next_step),

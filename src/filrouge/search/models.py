@@ -8,14 +8,10 @@ two times.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from filrouge.capture.models import Turn
 from filrouge.memories.models import Memory
@@ -213,10 +209,7 @@ class WordCounts:
         return self.tokens / self.rows if self.rows else 0.0
 
 
-Features = NDArray[np.float32]
-
-
-NAMES: Final = (
+FEATURE_NAMES: Final = (
     "words",
     "words_before",
     "words_after",
@@ -233,9 +226,6 @@ NAMES: Final = (
     "dated",
     "reply",
 )
-
-
-_LOG = logging.getLogger(__name__)
 
 
 IndexedTable = Literal["turn", "memory"]

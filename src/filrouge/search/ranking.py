@@ -33,7 +33,7 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Analyser, Vector, Vectors
 from filrouge.extraction.vocabulary import PLAIN_WORDS, canonical, content, fold, is_bridged, tokens, topic, variants
 from filrouge.memories.models import Memory
-from filrouge.search.models import NAMES, Features, Hit, Ranking
+from filrouge.search.models import FEATURE_NAMES, Hit, Ranking
 from filrouge.search.weights import (
     ALONE_MEANING,
     ALONE_WORDS,
@@ -355,7 +355,7 @@ class Recipe:
     Attributes:
         pool: candidates from each of the two searches; their neighbours are added.
         reach: how many turns before and after a candidate are read.
-        weights: the weight of each feature (`search.models.NAMES`).
+        weights: the weight of each feature (`search.models.FEATURE_NAMES`).
         by_rank: use only the ranks in the two searches, not the scores.
     """
 
@@ -368,7 +368,7 @@ class Recipe:
 
 def only(**weights: float) -> Features:
     """Return feature weights with the given ones set and all others 0."""
-    return np.array([weights.get(name, 0.0) for name in NAMES], dtype=np.float32)
+    return np.array([weights.get(name, 0.0) for name in FEATURE_NAMES], dtype=np.float32)
 
 
 #: Each turn by itself: words and vectors.
@@ -490,7 +490,7 @@ class RelevanceFeatures:
         telling: it contains a word of the question that identifies the topic.
         share: its softmax weight among the scores of the pool, in (0, 1].
         words: how many meaningful words the question has.
-        time, speaker, dated, asks: ranking features (`search.models.NAMES`); 0 for results other than turns.
+        time, speaker, dated, asks: ranking features (`search.models.FEATURE_NAMES`); 0 for results other than turns.
     """
 
     similarity: float
@@ -968,6 +968,7 @@ def _before(today: date, days: int) -> date:
 # farthest candidate. `bench/fit_recall.py` fitted the weights; the results in `bench/results` leave each group of
 # conversations out in turn.
 
+Features = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 _LONG: Final = 300
@@ -1030,7 +1031,7 @@ class TurnFeatures:
     """The features of turns, in their order; only candidates have values.
 
     Attributes:
-        features: one row per turn, columns in the order of `NAMES`; zeros for turns that are not candidates.
+        features: one row per turn, columns in the order of `FEATURE_NAMES`; zeros for turns that are not candidates.
         around, wide: the cosine of the question to the mean of the turn with one turn on each side, and with two; -1
             without vectors, and for turns that are not candidates.
     """
@@ -1073,7 +1074,7 @@ def turn_features(asked: TurnQuestion, spoken: TurnTable) -> TurnFeatures:
         "reply": spoken.replies[at].astype(np.float32),
     }
     return TurnFeatures(
-        features=_spread(np.stack([columns[name] for name in NAMES], axis=1), at, len(spoken), 0.0),
+        features=_spread(np.stack([columns[name] for name in FEATURE_NAMES], axis=1), at, len(spoken), 0.0),
         around=_spread(close, at, len(spoken), -1.0),
         wide=_spread(far, at, len(spoken), -1.0),
     )

@@ -21,10 +21,11 @@ from filrouge.memories.models import NO_FILTERS, Filters, Memory
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import Terms
-from filrouge.search.models import NAMES, Features, Hit, IndexedTable, Ranking
+from filrouge.search.models import FEATURE_NAMES, Hit, IndexedTable, Ranking
 from filrouge.search.ranking import (
     ALPHA,
     JUDGED,
+    Features,
     Recipe,
     RecipeName,
     RelevanceFeatures,
@@ -80,11 +81,11 @@ class Question:
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the live memories for a question."""
     with parts.metrics.search() as found:
-        found.append(_search(parts, tx, question))
+        found.append(_rank_memories(parts, tx, question))
     return found[0]
 
 
-def _search(parts: Parts, tx: Tx, question: Question) -> Ranking:
+def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
     meaning = parts.vectors
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
@@ -149,8 +150,8 @@ def _candidates(
 #: How many of the best turns keep their word score, beyond the pool; a neighbour below that scores too low to matter.
 _WORDED = 200
 #: Factor by which the vector search is widened where some turns may not be shown.
-_SPARE = 4
-_COLUMN = {name: place for place, name in enumerate(NAMES)}
+_OVERFETCH = 4
+_COLUMN = {name: place for place, name in enumerate(FEATURE_NAMES)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,18 +171,18 @@ class Showable:
 def search_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | None = None) -> Ranking:
     """Rank the verbatim turns for a question, by words only or vectors only if its mode says so."""
     with parts.metrics.search() as found:
-        found.append(_searched(parts, tx, question, showable))
+        found.append(_rank_turns(parts, tx, question, showable))
     return found[0]
 
 
-def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | None) -> Ranking:
+def _rank_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | None) -> Ranking:
     meaning, mode, how = parts.vectors, question.mode, _recipe(question)
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     # Without bridged synonyms: turns are many and mostly in one language, so synonyms would mainly add irrelevant hits.
     arm = retriever_for_question(parts, tx, "turn", question, words.own)
     by_words = arm.by_words(max(_WORDED, how.pool)) if mode != "semantic" else {}
     vector, notices = meaning.question(question.text) if mode != "text" else (None, ())
-    near = arm.by_meaning(meaning, vector, how.pool * (_SPARE if showable else 1)) if vector is not None else {}
+    near = arm.by_meaning(meaning, vector, how.pool * (_OVERFETCH if showable else 1)) if vector is not None else {}
     if showable:
         kept = showable.ids([*by_words, *near])
         by_words = {id_: score for id_, score in by_words.items() if id_ in kept}
@@ -194,7 +195,7 @@ def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | Non
         return Ranking(query=question.text, hits=(), notices=notices)
     ids = [row["id"] for row in around.rows]
     times = parse_times(question.text, parts.clock.now().date())
-    vectors, nearest = _near(tx, ids, meaning.space.id, vector if near else None)
+    vectors, nearest = _turn_vectors(tx, ids, meaning.space.id, vector if near else None)
     spoken = _spoken(around, frozenset(found), by_words, vectors, nearest, dated=bool(times))
     asked = TurnQuestion(text=question.text, vector=vector, times=times)
     values = turn_features(asked, spoken)
@@ -262,7 +263,9 @@ def _spoken(
     )
 
 
-def _near(tx: Tx, ids: Sequence[str], space_id: str, question: Vector | None) -> tuple[Vectors | None, Features]:
+def _turn_vectors(
+    tx: Tx, ids: Sequence[str], space_id: str, question: Vector | None
+) -> tuple[Vectors | None, Features]:
     """Return the vector of each of these turns, and the cosine of its best window (`search.ranking`)."""
     nearest = np.full(len(ids), np.nan, dtype=np.float32)
     if question is None:
@@ -322,7 +325,7 @@ class _Judge:
 def _hit(
     turn: Turn, counted: Features, whole: float, signs: RelevanceFeatures, chance: float, *, has_vector: bool
 ) -> Hit:
-    parts = dict(zip(NAMES, map(float, counted), strict=True))
+    parts = dict(zip(FEATURE_NAMES, map(float, counted), strict=True))
     return Hit(
         item=turn,
         bm25_score=parts["words"] / whole,

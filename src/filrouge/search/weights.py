@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from filrouge.search.models import NAMES, Features
+from filrouge.search.models import FEATURE_NAMES
 
 TABLE: Final = {
     "words": 2.603,
@@ -27,8 +28,8 @@ TABLE: Final = {
 }
 
 
-#: One weight for each feature of a turn, in the order of `NAMES`.
-TURN_WEIGHTS: Final[Features] = np.array([TABLE[name] for name in NAMES], dtype=np.float32)
+#: One weight for each feature of a turn, in the order of `FEATURE_NAMES`.
+TURN_WEIGHTS: Final[NDArray[np.float32]] = np.array([TABLE[name] for name in FEATURE_NAMES], dtype=np.float32)
 
 
 #: Weights of words and vectors for a text without neighbours; the text takes the place of its own neighbourhood.

@@ -1,8 +1,8 @@
 """The live feed over WebSockets, and the handling of events from hooks.
 
-`serve_feed` serves one WebSocket: it sends the messages of the bus. `answer` stores a hook's events and returns the
-context block if the hook requests one; the FastAPI routes call it, and so does `server.front`, which serves hooks
-before FastAPI is loaded.
+`serve_feed` serves one WebSocket: it sends the messages of the bus. `handle_delivery` stores a hook's events and
+returns the context block if the hook requests one; the FastAPI routes call it, and so does `server.serving`, which
+serves hooks before FastAPI is loaded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MAX_MESSAGE_CHARS: Final = 4_096
 _SEND_TIMEOUT: Final = 30.0
 _GOODBYE_SECONDS: Final = 1.0
 #: How often the token or session of a socket is checked again.
-_LOOK_SECONDS: Final = 2.0
+_ADMISSION_CHECK_SECONDS: Final = 2.0
 #: WebSocket settings for uvicorn: the message size limit, and the pings that detect dead clients.
 #: Compression is off because it would cost a memory window for each socket, and the messages are small.
 SOCKETS: Final[dict[str, Any]] = {
@@ -103,7 +103,7 @@ async def serve_feed(socket: WebSocket, parts: Parts) -> None:
         try:
             await _send(socket, hello(subscription))
             talking = (_listen(socket, subscription), _send_messages(socket, parts, subscription, woken))
-            await _first_done(*talking, _admitted(socket))
+            await _first_done(*talking, _watch_admission(socket))
         except InvalidMessage as refused:
             await _goodbye(socket, refused.code, refused.reason)
         except Unauthorized as refused:
@@ -136,7 +136,7 @@ def parse_topics(said: str) -> list[Topic]:
     """Return the topics that a client subscribes to: `{"subscribe": ["progress", "events"]}`.
 
     Raises:
-        NotUnderstood: the message has another form, or names an unknown topic.
+        InvalidMessage: the message is malformed, or names an unknown topic.
     """
     if len(said) > MAX_MESSAGE_CHARS:
         raise InvalidMessage(_TOO_LARGE, f"at most {MAX_MESSAGE_CHARS} characters")
@@ -174,7 +174,7 @@ async def _send_messages(socket: WebSocket, parts: Parts, subscription: Subscrip
             await _send(socket, message_json(message))
 
 
-async def _admitted(socket: WebSocket) -> None:
+async def _watch_admission(socket: WebSocket) -> None:
     """Run while the token or session that opened the socket is valid; on the Unix socket, without end.
 
     Raises:
@@ -182,7 +182,7 @@ async def _admitted(socket: WebSocket) -> None:
     """
     access, keys = cast("Access", socket.scope[ACCESS]), cast("TokenCache", socket.app.state.keys)
     while True:
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_ADMISSION_CHECK_SECONDS)
         with suppress(Busy):  # the daemon is stopping and closes the socket itself
             if access.who and not await keys.holds(access.who):
                 raise Unauthorized("The token has expired or was revoked.")
@@ -247,7 +247,7 @@ class Confirmation(Body):
     recall: str = Field(max_length=64)
 
 
-async def answer(parts: Parts, delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]) -> Response:
+async def handle_delivery(parts: Parts, delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]) -> Response:
     """Store the events, and answer once they are on disk.
 
     Args:
@@ -258,7 +258,7 @@ async def answer(parts: Parts, delivery: Delivery, is_gone: Callable[[], Awaitab
     """
     events = [_event(raw) for raw in delivery.events]
     if not delivery.context or delivery.wait_ms is None:
-        return JSONResponse(await _delivered(parts, events, delivery, is_gone))
+        return JSONResponse(await _store_and_build_context(parts, events, delivery, is_gone))
     return StreamingResponse(_streamed(parts, events, delivery, is_gone), media_type=_JSON)
 
 
@@ -268,14 +268,14 @@ async def _streamed(
     """Yield a space at once, to show that the daemon is working, and then the answer."""
     yield b" "
     try:
-        said = await _delivered(parts, events, delivery, is_gone)
+        said = await _store_and_build_context(parts, events, delivery, is_gone)
     except FilrougeError as error:
         _LOG.warning("events of a hook were not taken: %s", error.message)
         said = {"error": error.message}
     yield json.dumps(said, ensure_ascii=False).encode()
 
 
-async def _delivered(
+async def _store_and_build_context(
     parts: Parts, events: list[Event], delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]
 ) -> dict[str, Any]:
     with parts.metrics.hook(events[-1].kind):

@@ -43,7 +43,7 @@ from filrouge.runtime.wiring import Running, stored_settings
 from filrouge.server.admission import HEALTH, SMALL, read_and_replay, settings_of, with_version_header
 from filrouge.server.listening import Listening, end_overdue, listening, outside
 from filrouge.server.listening import inside as inside_config
-from filrouge.server.live import Confirmation, Delivery, answer
+from filrouge.server.live import Confirmation, Delivery, handle_delivery
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -95,7 +95,7 @@ class Front:
             if scope["path"] == _DELIVERED:
                 confirm(parts, Confirmation.model_validate(given).recall)
                 return JSONResponse({"success": True})
-            return await answer(parts, Delivery.model_validate(given), Request(scope, receive).is_disconnected)
+            return await handle_delivery(parts, Delivery.model_validate(given), Request(scope, receive).is_disconnected)
         except (FilrougeError, ValidationError, ValueError):
             return None
 

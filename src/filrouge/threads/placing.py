@@ -121,7 +121,7 @@ def exchanges_of(parts: Parts, talk: PromptBatch, meaning: VectorSearch) -> tupl
     Call it outside a transaction, since texts may have to be embedded.
 
     Prompts and their vectors are stored. The vector of a prompt and its replies as one text is computed on first use
-    and cached in memory (`Grounds`) until something is erased.
+    and cached in memory (`WhiteningCache`) until something is erased.
     """
     prompts, wholes = dict[str, Vector](), dict[str, Vector]()
     kind: TableKind = "words"
@@ -181,8 +181,10 @@ def _whitened(ground: Whitening, vectors: Mapping[str, Vector]) -> dict[str, Vec
 _NEAREST: Final = 8
 
 
-def candidates(tx: Tx, where: ThreadPlace, ids: Iterable[str], now: datetime, mode: str) -> dict[str, Thread]:
-    """Return the threads among these that a prompt may belong to, in their state at that moment, by id."""
+def sweep_and_load_candidates(
+    tx: Tx, where: ThreadPlace, ids: Iterable[str], now: datetime, mode: str
+) -> dict[str, Thread]:
+    """Suspend and archive the threads that are due, and return those among `ids` that a prompt may belong to, by id."""
     live = {thread.id: thread for thread in swept(tx, where, now, mode)}
     found = [live.get(thread.id, thread) for thread in Threads(tx).some(list(ids))]
     return {thread.id: thread for thread in found if thread.merged_into is None}
@@ -207,7 +209,7 @@ def nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors, ground:
 THREAD, EARLIER = "thread", "thread_earlier"
 #: Number of prompts placed in one transaction. Each blocks the executor that takes in events for about 10 ms with fifty
 #: active threads, and for longer with more (bench/placed.py).
-TOGETHER: Final = 8
+PROMPTS_PER_TX: Final = 8
 #: Number of prompts to compare with: the newest before the prompt, and per nearest archived thread.
 BEFORE, _OF_ARCHIVED = 128, 2
 _REINDEX_SECONDS: Final = 2.0
@@ -271,7 +273,7 @@ def place_earlier(parts: Parts, payload: Payload) -> JobResult:
     meaning, caps = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     if parts.readers.here(lambda tx: _is_under_way(tx, REINDEX)):
         return JobResult(write=lambda _: None, again=lambda: payload, delay=_REINDEX_SECONDS)
-    rows = parts.readers.here(lambda tx: Threads(tx).unplaced(int(payload["after"]), TOGETHER))
+    rows = parts.readers.here(lambda tx: Threads(tx).unplaced(int(payload["after"]), PROMPTS_PER_TX))
     if not rows:
         return JobResult(write=lambda _: None)
     ids = [str(row["id"]) for row in rows]
@@ -350,7 +352,7 @@ def assign_prompt(parts: Parts, tx: Tx, one: Prepared, meaning: VectorSearch, ca
     members: dict[str, list[PairScores]] = {}
     for turn_id, thread_id in threads.of_turns(one.near).items():
         members.setdefault(thread_id, []).append(one.near[turn_id])
-    found = candidates(tx, where, members, turn.at, caps.mode)
+    found = sweep_and_load_candidates(tx, where, members, turn.at, caps.mode)
     known = {id_: it for id_, it in found.items() if caps.place_beside(it) == where}
     item = RoutedPrompt(text=turn.text, topics=one.topics, at=turn.at, own=own)
     routing = route(item, [Known(thread=it, state=it.state, near=np.stack(members[it.id])) for it in known.values()])
@@ -370,7 +372,7 @@ def apply_routing(
     threads, turn = Threads(tx), one.turn
     chosen = known.get(routing.thread_id or "")
     if chosen is None:
-        thread = _opened(tx, turn, routing, caps.place_of(turn))
+        thread = _new_thread(tx, turn, routing, caps.place_of(turn))
         threads.add(thread)
         parent = known.get(routing.parent or "")
         if parent is not None:
@@ -412,7 +414,7 @@ def _outcome(
     return JobResult(write=write, again=lambda: left[-1] if left else None)
 
 
-def _opened(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
+def _new_thread(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
     named = name([turn], list(Threads(tx).titles(where).values()))
     return Thread(
         id=new_id(turn.at),
@@ -440,11 +442,11 @@ def _is_under_way(tx: Tx, dedupe: str) -> bool:
 
 REGROUP: Final = "regroup"
 #: Number of moves per transaction (about 10 ms each), and of transactions per job.
-_AT_ONCE, _ROUNDS = 4, 64
+_MOVES_PER_TX, _MAX_TX = 4, 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Found:
+class _RegroupingPlan:
     """The moves to make, and the last decision known when they were computed."""
 
     moves: Sequence[Regrouping]
@@ -482,29 +484,29 @@ def regrouping(parts: Parts, payload: Payload) -> JobResult:
     """
     user, project, done = str(payload.get("user") or LOCAL_USER), payload["project"], int(payload.get("done", 0))
     meaning = parts.vectors
-    found = _found(parts, ThreadPlace(user=user, project=project), meaning)
-    if not found.moves or done >= _ROUNDS:
+    found = _plan_regrouping(parts, ThreadPlace(user=user, project=project), meaning)
+    if not found.moves or done >= _MAX_TX:
         return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
         if ThreadDecisions(tx).last() == found.last:
-            for one in found.moves[:_AT_ONCE]:
+            for one in found.moves[:_MOVES_PER_TX]:
                 _apply_regrouping(parts, tx, one, meaning.space.id)
 
     return JobResult(write=write, again=lambda: {"user": user, "project": project, "done": done + 1})
 
 
-def _found(parts: Parts, where: ThreadPlace, meaning: VectorSearch) -> _Found:
-    last, looked_at = parts.readers.here(lambda tx: _read(parts, tx, where, meaning))
+def _plan_regrouping(parts: Parts, where: ThreadPlace, meaning: VectorSearch) -> _RegroupingPlan:
+    last, looked_at = parts.readers.here(lambda tx: _load_placed_prompts(parts, tx, where, meaning))
     moves = list[Regrouping]()
     for units, talk in looked_at:
         exchanges, kind = exchanges_of(parts, talk, meaning)
         by_id = {one.id: one for one in units}
         moves += regroup([by_id[turn.id] for turn in talk.prompts], compared(exchanges, kind).chances)
-    return _Found(moves=moves, last=last)
+    return _RegroupingPlan(moves=moves, last=last)
 
 
-def _read(
+def _load_placed_prompts(
     parts: Parts, tx: Tx, where: ThreadPlace, meaning: VectorSearch
 ) -> tuple[int, list[tuple[list[PlacedPrompt], PromptBatch]]]:
     """Return the last decision and the newest placed prompts, grouped by agent if agents are isolated."""

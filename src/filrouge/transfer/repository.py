@@ -19,7 +19,7 @@ from filrouge.capture.repository import Turns, turn_from_row
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.memories.models import SUMS, Memory
-from filrouge.memories.repository import Memories, MemoryWriter, Origin, life_of, place_of, row_of
+from filrouge.memories.repository import Memories, MemoryWriter, Origin, core_fact_key, life_of, row_of
 from filrouge.search.repository import FullTextIndex
 
 Outcome = Literal["added", "present"]
@@ -78,7 +78,11 @@ class ExportRepository:
             "superseded_by": memory.superseded_by if memory.superseded_by in here else None,
         }
         memory = replace(memory, **links)
-        if memory.state == "live" and memory.key is not None and self._tx.one("memories.core_fact", place_of(memory)):
+        if (
+            memory.state == "live"
+            and memory.key is not None
+            and self._tx.one("memories.core_fact", core_fact_key(memory))
+        ):
             memory = replace(memory, key=None)
         life = life_of(memory)
         unborn: dict[str, object] = {"state": "binned", "supersedes": memory.supersedes, "pinned": False}

@@ -100,16 +100,16 @@ def export(parts: Parts, form: Format, what: What | None = None) -> Iterator[str
 
 def export_all(parts: Parts) -> Iterator[str]:
     """A whole export, so that nothing has to be recomputed after import; `transfer.exports` describes the format."""
-    counts = _read_whole(parts, Whole.counts)
+    counts = _read_full(parts, Whole.counts)
     return json_lines({HEADER_KEY: VERSION, **_head(parts), "counts": counts}, _all_rows(parts))
 
 
 def _all_rows(parts: Parts) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield from (("projects", row) for row in parts.readers.here(_projects))
-    ids = _read_whole(parts, Whole.descent)
+    ids = _read_full(parts, Whole.descent)
     for place in range(0, len(ids), _PAGE):
         page = ids[place : place + _PAGE]
-        yield from (("threads", row) for row in _read_whole(parts, lambda from_, page=page: from_.threads(page)))
+        yield from (("threads", row) for row in _read_full(parts, lambda from_, page=page: from_.threads(page)))
     for turn, more in _pages_of_whole(parts, Whole.messages, 0):
         yield "messages", message_row(turn) | more
     for memory, more in _pages_of_whole(parts, Whole.memories, 0):
@@ -122,13 +122,13 @@ def _all_rows(parts: Parts) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield from ((table, row) for row in rows)
 
 
-def _read_whole(parts: Parts, read: Callable[[Whole], T]) -> T:
+def _read_full(parts: Parts, read: Callable[[Whole], T]) -> T:
     return parts.readers.here(lambda tx: read(Whole(tx, parts.analyser)))
 
 
 def _pages_of_whole(parts: Parts, page: Callable[[Whole, K, int], Sequence[tuple[K, T]]], first: K) -> Iterator[T]:
     behind = first
-    while found := _read_whole(parts, lambda from_, behind=behind: page(from_, behind, _PAGE)):
+    while found := _read_full(parts, lambda from_, behind=behind: page(from_, behind, _PAGE)):
         yield from (row for _, row in found)
         behind = found[-1][0]
 
@@ -171,8 +171,8 @@ def _pages(parts: Parts, page: Callable[[ExportRepository, int, int], Sequence[t
 #: Rows per transaction, so that other writes get in between.
 _BATCH: Final = 100
 _MOST_PROBLEMS: Final = 100
-_OUTCOMES: Final = ("added", "present", "forgotten", "bad")
-_USERS_ALONE: Final = frozenset({"rule", "preference"})
+_ROW_OUTCOMES: Final = ("added", "present", "forgotten", "bad")
+_KINDS_ONLY_THE_USER_STATES: Final = frozenset({"rule", "preference"})
 _WITHHELD: Final = "it contains a secret"
 
 
@@ -192,7 +192,7 @@ class ImportResult:
 
     def to_json(self) -> dict[str, Any]:
         """The response body of the route."""
-        counts = {name: {outcome: own[outcome] for outcome in _OUTCOMES} for name, own in self.counts.items()}
+        counts = {name: {outcome: own[outcome] for outcome in _ROW_OUTCOMES} for name, own in self.counts.items()}
         ever = {name: counts.pop(name) for name in ("projects", "messages", "memories")}
         return {**ever, "beside": counts, "threads_passed_over": self.threads, "problems": self.problems}
 
@@ -206,7 +206,7 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     Raises:
         BadInput: it is not a Filrouge export, or from a later version.
     """
-    given = validate_export(exported)
+    given = check_header(exported)
     done = ImportResult(threads=len(_listed(given, "threads")))
     projects = read_rows(done, given, "projects", ProjectRow)
     turns = [(one.turn()) for one in read_rows(done, given, "messages", MessageRow)]
@@ -223,7 +223,7 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     return done
 
 
-def validate_export(exported: object) -> Mapping[str, Any]:
+def check_header(exported: object) -> Mapping[str, Any]:
     """The export, if it can be read.
 
     Raises:
@@ -364,7 +364,7 @@ def sanitised_memory(parts: Parts, memory: Memory, known: frozenset[str] | set[s
     )
     if trusted:
         return clean
-    kind = "fact" if clean.kind in _USERS_ALONE else clean.kind
+    kind = "fact" if clean.kind in _KINDS_ONLY_THE_USER_STATES else clean.kind
     return replace(clean, trust=TRUST_TOOL, kind=kind, key=None, value=None, pinned=False, mention_count=1)
 
 
@@ -390,7 +390,7 @@ def import_document(parts: Parts, exported: object, *, trusted: bool = False) ->
     Raises:
         BadInput: it is not a Filrouge export, or from a later version.
     """
-    given = validate_export(exported)
+    given = check_header(exported)
     if given.get("form") != FORM:
         return import_export(parts, given, trusted=trusted)
     if not trusted:
@@ -412,7 +412,7 @@ class _WholeImport:
         memories = read_memories(parts, self.done, given, MODELS["memories"])
         write_rows(parts, self.done, "memories", memories, self._memory)
         now = parts.clock.now()
-        self._write("links", lambda tx, row: _outcome(self._whole(tx).link(row.model_dump(), now)))
+        self._write("links", lambda tx, row: _added_or_present(self._whole(tx).link(row.model_dump(), now)))
         for table in _SIDE_TABLES:
             self._write(table, lambda tx, row, table=table: self._row_beside(tx, table, row))
         if self.done.counts["memories"]["added"]:
@@ -437,7 +437,7 @@ class _WholeImport:
 
     def _threads(self) -> None:
         def write(tx: Tx, row: BaseModel) -> Outcome | None:
-            return None if self._forgetful else _outcome(self._whole(tx).add_thread(self._clean(row)))
+            return None if self._forgetful else _added_or_present(self._whole(tx).add_thread(self._clean(row)))
 
         self._write("threads", write)
 
@@ -475,10 +475,10 @@ class _WholeImport:
     def _row_beside(self, tx: Tx, table: SideTable, row: BaseModel) -> Outcome | None:
         if self._forgetful and table not in _TABLES_WITHOUT_TEXT:
             return None
-        return _outcome(self._whole(tx).add_beside(table, self._clean(row)))
+        return _added_or_present(self._whole(tx).add_beside(table, self._clean(row)))
 
 
-def _outcome(added: bool) -> Outcome:
+def _added_or_present(added: bool) -> Outcome:
     return "added" if added else "present"
 
 
@@ -486,11 +486,11 @@ def _without_sums(given: Mapping[str, Any]) -> Mapping[str, Any]:
     rows = given.get("memories", [])
     if not isinstance(rows, list):
         return given
-    kept = [one for one in cast("list[object]", rows) if _kind(one) not in SUMS]
+    kept = [one for one in cast("list[object]", rows) if _memory_kind(one) not in SUMS]
     return {**given, "memories": kept}
 
 
-def _kind(row: object) -> object:
+def _memory_kind(row: object) -> object:
     return cast("dict[str, object]", row).get("kind") if isinstance(row, dict) else None
 
 
@@ -518,16 +518,16 @@ def _redacted(redact: Callable[[str], str], value: Any) -> Any:
 # forgotten. Content already captured by a hook or an earlier run is recognised, so a second run adds nothing. Times
 # and projects are kept. Old messages are processed after all other work (`capture.service`).
 #
-# An unconfirmed file has the trust of a web page and produces no rules or instructions (RULE-3), unless the user
-# confirms that it is their own.
+# Unless the user confirms that a file is their own, it has the trust of a web page and produces no rules or
+# instructions (RULE-3).
 
 #: Rows per transaction, so that other writes get in between.
 _MESSAGE_BATCH: Final = 50
 _TRUSTED: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
 #: Confidence of an observation, and of a statement that the user confirmed.
 _OBSERVED_CONFIDENCE, _CONFIRMED_CONFIDENCE = 0.6, 0.8
-_KIND: Final = re.compile(r"(?:name|origin|root|clone|path):")
-OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
+_NAME_PREFIX: Final = re.compile(r"(?:name|origin|root|clone|path):")
+PAGE_OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
 
 
 class TranscriptMark(NamedTuple):
@@ -566,7 +566,7 @@ class PageResult:
     def to_json(self) -> dict[str, Any]:
         """The response body of the route."""
         tables = {"turns": self.turns, "memories": self.memories}
-        return {name: {one: counted[one] for one in OUTCOMES} for name, counted in tables.items()}
+        return {name: {one: counted[one] for one in PAGE_OUTCOMES} for name, counted in tables.items()}
 
 
 def import_page(parts: Parts, page: ImportPage) -> PageResult:
@@ -602,7 +602,7 @@ def _add(
     parts: Parts, tx: Tx, page: ImportPage, batch: Sequence[tuple[ImportedTurn, str]], off: frozenset[str]
 ) -> list[str]:
     now, outcomes, added = parts.clock.now(), list[str](), list[str]()
-    projects = _Projects(tx, now, off)
+    projects = _ProjectLookup(tx, now, off)
     for told, text in batch:
         turn = _turn(page, told, text, now)
         if not text.strip():
@@ -625,7 +625,7 @@ def _add(
     return outcomes
 
 
-class _Projects:
+class _ProjectLookup:
     """The projects of a batch, each looked up once. A new project is added with its first turn."""
 
     def __init__(self, tx: Tx, now: datetime, off: frozenset[str]) -> None:
@@ -647,7 +647,7 @@ class _Projects:
 
     def _full(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The full names. A single plain name stands for the project with that name or alias."""
-        if len(names) != 1 or _KIND.match(names[0]):
+        if len(names) != 1 or _NAME_PREFIX.match(names[0]):
             return names
         return resolve_project(self._tx, names)[0]
 
@@ -690,7 +690,7 @@ def _add_memories(parts: Parts, page: ImportPage, off: frozenset[str]) -> Counte
     here = parts.readers.here(lambda tx: parts.memories(tx).some(wanted))
 
     def placed(tx: Tx) -> list[Memory]:
-        projects = _Projects(tx, parts.clock.now(), off)
+        projects = _ProjectLookup(tx, parts.clock.now(), off)
         return [
             _memory(page, one, projects.id_of(one.project), parts.clock.now())
             for one in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.candidates import MAX_GAP, PassageCandidate, Selection, excerpt
+from filrouge.context.candidates import MAX_GAP, PassageItem, Selection, excerpt
 from filrouge.context.candidates import choose as chosen
 from tests.support.tiers import examples
 
@@ -22,9 +22,9 @@ def told(
     opens: bool = True,
     answers: tuple[str, str] | None = None,
     words: str = "",
-) -> PassageCandidate:
+) -> PassageItem:
     """A candidate that says its own id unless told otherwise."""
-    return PassageCandidate(
+    return PassageItem(
         id=id_,
         conversation=conversation,
         place=place,
@@ -36,7 +36,7 @@ def told(
     )
 
 
-def choose(*candidates: PassageCandidate, room: int = 1500, most: int = 4) -> Selection:
+def choose(*candidates: PassageItem, room: int = 1500, most: int = 4) -> Selection:
     """The passages of these candidates."""
     return chosen(candidates, room=room, most=most, longest=500, mark=MARK)
 

@@ -78,7 +78,7 @@ def test_what_only_goes_along_breaks_no_silence_unless_it_is_as_relevant_itself(
     assert (silent.text, reasons(silent)) == ("", {"x": "supporting item, and nothing relevant to support"})
     assert texts(build_block([piece("x", section, 0.5)], PROMPT)) == ["x"]
     assert set(texts(build_block([piece("x", section, 0.1), piece("m")], PROMPT))) == {"x", "m"}
-    assert reasons(build_block([piece("x", section, 0.5)], replace(PROMPT, least=0.9))) == {
+    assert reasons(build_block([piece("x", section, 0.5)], replace(PROMPT, minimum=0.9))) == {
         "x": "supporting item, and nothing relevant to support"
     }
 

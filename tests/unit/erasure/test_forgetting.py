@@ -18,7 +18,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, NotFound, Stale
 from filrouge.core.paths import DATABASE, LOG, SPOOL, inside
 from filrouge.erasure import service
-from filrouge.erasure.service import Asked, forget, forget_at_once, preview
+from filrouge.erasure.service import ForgetRequest, forget, forget_at_once, preview
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.backup_service import back_up, verify
 from filrouge.maintenance.health import status
@@ -36,7 +36,7 @@ from tests.support.given import SHOP, ask, event, log, say
 from tests.support.schemas import TOO_OLD, made_older
 from tests.unit.erasure.test_erase import OTHERS, QUESTION, SECRET, WORDS, found, of, texts_of, traces
 
-MARZIPAN = Asked(text="marzipan")
+MARZIPAN = ForgetRequest(text="marzipan")
 
 
 @pytest.fixture
@@ -103,11 +103,11 @@ def test_what_is_forgotten_is_in_no_file_and_no_answer(parts: Parts) -> None:
 
 def test_related_memories_are_listed_with_their_relevance(parts: Parts) -> None:
     say(parts, "For the record: the Quibblethwaite vault opens at midnight.")
-    shown = preview(parts, Asked(text="When does the Quibblethwaite vault open?"))
+    shown = preview(parts, ForgetRequest(text="When does the Quibblethwaite vault open?"))
     related = [row for row in shown.rows if row.how == "related"]
     assert related
     assert all(row.relevance is not None and row.relevance >= 0.5 for row in related)
-    receipt = forget(parts, Asked(text="When does the Quibblethwaite vault open?"), shown.token)
+    receipt = forget(parts, ForgetRequest(text="When does the Quibblethwaite vault open?"), shown.token)
     assert receipt.content["counts"] == shown.counts
     nothing_left(parts, "Quibblethwaite vault opens")
 
@@ -126,26 +126,28 @@ def test_a_token_is_stale_as_soon_as_anything_was_added_or_changed(parts: Parts)
 def test_a_token_is_good_for_what_was_asked_alone(parts: Parts) -> None:
     say(parts, f"For the record: {SECRET}")
     with pytest.raises(Stale):
-        forget(parts, Asked(text="Oslo"), preview(parts, MARZIPAN).token)
+        forget(parts, ForgetRequest(text="Oslo"), preview(parts, MARZIPAN).token)
     assert of(parts, "Oslo")
 
 
-@pytest.mark.parametrize("asked", [Asked(), Asked(text=" "), Asked(text="a", id="b"), Asked(text="?!")])
-def test_what_says_nothing_is_refused(parts: Parts, asked: Asked) -> None:
+@pytest.mark.parametrize(
+    "asked", [ForgetRequest(), ForgetRequest(text=" "), ForgetRequest(text="a", id="b"), ForgetRequest(text="?!")]
+)
+def test_what_says_nothing_is_refused(parts: Parts, asked: ForgetRequest) -> None:
     with pytest.raises(BadInput):
         preview(parts, asked)
 
 
 def test_an_unknown_id_is_named(parts: Parts) -> None:
     with pytest.raises(NotFound, match="01unknown"):
-        preview(parts, Asked(id="01unknown"))
+        preview(parts, ForgetRequest(id="01unknown"))
 
 
 def test_a_memory_goes_with_all_its_versions(parts: Parts) -> None:
     for value in (SECRET, "It opens with a key.", "It opens with a code."):
         put_fact(parts, "vault", value, names=SHOP, scope="project")
     [newest] = of(parts, "a code")
-    shown, receipt = forget_at_once(parts, Asked(id=newest))
+    shown, receipt = forget_at_once(parts, ForgetRequest(id=newest))
     assert receipt.content["ok"]
     assert len([row for row in shown.rows if row.table == "memories"]) == 3
     assert of(parts, "It opens") == of(parts, "marzipan") == []
@@ -155,7 +157,7 @@ def test_a_memory_goes_with_all_its_versions(parts: Parts) -> None:
 def test_memories_that_rest_on_the_same_words_alone_are_named_and_go_along(parts: Parts) -> None:
     say(parts, "For the record: the kiosk listens on port 7001. For the record: the ferry listens on port 7002.")
     [kiosk], [ferry] = of(parts, "7001"), of(parts, "7002")
-    shown, _ = forget_at_once(parts, Asked(id=kiosk))
+    shown, _ = forget_at_once(parts, ForgetRequest(id=kiosk))
     assert shown.shared == (ferry,)
     assert of(parts, "7002") == []
     nothing_left(parts, "port 7001", "port 7002")
@@ -183,7 +185,7 @@ def _threads(parts: Parts) -> list[dict[str, str]]:
 def test_a_longer_word_that_has_the_same_letters_stays_and_is_told_apart(parts: Parts) -> None:
     say(parts, "For the record: the kiosk listens on marzipan7.")
     say(parts, "For the record: the ferry listens on marzipan77.")
-    _, receipt = forget_at_once(parts, Asked(text="marzipan7"))
+    _, receipt = forget_at_once(parts, ForgetRequest(text="marzipan7"))
     assert (receipt.content["ok"], receipt.content["searched"]["left"]) == (True, {})
     assert DATABASE in receipt.content["searched"]["inside_other_words"]
     assert (of(parts, "kiosk"), len(of(parts, "marzipan77"))) == ([], 1)
@@ -374,7 +376,7 @@ def test_the_journal_says_that_it_was_erased_and_not_what(parts: Parts) -> None:
 
 def test_nothing_asked_about_stays_as_it_was_where_nothing_holds_it(parts: Parts) -> None:
     before = [hit.item.id for hit in found(parts, "What port does production listen on?")]
-    shown, receipt = forget_at_once(parts, Asked(text="xylophonic"))
+    shown, receipt = forget_at_once(parts, ForgetRequest(text="xylophonic"))
     assert shown.rows == ()
     assert receipt.content["ok"]
     assert [hit.item.id for hit in found(parts, "What port does production listen on?")] == before

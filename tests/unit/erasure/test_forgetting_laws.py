@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from filrouge.capture.service import store_events
 from filrouge.context.service import build_and_log_text
 from filrouge.core.paths import DATABASE, inside
-from filrouge.erasure.service import Asked, forget, preview
+from filrouge.erasure.service import ForgetRequest, forget, preview
 from filrouge.memories.changes import put_fact, remember
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
@@ -87,7 +87,7 @@ def test_no_row_goes_or_changes_that_was_not_listed(
             enter(parts, way, saying.format(name, number), name, session)
         idle(parts)
         memories = [id_ for table, id_ in content(parts) if table == "memories"]
-        asked = Asked(id=memories[0]) if by_id and memories else Asked(text=word)
+        asked = ForgetRequest(id=memories[0]) if by_id and memories else ForgetRequest(text=word)
         shown = preview(parts, asked)
         before = content(parts)
         forget(parts, asked, shown.token)

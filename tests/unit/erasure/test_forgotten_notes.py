@@ -9,7 +9,7 @@ import pytest
 
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import DATABASE, inside
-from filrouge.erasure.service import Asked, forget_at_once
+from filrouge.erasure.service import ForgetRequest, forget_at_once
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.backup_service import back_up
 from filrouge.maintenance.copies import complaints
@@ -50,7 +50,7 @@ def older(tmp_path: Path, vault: Path) -> Path:
         (vault / "Suppliers.md").write_text(LONG.replace("last Friday", "first Monday"))
         indexed(parts)
         assert SECRET.encode() in stored(home)
-        forget_at_once(parts, Asked(text=SECRET))
+        forget_at_once(parts, ForgetRequest(text=SECRET))
         indexed(parts)
     assert SECRET.encode() not in stored(home)
     return kept

@@ -102,7 +102,7 @@ def test_one_run_is_at_work_at_a_time_and_a_lost_one_makes_room(parts: Parts) ->
     found = garden_service.plan(parts)
     parts.writer.run(lambda tx: ConsolidationRuns(tx).begin("other", "hand", found.kept(), [], parts.clock.now()))
     parts.writer.run(lambda tx: Jobs(tx).enqueue("waits", {}, dedupe=GARDEN, at=parts.clock.now(), delay=600.0))
-    with pytest.raises(Busy, match="at work already"):
+    with pytest.raises(Busy, match="running already"):
         garden_service.begin(parts)
     parts.writer.run(lambda tx: tx.run("jobs.erase", {"dedupe_keys": f'["{GARDEN}"]'}))
     assert over(parts, "other")["state"] == "failed"

@@ -13,7 +13,7 @@ import pytest
 from filrouge.context.block import LONGEST_NOTE
 from filrouge.context.service import build_and_log, result_json
 from filrouge.core.paths import DATABASE, inside
-from filrouge.erasure.service import Asked, forget_at_once, preview
+from filrouge.erasure.service import ForgetRequest, forget_at_once, preview
 from filrouge.notes.models import NotesFound
 from filrouge.notes.repository import StoredChunk, StoredVault
 from filrouge.notes.service import MOST_TAGGED, Watch, search_notes, vault_status
@@ -276,7 +276,7 @@ def test_notes_can_be_switched_off_and_belong_to_nobody_else(parts: Parts) -> No
 
 
 def test_forgetting_takes_a_note_out_of_the_index_and_leaves_the_file(parts: Parts, folder: Path) -> None:
-    shown, receipt = forget_at_once(parts, Asked(text="Caddy"))
+    shown, receipt = forget_at_once(parts, ForgetRequest(text="Caddy"))
     assert {(row.table, row.id) for row in shown.rows} == {("vault_chunks", "Proxy.md#0")}
     assert any("files of your notes" in line for line in receipt.content["not_promised"])
     assert "Caddy" not in bytes_of(parts)
@@ -293,7 +293,7 @@ def test_what_a_note_said_before_it_was_removed_is_forgotten_to_the_byte(parts: 
     settled(parts)
     (folder / "Trip.md").unlink()
     settled(parts)
-    forget_at_once(parts, Asked(text="zanzibar"))
+    forget_at_once(parts, ForgetRequest(text="zanzibar"))
     parts.writer.checkpoint()
     files = [Path(parts.home, DATABASE), Path(parts.home, f"{DATABASE}-wal")]
     assert not any(b"zanzibar" in file.read_bytes().lower() for file in files if file.exists())
@@ -303,7 +303,7 @@ def test_what_is_left_of_a_note_is_found_after_a_part_was_forgotten(parts: Parts
     text = f"# One\nThe kiosk is in Lyon. {'filler ' * 120}\n# Two\nThe beacon is in Brest. {'filler ' * 120}"
     (folder / "Places.md").write_text(text, encoding="utf-8")
     settled(parts)
-    forget_at_once(parts, Asked(text="Lyon"))
+    forget_at_once(parts, ForgetRequest(text="Lyon"))
     (folder / "Places.md").write_text(text + "\nA line more.", encoding="utf-8")
     settled(parts)
     assert "Lyon" not in bytes_of(parts)
@@ -313,15 +313,18 @@ def test_what_is_left_of_a_note_is_found_after_a_part_was_forgotten(parts: Parts
 def test_a_note_whose_name_is_forgotten_is_not_read_again(parts: Parts, folder: Path) -> None:
     (folder / "Zanzibar.md").write_text("A trip.", encoding="utf-8")
     settled(parts)
-    forget_at_once(parts, Asked(text="zanzibar"))
+    forget_at_once(parts, ForgetRequest(text="zanzibar"))
     settled(parts)
     assert "anzibar" not in bytes_of(parts)
     assert state(parts)["notes"] == 2
 
 
 def test_a_note_can_be_forgotten_by_its_path_and_others_stay(parts: Parts) -> None:
-    assert {row.table for row in preview(parts, Asked(id="home/Pain.md")).rows} == {"vault_notes", "vault_chunks"}
-    forget_at_once(parts, Asked(id="home/Pain.md"))
+    assert {row.table for row in preview(parts, ForgetRequest(id="home/Pain.md")).rows} == {
+        "vault_notes",
+        "vault_chunks",
+    }
+    forget_at_once(parts, ForgetRequest(id="home/Pain.md"))
     settled(parts)
     assert state(parts)["notes"] == 1
     assert paths(parts) == ["Proxy.md"]

@@ -14,7 +14,7 @@ import pytest
 from filrouge.capture.service import store_events
 from filrouge.core.errors import BadConfig
 from filrouge.core.settings import check
-from filrouge.erasure.service import Asked, forget_at_once
+from filrouge.erasure.service import ForgetRequest, forget_at_once
 from filrouge.memories import changes
 from filrouge.memories.changes import put_fact
 from filrouge.memories.models import Memory
@@ -232,7 +232,7 @@ def test_a_page_may_be_renamed(parts: Parts, folder: Path) -> None:
 def test_what_is_forgotten_is_taken_out_of_the_page(parts: Parts, folder: Path) -> None:
     path = page(folder)
     eventually("both are there", holds(path, "pnpm", "8443"))
-    forget_at_once(parts, Asked(text="8443"))
+    forget_at_once(parts, ForgetRequest(text="8443"))
     eventually("it is gone", lacks(path, "8443"))
     assert "pnpm" in path.read_text(encoding="utf-8")
 
@@ -243,7 +243,7 @@ def test_what_was_forgotten_while_nothing_was_written_goes_from_the_page_afterwa
     change(parts, notes_write_folder="")
     eventually("it rests", lambda: written(parts)["pages"] == 0)
     age(path)
-    forget_at_once(parts, Asked(text="8443"))
+    forget_at_once(parts, ForgetRequest(text="8443"))
     change(parts, notes_write_folder="Filrouge/Memory")
     eventually("it is gone", lacks(path, "8443"))
 
@@ -251,7 +251,7 @@ def test_what_was_forgotten_while_nothing_was_written_goes_from_the_page_afterwa
 def test_what_was_forgotten_is_not_taken_in_by_an_edit(parts: Parts, folder: Path) -> None:
     path = page(folder)
     eventually("both are there", holds(path, "pnpm", "8443"))
-    forget_at_once(parts, Asked(text="8443"))
+    forget_at_once(parts, ForgetRequest(text="8443"))
     eventually("it is gone", lacks(path, "8443"))
     edit(path, PNPM, PORT)
     eventually("it is named", lambda: "forgotten text" in str(written(parts)["troubles"]))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.protocols import Vector
-from filrouge.search.models import NAMES, Features
-from filrouge.search.ranking import TurnQuestion, TurnTable, parse_times, speaker_of, turn_features
+from filrouge.search.models import FEATURE_NAMES
+from filrouge.search.ranking import Features, TurnQuestion, TurnTable, parse_times, speaker_of, turn_features
 
 START = datetime(2023, 5, 8, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def asked(text: str, vector: Vector | None = None) -> TurnQuestion:
 
 
 def column(table: Features, name: str) -> list[float]:
-    return [round(float(value), 3) for value in table[:, NAMES.index(name)]]
+    return [round(float(value), 3) for value in table[:, FEATURE_NAMES.index(name)]]
 
 
 def test_an_answer_has_the_words_of_the_question_before_it() -> None:
@@ -86,14 +86,14 @@ def test_a_question_of_when_prefers_turns_with_a_time() -> None:
 
 
 def test_nothing_said_gives_an_empty_table() -> None:
-    assert turn_features(asked("?"), said()).features.shape == (0, len(NAMES))
+    assert turn_features(asked("?"), said()).features.shape == (0, len(FEATURE_NAMES))
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.floats(0, 30)), min_size=1, max_size=8), st.text(max_size=30))
 def test_every_feature_lies_between_nought_and_one(turns: list[tuple[str, float]], question: str) -> None:
     spoken = said(*(text for text, _ in turns), words=tuple(score for _, score in turns))
     table = turn_features(asked(question), spoken).features
-    assert table.shape == (len(turns), len(NAMES))
+    assert table.shape == (len(turns), len(FEATURE_NAMES))
     assert ((table >= 0) & (table <= 1)).all()
 
 

@@ -80,7 +80,7 @@ def test_a_second_run_is_refused_while_one_is_at_work(api: Api) -> None:
     api.parts.writer.run(another)
     reply = api.ask("POST", "/api/memory/gardens")
     assert (reply.status, reply.body["exit_code"]) == (409, 5)
-    assert "at work already" in reply.body["detail"]
+    assert "running already" in reply.body["detail"]
 
 
 def test_an_unknown_run_is_not_found(silent: Api) -> None:

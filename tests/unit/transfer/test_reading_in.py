@@ -15,7 +15,7 @@ from filrouge.capture.service import BACKFILL_BATCH, queue_backfill, store_event
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
-from filrouge.erasure.service import Asked, forget, preview
+from filrouge.erasure.service import ForgetRequest, forget, preview
 from filrouge.runtime.jobs import ORDINARY, Job, Jobs
 from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.search.repository import StoredVectors
@@ -122,7 +122,7 @@ def test_our_own_blocks_and_secrets_are_taken_out(parts: Parts) -> None:
 
 def test_what_was_forgotten_does_not_come_back(parts: Parts) -> None:
     bring(parts, said(PORT))
-    asked = Asked(text="8443")
+    asked = ForgetRequest(text="8443")
     forget(parts, asked, preview(parts, asked).token)
     assert bring(parts, said(PORT)).turns == {"forgotten": 1}
     assert texts(parts) == []

@@ -56,8 +56,8 @@ def garden(
         return
     if running := _running():
         if dry_run or json or not wait:
-            raise Busy(f"The garden is at work already ({running}).", remedy="Watch it with `filrouge garden`.")
-        output.say("The garden is at work already.")
+            raise Busy(f"A consolidation is running already ({running}).", remedy="Watch it with `filrouge garden`.")
+        output.say("A consolidation is running already.")
         _watch(running)
         return
     if dry_run or not yes:

@@ -50,10 +50,10 @@ def uninstall(
 
     A settings file that nobody edited since is restored byte for byte. The memory stays unless --purge is given.
     """
-    take_back(output.checked_agents(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
+    disconnect_agents(output.checked_agents(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
 
 
-def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: bool = False) -> None:
+def disconnect_agents(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: bool = False) -> None:
     """Remove Filrouge from the settings of these agents. Without names: of all agents, and the daemon is stopped.
 
     Raises:
@@ -69,7 +69,10 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: 
     goes = [path for path in (directory, _models_directory()) if os.path.isdir(path)] if purge else []
     if not json:
         output.show(plan)
-        for line in (*_deeds(goes, running=running), *_left(directory, everything=everything, purge=purge)):
+        for line in (
+            *_planned_actions(goes, running=running),
+            *_what_stays(directory, everything=everything, purge=purge),
+        ):
             output.say(line)
     wanted = bool(plan.changes or running or goes)
     changed = wanted and not dry_run and output.consent("Do this?", yes=yes, json=json)
@@ -114,17 +117,17 @@ def _check_purge(directory: str, *, everything: bool) -> None:
         raise BadInput("A memory is removed on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
     if os.path.islink(directory) or (os.path.isdir(directory) and not is_ours(directory)):
         raise BadInput(
-            f"{directory} is a link or holds more than a memory, so it is not removed.",
+            f"{directory} is a link or contains other files, so it is not removed.",
             remedy="Move what is yours elsewhere, or remove the folder by hand.",
         )
 
 
-def _deeds(goes: list[str], *, running: bool) -> list[str]:
+def _planned_actions(goes: list[str], *, running: bool) -> list[str]:
     stops = ["stops the daemon"] if running else []
     return stops + [f"removes {path} for good: {megabytes(_size(path))}" for path in goes]
 
 
-def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
+def _what_stays(directory: str, *, everything: bool, purge: bool) -> list[str]:
     """Return lines about what is not removed: its place, and the command that removes it."""
     kept = list[str]()
     if os.path.isdir(directory) and not purge:
@@ -215,7 +218,7 @@ def init(
     if reset:
         _check_reset(undo=undo, dry_run=dry_run, json=json)
     if undo:
-        take_back(names, yes=yes, dry_run=dry_run, json=json)
+        disconnect_agents(names, yes=yes, dry_run=dry_run, json=json)
         return
     machine, directory = this_machine(os.environ), home()
     is_named = bool(names)
@@ -242,7 +245,7 @@ def init(
             output.say(line)
     to_write = bool(plan.changes or settings or backfill or tightening.startswith("changes"))
     if dry_run or not (to_write or memory.goes):
-        _finish(plan, names, memory, json=json)
+        _report_without_changes(plan, names, memory, json=json)
         return
     if not ((not to_write or output.consent("Write this?", yes=yes, json=json)) and memory.consent()):
         output.say("Nothing was changed.")
@@ -256,10 +259,10 @@ def init(
     warnings = setup_choices.warnings(settings)
     history = imports.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
     if json:
-        said = {"agents": names, "warnings": warnings, "then": _then(names), "history": history}
+        said = {"agents": names, "warnings": warnings, "then": _follow_ups(names), "history": history}
         output.show_json(output.plan_json(plan, troubles, changed=True, memory=memory.to_json(), **said))
     else:
-        _close_init(names, [*put_away, *warnings])
+        _print_next_steps(names, [*put_away, *warnings])
         output.show_troubles(refused)
     if troubles:
         raise typer.Exit(1)
@@ -277,24 +280,24 @@ def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
         raise BadInput("A memory is put away on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
     if not dry_run and (json or not sys.stdin.isatty()):
         raise BadInput(
-            "Putting the memory away is asked at a terminal, and --yes does not answer it; nothing was changed.",
+            "--reset asks at a terminal, and --yes does not answer it; nothing was changed.",
             remedy="Run it at a terminal. `filrouge forget` deletes a part; for a second memory, set FILROUGE_HOME.",
         )
 
 
-def _finish(plan: output.Plan, names: list[str], memory: setup_choices.Memory, *, json: bool) -> None:
+def _report_without_changes(plan: output.Plan, names: list[str], memory: setup_choices.Memory, *, json: bool) -> None:
     if json:
-        said = {"agents": names, "warnings": [], "then": _then(names), "history": []}
+        said = {"agents": names, "warnings": [], "then": _follow_ups(names), "history": []}
         output.show_json(output.plan_json(plan, plan.troubles, changed=False, memory=memory.to_json(), **said))
     elif not plan.changes and not plan.troubles:
         output.say("Nothing to do: all agents are connected.")
-        _close_init(names, [])
+        _print_next_steps(names, [])
     if plan.troubles:
         raise typer.Exit(1)
 
 
-def _close_init(names: list[str], said: list[str]) -> None:
-    for line in (*said, *_then(names).values()):
+def _print_next_steps(names: list[str], said: list[str]) -> None:
+    for line in (*said, *_follow_ups(names).values()):
         output.say(line)
     output.table(("Command", "What for"), _NEXT)
     program = this_machine(os.environ).executable
@@ -303,5 +306,5 @@ def _close_init(names: list[str], said: list[str]) -> None:
     output.say("Open an agent and work as usual; what matters comes back in the next session.")
 
 
-def _then(names: list[str]) -> dict[str, Any]:
+def _follow_ups(names: list[str]) -> dict[str, Any]:
     return {name: AGENTS[name].then for name in names if AGENTS[name].then}

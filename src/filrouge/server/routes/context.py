@@ -21,7 +21,7 @@ from filrouge.projects.repository import resolve_project
 from filrouge.runtime.services import Parts
 from filrouge.search.models import DeliveryOutcome
 from filrouge.server.admission import requires
-from filrouge.server.live import Confirmation, Delivery, answer
+from filrouge.server.live import Confirmation, Delivery, handle_delivery
 from filrouge.server.responses import Answer, Body, parts_of, read_in_tx, response_model, run_recall
 from filrouge.server.routes.threads import ThreadAnswer
 
@@ -207,7 +207,7 @@ memory_router = APIRouter(tags=["memory"])
 @hooks_router.post("/hooks/events", responses=response_model(DeliveredAnswer))
 async def hooks_deliver(delivery: Delivery, request: Request) -> Response:
     """Store events. The answer comes once they are on disk; with `context`, it contains the context for the model."""
-    return await answer(parts_of(request), delivery, request.is_disconnected)
+    return await handle_delivery(parts_of(request), delivery, request.is_disconnected)
 
 
 @hooks_router.post("/hooks/delivered", responses=response_model(Success))

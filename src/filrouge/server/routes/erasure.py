@@ -9,7 +9,7 @@ from pydantic import Field
 
 from filrouge.core.errors import BadInput
 from filrouge.erasure import service
-from filrouge.erasure.service import MAX_QUERY_CHARS, Asked
+from filrouge.erasure.service import MAX_QUERY_CHARS, ForgetRequest
 from filrouge.server.admission import requires
 from filrouge.server.middleware import ReceiptId, RowId
 from filrouge.server.queries import Cursor, paged
@@ -35,7 +35,7 @@ class ForgetBody(Body):
 async def forgetting_forget(body: ForgetBody, request: Request) -> dict[str, Any]:
     """Preview what would be forgotten, or forget it with the preview's token. 409 if the rows have changed since the
     preview. The answer is a preview or a receipt."""
-    parts, asked = parts_of(request), Asked(text=body.text, id=body.id)
+    parts, asked = parts_of(request), ForgetRequest(text=body.text, id=body.id)
     if not body.dry_run and body.token:
         receipt = await in_thread(lambda: service.forget(parts, asked, body.token))
         return receipt.to_json()
