@@ -261,8 +261,8 @@ def _is_being_written(content: Content, own: str | None, now: datetime) -> bool:
 #: If more lines than this vanish from a page at once, they are not treated as deleted by the user.
 MAX_DELETIONS: Final = 5
 _LOOK_SECONDS: Final = 1.0
-#: While no pages are to be written; a change of the settings wakes the task.
-_IDLE_SECONDS: Final = 60.0
+#: While no pages are to be written. A setting changed through the daemon wakes the task.
+_IDLE_SECONDS: Final = 10.0
 _MOST_TROUBLES: Final = 100
 _UNSAID: Final = "the edit contains a possible secret; the memory is unchanged"
 _FORGOTTEN: Final = "the edit repeats forgotten text; the memory is unchanged"

@@ -34,8 +34,8 @@ from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
 MOST_TAGGED: Final = 5
 """Limit of notes that the tag adds to a prompt."""
 _LOOK_SECONDS: Final = 1.0
-#: Without a vault; a change of the settings wakes the tasks.
-_IDLE_SECONDS: Final = 60.0
+#: Without a vault. A setting changed through the daemon wakes the tasks; one in a file is seen after this time.
+_IDLE_SECONDS: Final = 10.0
 _REST_SECONDS: Final = 0.25
 #: Time limit of one run of either task, and how many notes, chunks and deletions one transaction handles.
 _WORK_SECONDS: Final = 0.5
