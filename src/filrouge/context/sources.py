@@ -175,7 +175,9 @@ _MOST_FOUND: Final = 3
 def notes(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Notes for a request, each once: found for the prompt, named in the settings, or tagged."""
     settings = request.settings
-    if not settings.notes_enabled or request.user != LOCAL_USER or not parts.vault.looked.is_there:
+    if not (settings.notes_enabled and settings.notes_folder) or request.user != LOCAL_USER:
+        return []
+    if not parts.vault.looked.is_there:
         return []
     store = StoredVault(tx)
     named = dict.fromkeys(pinned_notes(settings), _FIXED_VALUE)
