@@ -308,8 +308,6 @@ _OPTIONS: Final = _quiet()
 
 #: Per rule: whether it ignores case, its hints, its pattern, and its substitution.
 _COMPILED: Final = tuple((rule.folded, rule.hint.split("|"), _compile(rule.pattern), cutter(rule)) for rule in RULES)
-
-
 _NEARBY: Final = _compile(_NEAR)
 
 

@@ -39,11 +39,7 @@ MIN_SCORE: Final = 5.0
 
 #: Longest sentence that is read; a longer run without an end is not prose.
 _LONGEST: Final = 600
-
-
 _LONGEST_WORD: Final = 64
-
-
 _ENDS: Final = r"(?:[.!?](?=\s+[A-ZÀ-Ý¿¡])|\n[ \t]*\n(?!\S{5,80}[ \t]*(?:\n|$)))"
 
 
@@ -55,7 +51,6 @@ _SECRET: Final = (
     r"[- ]?(?:secret )?(?:keys?|token)|cl[eé]s? (?:d['’]api|api|secr[eè]te|wi-?fi|hmac|partag[eé]e|de licence|d['’]activation|de chiffrement|applicative|de r[eé]cup\w+|ssh)"
     r"|llave|tokens?\b|jeton|secret(?:o|a)?\b|basic auth|community string|communaut[eé] snmp|comunidad snmp|session cookie|cookies? de ses+i[oó]n"
 )
-
 
 _PLACE: Final = (
     r"log(?:s|ged|ging)?[ -]?(?:in|on)\b|sign(?:ed)?[ -]?in\b|sudo|root\b|admin\b|prompts?\b|invite\b|unlock|acc[eè]s\b|acceso|account|compte|cuenta"
@@ -92,8 +87,6 @@ _ANSWERS: Final = r"\b(?:answers?|types?|type in|enter|send|tu tapes|tapes?|r[e�
 
 #: A user name right before a candidate: "root / …", "admin puis …".
 _SPOKEN_SECOND: Final = r"(?:\b[\w.@-]{2,40},?[ ]{1,2}(?:/|·|\||\+|or|ou|o|(?:(?:and|et|y)[ ])?(?:then|puis|ensuite|luego|despu[eé]s)|and|et|y|with|avec|con)|\b(?:uso|usa|utilise|admin|root))[ ]{1,2}[\"'`«“(*]{0,3}$"
-
-
 _PASSWORDS: Final = r"pass ?word|pw\b|pwd|mot de passe|mdp|contrase(?:ñ|n)a|clave|passphrase|password|secret"
 
 
@@ -118,8 +111,6 @@ _IDENTIFIES: Final = r"(?:\b(?:commit|hash|sha\d*|checksum|digest|id|ids|uuid|tr
 
 #: Keys that are no secret.
 _PUBLIC: Final = r"(?:public|cache|primary|foreign|sort|partition|idempotency|ssh)[- ](?:key|rsa|ed25519)[^\n]{0,30}$"
-
-
 _FILE: Final = r"(?i)(?:[\w@.-]*\.(?:pyi?|[jt]sx?|json[cl5]?|ya?ml|toml|md|rst|txt|sh|env|conf|cfg|ini|xml|html?|s?css|sql|log|csv|tsv|pdf|zip|t?gz|tar|java|rb|go|rs|php|cpp|hpp|exe|pem|key|crt|cer|lock|db|sqlite3?|com|org|net|io|fr|es|mx|ar|dev|local|lan|internal|test|example|app|tf|vue|kt|swift|ipynb|png|jpe?g|gif|svg|mp[34]|docx?|xlsx?|pptx?|service|target|socket)|\.?/.*|~/.*|.*/.*|.*\\.*|https?:.*|.*::.*|.*\(.*|.*[<>{}\[\]|].*|--?\w.*|\$.*|%.*|[\w.]+=.*|[\w.-]+:[\d.]+|#[0-9a-f]{3,8})$"
 
 
@@ -130,49 +121,28 @@ _ORDINARY: Final = (
     r"|rtx\d+|[a-z]+\d?[-_](?:v\d|id|ids|url|key|hash|token|field|file|name|type|count|len|length|policy|reset|expiry|ttl|env|enabled|test|tests|prod|dev|staging|db|api|server|service|client|user|admin|config)\d?)$"
 )
 
-
 _WORDS_ONLY: Final = r"(?i)[a-zà-ÿñ]+(?:['’_./+=-][a-zà-ÿñ]+)*['’]?$"
-
-
 _CONSTANT: Final = r"[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)+$|[A-Z]{2,6}-?\d{1,6}$"
 
 
 #: Words joined by a sign; a secret only if the sentence says so.
 _JOINED_WORDS: Final = r"[a-zA-Zà-ÿ]{3,20}(?:[-_.][a-zA-Zà-ÿ]{2,20}){1,3}(?<!-ce)(?<!-moi)(?<!-toi)(?<!-vous)(?<!-nous)(?<!-elle)(?<!-les)(?<!-lui)$"
-
-
 _APP_PASSWORD: Final = r"(?:[a-z]{4}[- ]){3}[a-z]{4}$"
 
 
 #: `color.brand.500`, `InputType27`.
 _SPOKEN_DOTTED: Final = r"[a-z]+(?:\.[a-z0-9_-]{1,20})+$"
-
-
 _CAMEL: Final = r"[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\d{0,2}$"
-
-
 _KEY_GROUPS: Final = r"(?=(?:[\w]*\d[\w]*-[\w-]*){2})(?=.*\d)(?:[A-Za-z0-9]{3,8}-){2,7}[A-Za-z0-9]{3,8}$"
-
-
 _NUMBERED_WORDS: Final = r"[A-Za-z]{3,16}(?:[-_.][A-Za-z]{2,16}){1,4}[-_.]?\d{1,4}$"
-
-
 _HEX: Final = r"[0-9a-f]{16,128}$"
-
-
 _SPOKEN_SIGNS: Final = frozenset("!@#$^&*+=~?%")
 
 
 #: Characters that mix with letters in a secret, and words that introduce one made of letters only.
 _MARKS: Final = tuple("0123456789@#$^&*+=~%")
-
-
 _SPOKEN_NAMES: Final = ("pass", "mdp", "contrase", "clave", "phrase", "frase", "pw", "secret")
-
-
 _NUMBER: Final = r"(?<![\w.,:/#@$€£+-])(\d{4,9}|\d{3}[ -]\d{3}|\d{2}(?:-\d{2}){2,3}|\d{4}#)(?![\w%€$£/:@]|[.,-]\d|[ ]?(?:ms|s|px|kb|mb|gb|km|kg|m|eur|euros?|dollars?|usd|requests?|rows?|users?|lines?|lignes|l[ií]neas|times|fois|veces|caracteres|caract[eè]res|characters|chars|combinations|iterations|rounds|bytes|octets|personnes|people|points?|ports?|minutes?|seconds?|secondes?|segundos|hours|jours|d[ií]as|days)\b)"
-
-
 _PHRASE_CUE: Final = r"(?:pass ?phrase|phrase (?:secr[eè]te|de passe)|frase (?:de paso|secreta|de luks))"
 
 
@@ -361,41 +331,24 @@ def _phrases(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int
 
 
 _SECRET_CUE: Final = rf"\b(?:{_SECRET})"
-
-
 _PLACE_CUE: Final = rf"\b(?:{_PLACE})"
-
-
 _CODE_CUE: Final = rf"\b(?:{_SPOKEN_CODE})"
-
-
 _ANY: Final = rf"\b(?:{_SECRET}|{_PLACE}|{_SPOKEN_CODE})"
-
-
 _TOKEN: Final = r"[^\s,;]{5,170}"
-
-
 _SPOKEN_PAIR: Final = r"[a-z][a-z0-9._-]{1,30}:(?=[^\s/:=]{6,})"
-
-
 _ADDRESS: Final = r"(?i)[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*$"
-
-
 _YEAR: Final = r"(?:19[5-9]\d|20[0-4]\d)$"
 
 
 #: Words between a cue and a number that start another clause, or say that the number counts or names something.
 _BREAK: Final = r"[;\n]|\b(?:port|line|ligne|l[ií]nea|error|status|http|year|version|id|ticket|issue|order|room|returns?|renvoie|devuelve|in|limit|after|every|max|min|than|step|art[ií]c(?:ulo|le)s?|art)\b"
 
-
 _PHRASE_FORM: Final = (
     rf"(?:{_PHRASE_CUE}|{_PASSWORDS})(?:,|(?: [\w'’]{{1,14}}){{0,5}}?(?::| (?:is|was|be|c['’]est|est|es|=)))[ ]{{1,2}}[\"'`«]?(?=([a-zà-ÿñ ]{{12,100}}))"
     rf"|{_PHRASE_CUE}[ ]{{1,2}}[\"'`«]?(?=([a-zà-ÿñ ]{{12,100}}))"
 )
 
-
 _PHRASE_END: Final = r"[\"'`»]|[,.;\n]|$|[ ](?:and|et|y|then|puis|please|but|pero|mais)\b"
-
 
 _FUNCTION: Final = frozenset(
     "the a an is are was be been not no too very never always still so and but or if when which that this these those it its we you they i in on at by with for from to of as than"

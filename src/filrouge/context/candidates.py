@@ -501,8 +501,6 @@ def candidate_of(
     )
 
 
-# Source: memories and passages of earlier conversations that are relevant to the prompt, and rules.
-
 # Related memories: those stated in the same short turn, and rules for the work that a prompt asks for.
 #
 # Neither can be found by the words or the meaning of a prompt. "I am Ana, and I like short answers" becomes two

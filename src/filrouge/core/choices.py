@@ -57,10 +57,7 @@ def one_of(what: str, given: str, known: Iterable[str]) -> None:
 
 #: The key of that file that is not a setting: the name of the project.
 PROJECT_KEY: Final = "project"
-
-
 PREFIX: Final = "FILROUGE_"
-
 
 SETTINGS: Final = frozenset(
     """
@@ -86,14 +83,11 @@ NOT_SETTINGS: Final = frozenset(
     | {"BROWSER_TESTS", "EMBED_PROVIDER", "EXAMPLES", "TEST_RUN", "SEED", "SOCKET"}
 )
 
-
 _VARIABLES: Final = {name.upper() for name in SETTINGS} | NOT_SETTINGS | ALSO_CALLED.keys()
 
 
 #: Project files are untrusted input, so only this much is read.
 _LARGEST_FILE: Final = 262_144
-
-
 _LONGEST_KEY: Final = 60
 
 

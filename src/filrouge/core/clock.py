@@ -143,7 +143,6 @@ _MONTHS = {
     ],
 }
 
-
 _SHORT_MONTHS: dict[Language, str] = {
     "en": "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec",
     "fr": "janv févr mars avr mai juin juil août sept oct nov déc",

@@ -51,7 +51,6 @@ __all__ = [
     "sub",
 ]
 
-
 T = TypeVar("T")
 
 

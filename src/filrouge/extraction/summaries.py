@@ -280,7 +280,6 @@ _FILE: Final = re.compile(
     rf"(?<![\w/:.@-])(?:~?/|\.{{1,2}}/)?[\w.@-]+(?:/[\w.@-]+)*\.{_EXTENSION}\b(?![\w(/])|(?<![\w/:.@-])(?:Dockerfile|Makefile|README|LICENSE)\b"
 )
 
-
 _CUES: Final[tuple[tuple[EntityType, re.Pattern[str]], ...]] = (
     ("project", _PROJECT),
     *(("organisation", pattern) for pattern in _ORGANISATION),

@@ -496,13 +496,11 @@ spring nose swift key tabs spaces
 #: Names that are also plain words: they count only with a capital, or beside another tool.
 AMBIGUOUS: Final = frozenset(_AMBIGUOUS_WORDS.split())
 
-
 _EN: Final = """
 a always an and are as be but by can could did do does for from has have how i if in is it my never not of or
 our please should so than that the then there they this to was we were what when where which with would you
 your
 """
-
 
 _FR: Final = """
 a au aux avec avoir bien c ce ces cette comment d dans de des donc du elle en est et etre fait il j je l la le
@@ -510,22 +508,17 @@ les m mais merci mon n ne notre nous on ou par pas plus pour pourquoi qu que que
 t ton tu un une votre vous
 """
 
-
 _ES: Final = """
 al como con cuando de del donde el en es esta estan este esto favor gracias hay la las le les lo los mas mi
 muy no nuestro nunca o para pero por porque que se si siempre son su sus tu un una unas unos y ya
 """
-
 
 Language = Literal["en", "fr", "es"]
 
 
 #: Only the last turns vote: people change language, and an old paste should not decide.
 TURNS: Final = 5
-
-
 _LONGEST: Final = 4000
-
 
 _STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
     "en": frozenset(_EN.split()),
@@ -536,14 +529,8 @@ _STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
 
 #: The function words of all three languages, folded.
 SMALL_WORDS: Final = frozenset(word for words in _STOP_WORDS.values() for word in words)
-
-
 _LANGUAGES: Final[tuple[Language, ...]] = ("en", "fr", "es")
-
-
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
-
-
 _WORD: Final = re.compile(r"[a-z]+")
 
 

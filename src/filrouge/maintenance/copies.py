@@ -20,8 +20,6 @@ from filrouge.runtime.sqlite import Connection, Database, check_engine, check_sc
 # Copying a live database.
 
 _PAGES_AT_ONCE = 1024
-
-
 _PATIENCE_MS = 5000
 
 
@@ -190,7 +188,6 @@ def _alone(path: str, statement: str) -> None:
 
 _MOST_NUMBERS: Final = 4
 
-
 _VECTORS: Final = (
     "select here.vector, kept.vector from main.vectors as here join kept.vectors as kept"
     " using (owner_kind, owner_id, space_id, part) where here.vector <> kept.vector"
@@ -235,7 +232,6 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
 
 #: Tables whose project no seal covers, and the condition for a project that no merge explains.
 _OF_PROJECTS: Final = ("events", "turns")
-
 
 _MISPLACED: Final = (
     "here.project_id is not kept.project_id and (kept.project_id is null or here.project_id is null"

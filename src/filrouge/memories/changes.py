@@ -37,12 +37,6 @@ from filrouge.runtime.services import Parts
 from filrouge.search.repository import Spaces, StoredVectors
 from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
 
-# Manual changes to memories, and the updates that follow from them.
-#
-# Pin, bin, restore and supersede for the user, and `run_change`, which runs any change and updates the derived data.
-# When a memory becomes live again, its vectors are put back into the vector index, or queued if the current space
-# never had them. The full-text index needs no update, because it holds memories in every state.
-
 T = TypeVar("T")
 #: Maximum length in characters: a memory is one statement. `remember` accepts whole documents.
 MAX_MEMORY_CHARS = 2000

@@ -156,9 +156,6 @@ def _priority(memory: Memory) -> tuple[bool, str, str]:
     return memory.pinned, to_text(memory.valid_from), memory.id
 
 
-# Operations on projects: list, add names, join a folder, and merge two projects.
-
-
 def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
     """Plan what happens if a folder joins the project that its file names.
 

@@ -31,17 +31,9 @@ from filrouge.providers.published_e5 import PublishedModel
 
 #: Called with the number of bytes of this file received so far.
 BytesReceived = Callable[[int], None]
-
-
 _TRIES: Final = 5
-
-
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
-
-
 _MOST_REDIRECTS: Final = 5
-
-
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 

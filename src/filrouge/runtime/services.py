@@ -60,8 +60,6 @@ def _row(key: str, value: object, at: datetime) -> dict[str, object]:
     return {"key": key, "value": json.dumps(value, ensure_ascii=False), "updated_at": to_text(at)}
 
 
-# The services of a running Filrouge: `StoreContext` for work in one transaction, `Parts` for everything else.
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -337,7 +337,6 @@ HANDLERS: Mapping[str, Handler] = {
     BACKFILL: single(backfill),
 }
 
-
 Makers = Mapping[str, Callable[[], Embedder]]
 
 #: Workers for jobs that call models, so conversations read in parallel.

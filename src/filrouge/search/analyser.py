@@ -155,7 +155,6 @@ STOP_WORDS = frozenset(
     " c l n j estce peutetre".split()
 )
 
-
 __all__ = ["TextAnalyser", "fold"]
 
 #: Increment this when the rules below change.

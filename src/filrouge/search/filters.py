@@ -21,7 +21,7 @@ from filrouge.search.models import IndexedTable
 _ATTRIBUTES: Final = tuple(field.name for field in fields(Filters))
 #: Names of filters, by the attribute of `Filters`, where they differ.
 _NAMES: Final = {"kinds": "kind"}
-_ATTRIBUTE_OF: Final = {"kind": "kinds"}
+_ATTRIBUTE_OF: Final = {shown: name for name, shown in _NAMES.items()}
 #: All names; `project` selects where to search, the others are fields of `Filters`.
 NAMES: Final = tuple(sorted(("project", *(_NAMES.get(name, name) for name in _ATTRIBUTES))))
 #: The attributes that the labels and times of a word index cover.
@@ -49,21 +49,24 @@ def parse_filters(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]
 
 def given_names(filters: Filters) -> tuple[str, ...]:
     """Return the names of the filters that are set."""
-    set_ = (name for name in _ATTRIBUTES if getattr(filters, name) != getattr(NO_FILTERS, name))
-    return tuple(_NAMES.get(name, name) for name in set_)
+    return tuple(_NAMES.get(name, name) for name in _set_attributes(filters))
+
+
+def _set_attributes(filters: Filters) -> list[str]:
+    return [name for name in _ATTRIBUTES if getattr(filters, name) != getattr(NO_FILTERS, name)]
 
 
 def passes_none(owner: IndexedTable, filters: Filters) -> bool:
     """Return True if the filter applies to the other table only."""
     if owner == "turn" and filters.kinds and TURN not in filters.kinds:
         return True
-    foreign = (field.name for field in fields(Filters) if field.metadata.get("of", owner) != owner)
-    return any(getattr(filters, name) != getattr(NO_FILTERS, name) for name in foreign)
+    foreign = {field.name for field in fields(Filters) if field.metadata.get("of", owner) != owner}
+    return not foreign.isdisjoint(_set_attributes(filters))
 
 
 def is_indexed(filters: Filters) -> bool:
     """Return True if a word index can apply all of the filter by itself; it has no labels for threads and branches."""
-    return all(name in _INDEXED or getattr(filters, name) == getattr(NO_FILTERS, name) for name in _ATTRIBUTES)
+    return _INDEXED.issuperset(_set_attributes(filters))
 
 
 def parameters_of(filters: Filters) -> dict[str, object]:

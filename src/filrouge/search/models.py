@@ -227,5 +227,4 @@ FEATURE_NAMES: Final = (
     "reply",
 )
 
-
 IndexedTable = Literal["turn", "memory"]

@@ -614,11 +614,7 @@ class WordFeed:
 
 #: Increment this when the schema or the labels of rows change.
 _FORMAT: Final = 1
-
-
 _HEADER: Final = "header.json"
-
-
 _FOOTER_MARK: Final = 1337
 
 
@@ -717,18 +713,12 @@ def _is_whole(path: str) -> bool:
 
 
 OwnerKind = Literal["memory", "turn"]
-
-
 Places = NDArray[np.int64]
 
 
 #: Minimum share of texts that must have vectors; below it, vector recall misses too much.
 LEAST_COVERAGE: Final = 0.90
-
-
 _LAST_PART = 1 << 31
-
-
 _ROWS_PER_PAGE = 1000
 
 

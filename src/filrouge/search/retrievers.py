@@ -155,19 +155,6 @@ def nearest_live_memories(
         asked *= _WIDER
 
 
-# Retrievers of candidates by words and by vectors, filters, and the hybrid query of the API.
-#
-# A retriever returns the candidates of one question from one table, and how rare the question's words are there.
-# There are three, chosen by `retriever_for`, and ranking does not depend on which one is used:
-#
-# - a small table without a filter: the full-text index in the database (`_FtsRetriever`),
-# - a small filtered table, or a filter that the word index does not support: the passing rows are counted
-#   (`FilteredRetriever`),
-# - a large table, filtered or not: the word index (`IndexRetriever`).
-#
-# The hybrid query mixes words and vectors as the caller specifies, within a filter given as a mapping of names to
-# values.
-
 # Filtered retrieval: both searches run over the rows that pass the filter, and are cut only afterwards.
 
 

@@ -30,8 +30,6 @@ from filrouge.search.vector_codes import Codes, Mask, SignCodes
 # simplest correct solution: 10,000 x 384 takes about a millisecond, and 15 MB. Rows freed by a removal are reused.
 
 _FIRST_CAPACITY = 256
-
-
 IndexEntry = tuple[str, int, str, Vectors]
 """An owner, its row's number, its group, its windows."""
 

@@ -34,8 +34,6 @@ TURN_WEIGHTS: Final[NDArray[np.float32]] = np.array([TABLE[name] for name in FEA
 
 #: Weights of words and vectors for a text without neighbours; the text takes the place of its own neighbourhood.
 ALONE_WORDS: Final = sum(TABLE[name] for name in ("words", "words_before", "words_after", "session_words"))
-
-
 ALONE_MEANING: Final = sum(value for name, value in TABLE.items() if "meaning" in name)
 
 
@@ -53,7 +51,6 @@ RELEVANCE: Final = {
     "dated": 0.053,
     "asks": 0.05,
 }
-
 
 RELEVANCE_BY_WORDS: Final = {
     "one": -1.621,
@@ -79,7 +76,6 @@ KNOWN: Final = {
     "words_missing": -1.339,
     "similar_and_covered": 5.289,
 }
-
 
 KNOWN_BY_WORDS: Final = {
     "one": 0.16,

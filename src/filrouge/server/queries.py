@@ -25,8 +25,6 @@ Cursor = Annotated[
 
 #: Maximum digits of a row number, which has 64 bits.
 _DIGITS = 18
-
-
 PageLimit = Annotated[int | None, Query(ge=1, le=1000, description="Rows of a page; none = all.")]
 
 

@@ -958,8 +958,6 @@ _GROWN, _EARLIEST = 1.4, 32
 
 #: Maximum number of cached vectors of prompts with their replies: 6 MB.
 _KEPT: Final = 4096
-
-
 Pair = tuple[str, str]
 
 

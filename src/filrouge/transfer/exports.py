@@ -45,7 +45,6 @@ from filrouge.threads.models import Action, BridgeBy, BridgeKind, Point, ThreadC
 VERSION: Final = 1
 HEADER_KEY: Final = "filrouge_export"
 ExportTable = Literal["projects", "messages", "memories", "threads"]
-TABLES: Final[tuple[ExportTable, ...]] = ("projects", "messages", "memories", "threads")
 Rows = Iterable[Mapping[str, Any]]
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _SCOPE_FIELDS: Final = frozenset({"user_id", "project_id", "agent", "channel", "session_id", "branch"})

@@ -364,8 +364,6 @@ GEMINI: Final[Mapping[str, int]] = {
 #: Gemini announces an automatic compression before every model call, and a hook there would delay each call.
 GEMINI_MATCHERS: Final[Mapping[str, str]] = {"PreCompress": "manual"}
 CURSOR: Final = ("sessionStart", "beforeSubmitPrompt", "postToolUse", "afterAgentResponse", "preCompact", "sessionEnd")
-
-
 _Folder = Callable[[Machine], str]
 _Files = Callable[[Machine], tuple[File, ...]]
 

@@ -323,8 +323,6 @@ def _parameter(name: str, described: FieldInfo) -> Parameter:
 
 # FastAPI reads a dependency's parameters from its signature.
 vars(filters_of)["__signature__"] = Signature([_parameter(*one) for one in FilterBody.model_fields.items()])
-
-
 Narrowed = Annotated[Filters, Depends(filters_of)]
 
 
