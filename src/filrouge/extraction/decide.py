@@ -50,26 +50,26 @@ def decide(
     statement: Statement, neighbours: Sequence[Neighbour], *, without: frozenset[Rule] = frozenset()
 ) -> Decision:
     """Return the decision on `statement`, given the live memories near it; `without` skips checks."""
-    near = [n for n in neighbours if n.memory.state == "live" and n.memory.scope_name == statement.scope]
-    near = list({n.memory.id: n for n in near}.values())
+    nearby = [n for n in neighbours if n.memory.state == "live" and n.memory.scope_name == statement.scope]
+    nearby = list({n.memory.id: n for n in nearby}.values())
     mine = profile(statement.text)
     if statement.is_correction and mine.retracts and statement.corrects:
-        return _delete(statement, near)
-    if statement.key and (keyed := _same_key(statement, near)):
-        return keyed
-    known = next((n for n in sorted(near, key=lambda n: -n.similarity) if _known(statement, mine, n)), None)
+        return _delete(statement, nearby)
+    if statement.key and (by_key := _same_key(statement, nearby)):
+        return by_key
+    restated_memory = next((n for n in sorted(nearby, key=lambda n: -n.similarity) if _known(statement, mine, n)), None)
     if not statement.is_correction:
-        near = [n for n in near if not of_two_things(statement.text, n.memory.text)]
-    replaced, reason = _replaced(statement, mine, [n.memory for n in near], without)
-    if known and "restated" not in without:
-        replaced = [memory for memory in replaced if _came_since(memory, known.memory)]
+        nearby = [n for n in nearby if not of_two_things(statement.text, n.memory.text)]
+    replaced, reason = _replaced(statement, mine, [n.memory for n in nearby], without)
+    if restated_memory and "restated" not in without:
+        replaced = [memory for memory in replaced if _came_since(memory, restated_memory.memory)]
         if not replaced:
-            return Noop(statement=statement, existing_id=known.memory.id, reason="already known")
-        replaced, reason = [known.memory, *replaced], f"restated: {reason}"
+            return Noop(statement=statement, existing_id=restated_memory.memory.id, reason="already known")
+        replaced, reason = [restated_memory.memory, *replaced], f"restated: {reason}"
     if not replaced and "newer version" not in without:
-        replaced, reason = newer_version_of(statement, near), "a newer version of the same"
+        replaced, reason = newer_version_of(statement, nearby), "a newer version of the same"
     if not replaced:
-        denied = None if "denial" in without else denial(statement, near)
+        denied = None if "denial" in without else denial(statement, nearby)
         if denied:
             return Conflict(statement=statement, existing_id=denied.id, reason="one denies what the other states")
         return Add(statement=statement, reason="no similar memory")
@@ -91,31 +91,33 @@ def retrieval_terms(statement: Statement) -> tuple[str, ...]:
     return tuple(term for term in terms if len(term) > 1)[:_MOST_TERMS]
 
 
-def _delete(statement: Statement, near: list[Neighbour]) -> Decision:
-    wanted = {word for old in statement.corrects for word in content(old)}
-    found = [n.memory for n in near if wanted and _speaks_of(profile(n.memory.text), wanted)]
+def _delete(statement: Statement, nearby: list[Neighbour]) -> Decision:
+    retracted_words = {word for old in statement.corrects for word in content(old)}
+    found = [n.memory for n in nearby if retracted_words and _speaks_of(profile(n.memory.text), retracted_words)]
     pinned = next((memory for memory in found if memory.pinned), None)
     if pinned:
         return Conflict(statement=statement, existing_id=pinned.id, reason="retracted, but the memory is pinned")
     return Delete(statement=statement, old_ids=tuple(m.id for m in found), reason="retracted by the user")
 
 
-def _speaks_of(theirs: Profile, wanted: set[str]) -> bool:
+def _speaks_of(theirs: Profile, words: set[str]) -> bool:
     """Return whether a memory has all wanted words, or all but one of three or more."""
-    missing = sum(word not in theirs.words for word in wanted)
-    return missing == 0 or (len(wanted) >= 3 and missing == 1)
+    missing = sum(word not in theirs.words for word in words)
+    return missing == 0 or (len(words) >= 3 and missing == 1)
 
 
-def _same_key(statement: Statement, near: list[Neighbour]) -> Decision | None:
+def _same_key(statement: Statement, nearby: list[Neighbour]) -> Decision | None:
     """Return the decision for a keyed fact, which is unique by key: Noop for the same value, otherwise Update."""
-    held = next((n.memory for n in near if n.memory.key == statement.key), None)
-    if held is None:
+    existing = next((n.memory for n in nearby if n.memory.key == statement.key), None)
+    if existing is None:
         return None
-    if fold(held.value or "").split() == fold(statement.value or "").split():
-        return Noop(statement=statement, existing_id=held.id, reason=f"{statement.key} is known")
-    if held.pinned:
-        return Conflict(statement=statement, existing_id=held.id, reason=f"another {statement.key}, but it is pinned")
-    return Update(statement=statement, old_ids=(held.id,), reason=f"a newer {statement.key}")
+    if fold(existing.value or "").split() == fold(statement.value or "").split():
+        return Noop(statement=statement, existing_id=existing.id, reason=f"{statement.key} is known")
+    if existing.pinned:
+        return Conflict(
+            statement=statement, existing_id=existing.id, reason=f"another {statement.key}, but it is pinned"
+        )
+    return Update(statement=statement, old_ids=(existing.id,), reason=f"a newer {statement.key}")
 
 
 def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
@@ -146,20 +148,22 @@ def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
     )
 
 
-def _came_since(memory: Memory, known: Memory) -> bool:
-    """Return whether `memory` is newer than the last mention of `known`; repeating `known` then replaces `memory`."""
-    return memory.id != known.id and memory.valid_from > (known.last_mention or known.valid_from)
+def _came_since(memory: Memory, restated_memory: Memory) -> bool:
+    """Return whether `memory` is newer than the last mention of `restated_memory`; a restatement then replaces it."""
+    return memory.id != restated_memory.id and memory.valid_from > (
+        restated_memory.last_mention or restated_memory.valid_from
+    )
 
 
-def _jaccard(one: Profile, other: Profile) -> float:
-    union = (one.words | other.words).total()
-    return (one.words & other.words).total() / union if union else 0.0
+def _jaccard(first: Profile, second: Profile) -> float:
+    union = (first.words | second.words).total()
+    return (first.words & second.words).total() / union if union else 0.0
 
 
-def _covers(whole: Profile, part: Profile) -> float:
-    """Return the share of the words of `part` that `whole` also has."""
+def _covers(text: Profile, part: Profile) -> float:
+    """Return the share of the words of `part` that `text` also has."""
     total = part.words.total()
-    return (part.words & whole.words).total() / total if total else 0.0
+    return (part.words & text.words).total() / total if total else 0.0
 
 
 def _new_words(mine: Profile, theirs: Profile) -> int:
@@ -172,13 +176,13 @@ def _numbers_agree(mine: Profile, theirs: Profile) -> bool:
 
 
 def _replaced(
-    statement: Statement, mine: Profile, near: list[Memory], without: frozenset[Rule]
+    statement: Statement, mine: Profile, nearby: list[Memory], without: frozenset[Rule]
 ) -> tuple[list[Memory], str]:
     """Return the memories that the statement replaces, and the reason."""
-    named = [memory for memory in near if _names_its_old_value(statement, mine, memory)]
-    if "old value" not in without and named and (one := _one_entity(mine, named)):
-        return one, "it names the outdated value"
-    swapped = [memory for memory in near if contradicts_choice(mine, profile(memory.text))]
+    named = [memory for memory in nearby if _names_its_old_value(statement, mine, memory)]
+    if "old value" not in without and named and (meant := _one_entity(mine, named)):
+        return meant, "it names the outdated value"
+    swapped = [memory for memory in nearby if contradicts_choice(mine, profile(memory.text))]
     if swapped and "rejected choice" not in without:
         return swapped, "it chooses the rejected option"
     if "newer value" in without:
@@ -186,7 +190,7 @@ def _replaced(
     announced = statement.is_correction and not says_change(fold(statement.text))
     newer = [
         m
-        for m in near
+        for m in nearby
         if newer_value(mine, profile(m.text), corrects=statement.is_correction)
         or (announced and names_other_value(mine, profile(m.text)))
     ]
@@ -198,8 +202,8 @@ def _replaced(
 
 def _of_one_thing(mine: Profile, theirs: Profile) -> bool:
     """Return whether two texts share a word besides their values, or one of them has only values."""
-    ours, known = ({word for word in one.words if word not in one.held} for one in (mine, theirs))
-    return not ours or not known or bool(ours & known)
+    my_words, their_words = ({word for word in side.words if word not in side.held} for side in (mine, theirs))
+    return not my_words or not their_words or bool(my_words & their_words)
 
 
 def _names_its_old_value(statement: Statement, mine: Profile, memory: Memory) -> bool:

@@ -112,21 +112,21 @@ def _readings(sentence: Sentence) -> list[_Read]:
     heading = sentence.heading[1] + " " if sentence.heading else ""
     for cut in itertools.islice(_FIRST_PERSON.finditer(sentence.plain), 4):
         head = read_clause(sentence.text[: cut.start()], sentence.start, heading)
-        found = kinds.find_preferences(head)
-        if found and found.key and silent_mood(head.plain) is None and not QUESTION.search(sentence.plain):
+        kind = kinds.find_preferences(head)
+        if kind and kind.key and silent_mood(head.plain) is None and not QUESTION.search(sentence.plain):
             rest, plain = sentence.start + cut.end(), sentence.plain[cut.end() :]
             tail = replace(sentence, start=rest, text=sentence.text[cut.end() :], plain=plain)
-            return [_Read(sentence, head, found, False), *_readings(tail)]
+            return [_Read(sentence, head, kind, False), *_readings(tail)]
     clause = read_clause(sentence.text, sentence.start, heading)
-    found, silent = _judge(clause)
-    if found is None and (is_request(clause.plain) and not QUESTION.search(clause.plain)):
+    kind, silent = _judge(clause)
+    if kind is None and (is_request(clause.plain) and not QUESTION.search(clause.plain)):
         inner = _inner_statement(clause)
         if inner:
             return [_Read(sentence, *inner, False)]
-    if found is None and sentence.heading and not silent and not silent_mood(sentence.heading[1]):
+    if kind is None and sentence.heading and not silent and not silent_mood(sentence.heading[1]):
         joined = read_clause(f"{sentence.heading[1]} {sentence.text}", sentence.heading[0])
-        found = kinds.find_facts(joined)
-    return [_Read(sentence, clause, found, silent)]
+        kind = kinds.find_facts(joined)
+    return [_Read(sentence, clause, kind, silent)]
 
 
 def _judge(clause: Clause) -> tuple[ClauseKind | None, bool]:
@@ -137,15 +137,15 @@ def _judge(clause: Clause) -> tuple[ClauseKind | None, bool]:
         old = old_values(clause.plain)
         replaces = any(value.text not in old for value in clause.values)
         return ClauseKind(kind="fact", confidence=0.85, corrects=old, is_correction=replaces), False
-    found = (
+    kind = (
         kinds.find_preferences(clause)
         or _retraction(clause)
         or _bug(clause)
         or _rule(clause)
         or kinds.find_bugs(clause)
     )
-    if found:
-        return found, False
+    if kind:
+        return kind, False
     if is_request(clause.plain):
         return None, True
     change, chosen = find_correction(clause), kinds.find_decisions(clause)
@@ -187,9 +187,9 @@ def _inner_statement(clause: Clause) -> tuple[Clause, ClauseKind] | None:
         if not _SUBJECT_FIRST.match(plain) or is_request(plain):
             continue
         inner = read_clause(clause.text[match.end() :], clause.start + match.end(), clause.opening)
-        found, _ = _judge(inner)
-        if found:
-            return inner, found
+        kind, _ = _judge(inner)
+        if kind:
+            return inner, kind
     return None
 
 
@@ -262,15 +262,15 @@ def _takes_back(before: _Read, after: _Read) -> bool:
 def _statement(text: str, group: list[_Read]) -> Statement:
     first, last = group[0], group[-1]
     found = [reading.found for reading in group if reading.found]
-    lead = next((one for one in found if not one.retraction), found[0])
+    lead = next((kind for kind in found if not kind.retraction), found[0])
     start = first.clause.start
-    own = start + len(first.clause.text)
-    end = own if len(group) == 1 else last.sentence.end
+    clause_end = start + len(first.clause.text)
+    end = clause_end if len(group) == 1 else last.sentence.end
     words = " ".join(text[start:end].split())
     if first.sentence.heading and kinds.find_facts(first.clause) == lead and not _speaks_alone(first):
         start, words = first.sentence.heading[0], _under_heading(text, first)
     retraction = lead.retraction
-    old = dict.fromkeys(word for reading in group if reading.found for word in reading.found.corrects)
+    old_words = dict.fromkeys(word for reading in group if reading.found for word in reading.found.corrects)
     return Statement(
         kind=lead.kind,
         text=words,
@@ -280,7 +280,7 @@ def _statement(text: str, group: list[_Read]) -> Statement:
         or (" ".join(content(lead.corrects[0])[:4]) if retraction else subject(words)),
         key=lead.key,
         value=lead.value,
-        corrects=tuple(old),
+        corrects=tuple(old_words),
         is_correction=any(reading.found.is_correction for reading in group if reading.found),
         confidence=lead.confidence,
         sentiment=lead.sentiment,
@@ -294,8 +294,8 @@ def _speaks_alone(reading: _Read) -> bool:
 
 def _under_heading(text: str, reading: _Read) -> str:
     assert reading.sentence.heading is not None
-    at, plain = reading.sentence.heading
-    return " ".join(f"{text[at : at + len(plain)].strip()} {reading.sentence.text}".split())
+    start, heading = reading.sentence.heading
+    return " ".join(f"{text[start : start + len(heading)].strip()} {reading.sentence.text}".split())
 
 
 # Whether a prompt states anything. A later reader learns nothing from a prompt that only asks, greets or gives work:

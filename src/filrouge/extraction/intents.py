@@ -145,11 +145,11 @@ _TRIGGERS: Final[Mapping[Reminder, re.Pattern[str]]] = {
 
 def reminded(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, ...]:
     """Return the enabled reminders that a prompt calls for, in their fixed order."""
-    wanted: list[Reminder] = [name for name in REMINDERS if name in switched_on]
-    if not wanted or written_by_host(prompt):
+    enabled: list[Reminder] = [name for name in REMINDERS if name in switched_on]
+    if not enabled or written_by_host(prompt):
         return ()
-    plain = [one.plain for one in split(own_words(prompt)) if not reading.JOKE.search(one.plain)]
-    return tuple(name for name in wanted if any(_gives_occasion(name, one) for one in plain))
+    sentences = [sentence.plain for sentence in split(own_words(prompt)) if not reading.JOKE.search(sentence.plain)]
+    return tuple(name for name in enabled if any(_gives_occasion(name, sentence) for sentence in sentences))
 
 
 def _gives_occasion(name: Reminder, plain: str) -> bool:
@@ -303,4 +303,6 @@ _NOTHING = frozenset({"question", "smalltalk", "joke"})
 
 def states_anything(text: str) -> bool:
     """Return whether any sentence of the prompt states something."""
-    return any(silent_mood(one.plain) not in _NOTHING and not is_request(one.plain) for one in split(text))
+    return any(
+        silent_mood(sentence.plain) not in _NOTHING and not is_request(sentence.plain) for sentence in split(text)
+    )

@@ -758,13 +758,13 @@ def find_claims(sentence: Sentence) -> list[Claim]:
     for part in parts(sentence):
         begin = _where_it_begins(sentence, part, before, found) if personal and _tells(sentence, part) else None
         if begin is not None:
-            found = [one for one in found if one.end <= begin]
+            found = [claim for claim in found if claim.end <= begin]
             found.append(Claim(begin, part.end, _kind(sentence, part), STATED_CONFIDENCE))
         elif begin is None and not (personal and _tells(sentence, part)):
             taken = _taken_for_granted(sentence, part)
-            found.extend(one for one in taken if personal or _POSSESSED.match(sentence.plain, one.start))
+            found.extend(claim for claim in taken if personal or _POSSESSED.match(sentence.plain, claim.start))
         before = part
-    return [one for one in found if not _is_work(sentence, one)]
+    return [claim for claim in found if not _is_work(sentence, claim)]
 
 
 def _is_work(sentence: Sentence, claim: Claim) -> bool:
@@ -801,21 +801,21 @@ def _kind(sentence: Sentence, part: Part) -> Kind:
 
 def _where_it_begins(sentence: Sentence, part: Part, before: Part | None, found: list[Claim]) -> int | None:
     """Return the start of a clause's claim, including an earlier mention of its subject; None if it gets too long."""
-    counted = measures(sentence.text[part.start : part.end])
+    clause_measures = measures(sentence.text[part.start : part.end])
     begin = part.start
-    if counted and not _NEVER.search(part.plain):
+    if clause_measures and not _NEVER.search(part.plain):
         leans = part.relative or _ANAPHORIC.match(part.plain) is not None
         if part.matter and part.end - part.matter[0] <= _LONGEST:
             begin = part.matter[0]
-        elif before and (leans or len(_said(sentence.text[part.start : part.end], counted)) <= 2):
+        elif before and (leans or len(_said(sentence.text[part.start : part.end], clause_measures)) <= 2):
             begin = _noun_before(sentence, part, before)
-        for one in reversed(found):
-            if begin >= one.end:
+        for earlier in reversed(found):
+            if begin >= earlier.end:
                 break
-            if one.about or not (leans or one.kind == "episode"):
+            if earlier.about or not (leans or earlier.kind == "episode"):
                 begin = part.start
                 break
-            begin = min(begin, one.start)
+            begin = min(begin, earlier.start)
     return begin if part.end - begin <= _LONGEST else None
 
 
@@ -829,9 +829,9 @@ def _noun_before(sentence: Sentence, part: Part, before: Part) -> int:
 
 def _said(text: str, counted: tuple[Measure, ...]) -> list[str]:
     """Return the content words of a clause outside its measures."""
-    inside = [range(one.start, one.end) for one in counted]
-    kept = "".join(" " if any(place in span for span in inside) else char for place, char in enumerate(text))
-    return [word for word in content(kept) if word not in _LIGHT]
+    measure_ranges = [range(measure.start, measure.end) for measure in counted]
+    rest = "".join(" " if any(index in span for span in measure_ranges) else char for index, char in enumerate(text))
+    return [word for word in content(rest) if word not in _LIGHT]
 
 
 def _taken_for_granted(sentence: Sentence, part: Part) -> list[Claim]:
@@ -840,33 +840,33 @@ def _taken_for_granted(sentence: Sentence, part: Part) -> list[Claim]:
     Without such a phrase, the object of a clause that names a goal with a measure is the claim.
     """
     found: list[Claim] = []
-    for one in measures(sentence.text[part.start : part.end]):
-        phrase = _phrase(sentence.plain, part.start, part.end, one)
+    for measure in measures(sentence.text[part.start : part.end]):
+        phrase = _phrase(sentence.plain, part.start, part.end, measure)
         if phrase is None or (found and phrase[0] < found[-1].end):
             continue
         fits = part.matter and part.matter[1] <= phrase[0] and phrase[1] - part.matter[0] <= _LONGEST
         found.append(Claim(*phrase, "fact", PRESUPPOSED_CONFIDENCE, part.matter if fits else None))
-    whole = None if found else complement(sentence.plain, part.start, part.end)
-    if whole and measures(sentence.text[whole[0] : whole[1]]) and _GOAL.search(sentence.plain, *whole):
-        found.append(Claim(*whole, "intent", PRESUPPOSED_CONFIDENCE))
+    goal = None if found else complement(sentence.plain, part.start, part.end)
+    if goal and measures(sentence.text[goal[0] : goal[1]]) and _GOAL.search(sentence.plain, *goal):
+        found.append(Claim(*goal, "intent", PRESUPPOSED_CONFIDENCE))
     return found
 
 
-def _phrase(plain: str, start: int, end: int, one: Measure) -> tuple[int, int] | None:
-    at, after = start + one.start, start + one.end
-    if _PART.search(plain, 0, at):
+def _phrase(plain: str, start: int, end: int, measure: Measure) -> tuple[int, int] | None:
+    measure_start, measure_end = start + measure.start, start + measure.end
+    if _PART.search(plain, 0, measure_start):
         return None
-    begin = max((match.start() for match in _LEFT_STOP.finditer(plain, start, at)), default=None)
-    if begin is None or len(plain[begin:at].split()) > 10 or _RIGHT_STOP.search(plain, begin, at):
+    begin = max((match.start() for match in _LEFT_STOP.finditer(plain, start, measure_start)), default=None)
+    if begin is None or len(plain[begin:measure_start].split()) > 10 or _RIGHT_STOP.search(plain, begin, measure_start):
         begin = None
     if begin is None:
         return None
-    stop = _RIGHT_STOP.search(plain, after, end)
+    stop = _RIGHT_STOP.search(plain, measure_end, end)
     last = stop.start() if stop else end
-    words = plain[after:last].split()
+    words = plain[measure_end:last].split()
     if len(words) > 12:
-        last = after + len(" ".join(words[:12])) + 1
-    gap = plain[begin:at]
+        last = measure_end + len(" ".join(words[:12])) + 1
+    gap = plain[begin:measure_start]
     if not _OWNED.match(plain[begin:]) or (len(gap.split()) > 3 and not _HOLDS.search(gap)):
         return None
     return (begin, min(last, end)) if len(content(plain[begin:last])) >= 2 else None
@@ -877,14 +877,16 @@ def _statement(sentence: Sentence, claim: Claim, before: str) -> Statement:
     if claim.about:
         start = claim.about[0]
         words = f"{' '.join(sentence.text[slice(*claim.about)].split())}: {words}"
-    given = measures(words)
-    little = len(_said(words, given)) <= 2
-    day = next((words[one.start : one.end] for one in given if one.kind in {"date", "time"}), "")
+    text_measures = measures(words)
+    is_short = len(_said(words, text_measures)) <= 2
+    day = next(
+        (words[measure.start : measure.end] for measure in text_measures if measure.kind in {"date", "time"}), ""
+    )
     return Statement(
         kind=claim.kind,
         text=words,
         span=Span(start=sentence.start + start, end=sentence.start + claim.end),
-        subject=" ".join(dict.fromkeys(content(before)[:_CONTEXT])) if little else subject(words),
+        subject=" ".join(dict.fromkeys(content(before)[:_CONTEXT])) if is_short else subject(words),
         confidence=claim.confidence,
         timeframe=day if claim.kind == "intent" else "",
     )

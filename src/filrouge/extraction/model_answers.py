@@ -171,9 +171,9 @@ def ask_and_parse(
     try:
         return read(json_object(first.text)), first
     except ValueError as error:
-        wrong = str(error)
-    said = first.text[:_QUOTED].replace("</answer>", "")
-    again = f"{ask.text}\n\n{repair.text}\n({wrong})\n<answer>\n{said}\n</answer>"
+        problem = str(error)
+    answer = first.text[:_QUOTED].replace("</answer>", "")
+    again = f"{ask.text}\n\n{repair.text}\n({problem})\n<answer>\n{answer}\n</answer>"
     second = yield replace(ask, text=again)
     try:
         return read(json_object(second.text)), second
@@ -194,7 +194,7 @@ def json_object(text: str) -> dict[str, Any]:
     for candidate in [plain, *(fenced.strip() for fenced in _FENCE.findall(plain))]:
         if isinstance(found := _parsed(candidate), dict):
             return cast("dict[str, Any]", found)
-    starts = [place.start() for place in re.finditer(r"\{", plain)][:_PLACES]
+    starts = [opening.start() for opening in re.finditer(r"\{", plain)][:_PLACES]
     for number, start in enumerate(starts):
         found = _first(plain, start) or (_as_far_as_it_goes(plain, start) if number < _CUT_PLACES else None)
         if found:
@@ -221,10 +221,10 @@ def _first(text: str, start: int) -> dict[str, Any] | None:
 def _as_far_as_it_goes(text: str, start: int) -> dict[str, Any] | None:
     """Return a truncated object up to its last complete nested object, or None if it has none."""
     inside: list[str] = []
-    whole: tuple[int, str] | None = None
+    complete: tuple[int, str] | None = None
     quoted = escaped = False
-    for place in range(start, len(text)):
-        char = text[place]
+    for index in range(start, len(text)):
+        char = text[index]
         if quoted:
             quoted, escaped = escaped or char != '"', char == "\\" and not escaped
         elif char == '"':
@@ -237,8 +237,8 @@ def _as_far_as_it_goes(text: str, start: int) -> dict[str, Any] | None:
             if not inside or inside.pop() != char:
                 return None
             if char == "}" and inside:
-                whole = (place + 1, "".join(reversed(inside)))
-    found = _parsed(text[start : whole[0]] + whole[1]) if whole else None
+                complete = (index + 1, "".join(reversed(inside)))
+    found = _parsed(text[start : complete[0]] + complete[1]) if complete else None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
@@ -316,7 +316,7 @@ class _Malformed(Exception):  # it never leaves this module
 
 
 def check_decisions(
-    raw: object, stated: Sequence[FactWithNeighbours], place: StatedIn, supports: Callable[[Statement], bool]
+    raw: object, stated: Sequence[FactWithNeighbours], stated_in: StatedIn, supports: Callable[[Statement], bool]
 ) -> CheckedDecisions:
     """Return which of these decisions can be applied.
 
@@ -324,22 +324,22 @@ def check_decisions(
         raw: the model's output: a list of `{"fact": index, "action": "add | update | delete | noop | conflict",
             "id": id or null, "text": text or null, "reason": text}`, or anything else.
         stated: the facts, in the order of their numbers.
-        place: where and when the facts were stated.
+        stated_in: where and when the facts were stated.
         supports: returns whether the evidence supports a statement; called for each text that the model rewrote.
     """
     listed = cast("list[object]", raw) if isinstance(raw, list) else None
     rejected: list[Rejected] = [] if listed is not None else [Rejected(place=0, fact=None, reason="it is no list")]
     decisions: dict[int, Decision] = {}
-    met = _TouchedMemories(ended=set(), last={})
-    for number, one in enumerate(listed or ()):
+    touched = _TouchedMemories(ended=set(), last={})
+    for number, item in enumerate(listed or ()):
         fact: int | None = None
         try:
-            given = _object(one)
-            fact = _fact(given, len(stated))
+            fields = _object(item)
+            fact = _fact(fields, len(stated))
             if fact in decisions:
                 raise _Malformed("the fact is decided already")
-            decision = _decision(given, stated[fact], place, supports)
-            met.meet(decision, fact)
+            decision = _decision(fields, stated[fact], stated_in, supports)
+            touched.meet(decision, fact)
         except _Malformed as error:
             rejected.append(Rejected(place=number, fact=fact, reason=str(error)))
         else:
@@ -390,81 +390,84 @@ def _named(decision: Decision) -> tuple[str, ...]:
 
 
 def _decision(
-    given: Mapping[object, object], one: FactWithNeighbours, place: StatedIn, supports: Callable[[Statement], bool]
+    fields: Mapping[object, object],
+    fact: FactWithNeighbours,
+    stated_in: StatedIn,
+    supports: Callable[[Statement], bool],
 ) -> Decision:
-    action, reason = _action(given), _reason(given)
+    action, reason = _action(fields), _reason(fields)
     if action == "add":
-        return Add(statement=_reworded(given, one.statement, supports), reason=reason)
-    memory = _target(given, one, place)
+        return Add(statement=_reworded(fields, fact.statement, supports), reason=reason)
+    memory = _target(fields, fact, stated_in)
     if action == "noop":
-        return Noop(statement=one.statement, existing_id=memory.id, reason=reason)
+        return Noop(statement=fact.statement, existing_id=memory.id, reason=reason)
     if action == "conflict":
-        return Conflict(statement=_reworded(given, one.statement, supports), existing_id=memory.id, reason=reason)
-    if memory.valid_from > place.at:
+        return Conflict(statement=_reworded(fields, fact.statement, supports), existing_id=memory.id, reason=reason)
+    if memory.valid_from > stated_in.at:
         raise _Malformed("that memory is newer than what was said")
-    statement = _reworded(given, one.statement, supports) if action == "update" else one.statement
+    statement = _reworded(fields, fact.statement, supports) if action == "update" else fact.statement
     if memory.pinned:
         reason = f"{reason}, but the memory is pinned"
         return Conflict(statement=statement, existing_id=memory.id, reason=reason)
     if action == "delete":
         return Delete(statement=statement, old_ids=(memory.id,), reason=reason)
     if _same(statement.text, memory.text):
-        return Noop(statement=one.statement, existing_id=memory.id, reason=reason)
-    if any(_same(statement.text, other.memory.text) for other in one.shown if other.memory.state == "live"):
+        return Noop(statement=fact.statement, existing_id=memory.id, reason=reason)
+    if any(_same(statement.text, other.memory.text) for other in fact.shown if other.memory.state == "live"):
         raise _Malformed("another memory says that already")
     return Update(statement=statement, old_ids=(memory.id,), reason=reason)
 
 
-def _object(one: object) -> Mapping[object, object]:
-    if not isinstance(one, dict):
+def _object(item: object) -> Mapping[object, object]:
+    if not isinstance(item, dict):
         raise _Malformed("it is no object")
-    return cast("Mapping[object, object]", one)
+    return cast("Mapping[object, object]", item)
 
 
-def _fact(given: Mapping[object, object], facts: int) -> int:
-    number = given.get("fact")
+def _fact(fields: Mapping[object, object], fact_count: int) -> int:
+    number = fields.get("fact")
     if not isinstance(number, int) or isinstance(number, bool):
         raise _Malformed("it names no fact")
-    if not 0 <= number < facts:
+    if not 0 <= number < fact_count:
         raise _Malformed("there is no such fact")
     return number
 
 
-def _action(given: Mapping[object, object]) -> str:
-    action = given.get("action")
+def _action(fields: Mapping[object, object]) -> str:
+    action = fields.get("action")
     plain = action.strip().lower() if isinstance(action, str) else ""
     if plain not in _ACTIONS:
         raise _Malformed("there is no such action")
     return plain
 
 
-def _reason(given: Mapping[object, object]) -> str:
-    reason = given.get("reason")
+def _reason(fields: Mapping[object, object]) -> str:
+    reason = fields.get("reason")
     plain = " ".join(reason.split()) if isinstance(reason, str) else ""
     return plain[:_LONGEST_REASON].encode("utf-8", "replace").decode() or "the model gives no reason"
 
 
-def _target(given: Mapping[object, object], one: FactWithNeighbours, place: StatedIn) -> Memory:
+def _target(fields: Mapping[object, object], fact: FactWithNeighbours, stated_in: StatedIn) -> Memory:
     """Return the memory that a decision refers to: one shown for this fact, live, and in the same scope."""
-    id_ = given.get("id")
+    id_ = fields.get("id")
     if not isinstance(id_, str) or not id_:
         raise _Malformed("it names no memory")
-    found = next((other.memory for other in one.shown if other.memory.id == id_), None)
+    found = next((neighbour.memory for neighbour in fact.shown if neighbour.memory.id == id_), None)
     if found is None:
         raise _Malformed("it names a memory that was not shown")
     if found.state != "live":
         raise _Malformed("that memory is not live")
-    if not _is_near(found, one.statement, place):
+    if not _is_near(found, fact.statement, stated_in):
         raise _Malformed("that memory has another scope")
     return found
 
 
-def _is_near(memory: Memory, statement: Statement, place: StatedIn) -> bool:
-    if memory.scope_name != statement.scope or memory.scope.user != place.scope.user:
+def _is_near(memory: Memory, statement: Statement, stated_in: StatedIn) -> bool:
+    if memory.scope_name != statement.scope or memory.scope.user != stated_in.scope.user:
         return False
-    if memory.scope_name == "project" and memory.scope.project != place.scope.project:
+    if memory.scope_name == "project" and memory.scope.project != stated_in.scope.project:
         return False
-    return not place.isolated or _agent(memory.scope) == _agent(place.scope)
+    return not stated_in.isolated or _agent(memory.scope) == _agent(stated_in.scope)
 
 
 def _agent(scope: Scope) -> str:
@@ -472,9 +475,11 @@ def _agent(scope: Scope) -> str:
     return scope.agent or scope.channel
 
 
-def _reworded(given: Mapping[object, object], statement: Statement, supports: Callable[[Statement], bool]) -> Statement:
+def _reworded(
+    fields: Mapping[object, object], statement: Statement, supports: Callable[[Statement], bool]
+) -> Statement:
     """Return the statement with the model's text, if it gave one and the evidence supports it."""
-    text = given.get("text")
+    text = fields.get("text")
     if text is None:
         return statement
     if not isinstance(text, str) or not text.strip():
@@ -497,8 +502,8 @@ def _is_written(text: str) -> bool:
     return text.encode("utf-8", "ignore").decode() == text
 
 
-def _same(one: str, other: str) -> bool:
-    return one.casefold().split() == other.casefold().split()
+def _same(first: str, second: str) -> bool:
+    return first.casefold().split() == second.casefold().split()
 
 
 # Evidence for statements found by rules (EXT-3).
@@ -509,19 +514,19 @@ def _same(one: str, other: str) -> bool:
 
 def locate(quote: str, text: str) -> Span | None:
     """Return the span of `quote` in `text`, or None if it does not occur."""
-    wanted = quote.strip()
-    if not wanted:
+    stripped = quote.strip()
+    if not stripped:
         return None
-    at = text.find(wanted)
-    if at >= 0:
-        return Span(start=at, end=at + len(wanted))
+    start = text.find(stripped)
+    if start >= 0:
+        return Span(start=start, end=start + len(stripped))
     plain, offsets = _squeeze(text)
-    needle, _ = _squeeze(wanted)
+    needle, _ = _squeeze(stripped)
     needle = needle.strip()
-    at = plain.find(needle) if needle else -1
-    if at < 0:
+    start = plain.find(needle) if needle else -1
+    if start < 0:
         return None
-    return Span(start=offsets[at], end=offsets[at + len(needle) - 1] + 1)
+    return Span(start=offsets[start], end=offsets[start + len(needle) - 1] + 1)
 
 
 def supported(statement: Statement, text: str) -> bool:
@@ -529,8 +534,8 @@ def supported(statement: Statement, text: str) -> bool:
     span = statement.span
     if not 0 <= span.start < span.end <= len(text):
         return False
-    said = _words(text[span.start : span.end])
-    return _words(statement.text) <= said
+    span_words = _words(text[span.start : span.end])
+    return _words(statement.text) <= span_words
 
 
 def _words(text: str) -> set[str]:
@@ -591,14 +596,14 @@ def check_evidence(fact: str, span: str, before: str, similarity: float) -> Verd
     """
     if len(span) > _LONGEST_SPAN:
         return "refuted"
-    said, known = _proof_words(span), _proof_words(before)
+    span_words, words_before = _proof_words(span), _proof_words(before)
     if not _numbers(fact) <= _numbers(span) | _numbers(before):
         return "refuted"
-    wanted = _proof_words(fact)
-    if not wanted:
+    fact_words = _proof_words(fact)
+    if not fact_words:
         return "refuted"
-    covered = len(wanted & said) / len(wanted)
-    with_before = len(wanted & (said | known)) / len(wanted)
+    covered = len(fact_words & span_words) / len(fact_words)
+    with_before = len(fact_words & (span_words | words_before)) / len(fact_words)
     if covered >= _ENOUGH_WORDS or (with_before >= _ENOUGH_WORDS and similarity >= _RELATED):
         return "proven"
     if similarity >= _SAME_MEANING and covered >= _SOME_WORDS:
@@ -650,11 +655,11 @@ def stated_by(turn: Turn) -> tuple[Statement, ...]:
     """Return the statements of a turn that its trust level permits."""
     if turn.trust >= TRUST_PROMPT or turn.role != "user":
         return extract(turn)
-    read = extract(replace(turn, trust=TRUST_PROMPT))
+    statements = extract(replace(turn, trust=TRUST_PROMPT))
     return tuple(
-        replace(one, scope="project", key=None, value=None)
-        for one in read
-        if one.kind in _OBSERVATIONS and one.scope == "project"
+        replace(statement, scope="project", key=None, value=None)
+        for statement in statements
+        if statement.kind in _OBSERVATIONS and statement.scope == "project"
     )
 
 
@@ -744,15 +749,15 @@ def _found(fact: StatedFact, turns: Sequence[Turn]) -> FactCandidate | tuple[Fac
     cited = turns[fact.turn - 1] if 1 <= fact.turn <= len(turns) else None
     # Models miscount turns, so every turn is searched for the quote, the cited one first.
     order = [turn for turn in (cited, *reversed(turns)) if turn is not None and turn.role != "tool"]
-    place = next(((turn, span) for turn in order if (span := locate(fact.quote, citable(turn)))), None)
-    if place is None and any(locate(fact.quote, turn.text) for turn in order):
+    location = next(((turn, span) for turn in order if (span := locate(fact.quote, citable(turn)))), None)
+    if location is None and any(locate(fact.quote, turn.text) for turn in order):
         return None  # the user quoted or pasted it
-    if place is None:
+    if location is None:
         turn = order[0] if order else turns[0]
         return _candidate(
             fact, turn, Statement(kind="fact", text=fact.text, span=_NOWHERE)
         ), "its quote was not found in the turns"
-    turn, span = place
+    turn, span = location
     kind: Kind = fact.kind
     if kind in _USERS_ALONE and turn.trust < TRUST_PROMPT:
         kind = "fact"
@@ -812,13 +817,13 @@ def _shown(number: int, statement: Statement, neighbours: Sequence[Neighbour]) -
         "kind": statement.kind,
         "memories": [
             {
-                "id": one.memory.id,
-                "text": one.memory.text[:_LONGEST],
-                "kind": one.memory.kind,
-                "since": f"{one.memory.valid_from:%Y-%m-%d}",
-                "similarity": round(one.similarity, _DIGITS),
+                "id": neighbour.memory.id,
+                "text": neighbour.memory.text[:_LONGEST],
+                "kind": neighbour.memory.kind,
+                "since": f"{neighbour.memory.valid_from:%Y-%m-%d}",
+                "similarity": round(neighbour.similarity, _DIGITS),
             }
-            for one in neighbours[:NEAREST]
+            for neighbour in neighbours[:NEAREST]
         ],
     }
 
@@ -835,16 +840,16 @@ def ask_support(
     """Return for each fact whether the model calls it supported; a fact without a judgement is not."""
     if not candidates:
         return ()
-    items = [{"fact": number, "text": one.statement.text, **_cited(one)} for number, one in enumerate(candidates)]
+    items = [{"fact": number, "text": item.statement.text, **_cited(item)} for number, item in enumerate(candidates)]
     answer, _ = yield from ask_model(
         "support", quoted_json("facts", items), SupportShape, lambda answer: with_lists(answer, "judgements"),
         prompts=prompts, language=language, most_tokens=100 + _SUPPORTING_TOKENS_EACH * len(candidates),
     )  # fmt: skip
-    judged, _ = read_items(StatedSupport, answer, "judgements")
+    judgements, _ = read_items(StatedSupport, answer, "judgements")
     # Contradictory judgements of one fact count as not supported.
-    refused = {one.fact for one in judged if not one.supported}
-    held = {one.fact for one in judged if one.supported} - refused
-    return tuple(number in held for number in range(len(candidates)))
+    refused = {item.fact for item in judgements if not item.supported}
+    supported_facts = {item.fact for item in judgements if item.supported} - refused
+    return tuple(number in supported_facts for number in range(len(candidates)))
 
 
 def _cited(candidate: FactCandidate) -> dict[str, str]:
@@ -916,7 +921,7 @@ def understand_turns(
     prompts: Prompts,
     language: str,
     *,
-    given: Sequence[str],
+    agent_texts: Sequence[str],
     most_tokens: int,
     decides: bool | None = None,
     before: str = "",
@@ -928,7 +933,7 @@ def understand_turns(
         turns: the turns, oldest first.
         prompts: looks up a prompt by operation and language.
         language: the language of the prompts.
-        given: texts that the agent was given (instructions, injected memories); repeating them teaches nothing.
+        agent_texts: texts that the agent was given (instructions, injected memories); repeating them teaches nothing.
         most_tokens: token limit of the extraction answer.
         decides: whether the model may decide on facts; None uses the model's own setting.
         before: summary of the conversation so far.
@@ -938,26 +943,26 @@ def understand_turns(
         ModelUnavailable, Unreadable: the facts could not be extracted at all.
     """
     found: Extraction = yield from ask_facts(turns, prompts, language, most_tokens, before)
-    pasted = (piece for turn in turns if turn.role == "user" for piece in material(turn.text))
-    foreign = (*given, prompts("extract", language).text, *pasted)
-    judged = [FactOutcome(candidate=one, refusal=reason) for one, reason in found.unfounded]
-    own: list[FactCandidate] = []
-    for one in found.candidates:
-        refusal = refusal_reason(one.quote, one.turn, foreign)
+    pasted = (passage for turn in turns if turn.role == "user" for passage in material(turn.text))
+    foreign = (*agent_texts, prompts("extract", language).text, *pasted)
+    outcomes = [FactOutcome(candidate=candidate, refusal=reason) for candidate, reason in found.unfounded]
+    accepted: list[FactCandidate] = []
+    for candidate in found.candidates:
+        refusal = refusal_reason(candidate.quote, candidate.turn, foreign)
         if refusal:
-            judged.append(FactOutcome(candidate=one, refusal=refusal))
+            outcomes.append(FactOutcome(candidate=candidate, refusal=refusal))
         else:
-            own.append(one)
-    proven, unproven = yield from _proven(turns, own, prompts, language)
-    judged += [FactOutcome(candidate=one, refusal=UNPROVEN) for one in unproven]
+            accepted.append(candidate)
+    proven, unproven = yield from _proven(turns, accepted, prompts, language)
+    outcomes += [FactOutcome(candidate=candidate, refusal=UNPROVEN) for candidate in unproven]
     if not proven:
-        return UnderstoodTurns(extraction=found, facts=tuple(judged), rejected=())
+        return UnderstoodTurns(extraction=found, facts=tuple(outcomes), rejected=())
     if not (found.by.decides if decides is None else decides):
         note = BY_RULES.format(f"{found.by.model} is not trusted with decisions")
-        judged += [FactOutcome(candidate=one, note=note) for one in proven]
-        return UnderstoodTurns(extraction=found, facts=tuple(judged), rejected=())
+        outcomes += [FactOutcome(candidate=candidate, note=note) for candidate in proven]
+        return UnderstoodTurns(extraction=found, facts=tuple(outcomes), rejected=())
     decided, rejected = yield from _decided(proven, prompts, language, isolated=isolated)
-    return UnderstoodTurns(extraction=found, facts=(*judged, *decided), rejected=rejected)
+    return UnderstoodTurns(extraction=found, facts=(*outcomes, *decided), rejected=rejected)
 
 
 def _proven(
@@ -966,21 +971,25 @@ def _proven(
     """Split the candidates into those that their evidence supports and the others."""
     if not candidates:
         return [], []
-    spans = [_span(one) for one in candidates]
-    pairs = tuple((one.statement.text, span) for one, span in zip(candidates, spans, strict=True))
+    spans = [_span(candidate) for candidate in candidates]
+    pairs = tuple((candidate.statement.text, span) for candidate, span in zip(candidates, spans, strict=True))
     similarities = cast("tuple[float, ...]", (yield Similar(pairs=pairs)))
     verdicts: list[Verdict] = [
-        check_evidence(one.statement.text, span, _before(one.turn, turns), close)
-        for one, span, close in zip(candidates, spans, similarities, strict=True)
+        check_evidence(candidate.statement.text, span, _before(candidate.turn, turns), similarity)
+        for candidate, span, similarity in zip(candidates, spans, similarities, strict=True)
     ]
-    unsure = [one for one, verdict in zip(candidates, verdicts, strict=True) if verdict == "unsure"]
+    unsure = [candidate for candidate, verdict in zip(candidates, verdicts, strict=True) if verdict == "unsure"]
     try:
         backed = yield from ask_support(unsure, prompts, language)
     except (ModelUnavailable, Unreadable):
         backed = (False,) * len(unsure)  # unsupported facts wait for review
-    held = {id(one) for one, yes in zip(unsure, backed, strict=True) if yes}
-    held |= {id(one) for one, verdict in zip(candidates, verdicts, strict=True) if verdict == "proven"}
-    return [one for one in candidates if id(one) in held], [one for one in candidates if id(one) not in held]
+    proven_ids = {id(candidate) for candidate, is_backed in zip(unsure, backed, strict=True) if is_backed}
+    proven_ids |= {
+        id(candidate) for candidate, verdict in zip(candidates, verdicts, strict=True) if verdict == "proven"
+    }
+    return [candidate for candidate in candidates if id(candidate) in proven_ids], [
+        candidate for candidate in candidates if id(candidate) not in proven_ids
+    ]
 
 
 def _decided(
@@ -988,51 +997,55 @@ def _decided(
 ) -> Generator[Need, Any, tuple[list[FactOutcome], tuple[str, ...]]]:
     """Return the outcome of each candidate, and the reasons for which decisions of the model were dropped."""
     near = cast("tuple[Sequence[Neighbour], ...]", (yield Near(candidates=tuple(candidates))))
-    facts = [(one.statement, shown) for one, shown in zip(candidates, near, strict=True)]
+    facts = [(item.statement, neighbours) for item, neighbours in zip(candidates, near, strict=True)]
     asking: RequestGenerator[tuple[list[object], Completion | None]] = ask_decisions(facts, prompts, language)
     try:
         raw, _ = yield from asking
     except (ModelUnavailable, Unreadable) as error:
         cause = "no model answered" if isinstance(error, ModelUnavailable) else "its answer was unreadable"
         note = BY_RULES.format(cause)
-        return [FactOutcome(candidate=one, note=note) for one in candidates], ()
+        return [FactOutcome(candidate=item, note=note) for item in candidates], ()
 
     def supports(reworded: Statement) -> bool:
         """Return whether the words that the fact cites also prove the rewritten text."""
-        cited = [one for one in candidates if one.statement.span == reworded.span]
-        return any(check_evidence(reworded.text, _span(one), one.statement.text, 1.0) == "proven" for one in cited)
+        cited = [item for item in candidates if item.statement.span == reworded.span]
+        return any(check_evidence(reworded.text, _span(item), item.statement.text, 1.0) == "proven" for item in cited)
 
-    last = max((one.turn for one in candidates), key=lambda turn: turn.at)
-    stated = [FactWithNeighbours(statement=statement, shown=tuple(shown[:NEAREST])) for statement, shown in facts]
-    admitted = check_decisions(raw, stated, StatedIn(scope=last.scope, at=last.at, isolated=isolated), supports)
-    judged: list[FactOutcome] = []
-    for number, (one, shown) in enumerate(zip(candidates, near, strict=True)):
-        decision = admitted.decisions.get(number)
+    last = max((item.turn for item in candidates), key=lambda turn: turn.at)
+    stated = [
+        FactWithNeighbours(statement=statement, shown=tuple(neighbours[:NEAREST])) for statement, neighbours in facts
+    ]
+    checked = check_decisions(raw, stated, StatedIn(scope=last.scope, at=last.at, isolated=isolated), supports)
+    outcomes: list[FactOutcome] = []
+    for number, (item, neighbours) in enumerate(zip(candidates, near, strict=True)):
+        decision = checked.decisions.get(number)
         if decision is None:
-            judged.append(FactOutcome(candidate=one, note=BY_RULES.format("the model gave no usable decision")))
+            outcomes.append(FactOutcome(candidate=item, note=BY_RULES.format("the model gave no usable decision")))
         else:
-            judged.append(FactOutcome(candidate=one, decision=defer_to_higher_trust(decision, one.turn.trust, shown)))
-    return judged, tuple(one.reason for one in admitted.rejected)
+            outcomes.append(
+                FactOutcome(candidate=item, decision=defer_to_higher_trust(decision, item.turn.trust, neighbours))
+            )
+    return outcomes, tuple(item.reason for item in checked.rejected)
 
 
-def defer_to_higher_trust(decision: Decision, trust: int, shown: Sequence[Neighbour]) -> Decision:
+def defer_to_higher_trust(decision: Decision, trust: int, neighbours: Sequence[Neighbour]) -> Decision:
     """Return the decision, or a Conflict if it ends a memory with higher trust; a person resolves the conflict.
 
     Args:
         decision: the decision to check.
         trust: the trust of the turn that states the fact.
-        shown: the memories shown for the fact.
+        neighbours: the memories shown for the fact.
     """
     match decision:
         case (
             Update(statement=statement, old_ids=ids, reason=reason)
             | Delete(statement=statement, old_ids=ids, reason=reason)
         ):
-            of = {one.memory.id: one.memory.trust for one in shown}
-            above = next((id_ for id_ in ids if of.get(id_, 0) > trust), None)
-            if above is not None:
+            trust_of = {neighbour.memory.id: neighbour.memory.trust for neighbour in neighbours}
+            more_trusted = next((id_ for id_ in ids if trust_of.get(id_, 0) > trust), None)
+            if more_trusted is not None:
                 why = f"{reason}; it contradicts the user's own words"
-                return Conflict(statement=statement, existing_id=above, reason=why)
+                return Conflict(statement=statement, existing_id=more_trusted, reason=why)
             return decision
         case _:
             return decision
@@ -1045,9 +1058,9 @@ def _span(candidate: FactCandidate) -> str:
 
 def _before(turn: Turn, turns: Sequence[Turn]) -> str:
     """Return the text of a turn and of the message before it, which the turn may refer to."""
-    spoken = [one for one in turns if one.role != "tool"]
-    place = next((number for number, one in enumerate(spoken) if one.id == turn.id), 0)
-    return " ".join(citable(one) for one in spoken[max(place - 1, 0) : place + 1])
+    messages = [message for message in turns if message.role != "tool"]
+    position = next((number for number, message in enumerate(messages) if message.id == turn.id), 0)
+    return " ".join(citable(message) for message in messages[max(position - 1, 0) : position + 1])
 
 
 # Merging a model's session summary into the analysis of the rules (EXT-1).
@@ -1076,14 +1089,16 @@ def overview(by_rules: Analysis, found: Extraction) -> Analysis:
 
 def _entities(counted: Sequence[Entity], named: Sequence[NamedEntity]) -> tuple[Entity, ...]:
     """Return the counted entities with the types that the model gives, then the entities that only the model named."""
-    types = {fold(one.name): _type(one.type) for one in named}
-    known = {fold(one.name) for one in counted}
-    more = (Entity(name=one.name, type=_type(one.type)) for one in named if fold(one.name) not in known)
-    kept = [replace(one, type=types.get(fold(one.name), one.type)) for one in counted]
-    return tuple({fold(one.name): one for one in [*kept, *more]}.values())[:_MOST_ENTITIES]
+    types = {fold(entity.name): _type(entity.type) for entity in named}
+    counted_names = {fold(entity.name) for entity in counted}
+    additional = (
+        Entity(name=entity.name, type=_type(entity.type)) for entity in named if fold(entity.name) not in counted_names
+    )
+    retyped = [replace(entity, type=types.get(fold(entity.name), entity.type)) for entity in counted]
+    return tuple({fold(entity.name): entity for entity in [*retyped, *additional]}.values())[:_MOST_ENTITIES]
 
 
 def _type(name: str) -> EntityType:
     plain = name.strip().lower()
-    known: dict[str, EntityType] = {one: one for one in ENTITY_TYPES}
-    return known.get(plain, "other")
+    types: dict[str, EntityType] = {type_: type_ for type_ in ENTITY_TYPES}
+    return types.get(plain, "other")

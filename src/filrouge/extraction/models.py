@@ -266,11 +266,11 @@ def with_lists(answer: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 def read_items(shape: type[Item], answer: Mapping[str, Any], name: str) -> tuple[list[Item], list[str]]:
     """Return the valid items of a list in an answer, and the validation errors of the others."""
-    given = answer.get(name)
-    if not isinstance(given, list):
+    items = answer.get(name)
+    if not isinstance(items, list):
         return [], [f"{name}: not a list"] if name in answer else []
-    read = [read_item(shape, value) for value in cast("list[object]", given)]
-    return [one for one in read if not isinstance(one, str)], [one for one in read if isinstance(one, str)]
+    read = [read_item(shape, value) for value in cast("list[object]", items)]
+    return [item for item in read if not isinstance(item, str)], [item for item in read if isinstance(item, str)]
 
 
 def text_of(answer: Mapping[str, Any], name: str) -> str:
@@ -283,7 +283,7 @@ def texts_of(answer: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return the non-empty texts of a list in an answer."""
     value = answer.get(name)
     texts = cast("list[object]", value) if isinstance(value, list) else []
-    return tuple(one.strip() for one in texts if isinstance(one, str) and one.strip())
+    return tuple(text.strip() for text in texts if isinstance(text, str) and text.strip())
 
 
 # Reminders of how the user wants work to be done (RULE-2); `extraction.intents` holds their texts and conditions.

@@ -54,14 +54,14 @@ class Part:
 def parts(text: str) -> tuple[Part, ...]:
     """Return the whole text, in order, as alternating parts of own words and material."""
     found: list[Part] = []
-    at = 0
+    position = 0
     for start, end in _material(text):
-        if at < start:
-            found.append(Part(at, start, own=True))
+        if position < start:
+            found.append(Part(position, start, own=True))
         found.append(Part(start, end, own=False))
-        at = end
-    if at < len(text):
-        found.append(Part(at, len(text), own=True))
+        position = end
+    if position < len(text):
+        found.append(Part(position, len(text), own=True))
     return tuple(found)
 
 
@@ -117,21 +117,21 @@ _CODELIKE: Final = lazy_re.compile(r"(?:^|\s)--?[a-z]|[/\\_=<>{}$|&@#]|\w\.\w|\(
 
 
 def _fences(text: str) -> Iterator[tuple[int, int]]:
-    at = 0
-    while opening := _FENCE.search(text, at):
+    position = 0
+    while opening := _FENCE.search(text, position):
         mark = opening["mark"][:3]
         close = re.compile(rf"^[ \t>]*{re.escape(mark)}[^\n]*$", re.MULTILINE).search(text, opening.end())
-        at = close.end() if close else len(text)
-        yield opening.start(), at
+        position = close.end() if close else len(text)
+        yield opening.start(), position
 
 
 def _tags(text: str) -> Iterator[tuple[int, int]]:
     low = text.lower()
-    yield from ((one.start(), one.end()) for one in _COMMENT.finditer(text))
-    codes = [one.span() for one in _CODE.finditer(text)]
-    at, index = 0, 0
-    while opening := _TAG.search(text, at):
-        at = opening.end()
+    yield from ((match.start(), match.end()) for match in _COMMENT.finditer(text))
+    codes = [match.span() for match in _CODE.finditer(text)]
+    position, index = 0, 0
+    while opening := _TAG.search(text, position):
+        position = opening.end()
         while index < len(codes) and codes[index][1] <= opening.start():
             index += 1
         if index < len(codes) and codes[index][0] < opening.start():
@@ -141,30 +141,30 @@ def _tags(text: str) -> Iterator[tuple[int, int]]:
             yield opening.span()
             continue
         if opening["close"]:
-            if starts_line or not text[at : at + 1].strip():
-                yield 0, at
+            if starts_line or not text[position : position + 1].strip():
+                yield 0, position
             continue
         closers = [
-            low.find(f"{mark}/{name}", at) if name in _INLINE_TAGS else low.rfind(f"{mark}/{name}", at)
+            low.find(f"{mark}/{name}", position) if name in _INLINE_TAGS else low.rfind(f"{mark}/{name}", position)
             for mark in ("<", "&lt;")
         ]
         closing = max(closers)
         if closing >= 0:
             end = re.compile(r">|&gt;").search(text, closing)
-            at = end.end() if end else len(text)
-            yield opening.start(), at
-        elif starts_line or opening["rest"].strip() or re.match(r"\s+[^\Wa-zà-ÿ\d]", text[at : at + 8]):
+            position = end.end() if end else len(text)
+            yield opening.start(), position
+        elif starts_line or opening["rest"].strip() or re.match(r"\s+[^\Wa-zà-ÿ\d]", text[position : position + 8]):
             yield opening.start(), len(text)  # unclosed
             return
 
 
 def _squares(text: str) -> Iterator[tuple[int, int]]:
-    low, at = text.lower(), 0
-    while opening := _SQUARE.search(text, at):
+    low, position = text.lower(), 0
+    while opening := _SQUARE.search(text, position):
         closing = low.rfind(f"[/{opening['name'].lower()}", opening.end())
         after = low.find("]", closing) + 1 if closing >= 0 else 0
-        at = len(text) if opening["name"].lower() in ("inst", "sys", "system") else after or len(text)
-        yield opening.start(), at
+        position = len(text) if opening["name"].lower() in ("inst", "sys", "system") else after or len(text)
+        yield opening.start(), position
 
 
 def _between(text: str) -> Iterator[tuple[int, int]]:
@@ -172,14 +172,16 @@ def _between(text: str) -> Iterator[tuple[int, int]]:
     first = _BEGIN.search(text)
     ends = list(_FINISH.finditer(text))
     if first:
-        yield first.start(), max((one.end() for one in ends if one.start() > first.start()), default=len(text))
+        yield first.start(), max((match.end() for match in ends if match.start() > first.start()), default=len(text))
     marks = list(_TRIPLE.finditer(text))
     for opening, closing in zip(marks[::2], [*marks[1::2], None], strict=False):
         yield opening.start(), closing.end() if closing else len(text)
     rulers = [
-        one
-        for one in _RULER.finditer(text)
-        if not (one["label"] and one["mark"] in "#|/@<>-*+•" and len(one.group().strip()) - len(one["label"]) < 4)
+        match
+        for match in _RULER.finditer(text)
+        if not (
+            match["label"] and match["mark"] in "#|/@<>-*+•" and len(match.group().strip()) - len(match["label"]) < 4
+        )
     ]
     if not rulers:
         return
@@ -190,12 +192,12 @@ def _between(text: str) -> Iterator[tuple[int, int]]:
         yield 0, rulers[0].start()
 
 
-def _at_line_start(text: str, at: int) -> bool:
-    return not text[text.rfind("\n", 0, at) + 1 : at].strip(" \t>*-")
+def _at_line_start(text: str, position: int) -> bool:
+    return not text[text.rfind("\n", 0, position) + 1 : position].strip(" \t>*-")
 
 
 def _paragraphs(text: str) -> list[str]:
-    return [one for one in re.split(r"\n[ \t]*\r?\n", text) if one.strip()]
+    return [paragraph for paragraph in re.split(r"\n[ \t]*\r?\n", text) if paragraph.strip()]
 
 
 # --- 2. Lines ----------------------------------------------------------------------------------------------------------
@@ -314,9 +316,9 @@ def _lines(text: str, taken: bytearray) -> list[_Line]:
         if not visible:
             blank = True
             continue
-        left = start + len(words) - len(words.lstrip())
-        whole = taken.count(1, left, left + len(visible)) == len(visible)
-        found.append(_Line(start, end, words, folded[start:end], blank, whole))
+        visible_start = start + len(words) - len(words.lstrip())
+        is_taken = taken.count(1, visible_start, visible_start + len(visible)) == len(visible)
+        found.append(_Line(start, end, words, folded[start:end], blank, is_taken))
         blank = False
     return found
 
@@ -368,10 +370,10 @@ def _kinds(lines: list[_Line]) -> list[str]:
             paragraphs.append([])
         paragraphs[-1].append(number)
     for numbers in paragraphs:
-        own = [lines[number] for number in numbers]
-        signs = {line.text.lstrip()[:1] for line in own if line.text.lstrip()[:1] in "+-"}
-        removed = len(own) > 1 and all(re.match(r"-[^\W\d]", line.text) for line in own[:2])
-        if signs == {"+", "-"} or removed or _is_table(own) or _is_mapping(own):
+        paragraph = [lines[number] for number in numbers]
+        signs = {line.text.lstrip()[:1] for line in paragraph if line.text.lstrip()[:1] in "+-"}
+        removed = len(paragraph) > 1 and all(re.match(r"-[^\W\d]", line.text) for line in paragraph[:2])
+        if signs == {"+", "-"} or removed or _is_table(paragraph) or _is_mapping(paragraph):
             for number in numbers:
                 kinds[number] = "machine"
     return kinds
@@ -664,14 +666,14 @@ def _spans_handed_over(text: str, lines: list[_Line], source: str) -> Iterator[t
         source: the prompt itself.
     """
     spoken = [line for line in lines if not line.taken]
-    places = {line.start: place for place, line in enumerate(lines)}
+    line_index = {line.start: index for index, line in enumerate(lines)}
     for number, line in enumerate(spoken):
         nothing_below = line is lines[-1]
-        below = lines[places[line.start] + 1] if not nothing_below else None
+        below = lines[line_index[line.start] + 1] if not nothing_below else None
         spans = list(_sentences(text, line))
-        for place, (start, end) in enumerate(spans):
+        for index, (start, end) in enumerate(spans):
             plain = line.plain[start - line.start : end - line.start]
-            closes_line = place + 1 == len(spans)
+            closes_line = index + 1 == len(spans)
             begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
             ends_here = begin is not None and (begin < 0 or (closes_line and not plain[begin:].strip()))
             if ends_here and _is_fence(source, below):
@@ -704,7 +706,7 @@ def _is_fence(source: str, line: _Line | None) -> bool:
 
 def _block_below(lines: list[_Line], line: _Line) -> _Line | None:
     """Return the first line of the next paragraph if all of that line is already material."""
-    found = next((one for one in lines if one.first and one.start > line.start), None)
+    found = next((other for other in lines if other.first and other.start > line.start), None)
     return found if found is not None and found.taken else None
 
 
@@ -888,11 +890,11 @@ def _quoted(text: str) -> Iterator[tuple[int, int]]:
     """Yield the quotations that are sentences rather than names and values."""
     spans = [match.span() for pattern in _QUOTES for match in pattern.finditer(text)]
     for opening, closing in _PAIRS:
-        at = text.find(opening)
-        while at >= 0:
-            end = text.find(closing, at + 1)
-            spans.append((at, end + 1 if end >= 0 else len(text)))
-            at = text.find(opening, end + 1) if end >= 0 else -1
+        opening_start = text.find(opening)
+        while opening_start >= 0:
+            end = text.find(closing, opening_start + 1)
+            spans.append((opening_start, end + 1 if end >= 0 else len(text)))
+            opening_start = text.find(opening, end + 1) if end >= 0 else -1
     for start, end in spans:
         inner = text[start:end].strip(" \n:\"'“”«»„‘’`")
         words = len(inner.split())
@@ -967,11 +969,11 @@ def _take(taken: bytearray, spans: Iterable[tuple[int, int]]) -> None:
 def _masked(text: str, taken: bytearray) -> str:
     """Return the text with the taken characters blanked."""
     pieces: list[str] = []
-    at = 0
+    position = 0
     for match in re.finditer(rb"\x01+", bytes(taken)):
-        pieces += [text[at : match.start()], _NO_BREAK.sub(" ", text[match.start() : match.end()])]
-        at = match.end()
-    return "".join([*pieces, text[at:]])
+        pieces += [text[position : match.start()], _NO_BREAK.sub(" ", text[match.start() : match.end()])]
+        position = match.end()
+    return "".join([*pieces, text[position:]])
 
 
 _WRITTEN_BY_HOST: Final = lazy_re.compile(

@@ -222,8 +222,8 @@ def _about(main: str, start: int, end: int, found: tuple[Value, ...], gone: set[
     inside = [value for value in found if start <= value.start < end]
     names = {word for value in inside for word in (value.text, *content(value.text))}
     words = _plainly(main[start:end], names | gone)
-    whole = start == 0 and end == len(main)
-    return words if words or whole else _plainly(main[start:end], gone)
+    is_whole_clause = start == 0 and end == len(main)
+    return words if words or is_whole_clause else _plainly(main[start:end], gone)
 
 
 def _people(main: str, end: int, found: tuple[Value, ...]) -> set[str]:
@@ -251,9 +251,9 @@ def category(value: Value) -> str | None:
     return CATEGORY.get(value.text) if value.kind in {"name", "host", "identifier"} else None
 
 
-def same_words(one: str, other: str) -> bool:
+def same_words(first: str, second: str) -> bool:
     """Return whether two texts are equal apart from case, accents, punctuation and spacing."""
-    return tokens(fold(one)) == tokens(fold(other))
+    return tokens(fold(first)) == tokens(fold(second))
 
 
 # Slots. A slot is an entity and a kind of value: the port of production, the host of staging, the version of Python in
@@ -332,8 +332,8 @@ def _differs(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
     if kind in {"path", "host", "url"}:
         return mine.placed == theirs.placed
     if kind == "version":
-        ours, known = _named_values(mine), _named_values(theirs)
-        return bool(ours & known) or (mine.named and theirs.named and not (ours and known))
+        my_names, their_names = _named_values(mine), _named_values(theirs)
+        return bool(my_names & their_names) or (mine.named and theirs.named and not (my_names and their_names))
     return True
 
 
@@ -343,10 +343,10 @@ def _other_choice(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     old = [value for value in theirs.holds if value.kind in {"name", "host", "identifier"}]
     if not new or not old or {value.text for value in new} & {value.text for value in old}:
         return False
-    ours, known = _categories(new[:1]), _categories(old[:1])
-    if ours and known:
-        return bool(ours & known) and (mine.placed == theirs.placed or corrects)
-    if ours or known:
+    my_categories, their_categories = _categories(new[:1]), _categories(old[:1])
+    if my_categories and their_categories:
+        return bool(my_categories & their_categories) and (mine.placed == theirs.placed or corrects)
+    if my_categories or their_categories:
         return False
     return (mine.placed and theirs.placed) or (corrects and mine.entity == theirs.entity)
 
@@ -511,23 +511,25 @@ class Version:
 def newer_version_of(statement: Statement, near: Sequence[Neighbour]) -> list[Memory]:
     """Return the memory of which the statement is a newer version, as a list of one, or an empty list."""
     odds = [(is_newer_version(_stated(statement), _said(n.memory), n.similarity), n.memory) for n in near]
-    best = max(odds, key=lambda one: one[0], default=None)
-    told = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
-    return [best[1]] if told and best and best[0] > SURE else []
+    best = max(odds, key=lambda pair: pair[0], default=None)
+    is_versioned = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
+    return [best[1]] if is_versioned and best and best[0] > SURE else []
 
 
 def denial(statement: Statement, near: Sequence[Neighbour]) -> Memory | None:
     """Return the memory that denies what the statement states, or states what the statement denies; or None."""
     odds = [(denies(_stated(statement), _said(n.memory), n.similarity), n.memory) for n in near]
-    best = max(odds, key=lambda one: one[0], default=None)
-    told = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
-    return best[1] if told and best and best[0] > 0 else None
+    best = max(odds, key=lambda pair: pair[0], default=None)
+    is_versioned = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
+    return best[1] if is_versioned and best and best[0] > 0 else None
 
 
 def gives_other_measures(mine: str, theirs: str) -> bool:
     """Return whether two texts that otherwise agree give different measures of one kind."""
     new, old = version(mine), version(theirs)
-    return any(_competes(one, other, new, old) for one in new.measures for other in old.measures)
+    return any(
+        _competes(new_measure, old_measure, new, old) for new_measure in new.measures for old_measure in old.measures
+    )
 
 
 def is_newer_version(mine: Said, theirs: Said, similarity: float) -> float:
@@ -535,11 +537,11 @@ def is_newer_version(mine: Said, theirs: Said, similarity: float) -> float:
     new, old = version(*mine), version(*theirs)
     if new.denied or old.denied:
         return _NO
-    return max((_odds(one, similarity) for one in signs(new, old)), default=_NO)
+    return max((_odds(pair_features, similarity) for pair_features in signs(new, old)), default=_NO)
 
 
-def _odds(told: dict[str, float], similarity: float) -> float:
-    return _WEIGHTS["similarity"] * similarity + sum(_WEIGHTS[name] * sign for name, sign in told.items())
+def _odds(features: dict[str, float], similarity: float) -> float:
+    return _WEIGHTS["similarity"] * similarity + sum(_WEIGHTS[name] * sign for name, sign in features.items())
 
 
 def signs(new: Version, old: Version) -> list[dict[str, float]]:
@@ -552,8 +554,8 @@ def denies(mine: Said, theirs: Said, similarity: float) -> float:
     new, old = version(*mine), version(*theirs)
     if bool(new.denied) == bool(old.denied):
         return _NO
-    denied, told = (new.denied, old) if new.denied else (old.denied, new)
-    shared = denied & (told.topic | told.common | told.names)
+    denied, stating = (new.denied, old) if new.denied else (old.denied, new)
+    shared = denied & (stating.topic | stating.common | stating.names)
     if len(shared) < 2:
         return _NO
     return 2.0 * len(shared) / len(denied) + 0.5 * len(shared) + 4.0 * similarity - 3.0
@@ -565,9 +567,13 @@ def version(text: str, context: str = "") -> Version:
     text = text[:_LONGEST]
     plain, found = fold(text), measures(text)
     bare = plain
-    for one in found:
-        end = one.end if one.kind != "count" else one.start + len(re.split(r"[ -]", plain[one.start : one.end])[0])
-        bare = bare[: one.start] + " " * (end - one.start) + bare[end:]
+    for measure in found:
+        end = (
+            measure.end
+            if measure.kind != "count"
+            else measure.start + len(re.split(r"[ -]", plain[measure.start : measure.end])[0])
+        )
+        bare = bare[: measure.start] + " " * (end - measure.start) + bare[end:]
     stems = {stem(word): word in _COMMON for word in (*content(bare), *context.split()) if not word.isdigit()}
     denied = _NEVER.search(plain)
     return Version(
@@ -598,28 +604,28 @@ def _said(memory: Memory) -> Said:
     return memory.text, memory.subject
 
 
-def _competes(one: Measure, other: Measure, new: Version, old: Version) -> bool:
+def _competes(mine: Measure, theirs: Measure, new: Version, old: Version) -> bool:
     """Return whether two measures may be two values of one fact."""
-    if one.kind != other.kind or one.value == other.value:
+    if mine.kind != theirs.kind or mine.value == theirs.value:
         return False
-    given = ({(m.kind, m.value) for m in new.measures}, {(m.kind, m.value) for m in old.measures})
-    if (other.kind, other.value) in given[0] or (one.kind, one.value) in given[1]:
+    stated_measures = ({(m.kind, m.value) for m in new.measures}, {(m.kind, m.value) for m in old.measures})
+    if (theirs.kind, theirs.value) in stated_measures[0] or (mine.kind, mine.value) in stated_measures[1]:
         return False
-    if one.kind == "ratio":
-        return one.of == other.of
-    if one.kind != "count":
+    if mine.kind == "ratio":
+        return mine.of == theirs.of
+    if mine.kind != "count":
         return True
-    ours, known = _stems(one), _stems(other)
-    if ours and known:
-        return bool(ours & known)
-    said = (new.topic | new.common) if known else (old.topic | old.common)
-    return bool((ours | known) & said)
+    my_stems, their_stems = _stems(mine), _stems(theirs)
+    if my_stems and their_stems:
+        return bool(my_stems & their_stems)
+    context = (new.topic | new.common) if their_stems else (old.topic | old.common)
+    return bool((my_stems | their_stems) & context)
 
 
-def _signs(one: Measure, other: Measure, new: Version, old: Version) -> dict[str, float]:
-    """Return the features for and against `one` being the newer value of `other`."""
+def _signs(mine: Measure, theirs: Measure, new: Version, old: Version) -> dict[str, float]:
+    """Return the features for and against `mine` being the newer value of `theirs`."""
     shared = new.topic & old.topic
-    ours, known = _stems(one), _stems(other)
+    my_stems, their_stems = _stems(mine), _stems(theirs)
     return {
         "always": 1.0,
         "shared": min(3, len(shared)),
@@ -631,12 +637,12 @@ def _signs(one: Measure, other: Measure, new: Version, old: Version) -> dict[str
         "changed": new.changed,
         "same name": bool(new.names & old.names),
         "other name": bool(new.names and old.names and not new.names & old.names),
-        "day": one.kind in {"date", "time"},
-        "duration": one.kind == "duration",
-        "frequency": one.kind == "frequency",
-        "count": one.kind == "count",
+        "day": mine.kind in {"date", "time"},
+        "duration": mine.kind == "duration",
+        "frequency": mine.kind == "frequency",
+        "count": mine.kind == "count",
         # Each counts a sort of the same thing that the other does not: work hours, holiday hours.
-        "other sort": one.kind == "count" and bool(ours - known) and bool(known - ours),
+        "other sort": mine.kind == "count" and bool(my_stems - their_stems) and bool(their_stems - my_stems),
         "aim": new.aims != old.aims and not new.adjusted,
         "besides": new.besides,
         "other period": bool(new.periods and old.periods and not new.periods & old.periods),

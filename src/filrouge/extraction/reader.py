@@ -110,7 +110,7 @@ class Prompt:
     @property
     def texts(self) -> list[str]:
         """The texts to embed: the units, then the units with their context."""
-        return [one.text for one in self.units] + [one.in_setting for one in self.units]
+        return [unit.text for unit in self.units] + [unit.in_setting for unit in self.units]
 
 
 def is_read(turn: Turn) -> bool:
@@ -123,50 +123,56 @@ def prompt(text: str, patterns: tuple[Statement, ...]) -> Prompt:
     return Prompt(text=text, patterns=patterns, units=tuple(units(text)[: 2 * MOST_STATEMENTS]))
 
 
-def statements(given: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
+def statements(prompt_units: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
     """Return the statements of a prompt, in order.
 
     Args:
-        given: the prompt.
+        prompt_units: the prompt.
         vectors: the vectors of `given.texts`, by the bundled embedder; None uses the words alone.
     """
-    number = len(given.units)
+    number = len(prompt_units.units)
     pair = None if vectors is None else (vectors[:number], vectors[number:])
-    found = [pattern_of(unit, given.patterns) for unit in given.units]
-    judged, threshold = predict(given.units, found, pair)
-    clauses = [read_clause(unit.text, unit.start) for unit in given.units]
-    paste = _is_a_paste(given)
-    kept: list[Statement] = []
-    for one in given.patterns:
-        own = [at for at, unit in enumerate(given.units) if _shared(unit, one) > 0]
-        agreed = any(judged[at].states >= (_AGREED if one.confidence >= STRONG else threshold) for at in own)
-        if _is_certain(one, alone=number == 1) or not own or agreed:
-            kept.append(one)
-    for at, unit in enumerate(given.units):
-        if paste or judged[at].states < _wanted(unit, clauses[at].plain, threshold):
+    found = [pattern_of(unit, prompt_units.patterns) for unit in prompt_units.units]
+    judged, threshold = predict(prompt_units.units, found, pair)
+    clauses = [read_clause(unit.text, unit.start) for unit in prompt_units.units]
+    is_paste = _is_a_paste(prompt_units)
+    accepted: list[Statement] = []
+    for statement in prompt_units.patterns:
+        touched_units = [index for index, unit in enumerate(prompt_units.units) if _shared(unit, statement) > 0]
+        agreed = any(
+            judged[index].states >= (_AGREED if statement.confidence >= STRONG else threshold)
+            for index in touched_units
+        )
+        if _is_certain(statement, alone=number == 1) or not touched_units or agreed:
+            accepted.append(statement)
+    for index, unit in enumerate(prompt_units.units):
+        if is_paste or judged[index].states < _wanted(unit, clauses[index].plain, threshold):
             continue
-        beside = [one for one in kept if _shared(unit, one) > 0]
-        if any(_shared(unit, one) >= _MOST_OF_IT * (unit.end - unit.start) or one.key for one in beside):
+        overlapping = [statement for statement in accepted if _shared(unit, statement) > 0]
+        if any(
+            _shared(unit, statement) >= _MOST_OF_IT * (unit.end - unit.start) or statement.key
+            for statement in overlapping
+        ):
             continue
-        mine = _statement(given, at, clauses[at], judged[at], threshold)
-        if mine is not None:
-            kept = [one for one in kept if one not in beside]
-            kept.append(mine)
-    kept.sort(key=lambda one: one.span.start)
-    return unmasked(kept[:MOST_STATEMENTS], given.text)
+        unit_statement = _statement(prompt_units, index, clauses[index], judged[index], threshold)
+        if unit_statement is not None:
+            accepted = [statement for statement in accepted if statement not in overlapping]
+            accepted.append(unit_statement)
+    accepted.sort(key=lambda statement: statement.span.start)
+    return unmasked(accepted[:MOST_STATEMENTS], prompt_units.text)
 
 
-def _is_certain(one: Statement, *, alone: bool) -> bool:
+def _is_certain(statement: Statement, *, alone: bool) -> bool:
     """Return whether a pattern's statement needs no agreement of the model.
 
     This holds for keyed facts such as a name, corrections that name the old value, "I prefer", and requests to
     remember. If it is the whole prompt, any strong pattern is enough: it is then right in nine cases of ten.
     """
-    if one.key is not None or (one.is_correction and bool(one.corrects)):
+    if statement.key is not None or (statement.is_correction and bool(statement.corrects)):
         return True
-    if one.kind == "preference" and _PREFERRED.search(fold(one.text)):
+    if statement.kind == "preference" and _PREFERRED.search(fold(statement.text)):
         return True
-    return one.confidence >= (STRONG if alone else _CERTAIN)
+    return statement.confidence >= (STRONG if alone else _CERTAIN)
 
 
 def _wanted(unit: Unit, plain: str, threshold: float) -> float:
@@ -190,10 +196,10 @@ def _wanted(unit: Unit, plain: str, threshold: float) -> float:
     return max(threshold, _REQUESTED) if for_now else threshold
 
 
-def _is_a_paste(given: Prompt) -> bool:
+def _is_a_paste(prompt_units: Prompt) -> bool:
     """Return whether a prompt of several lines is mostly not the user's own words."""
-    own = sum(unit.end - unit.start for unit in given.units)
-    return "\n" in given.text.strip() and own < _LEAST_OWN * len("".join(given.text.split()))
+    own_chars = sum(unit.end - unit.start for unit in prompt_units.units)
+    return "\n" in prompt_units.text.strip() and own_chars < _LEAST_OWN * len("".join(prompt_units.text.split()))
 
 
 def _is_outright(unit: Unit) -> bool:
@@ -204,36 +210,38 @@ def _is_outright(unit: Unit) -> bool:
     return _ORDERED.match(plain) is not None or (unit.number == 1 and _STANDING.search(plain) is not None)
 
 
-def _shared(unit: Unit, one: Statement) -> int:
-    return unit.shared(one.span.start, one.span.end)
+def _shared(unit: Unit, statement: Statement) -> int:
+    return unit.shared(statement.span.start, statement.span.end)
 
 
-def _statement(given: Prompt, at: int, clause: Clause, judged: Prediction, threshold: float) -> Statement | None:
+def _statement(
+    prompt_units: Prompt, index: int, clause: Clause, prediction: Prediction, threshold: float
+) -> Statement | None:
     """Return the unit as a statement without its opening chatter, joined to the unit before if it refers back."""
-    start, end = clause.start, given.units[at].end
-    if at and (len(content(clause.text)) < _LEAST_WORDS or _POINTS_BACK.match(clause.plain)):
-        start = given.units[at - 1].start
-    words = " ".join(given.text[start:end].split())
+    start, end = clause.start, prompt_units.units[index].end
+    if index and (len(content(clause.text)) < _LEAST_WORDS or _POINTS_BACK.match(clause.plain)):
+        start = prompt_units.units[index - 1].start
+    words = " ".join(prompt_units.text[start:end].split())
     if len(words) > MAX_STATEMENT_CHARS or not content(words) or reading.JOKE.search(fold(words)):
         return None
     change = reading.find_correction(clause)
-    kind = KINDS[judged.kind]
-    if kind == "rule" and judged.sure < _SURE_OF_A_RULE:
+    kind = KINDS[prediction.kind]
+    if kind == "rule" and prediction.sure < _SURE_OF_A_RULE:
         kind = "constraint"
     made = Statement(
         kind=kind,
         text=words,
         span=Span(start=start, end=end),
-        scope="user" if judged.user >= 0.5 else "project",
+        scope="user" if prediction.user >= 0.5 else "project",
         subject=subject(words),
-        confidence=confidence(judged.states, threshold),
+        confidence=confidence(prediction.states, threshold),
     )
     return replace(made, is_correction=True, corrects=change.corrects) if change else made
 
 
 def read_units(prompts: Sequence[Prompt]) -> list[str]:
     """Return all texts for which `statements` needs vectors, prompt by prompt."""
-    return [text for one in prompts for text in one.texts]
+    return [text for unit_prompt in prompts for text in unit_prompt.texts]
 
 
 # Agreement: sentences of an agent's message that the user agrees to in the next prompt. "Ok, the second one" states
@@ -293,16 +301,16 @@ def proposals(message: str, prompt: str) -> list[Proposal]:
     """Return the last sentences of an agent's message, in order."""
     begin = max(0, len(message) - _LAST_CHARACTERS)
     begin += max(0, message[begin:].find(" ")) if begin else 0
-    whole, asked = fold(message[begin:]), fold(prompt[:_FIRST_CHARACTERS])
+    folded_message, folded_prompt = fold(message[begin:]), fold(prompt[:_FIRST_CHARACTERS])
     found = [
         Proposal(
             sentence=Unit(
-                start=one.start + begin, end=one.end + begin, text=one.text, place=one.place, number=one.number
+                start=unit.start + begin, end=unit.end + begin, text=unit.text, place=unit.place, number=unit.number
             ),
-            message=whole,
-            prompt=asked,
+            message=folded_message,
+            prompt=folded_prompt,
         )
-        for one in units(message[begin:])
+        for unit in units(message[begin:])
     ]
     return found[-_LAST_SENTENCES:]
 
@@ -313,14 +321,16 @@ def agreed(message: str, prompt: str) -> tuple[Statement, ...]:
     Returns:
         At most one statement, whose span is in the message.
     """
-    given, found = weights(), proposals(message, prompt)
+    regression, found = weights(), proposals(message, prompt)
     if not found:
         return ()
-    likely = sigmoid(odds_of(found, given))
+    likely = sigmoid(odds_of(found, regression))
     best = int(likely[:, 0].argmax())
-    if likely[best, 0] < given.threshold:
+    if likely[best, 0] < regression.threshold:
         return ()
-    made = _agreement_statement(found[best].sentence, float(likely[best, 0]), float(likely[best, 1]), given.threshold)
+    made = _agreement_statement(
+        found[best].sentence, float(likely[best, 0]), float(likely[best, 1]), regression.threshold
+    )
     return unmasked([made], message) if made else ()
 
 
@@ -345,34 +355,38 @@ def weights() -> Regression:
     return load("agreement.npz")
 
 
-def odds_of(found: Sequence[Proposal], given: Regression) -> Numbers:
+def odds_of(found_proposals: Sequence[Proposal], regression: Regression) -> Numbers:
     """Return the log odds: a row per sentence, a column per question."""
-    return log_odds(np.array([signs(one) for one in found], np.float32), [hashed(one) for one in found], given)
+    return log_odds(
+        np.array([signs(proposal) for proposal in found_proposals], np.float32),
+        [hashed(proposal) for proposal in found_proposals],
+        regression,
+    )
 
 
-def signs(one: Proposal) -> list[float]:
+def signs(proposal: Proposal) -> list[float]:
     """Return the plain features of a sentence and of the prompt that follows it."""
-    sentence, prompt = fold(one.sentence.text), one.prompt
-    many, asked = len(sentence.split()), len(prompt.split())
+    sentence, prompt = fold(proposal.sentence.text), proposal.prompt
+    sentence_words, prompt_words = len(sentence.split()), len(prompt.split())
     yes, proposes = _YES.search(prompt) is not None, _PROPOSES.search(sentence) is not None
     both = set(_LONG_WORD.findall(prompt)) & set(_LONG_WORD.findall(sentence))
     found: list[float | bool] = [
         1.0,
-        asked <= 3,
-        asked <= 8,
-        asked <= 15,
-        min(asked, 40) / 20,
-        min(many, 40) / 20,
-        many <= 4,
-        one.sentence.place == 0,
-        one.sentence.place == one.sentence.number - 1,
-        min(one.sentence.number, 6) / 3,
+        prompt_words <= 3,
+        prompt_words <= 8,
+        prompt_words <= 15,
+        min(prompt_words, 40) / 20,
+        min(sentence_words, 40) / 20,
+        sentence_words <= 4,
+        proposal.sentence.place == 0,
+        proposal.sentence.place == proposal.sentence.number - 1,
+        min(proposal.sentence.number, 6) / 3,
         "?" in prompt,
         "?" in sentence,
-        "?" in one.message,
-        one.message.rstrip().endswith("?"),
+        "?" in proposal.message,
+        proposal.message.rstrip().endswith("?"),
         yes,
-        yes and asked <= 8,
+        yes and prompt_words <= 8,
         _NO.search(" ".join(prompt.split()[:8])) is not None,
         proposes,
         proposes and yes,
@@ -383,11 +397,17 @@ def signs(one: Proposal) -> list[float]:
     return [float(sign) for sign in found]
 
 
-def hashed(one: Proposal) -> list[int]:
+def hashed(proposal: Proposal) -> list[int]:
     """Return the hash buckets of the words of the sentence, and of the first words of the prompt."""
-    said = _WORD.findall(fold(one.sentence.text))[:_OF_SENTENCE]
-    asked = _WORD.findall(one.prompt[:400])[:_OF_PROMPT]
-    found = [f"s:{word}" for word in said] + [f"sb:{a} {b}" for a, b in itertools.pairwise(said[:12])]
-    found += [f"p:{word}" for word in asked] + [f"pb:{a} {b}" for a, b in itertools.pairwise(asked[:8])]
-    found += [f"p0:{' '.join(asked[:1])}", f"p1:{' '.join(asked[:2])}", f"s0:{' '.join(said[:2])}"]
+    sentence_words = _WORD.findall(fold(proposal.sentence.text))[:_OF_SENTENCE]
+    prompt_words = _WORD.findall(proposal.prompt[:400])[:_OF_PROMPT]
+    found = [f"s:{word}" for word in sentence_words] + [
+        f"sb:{a} {b}" for a, b in itertools.pairwise(sentence_words[:12])
+    ]
+    found += [f"p:{word}" for word in prompt_words] + [f"pb:{a} {b}" for a, b in itertools.pairwise(prompt_words[:8])]
+    found += [
+        f"p0:{' '.join(prompt_words[:1])}",
+        f"p1:{' '.join(prompt_words[:2])}",
+        f"s0:{' '.join(sentence_words[:2])}",
+    ]
     return buckets(found)

@@ -384,12 +384,12 @@ def measures(text: str) -> tuple[Measure, ...]:
     for match in _MET.finditer(plain):
         value = _TIMES.get(match["n"] or "") or _number(match["n2"])
         claim("count", value, ("time",), *match.span())
-    return tuple(sorted(found, key=lambda one: one.start))
+    return tuple(sorted(found, key=lambda measure: measure.start))
 
 
-def of_two_things(one: str, other: str) -> bool:
+def of_two_things(first: str, second: str) -> bool:
     """Return whether two texts name different things of one sort by number, such as customer 28 and customer 29."""
-    mine, theirs = _labels(one), _labels(other)
+    mine, theirs = _labels(first), _labels(second)
     return not mine & theirs and bool({noun for noun, _ in mine} & {noun for noun, _ in theirs})
 
 
@@ -407,30 +407,30 @@ def _labels(text: str) -> frozenset[tuple[str, str]]:
 
 
 def _read(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tuple[str, ...]]:
-    given = match.groupdict()
+    groups = match.groupdict()
     if kind == "date":
-        month = given["month"] or ""
-        return f"{_MONTHS_BY_NAME.get(month) or int(month)}-{int(given['day'] or 0)}", ()
+        month = groups["month"] or ""
+        return f"{_MONTHS_BY_NAME.get(month) or int(month)}-{int(groups['day'] or 0)}", ()
     if kind == "time":
-        hour = int(given["h"] or 0) + (12 if (given.get("half") or "").startswith("p") and given["h"] != "12" else 0)
-        return f"{hour}:{given.get('m') or given.get('m2') or '00'}", ()
+        hour = int(groups["h"] or 0) + (12 if (groups.get("half") or "").startswith("p") and groups["h"] != "12" else 0)
+        return f"{hour}:{groups.get('m') or groups.get('m2') or '00'}", ()
     if kind == "ratio":
-        return f"{_number(given['n'] or '')}/{given['of']}", (given["of"] or "",)
+        return f"{_number(groups['n'] or '')}/{groups['of']}", (groups["of"] or "",)
     if kind == "frequency":
-        if given.get("days"):
-            return f"{len(re.findall(_WEEKDAY, given['days'] or ''))} week", ()
-        if given.get("adverb"):
-            return f"1 {_ADVERBS[(given['adverb'] or '')[:3]]}", ()
-        if "per" not in given and "per2" not in given:
-            return f"1 in 2 {_period(given.get('other') or 'week')}", ()
-        times = given.get("n") or given.get("n2") or given.get("n3") or given.get("n4") or "1"
-        every = bool(given.get("n3") or given.get("n4"))
-        period = _period(given.get("per") or given.get("per2") or "")
+        if groups.get("days"):
+            return f"{len(re.findall(_WEEKDAY, groups['days'] or ''))} week", ()
+        if groups.get("adverb"):
+            return f"1 {_ADVERBS[(groups['adverb'] or '')[:3]]}", ()
+        if "per" not in groups and "per2" not in groups:
+            return f"1 in 2 {_period(groups.get('other') or 'week')}", ()
+        times = groups.get("n") or groups.get("n2") or groups.get("n3") or groups.get("n4") or "1"
+        every = bool(groups.get("n3") or groups.get("n4"))
+        period = _period(groups.get("per") or groups.get("per2") or "")
         return f"{'1 in ' if every else ''}{_TIMES.get(times) or _number(times)} {period}", ()
     if kind in {"size", "duration"}:
-        unit = given["unit"] or ""
-        return f"{_number(given['n'] or '')} {_period(unit)}", (_period(unit),) if kind == "size" else ()
-    return _number(given["n"] or ""), ()
+        unit = groups["unit"] or ""
+        return f"{_number(groups['n'] or '')} {_period(unit)}", (_period(unit),) if kind == "size" else ()
+    return _number(groups["n"] or ""), ()
 
 
 def _period(word: str) -> str:
@@ -449,19 +449,19 @@ def _single(written: str) -> str:
     digits = re.sub(r"(?<=\d)(?:st|nd|rd|th|eme|e)$", "", written).replace(",", "").replace(" ", "")
     if digits.endswith("k") and digits[:-1].replace(".", "").isdigit():
         return f"{float(digits[:-1]) * 1000:g}"
-    whole, _, part = digits.partition(".")
-    part = part.rstrip("0")
-    return f"{whole}.{part}" if part else whole
+    integer, _, fraction = digits.partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{integer}.{fraction}" if fraction else integer
 
 
 def _as_int(written: str) -> int:
     return int(written) if written.isdigit() and len(written) < 9 else 0
 
 
-def _counted(plain: str, at: int) -> tuple[tuple[str, ...], int]:
+def _counted(plain: str, start: int) -> tuple[tuple[str, ...], int]:
     """Return up to three counted words right after a number, and where they end."""
     words: list[str] = []
-    end = at
+    end = start
     while len(words) < 3:
         if end >= len(plain) or plain[end] not in " -":
             break
@@ -853,10 +853,10 @@ def is_bare(clause: Clause) -> bool:
     """Return whether a correction is only a value, without its subject: "En fait non, 3001."."""
     if not clause.values or _NOT_SO.search(clause.opening + clause.plain) is None:
         return False
-    rest, at = "", 0
+    rest, position = "", 0
     for value in clause.values:
-        rest, at = rest + clause.plain[at : value.start] + " ", value.end
-    return _FILLER.fullmatch(rest + clause.plain[at:]) is not None
+        rest, position = rest + clause.plain[position : value.start] + " ", value.end
+    return _FILLER.fullmatch(rest + clause.plain[position:]) is not None
 
 
 def old_values(plain: str) -> tuple[str, ...]:

@@ -90,38 +90,38 @@ class ReplaceCandidate:
     same_session: bool
 
 
-def nearest(known: Sequence[ReplaceCandidate]) -> list[tuple[int, Relation]]:
-    """Return the indexes in `known` of the nearest memories, nearest first, with their positions."""
-    places = sorted(range(len(known)), key=lambda at: -known[at].similarity)[:MOST]
-    cosines = np.array([known[at].similarity for at in places])
+def nearest(candidates: Sequence[ReplaceCandidate]) -> list[tuple[int, Relation]]:
+    """Return the indexes in `candidates` of the nearest memories, nearest first, with their positions."""
+    order = sorted(range(len(candidates)), key=lambda index: -candidates[index].similarity)[:MOST]
+    cosines = np.array([candidates[index].similarity for index in order])
     standard = (cosines - cosines.mean()) / (cosines.std() + 0.01)
     return [
         (
-            at,
+            index,
             Relation(
-                similarity=known[at].similarity,
+                similarity=candidates[index].similarity,
                 standard=float(standard[rank]),
                 rank=rank,
-                same_turn=known[at].same_turn,
-                same_session=known[at].same_session,
+                same_turn=candidates[index].same_turn,
+                same_session=candidates[index].same_session,
             ),
         )
-        for rank, at in enumerate(places)
+        for rank, index in enumerate(order)
     ]
 
 
-def likeliest(new: ComparedText, known: Sequence[ReplaceCandidate]) -> tuple[int, float]:
-    """Return the index in `known` of the memory most likely replaced, and the probability; `known` is not empty."""
-    near = nearest(known)
-    rarity = rarities([known[at].said.text for at, _ in near])
-    chances = {at: chance(new, known[at].said, beside, rarity) for at, beside in near}
-    best = max(chances, key=lambda at: chances[at])
+def likeliest(new: ComparedText, candidates: Sequence[ReplaceCandidate]) -> tuple[int, float]:
+    """Return the index of the candidate that is most likely replaced, and the probability; there is at least one."""
+    near = nearest(candidates)
+    rarity = rarities([candidates[index].said.text for index, _ in near])
+    chances = {index: chance(new, candidates[index].said, relation, rarity) for index, relation in near}
+    best = max(chances, key=lambda index: chances[index])
     return best, chances[best]
 
 
-def chance(new: ComparedText, old: ComparedText, beside: Relation, rarity: Mapping[str, float]) -> float:
+def chance(new: ComparedText, old: ComparedText, relation: Relation, rarity: Mapping[str, float]) -> float:
     """Return the probability that `new` replaces `old`; `rarity` covers the words of the compared memories."""
-    found = signs(new, old, beside, rarity)
+    found = signs(new, old, relation, rarity)
     odds = WEIGHTS["one"] + sum(WEIGHTS[name] * (value - FEATURE_MEANS[name]) for name, value in found.items())
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
@@ -132,21 +132,21 @@ def rarities(texts: Sequence[str]) -> dict[str, float]:
     return {word: math.log(1 + len(texts) / number) for word, number in often.items()}
 
 
-def signs(new: ComparedText, old: ComparedText, beside: Relation, rarity: Mapping[str, float]) -> dict[str, float]:
+def signs(new: ComparedText, old: ComparedText, relation: Relation, rarity: Mapping[str, float]) -> dict[str, float]:
     """Return the features of a pair, by name."""
     mine, theirs = frozenset(content(new.text)), frozenset(content(old.text))
     shared = mine & theirs
     weights = [rarity.get(word, 1.0) for word in shared]
     digits, old_digits = frozenset(_DIGITS.findall(new.text)), frozenset(_DIGITS.findall(old.text))
     names, old_names = frozenset(_NAME.findall(new.text)), frozenset(_NAME.findall(old.text))
-    measured, old_measured = ({one.kind for one in measures(text)} for text in (new.text, old.text))
-    ours, known = profile(new.text), profile(old.text)
+    measured, old_measured = ({measure.kind for measure in measures(text)} for text in (new.text, old.text))
+    my_profile, their_profile = profile(new.text), profile(old.text)
     named = {word for phrase in new.corrects for word in content(phrase)}
     return {
-        "similarity": beside.similarity,
-        "standard": beside.standard,
-        "first": float(beside.rank == 0),
-        "rank": 1.0 / (1 + beside.rank),
+        "similarity": relation.similarity,
+        "standard": relation.standard,
+        "first": float(relation.rank == 0),
+        "rank": 1.0 / (1 + relation.rank),
         "shared": float(len(shared)),
         "rare shared": sum(weights),
         "rarest shared": max(weights, default=0.0),
@@ -168,13 +168,13 @@ def signs(new: ComparedText, old: ComparedText, beside: Relation, rarity: Mappin
         "rule": float(new.kind == "rule"),
         "old rule": float(old.kind == "rule"),
         "intent": float(new.kind == "intent"),
-        "same session": float(beside.same_session),
-        "same turn": float(beside.same_turn),
+        "same session": float(relation.same_session),
+        "same turn": float(relation.same_turn),
         "words": min(len(mine), 20) / 10,
         "old words": min(len(theirs), 20) / 10,
         "short": float(len(mine) <= 4),
-        "same value": float(bool(ours.held & known.held)),
-        "rejects it": float(bool(ours.rejects & known.held)),
-        "same thing": float(bool(ours.entity) and ours.entity == known.entity),
-        "other mood": float(bool(ours.negated) != bool(known.negated)),
+        "same value": float(bool(my_profile.held & their_profile.held)),
+        "rejects it": float(bool(my_profile.rejects & their_profile.held)),
+        "same thing": float(bool(my_profile.entity) and my_profile.entity == their_profile.entity),
+        "other mood": float(bool(my_profile.negated) != bool(their_profile.negated)),
     }

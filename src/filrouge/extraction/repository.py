@@ -41,8 +41,8 @@ def analysis_from_text(text: str) -> Analysis:
         **quotes,
         concepts=tuple(raw["concepts"]),
         implicit_context=tuple(raw["implicit_context"]),
-        entities=tuple(Entity(**one) for one in raw["entities"]),
-        points=tuple(Point(**one) for one in raw["points"]),
+        entities=tuple(Entity(**item) for item in raw["entities"]),
+        points=tuple(Point(**item) for item in raw["points"]),
     )
 
 
@@ -50,7 +50,7 @@ _QUOTES: Final = ("questions", "decisions", "preferences", "intents", "constrain
 
 
 def _quotes(raw: Sequence[Mapping[str, Any]]) -> tuple[Quote, ...]:
-    return tuple(Quote(text=one["text"], turn_id=one["turn_id"], span=Span(**one["span"])) for one in raw)
+    return tuple(Quote(text=item["text"], turn_id=item["turn_id"], span=Span(**item["span"])) for item in raw)
 
 
 # Analyses of sessions.
@@ -203,21 +203,21 @@ class Analyses:
         A concept that the user put into the bin stays there.
         """
         subject = " ".join(sorted({forms[-1] for forms in self._analyser.terms(concept)})) or concept
-        place = {"user_id": origin.scope.user, "project_id": origin.scope.project, "subject": subject}
-        known = self._tx.one("memories.concept", place)
-        if known and known["state"] == "superseded":
-            known = self._head(known["superseded_by"])
-        if known and known["state"] == "binned":
+        where = {"user_id": origin.scope.user, "project_id": origin.scope.project, "subject": subject}
+        concept_row = self._tx.one("memories.concept", where)
+        if concept_row and concept_row["state"] == "superseded":
+            concept_row = self._head(concept_row["superseded_by"])
+        if concept_row and concept_row["state"] == "binned":
             return False
         statement = Statement(kind="concept", text=concept, span=Span(start=0, end=0), subject=subject, confidence=0.6)
-        if known is None:
+        if concept_row is None:
             id_ = self._memories.add(statement, origin, "mentioned in a session").memory_id
         else:
-            id_ = str(known["id"])
+            id_ = str(concept_row["id"])
             if not self._tx.one("analyses.mentioned", session.parameters | {"memory_id": id_}):
                 self._memories.apply(Noop(statement=statement, existing_id=id_, reason="another session"), origin)
         self._tx.run("analyses.mention", session.parameters | {"memory_id": id_, "at": to_text(origin.at)})
-        return known is None
+        return concept_row is None
 
     def _head(self, memory_id: str) -> dict[str, Any] | None:
         """Return the row that a merged concept ended in; None if it no longer exists."""
@@ -233,7 +233,7 @@ def output_hash(text: str) -> str:
 
 
 def _listed(sessions: Sequence[Session]) -> str:
-    return json.dumps([[one.host, one.id] for one in sessions])
+    return json.dumps([[session.host, session.id] for session in sessions])
 
 
 # Reading progress of models, and unparsable answers (the dead letters of EXT-12).
@@ -261,7 +261,10 @@ class Readings:
         where = {"host": host, "session_id": session}
         row = self._tx.one("readings.get", where)
         rows = self._tx.all("readings.turns", where | {"seq": row["seq"] if row else 0, "limit": limit})
-        return Unread(turns=tuple(turn_from_row(one) for one in rows), places=tuple(one["seq"] for one in rows))
+        return Unread(
+            turns=tuple(turn_from_row(turn_row) for turn_row in rows),
+            places=tuple(turn_row["seq"] for turn_row in rows),
+        )
 
     def read_up_to(self, host: str, session: str, place: int, at: datetime) -> None:
         """Mark everything of a conversation up to this sequence number as read."""

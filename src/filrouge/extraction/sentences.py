@@ -125,7 +125,7 @@ def _split(text: str) -> list[Sentence]:
             *before, last = list(_sentences(text, begin, end, block, None)) or [None]
             if last is None:
                 continue
-            found.extend(one for one in before if one)
+            found.extend(sentence for sentence in before if sentence)
             heading = (last.start, last.plain)
             continue
         found.extend(_sentences(text, begin, end, block, heading if bullet else None))
@@ -208,12 +208,14 @@ def _ends(text: str, start: int, end: int) -> Iterator[int]:
     codes = [(m.start(), m.end()) for m in _WHOLE.finditer(text[start:end])]
     index = 0
     for match in _END.finditer(text[start:end]):
-        at = match.start()
-        while index < len(codes) and codes[index][1] <= at:
+        position = match.start()
+        while index < len(codes) and codes[index][1] <= position:
             index += 1
-        if index < len(codes) and codes[index][0] <= at:
+        if index < len(codes) and codes[index][0] <= position:
             continue
-        if match.group() == "." and _ABBREVIATION.search(fold(text[max(start, start + at - 8) : start + at + 1])):
+        if match.group() == "." and _ABBREVIATION.search(
+            fold(text[max(start, start + position - 8) : start + position + 1])
+        ):
             continue
         yield start + match.end()
 
@@ -322,10 +324,10 @@ def states(plain: str) -> bool:
 
 def complement(plain: str, start: int, end: int) -> tuple[int, int] | None:
     """Return the range of what a clause wishes for, worries about or turns to, or None."""
-    said = plain[start:end]
-    frame = _SPEAKING.match(said)
-    if not frame and (_AIM.match(said) or _WORRY.match(said)):
-        frame = _FRAME.match(said)
+    clause = plain[start:end]
+    frame = _SPEAKING.match(clause)
+    if not frame and (_AIM.match(clause) or _WORRY.match(clause)):
+        frame = _FRAME.match(clause)
     if not frame:
         return None
     begin = start + frame.end()
@@ -334,18 +336,18 @@ def complement(plain: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _cut(plain: str) -> list[tuple[int, int]]:
-    pieces: list[tuple[int, int]] = []
-    at = 0
+    spans: list[tuple[int, int]] = []
+    position = 0
     for match in [*_BOUNDARY.finditer(plain), None]:
         end = match.start() if match else len(plain)
-        lead = _LEAD.match(plain, at)
-        start = lead.end() if lead else at
+        lead = _LEAD.match(plain, position)
+        start = lead.end() if lead else position
         while end > start and plain[end - 1] in " .!?,;:":
             end -= 1
         if start < end:
-            pieces.append((start, end))
-        at = match.end() if match else end
-    return pieces
+            spans.append((start, end))
+        position = match.end() if match else end
+    return spans
 
 
 # Redaction masks. A sentence such as "the Slack token is [redacted:secret], keep it" is worthless without its value,
@@ -363,16 +365,16 @@ def blanked(text: str) -> str:
 def unmasked(statements: Iterable[Statement], text: str) -> tuple[Statement, ...]:
     """Return the statements that hold no mask, neither in their text nor in the sentences that they were read from."""
     masks = [mask.span() for mask in MASK.finditer(text)]
-    sentences = [(one.start, one.end) for one in split(blanked(text))] if masks else []
+    sentences = [(item.start, item.end) for item in split(blanked(text))] if masks else []
 
-    def is_masked(one: Statement) -> bool:
-        if MASK.search(one.text):
+    def is_masked(item: Statement) -> bool:
+        if MASK.search(item.text):
             return True
-        read = [span for span in sentences if span[0] < one.span.end and one.span.start < span[1]]
-        read.append((one.span.start, one.span.end))
+        read = [span for span in sentences if span[0] < item.span.end and item.span.start < span[1]]
+        read.append((item.span.start, item.span.end))
         return any(start < last and first < end for start, end in read for first, last in masks)
 
-    return tuple(one for one in statements if not is_masked(one))
+    return tuple(item for item in statements if not is_masked(item))
 
 
 def without_secret(text: str) -> str:
@@ -437,19 +439,21 @@ class Unit:
 
 def units(prompt: str) -> list[Unit]:
     """Return the units of a prompt, in order, without quoted or pasted text."""
-    spans = [span for one in split(own_words(blanked(prompt))) for span in _cut_unit(one.text, one.start)]
+    spans = [
+        span for sentence in split(own_words(blanked(prompt))) for span in _cut_unit(sentence.text, sentence.start)
+    ]
     texts = [prompt[start:end] for start, end in spans]
     return [
         Unit(
             start=start,
             end=end,
             text=text,
-            before=texts[place - 1] if place else "",
-            after=texts[place + 1] if place + 1 < len(texts) else "",
-            place=place,
+            before=texts[index - 1] if index else "",
+            after=texts[index + 1] if index + 1 < len(texts) else "",
+            place=index,
             number=len(texts),
         )
-        for place, ((start, end), text) in enumerate(zip(spans, texts, strict=True))
+        for index, ((start, end), text) in enumerate(zip(spans, texts, strict=True))
     ]
 
 
@@ -463,4 +467,4 @@ def _cut_unit(sentence: str, start: int) -> list[tuple[int, int]]:
         if len(before.split()) >= _LEAST_BEFORE and len(after.split()) >= _LEAST_AFTER:
             cuts.append(joint.end())
     pieces = [(a, sentence[a:b].rstrip(_EDGE)) for a, b in zip(cuts, [*cuts[1:], len(sentence)], strict=True)]
-    return [(start + a, start + a + len(piece)) for a, piece in pieces]
+    return [(start + a, start + a + len(words)) for a, words in pieces]

@@ -64,20 +64,20 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
     """
     session = Session(host=str(payload["host"]), id=str(payload["session"]))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    unread, given, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
+    unread, agent_texts, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
     if _no_model(parts, settings) or not unread.turns:
         return JobResult(write=lambda _: None)
     count = turns_per_prompt(unread.turns)
     turns = sorted(unread.turns[:count], key=lambda turn: (turn.at, turn.id))
-    left: list[Turn] = []
+    remaining: list[Turn] = []
 
     def end(tx: Tx) -> None:
         Readings(tx).read_up_to(session.host, session.id, unread.places[count - 1], parts.clock.now())
-        left[:] = Readings(tx).unread(session.host, session.id, 1).turns  # more may have arrived meanwhile
+        remaining[:] = Readings(tx).unread(session.host, session.id, 1).turns  # more may have arrived meanwhile
 
     def outcome(write: Callable[[Tx], None], afterwards: Callable[[], None] = lambda: None) -> JobResult:
         delay = 0.0 if len(unread.turns) > count else parts.models.pace.after_reply
-        return JobResult(write=write, afterwards=afterwards, again=lambda: payload if left else None, delay=delay)
+        return JobResult(write=write, afterwards=afterwards, again=lambda: payload if remaining else None, delay=delay)
 
     readable = [turn for turn in turns if turn.source != "summary" and not written_by_host(turn.text)]
     if not any(turn.role != "tool" and not turn.skipped for turn in readable):
@@ -91,7 +91,7 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
                 trim_tool_output(parts, readable, answering.judge(language)),
                 parts.models.prompts,
                 language,
-                given=given,
+                agent_texts=agent_texts,
                 most_tokens=settings.llm_max_tokens,
                 decides={"auto": None, "yes": True, "no": False}[settings.llm_decides],
                 before=material.former.summary,
@@ -112,7 +112,7 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
 
     def write(tx: Tx) -> None:
         fresh: understanding.PendingVectors = {}
-        done[:] = [one for reading in readings for one in understanding.apply_reading(parts, tx, reading, fresh)]
+        done[:] = [action for reading in readings for action in understanding.apply_reading(parts, tx, reading, fresh)]
         _refuse(parts, tx, turns[-1], found)
         if analysis.summary:
             store_analysis(parts, tx, material, analysis)
@@ -127,10 +127,10 @@ def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, .
     The agent was given instructions that it read and memories injected before prompts.
     """
     readings = Readings(tx)
-    given = (*readings.injected(session.host, session.id), *boot_texts(readings.files(session.host, session.id)))
+    agent_texts = (*readings.injected(session.host, session.id), *boot_texts(readings.files(session.host, session.id)))
     last = parts.turns(tx).last_user_texts(session.host, session.id)
     unread = readings.unread(session.host, session.id, _TURNS)
-    return unread, given, last[::-1]
+    return unread, agent_texts, last[::-1]
 
 
 def _no_model(parts: Parts, settings: Settings) -> bool:
@@ -145,25 +145,29 @@ def _no_model(parts: Parts, settings: Settings) -> bool:
         raise ModelUnavailable(error.message, remedy=error.remedy) from error
 
 
-def _readings(meaning: VectorSearch, found: UnderstoodTurns) -> list[Reading]:
+def _readings(vectors: VectorSearch, found: UnderstoodTurns) -> list[Reading]:
     """Return the extracted facts grouped by turn, in the order of the turns, ready for `apply_reading`."""
     by = found.extraction.by
-    vectors = vectors_at_once(meaning, [one.candidate.statement.text for one in found.facts])
+    embedded = vectors_at_once(vectors, [fact.candidate.statement.text for fact in found.facts])
     grouped: dict[str, list[tuple[FactOutcome, PendingStatement]]] = {}
-    for judged, own in zip(found.facts, vectors, strict=True):
-        considered = PendingStatement(
-            statement=judged.candidate.statement,
-            vectors=own,
-            refusal=judged.refusal,
-            decision=judged.decision,
+    for outcome, statement_vectors in zip(found.facts, embedded, strict=True):
+        pending = PendingStatement(
+            statement=outcome.candidate.statement,
+            vectors=statement_vectors,
+            refusal=outcome.refusal,
+            decision=outcome.decision,
             made_by=f"{by.provider}:{by.model}",
             prompt_version=found.extraction.prompt_version,
-            note=judged.note,
+            note=outcome.note,
         )
-        grouped.setdefault(judged.candidate.turn.id, []).append((judged, considered))
+        grouped.setdefault(outcome.candidate.turn.id, []).append((outcome, pending))
     ordered = sorted(grouped.values(), key=lambda group: (group[0][0].candidate.turn.at, group[0][0].candidate.turn.id))
     return [
-        Reading(turn=group[0][0].candidate.turn, meaning=meaning, considered=tuple(one for _, one in group))
+        Reading(
+            turn=group[0][0].candidate.turn,
+            meaning=vectors,
+            considered=tuple(pending for _, pending in group),
+        )
         for group in ordered
     ]
 
@@ -256,17 +260,19 @@ def extract_now(
         session=f"extract:{source.strip() or 'api'}",
         project=(project.strip(),) if project.strip() else (),
     )
-    told = [one for part in ([messages] if isinstance(messages, str) else messages) for one in _spoken(part)]
-    telling = message_events(parts, where, [one for one, _ in told])
+    messages_with_speaker = [
+        item for part in ([messages] if isinstance(messages, str) else messages) for item in _spoken(part)
+    ]
+    conversation_events = message_events(parts, where, [item for item, _ in messages_with_speaker])
     prepared = [
-        _prepared(parts, _noted(event, context), has_speaker=told[owner][1])
-        for event, owner in zip(telling.events, telling.owners, strict=True)
+        _prepared(parts, _noted(event, context), has_speaker=messages_with_speaker[owner][1])
+        for event, owner in zip(conversation_events.events, conversation_events.owners, strict=True)
     ]
     fresh: PendingVectors = {}
-    written = [(one, parts.writer.submit(lambda tx, one=one: _store(parts, tx, one, fresh))) for one in prepared]
-    done = [(one, future.result()) for one, future in written]
-    for one, outcome in done:
-        for reading in one.readings:
+    written = [(item, parts.writer.submit(lambda tx, item=item: _store(parts, tx, item, fresh))) for item in prepared]
+    done = [(item, future.result()) for item, future in written]
+    for item, outcome in done:
+        for reading in item.readings:
             update_index(parts, reading.meaning, outcome)
     if any(outcome for _, outcome in done):
         write_briefs(parts, None, everywhere=True)
@@ -304,32 +310,32 @@ def _observed(turn: Turn) -> tuple[Statement, ...]:
     if turn.skipped or written_by_host(turn.text):
         return ()
     return tuple(
-        replace(one, scope="project", key=None, value=None)
-        for one in statements_of(turn.text)
-        if one.kind not in _USERS_ALONE and one.scope == "project"
+        replace(statement, scope="project", key=None, value=None)
+        for statement in statements_of(turn.text)
+        if statement.kind not in _USERS_ALONE and statement.scope == "project"
     )
 
 
-def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: PendingVectors) -> list[tuple[Action, Vectors | None]]:
+def _store(parts: Parts, tx: Tx, prepared: _Prepared, fresh: PendingVectors) -> list[tuple[Action, Vectors | None]]:
     """Store an event with its turns and apply their statements, unless it is stored already or was forgotten."""
     now = parts.clock.now()
-    passed = parts.tombstones.passed(tx, one.event)
+    passed = parts.tombstones.passed(tx, prepared.event)
     if passed is None:
-        Events(tx).add_forgotten(one.event, received_at=now)
+        Events(tx).add_forgotten(prepared.event, received_at=now)
         return []
-    project = Events(tx).add(one.event, received_at=now)
+    project = Events(tx).add(prepared.event, received_at=now)
     if project is None:
         return []
     done: list[tuple[Action, Vectors | None]] = []
-    turns = [replace(turn, scope=replace(turn.scope, project=project or None)) for turn in one.turns]
-    added = {turn.id: turn for turn in turns if parts.turns(tx).add(turn, one.tokens[turn.id])}
+    turns = [replace(turn, scope=replace(turn.scope, project=project or None)) for turn in prepared.turns]
+    added = {turn.id: turn for turn in turns if parts.turns(tx).add(turn, prepared.tokens[turn.id])}
     for turn in added.values():
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)
     queue_placing(parts, tx, list(added.values()))
     queue_reading(parts, tx, list(added.values()))
-    for reading in one.readings:
+    for reading in prepared.readings:
         if reading.turn.id in added:
             done += apply_reading(parts, tx, replace(reading, turn=added[reading.turn.id]), fresh)
-    Events(tx).settle(one.event.id, "done")
+    Events(tx).settle(prepared.event.id, "done")
     return done

@@ -95,8 +95,8 @@ def analyze_session_for_concepts(
     if cached is not None:
         return analysis_fields(cached)
     if messages:
-        kept, scope = keep_history(parts, session, messages, user_id)
-        until = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[1]) if kept else 0
+        stored, scope = keep_history(parts, session, messages, user_id)
+        until = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[1]) if stored else 0
         material = Material(
             session=session, turns=tuple(messages), stored=(), until=until, former=NOTHING, scope=scope,
             history_hash=digest,
@@ -189,7 +189,9 @@ def analysis_fields(analysis: Analysis) -> dict[str, Any]:
     return {
         "summary": analysis.summary,
         "concepts": list(analysis.concepts),
-        "entities": [{"name": one.name, "type": one.type, "mentions": one.mentions} for one in analysis.entities],
+        "entities": [
+            {"name": entity.name, "type": entity.type, "mentions": entity.mentions} for entity in analysis.entities
+        ],
     }
 
 
@@ -216,8 +218,8 @@ def _hash_of(parts: Parts, tx: Tx, session: Session) -> str:
 
 def _hash(turns: Sequence[Turn]) -> str:
     """Return the SHA-256 of the roles and texts, in order."""
-    said = json.dumps([[turn.role, turn.text] for turn in turns], ensure_ascii=True)
-    return hashlib.sha256(said.encode()).hexdigest()
+    messages = json.dumps([[turn.role, turn.text] for turn in turns], ensure_ascii=True)
+    return hashlib.sha256(messages.encode()).hexdigest()
 
 
 def _background(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, list[str]]:

@@ -67,22 +67,22 @@ def buckets(words: Iterable[str]) -> list[int]:
     return sorted({zlib.crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS for word in words})
 
 
-def weight(places: Sequence[int]) -> float:
+def weight(hashed_words: Sequence[int]) -> float:
     """Return the weight of each hashed word; it falls with their number, so length adds no certainty."""
-    return 2.0 / float(np.sqrt(max(1, len(places))))
+    return 2.0 / float(np.sqrt(max(1, len(hashed_words))))
 
 
-def log_odds(features: Numbers, hashed: Sequence[Sequence[int]], given: Regression) -> Numbers:
+def log_odds(features: Numbers, hashed: Sequence[Sequence[int]], regression: Regression) -> Numbers:
     """Return the log odds: a row per text, a column per question.
 
     Args:
         features: shape (texts, dense features).
         hashed: the hash buckets of each text's words.
-        given: the weights.
+        regression: the weights.
     """
-    found = features @ given.dense + given.bias
-    for row, own in enumerate(hashed):
-        found[row] += given.hashed[list(own)].sum(axis=0) * weight(own)
+    found = features @ regression.dense + regression.bias
+    for row, hashed_words in enumerate(hashed):
+        found[row] += regression.hashed[list(hashed_words)].sum(axis=0) * weight(hashed_words)
     return found
 
 
@@ -136,7 +136,7 @@ def text_features(unit: Unit, pattern: Statement | None) -> list[float]:
     """Return the plain features of a unit, and of the pattern statement found in it."""
     text, plain = unit.text, fold(unit.text)
     words, digits = len(plain.split()), len(_DIGIT.findall(text))
-    own: list[float | bool] = [
+    features: list[float | bool] = [
         1.0,
         min(words, 40) / 20,
         words <= 3,
@@ -158,18 +158,18 @@ def text_features(unit: Unit, pattern: Statement | None) -> list[float]:
         "?" in unit.before,
         *(sign.search(plain) is not None for sign in (_NOT, ALWAYS, _PERHAPS, _REASON, _CHANGE)),
     ]
-    tells = "?" not in text and _ORDER.match(plain) is None
-    own += [unit.number == 1, unit.number == 2, unit.number == 1 and tells, unit.number == 2 and tells]
+    may_state = "?" not in text and _ORDER.match(plain) is None
+    features += [unit.number == 1, unit.number == 2, unit.number == 1 and may_state, unit.number == 2 and may_state]
     strong = pattern is not None and pattern.confidence >= STRONG
-    own += [strong, strong and unit.number == 1, strong and unit.number == 2, strong and tells]
-    found: list[float | bool] = [pattern is not None]
-    found += [pattern is not None and pattern.kind == kind for kind in _KINDS]
-    found += (
+    features += [strong, strong and unit.number == 1, strong and unit.number == 2, strong and may_state]
+    pattern_features: list[float | bool] = [pattern is not None]
+    pattern_features += [pattern is not None and pattern.kind == kind for kind in _KINDS]
+    pattern_features += (
         [pattern.confidence, pattern.scope == "user", pattern.is_correction, pattern.key is not None]
         if pattern
         else [0.0] * 4
     )
-    return [float(one) for one in [*own, *found]]
+    return [float(value) for value in [*features, *pattern_features]]
 
 
 def dense(
@@ -200,9 +200,11 @@ def _words(text: str) -> list[str]:
 
 def pattern_of(unit: Unit, found: Sequence[Statement]) -> Statement | None:
     """Return the first statement that covers more than half of the unit, or lies more than half in it; or None."""
-    for one in found:
-        if unit.shared(one.span.start, one.span.end) > 0.5 * min(unit.end - unit.start, one.span.end - one.span.start):
-            return one
+    for statement in found:
+        if unit.shared(statement.span.start, statement.span.end) > 0.5 * min(
+            unit.end - unit.start, statement.span.end - statement.span.start
+        ):
+            return statement
     return None
 
 
@@ -219,15 +221,17 @@ _KNOWN: Final = 4096
 @lru_cache(maxsize=_KNOWN)
 def subject_score(word: str) -> float:
     """Return how well a word serves as a subject, in standard deviations above the usual word of talk."""
-    own = letters(word)
-    return float(_weights()[own].sum() / np.sqrt(len(own)))
+    hash_indexes = letters(word)
+    return float(_weights()[hash_indexes].sum() / np.sqrt(len(hash_indexes)))
 
 
 def letters(word: str) -> list[int]:
     """Return the hash buckets of a word and of its letter runs, including its beginning and end."""
     plain = fold(word)
-    whole = f"^{plain}$"
-    runs = [f"{size}:{whole[at : at + size]}" for size in _RUNS for at in range(max(0, len(whole) - size + 1))]
+    marked = f"^{plain}$"
+    runs = [
+        f"{size}:{marked[start : start + size]}" for size in _RUNS for start in range(max(0, len(marked) - size + 1))
+    ]
     return buckets([f"w:{plain}", *runs])
 
 
@@ -274,20 +278,20 @@ def odds_of(
     units: Sequence[Unit],
     patterns: Sequence[Statement | None],
     vectors: tuple[Numbers, Numbers] | None,
-    given: Regression,
+    regression: Regression,
 ) -> Numbers:
     """Return the log odds: a row per unit, a column per question."""
-    return log_odds(dense(units, patterns, vectors), [hashed(unit) for unit in units], given)
+    return log_odds(dense(units, patterns, vectors), [hashed(unit) for unit in units], regression)
 
 
 def predict(
     units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: tuple[Numbers, Numbers] | None
 ) -> tuple[list[Prediction], float]:
     """Return the model's output for each unit, and the threshold."""
-    given = weights("words alone" if vectors is None else "with vectors")
+    regression = weights("words alone" if vectors is None else "with vectors")
     if not units:
-        return [], given.threshold
-    return [_judged(row) for row in sigmoid(odds_of(units, patterns, vectors, given))], given.threshold
+        return [], regression.threshold
+    return [_judged(row) for row in sigmoid(odds_of(units, patterns, vectors, regression))], regression.threshold
 
 
 def _judged(row: Numbers) -> Prediction:

@@ -82,14 +82,14 @@ def speaker_of(turn: Turn) -> Speaker | None:
 def sentences_with_speaker(turns: Sequence[Turn]) -> list[SpokenSentence]:
     """Return the sentences of these turns in order, without those that hold a redaction mask."""
     found: list[SpokenSentence] = []
-    for place, turn in enumerate(turns):
+    for turn_index, turn in enumerate(turns):
         speaker = speaker_of(turn)
         if speaker:
             masks = [mask.start() for mask in MASK.finditer(turn.text)]
             text = blanked(turn.text)
             sentences = split(own_words(text) if speaker == "user" else text)
-            whole = [one for one in sentences if not any(one.start <= start < one.end for start in masks)]
-            found.extend(SpokenSentence(turn, place, speaker, sentence) for sentence in whole)
+            unredacted = [part for part in sentences if not any(part.start <= start < part.end for start in masks)]
+            found.extend(SpokenSentence(turn, turn_index, speaker, sentence) for sentence in unredacted)
     return found
 
 
@@ -143,8 +143,10 @@ _EDGES: Final = " \t,.;:!?¿¡…-–—'\"“”«»()[]{}*_`>"
 def title_of(prompt: str) -> str:
     """Return the subject of a prompt in at most `LONGEST_TITLE` characters, or an empty string if it has none."""
     plain = _MARKS.sub("", _TITLES_FENCED.sub(" ", prompt[:4000]))
-    sentences = [told for one in _SENTENCE.split(plain) if one and (told := _opened(" ".join(one.split())))]
-    subject = next((one for one in sentences if len(one.split()) > 1), sentences[0] if sentences else "")
+    sentences = [
+        rest for sentence in _SENTENCE.split(plain) if sentence and (rest := _opened(" ".join(sentence.split())))
+    ]
+    subject = next((sentence for sentence in sentences if len(sentence.split()) > 1), sentences[0] if sentences else "")
     short = _shortened(subject_of(subject.replace("`", "")).strip(_EDGES))
     return short[:1].upper() + short[1:] if short[:1].islower() and short[1:2].islower() else short
 
@@ -161,11 +163,11 @@ def _shortened(subject: str) -> str:
     if len(subject) <= LONGEST_TITLE:
         return subject
     ends = [end.start() for end in _CLAUSE.finditer(fold(subject)) if end.start() <= LONGEST_TITLE]
-    whole = [subject[:end] for end in ends if len(subject[:end].split()) > 2]
-    if whole:
-        return whole[-1].strip(_EDGES)
+    clauses = [subject[:end] for end in ends if len(subject[:end].split()) > 2]
+    if clauses:
+        return clauses[-1].strip(_EDGES)
     words = subject[: LONGEST_TITLE + 1].rpartition(" ")[0].split() or [subject[:LONGEST_TITLE]]
-    small = [place for place, word in enumerate(words) if place > 2 and fold(word) in _SMALL]
+    small = [index for index, word in enumerate(words) if index > 2 and fold(word) in _SMALL]
     # Cut before the last function word: the phrase it opens may be incomplete.
     return " ".join(words[: small[-1]] if small else words).strip(_EDGES)
 
@@ -299,9 +301,9 @@ def entities(
         former: the entities of earlier turns, whose counts continue.
     """
     found = _Found(former)
-    known = {fold(name): name for name in projects if len(name) > 2}
-    for one in sentences_with_speaker(turns):
-        for name, type_ in _named(one.sentence, known):
+    projects_by_name = {fold(name): name for name in projects if len(name) > 2}
+    for spoken in sentences_with_speaker(turns):
+        for name, type_ in _named(spoken.sentence, projects_by_name):
             found.add(name, type_)
     for turn in turns:
         if turn.role == "tool" and not turn.skipped:
@@ -315,9 +317,9 @@ class _Found:
     """Counts entities, keyed by their folded name."""
 
     def __init__(self, former: Sequence[Entity]) -> None:
-        self._names = {fold(one.name): one.name for one in former}
-        self._types: dict[str, EntityType] = {fold(one.name): one.type for one in former}
-        self._counts = {fold(one.name): one.mentions for one in former}
+        self._names = {fold(entity.name): entity.name for entity in former}
+        self._types: dict[str, EntityType] = {fold(entity.name): entity.type for entity in former}
+        self._counts = {fold(entity.name): entity.mentions for entity in former}
 
     def add(self, name: str, type_: EntityType) -> None:
         key = fold(name)
@@ -330,12 +332,12 @@ class _Found:
         parts = {
             part for key, type_ in self._types.items() if type_ in ("person", "organisation") for part in key.split()
         }
-        kept = [
+        found = [
             Entity(name=self._names[key], type=type_, mentions=self._counts[key])
             for key, type_ in self._types.items()
             if type_ != "other" or (self._counts[key] > 1 and key not in parts)
         ]
-        return tuple(sorted(kept, key=lambda one: (-one.mentions, fold(one.name)))[:MOST_ENTITIES])
+        return tuple(sorted(found, key=lambda entity: (-entity.mentions, fold(entity.name)))[:MOST_ENTITIES])
 
 
 def _named(sentence: Sentence, projects: dict[str, str]) -> Iterator[tuple[str, EntityType]]:
@@ -458,25 +460,28 @@ def concepts(
         nobodies: names of people and places, which are excluded.
     """
     sentences = sentences_with_speaker(turns)
-    words = _word_weights(sentences, rarity or _unknown)
+    weights = _word_weights(sentences, rarity or _unknown)
     phrases = _phrases(sentences)
-    for place, phrase in enumerate(former):
-        own = tuple(canonical(fold(word)) for word in phrase.split())
-        known = phrases.setdefault(own, _Phrase(own))
-        known.forms[phrase] += 1
-        known.weight += 4.0 - place * 0.5
-        for word in own:
-            words[word] = words.get(word, 0.0) + 1.5
-    scores = {phrase.words: _score(phrase, words) for phrase in phrases.values()}
-    best = sorted(filter(scores.get, scores), key=lambda own: (-scores[own], own))
+    for rank, phrase in enumerate(former):
+        words_of_phrase = tuple(canonical(fold(word)) for word in phrase.split())
+        candidate = phrases.setdefault(words_of_phrase, _Phrase(words_of_phrase))
+        candidate.forms[phrase] += 1
+        candidate.weight += 4.0 - rank * 0.5
+        for word in words_of_phrase:
+            weights[word] = weights.get(word, 0.0) + 1.5
+    scores = {phrase.words: _score(phrase, weights) for phrase in phrases.values()}
+    best = sorted(filter(scores.get, scores), key=lambda words_of_phrase: (-scores[words_of_phrase], words_of_phrase))
     return tuple(
-        _distinct([phrases[own] for own in best], frozenset(word for name in nobodies for word in fold(name).split()))
+        _distinct(
+            [phrases[words_of_phrase] for words_of_phrase in best],
+            frozenset(word for name in nobodies for word in fold(name).split()),
+        )
     )
 
 
 def asked_words(turns: Sequence[Turn]) -> frozenset[str]:
     """Return the folded words whose rarity `concepts` would ask for."""
-    return frozenset(fold(word) for one in sentences_with_speaker(turns) for run in _runs(one) for word in run)
+    return frozenset(fold(word) for spoken in sentences_with_speaker(turns) for run in _runs(spoken) for word in run)
 
 
 def _unknown(word: str) -> float:
@@ -487,11 +492,11 @@ def _unknown(word: str) -> float:
 def _word_weights(sentences: Sequence[SpokenSentence], rarity: Rarity) -> dict[str, float]:
     counts = Counter[str]()
     spelt = dict[str, str]()
-    for one in sentences:
-        plain = {fold(word) for run in _runs(one) for word in run}
+    for spoken in sentences:
+        plain = {fold(word) for run in _runs(spoken) for word in run}
         for word in plain:
             spelt.setdefault(canonical(word), word)
-        counts.update({canonical(word): _SPEAKER_WEIGHT[one.speaker] for word in plain})
+        counts.update({canonical(word): _SPEAKER_WEIGHT[spoken.speaker] for word in plain})
     return {
         word: (1.0 + math.log1p(count)) * rarity(spelt[word]) * _kind(word, spelt[word])
         for word, count in counts.items()
@@ -508,26 +513,26 @@ def _kind(word: str, spelt: str) -> float:
 
 def _phrases(sentences: Sequence[SpokenSentence]) -> dict[tuple[str, ...], _Phrase]:
     found: dict[tuple[str, ...], _Phrase] = {}
-    for one in sentences:
+    for spoken in sentences:
         seen = set[tuple[str, ...]]()
-        for run in _runs(one):
+        for run in _runs(spoken):
             for start in range(len(run)):
                 for length in range(1, min(_CONCEPTS_LONGEST, len(run) - start) + 1):
                     surface = run[start : start + length]
-                    own = tuple(canonical(fold(word)) for word in surface)
-                    if own in seen or len(set(own)) < length or not _may_stand(surface):
+                    words = tuple(canonical(fold(word)) for word in surface)
+                    if words in seen or len(set(words)) < length or not _may_stand(surface):
                         continue
-                    seen.add(own)
-                    phrase = found.setdefault(own, _Phrase(own, _is_weak(fold(surface[-1]))))
-                    phrase.weight += _SPEAKER_WEIGHT[one.speaker]
+                    seen.add(words)
+                    phrase = found.setdefault(words, _Phrase(words, _is_weak(fold(surface[-1]))))
+                    phrase.weight += _SPEAKER_WEIGHT[spoken.speaker]
                     phrase.forms[" ".join(surface).lower()] += 1
     return found
 
 
-def _runs(one: SpokenSentence) -> Iterator[list[str]]:
+def _runs(spoken: SpokenSentence) -> Iterator[list[str]]:
     """Yield the runs of content words of a sentence, as they are spelt."""
     run: list[str] = []
-    for raw in one.text.split():
+    for raw in spoken.text.split():
         head = raw.lstrip("\"'“”«(¿¡*_`[{<")
         word = head.rstrip("\"'“”».,;:!?…)*_`]}>")
         bare = _without_article(word)
@@ -604,13 +609,13 @@ def _distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
     taken: list[str] = []
     used: list[frozenset[str]] = []
     for phrase in best:
-        own = frozenset(phrase.words)
-        if not own or any(own & other for other in used):
+        words = frozenset(phrase.words)
+        if not words or any(words & other for other in used):
             continue
         form = clean_topic(max(sorted(phrase.forms), key=lambda form: phrase.forms[form]))
         if form and form not in taken and nobodies.isdisjoint(fold(form).split()):
             taken.append(form)
-            used.append(own)
+            used.append(words)
         if len(taken) == MOST_CONCEPTS:
             break
     return taken
@@ -646,22 +651,22 @@ def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tu
     """
     sentences = sentences_with_speaker(turns)
     found = [quote for quote in former if not _answered(quote.text, -1, sentences)]
-    for place, one in enumerate(sentences):
-        if one.speaker == "user" and _is_question(one) and not _answered(one.text, place, sentences):
-            span = Span(start=one.sentence.start, end=one.sentence.end)
-            found.append(Quote(text=one.text, turn_id=one.turn.id, span=span))
+    for index, spoken in enumerate(sentences):
+        if spoken.speaker == "user" and _is_question(spoken) and not _answered(spoken.text, index, sentences):
+            span = Span(start=spoken.sentence.start, end=spoken.sentence.end)
+            found.append(Quote(text=spoken.text, turn_id=spoken.turn.id, span=span))
     once = {distinctive_words(quote.text) or frozenset({quote.text}): quote for quote in found}
     return tuple(once.values())[-MOST_QUESTIONS:]
 
 
-def tells_something(one: SpokenSentence) -> bool:
+def tells_something(spoken: SpokenSentence) -> bool:
     """Return whether this is a sentence of the agent that neither asks back nor says that it does not know."""
-    return one.speaker == "agent" and not _ASKS.search(one.text) and not _UNKNOWING.search(one.sentence.plain)
+    return spoken.speaker == "agent" and not _ASKS.search(spoken.text) and not _UNKNOWING.search(spoken.sentence.plain)
 
 
-def _is_question(one: SpokenSentence) -> bool:
+def _is_question(spoken: SpokenSentence) -> bool:
     """Return whether the sentence asks for an answer rather than for work."""
-    plain = one.sentence.plain
+    plain = spoken.sentence.plain
     if len(plain.split()) < _SHORTEST_WORDS or _WORK.search(plain) or reading.is_imperative(plain):
         return False
     return (
@@ -669,11 +674,11 @@ def _is_question(one: SpokenSentence) -> bool:
     )
 
 
-def _answered(question: str, place: int, sentences: Sequence[SpokenSentence]) -> bool:
-    """Return whether a reply after sentence number `place` answers the question; -1 = before all sentences."""
-    telling = distinctive_words(question)
-    for one in sentences[place + 1 :]:
-        if tells_something(one) and (not telling or telling & frozenset(content(one.text))):
+def _answered(question: str, index: int, sentences: Sequence[SpokenSentence]) -> bool:
+    """Return whether a reply after sentence number `index` answers the question; -1 = before all sentences."""
+    question_words = distinctive_words(question)
+    for spoken in sentences[index + 1 :]:
+        if tells_something(spoken) and (not question_words or question_words & frozenset(content(spoken.text))):
             return True
     return False
 
@@ -724,8 +729,8 @@ def points(turns: Sequence[Turn], *, former: Sequence[Point] = ()) -> tuple[Poin
     weights = _summaries_word_weights(sentences)
     found = dict[str, Point]()
     for point in [*former, *_asked(turns, weights), *_stated(turns, weights), *_reported(sentences, weights)]:
-        known = found.get(point.text)
-        if point.text and (known is None or known.weight < point.weight):
+        existing = found.get(point.text)
+        if point.text and (existing is None or existing.weight < point.weight):
             found[point.text] = point
     return tuple(sorted(found.values(), key=lambda point: (-point.weight, point.text))[:KEPT])
 
@@ -762,13 +767,15 @@ def _asked(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Poin
 def _request(turn: Turn) -> str:
     """Return the subject of the first sentence that asks, or of the prompt if it neither asks nor states anything."""
     stated = [statement.span for statement in extract(turn)]
-    for one in sentences_with_speaker([turn]):
-        plain, start = one.sentence.plain, one.sentence.start
-        if any(span.start < one.sentence.end and start < span.end for span in stated):
+    for spoken in sentences_with_speaker([turn]):
+        plain, start = spoken.sentence.plain, spoken.sentence.start
+        if any(span.start < spoken.sentence.end and start < span.end for span in stated):
             continue
         if (reading.QUESTION.search(plain) or reading.is_request(plain)) and not reading.SMALLTALK.search(plain):
-            title = title_of(one.text)
-            return f"{title}?" if title and one.text.endswith("?") and reading.QUESTION.search(fold(title)) else title
+            title = title_of(spoken.text)
+            return (
+                f"{title}?" if title and spoken.text.endswith("?") and reading.QUESTION.search(fold(title)) else title
+            )
     return "" if stated or MASK.search(turn.text) else title_of(turn.text)
 
 
@@ -787,22 +794,22 @@ def _stated(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Poi
 
 
 def _reported(sentences: Sequence[SpokenSentence], weights: Mapping[str, float]) -> Iterator[Point]:
-    for one in sentences:
-        if one.speaker == "user" or len(one.text.split()) < 4 or one.text.endswith((":", "?")):
+    for spoken in sentences:
+        if spoken.speaker == "user" or len(spoken.text.split()) < 4 or spoken.text.endswith((":", "?")):
             continue
-        if one.speaker == "told":
-            yield Point(kind="told", text=_clipped(one.text), weight=_central(one.text, weights))
-        elif reports_work(one.sentence.plain):
-            yield Point(kind="done", text=_clipped(one.text), weight=_central(one.text, weights))
+        if spoken.speaker == "told":
+            yield Point(kind="told", text=_clipped(spoken.text), weight=_central(spoken.text, weights))
+        elif reports_work(spoken.sentence.plain):
+            yield Point(kind="done", text=_clipped(spoken.text), weight=_central(spoken.text, weights))
 
 
 def _summaries_word_weights(sentences: Sequence[SpokenSentence]) -> dict[str, float]:
     """Return each word's sentence count as a share of the highest count, without everyday words."""
     counts = Counter[str]()
-    for one in sentences:
-        counts.update({word for word in content(one.text) if word not in PLAIN_WORDS})
-    most = max(counts.values(), default=1)
-    return {word: count / most for word, count in counts.items()}
+    for spoken in sentences:
+        counts.update({word for word in content(spoken.text) if word not in PLAIN_WORDS})
+    highest = max(counts.values(), default=1)
+    return {word: count / highest for word, count in counts.items()}
 
 
 def _central(text: str, weights: Mapping[str, float]) -> float:
@@ -878,7 +885,7 @@ def analyse(
     quotes = _quotes(turns)
     summary = summary_of(made, language)
     named = entities(turns, projects=projects, former=former.entities)
-    nobodies = [one.name for one in named if one.type in ("person", "place")]
+    nobodies = [entity.name for entity in named if entity.type in ("person", "place")]
     if not former.points and former.summary:
         summary = f"{former.summary} {summary}".strip()
     return Analysis(
@@ -901,7 +908,11 @@ def _quotes(turns: Sequence[Turn]) -> Callable[..., tuple[Quote, ...]]:
     stated = [(turn.id, statement) for turn in turns if not turn.skipped for statement in extract(turn)]
 
     def of(*kinds: Kind) -> tuple[Quote, ...]:
-        return tuple(Quote(text=one.text, turn_id=id_, span=one.span) for id_, one in stated if one.kind in kinds)
+        return tuple(
+            Quote(text=statement.text, turn_id=turn_id, span=statement.span)
+            for turn_id, statement in stated
+            if statement.kind in kinds
+        )
 
     return of
 
@@ -913,31 +924,33 @@ def _both(former: Sequence[Quote], fresh: Sequence[Quote]) -> tuple[Quote, ...]:
 
 def _implicit(sentences: Sequence[SpokenSentence], former: Sequence[str]) -> tuple[str, ...]:
     """Return the tools that the user mentions, by category. People rarely say "our database is"; they just name it."""
-    known = dict(one.split(": ", 1) for one in former if ": " in one)
-    others = tuple(one for one in former if ": " not in one)
-    for one in sentences:
-        if one.speaker != "user":
+    tools_by_category = dict(item.split(": ", 1) for item in former if ": " in item)
+    others = tuple(item for item in former if ": " not in item)
+    for spoken in sentences:
+        if spoken.speaker != "user":
             continue
         # The rejected tool comes last ("Typst for invoices, no longer LaTeX"): the first per category counts.
-        own, rejected = dict[str, str](), old_values(one.sentence.plain)
-        for word in re.findall(r"[a-z0-9][\w.+-]*[\w+]", one.sentence.plain):
-            if _is_unmistakable(word, one) and word not in rejected:
-                own.setdefault(CATEGORY[word], word)
-        known |= own
-    return (*others, *(f"{category}: {word}" for category, word in known.items()))[:_MOST_CONTEXT]
+        named_tools, rejected = dict[str, str](), old_values(spoken.sentence.plain)
+        for word in re.findall(r"[a-z0-9][\w.+-]*[\w+]", spoken.sentence.plain):
+            if _is_unmistakable(word, spoken) and word not in rejected:
+                named_tools.setdefault(CATEGORY[word], word)
+        tools_by_category |= named_tools
+    return (*others, *(f"{category}: {word}" for category, word in tools_by_category.items()))[:_MOST_CONTEXT]
 
 
-def _is_unmistakable(word: str, one: SpokenSentence) -> bool:
+def _is_unmistakable(word: str, spoken: SpokenSentence) -> bool:
     return word in CATEGORY and (
-        word not in AMBIGUOUS or re.search(rf"\b{re.escape(word.title())}\b", one.text) is not None
+        word not in AMBIGUOUS or re.search(rf"\b{re.escape(word.title())}\b", spoken.text) is not None
     )
 
 
 def _intent(sentences: Sequence[SpokenSentence]) -> Intent:
     """Return the intent that matches the most user sentences; ties take the first of the table; none is "inform"."""
-    own = [one.sentence.plain for one in sentences if one.speaker == "user"]
-    counts = {intent: sum(pattern.search(plain) is not None for plain in own) for intent, pattern in _INTENTS}
+    user_sentences = [spoken.sentence.plain for spoken in sentences if spoken.speaker == "user"]
+    counts = {
+        intent: sum(pattern.search(plain) is not None for plain in user_sentences) for intent, pattern in _INTENTS
+    }
     best = max(counts.values(), default=0)
     if best:
         return next(intent for intent, _ in _INTENTS if counts[intent] == best)
-    return "inform" if own else ""
+    return "inform" if user_sentences else ""

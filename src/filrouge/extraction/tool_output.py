@@ -136,15 +136,15 @@ def extract_lines(text: str) -> str:
     """Return the most informative lines, in order, in at most `LONGEST_SUMMARY` characters, without redaction masks."""
     lines = [" ".join(MASK.sub(" ", line).split()) for line in text[:LONGEST_INPUT].splitlines()]
     lines = list(dict.fromkeys(line for line in lines if line))
-    ranked = sorted(range(len(lines)), key=lambda place: (-_worth(lines[place]), place))
-    taken, left = list[int](), LONGEST_SUMMARY
-    for place in ranked:
-        if len(lines[place]) + 1 <= left:
-            taken.append(place)
-            left -= len(lines[place]) + 1
-        elif not taken:
-            return lines[place][: LONGEST_SUMMARY - 1].rpartition(" ")[0] + "…"
-    return "\n".join(lines[place] for place in sorted(taken))
+    ranked = sorted(range(len(lines)), key=lambda index: (-_worth(lines[index]), index))
+    chosen, remaining = list[int](), LONGEST_SUMMARY
+    for index in ranked:
+        if len(lines[index]) + 1 <= remaining:
+            chosen.append(index)
+            remaining -= len(lines[index]) + 1
+        elif not chosen:
+            return lines[index][: LONGEST_SUMMARY - 1].rpartition(" ")[0] + "…"
+    return "\n".join(lines[index] for index in sorted(chosen))
 
 
 def _worth(line: str) -> float:
@@ -182,12 +182,12 @@ def _strings(value: object, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif depth < _DEEPEST and isinstance(value, list):
-        for one in cast("list[Any]", value):
-            yield from _strings(one, depth + 1)
+        for item in cast("list[Any]", value):
+            yield from _strings(item, depth + 1)
     elif depth < _DEEPEST and isinstance(value, dict):
-        for name, one in cast("dict[str, Any]", value).items():
+        for name, item in cast("dict[str, Any]", value).items():
             if name not in _NO_ANSWERS:
-                yield from _strings(one, depth + 1)
+                yield from _strings(item, depth + 1)
 
 
 # Judging by a model (CAP-7).
@@ -201,5 +201,5 @@ def judging_output(text: str, prompts: Prompts, language: str) -> RequestGenerat
         "inform", quoted("output", extract_answer(text)[:LONGEST_INPUT]), InformativeShape,
         partial(read_answer, InformativeShape), prompts=prompts, language=language, most_tokens=_TOKENS,
     )  # fmt: skip
-    kept = answer.summary[:LONGEST_SUMMARY] if answer.score >= THRESHOLD else ""
-    return Judgement(score=answer.score, summary=kept, made_by=f"{by.provider}:{by.model}")
+    extract = answer.summary[:LONGEST_SUMMARY] if answer.score >= THRESHOLD else ""
+    return Judgement(score=answer.score, summary=extract, made_by=f"{by.provider}:{by.model}")

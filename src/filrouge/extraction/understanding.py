@@ -98,23 +98,28 @@ def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dic
     """Return the judgement of each of these turns, by turn id."""
     hashes = {turn.id: output_hash(turn.text) for turn in turns}
     rows = parts.readers.here(lambda tx: tx.all("informed.some", {"hashes": json.dumps(list(hashes.values()))}))
-    known = {
+    cached = {
         row["content_hash"]: Judgement(score=row["score"], summary=row["summary"], made_by=row["made_by"])
         for row in rows
     }
-    fresh = {hashes[turn.id]: turn for turn in turns if hashes[turn.id] not in known}
+    fresh = {hashes[turn.id]: turn for turn in turns if hashes[turn.id] not in cached}
     made = {digest: judge(turn.text) for digest, turn in fresh.items()}
 
     def write(tx: Tx) -> None:
         at = to_text(parts.clock.now())
-        for digest, one in made.items():
-            row = {"content_hash": digest, "score": one.score, "summary": one.summary, "made_by": one.made_by}
+        for digest, judgement in made.items():
+            row = {
+                "content_hash": digest,
+                "score": judgement.score,
+                "summary": judgement.summary,
+                "made_by": judgement.made_by,
+            }
             tx.run("informed.add", row | {"at": at, "turn_id": fresh[digest].id})
         tx.run("informed.evict", {"keep": _MAX_CACHED_JUDGEMENTS})
 
     if made:
         parts.writer.run(write)
-    return {id_: (known | made)[digest] for id_, digest in hashes.items()}
+    return {id_: (cached | made)[digest] for id_, digest in hashes.items()}
 
 
 # Late arrivals: statements that arrive after something that was said later. Missed hooks are read from the spool the
@@ -151,30 +156,38 @@ class Superseded:
 
 def later_statements(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> list[LaterStatement]:
     """Return the later statements of these memories and of those they replaced; earliest first."""
-    heads = {one.memory.id: one.similarity for one in near if (one.memory.last_mention or turn.at) > turn.at}
+    heads = {
+        neighbour.memory.id: neighbour.similarity
+        for neighbour in near
+        if (neighbour.memory.last_mention or turn.at) > turn.at
+    }
     if not heads:
         return []
     kin = StateStore(tx).kin(heads)
-    chain = [id_ for id_, one in kin.items() if one.life.state in ("live", "superseded")]
-    known = parts.memories(tx).known(sorted(chain))
-    cited = {one.turn_id for memory in known for one in memory.evidence}
-    turns = {one.id: one for one in parts.turns(tx).get(sorted(cited))}
+    chain = [id_ for id_, relative in kin.items() if relative.life.state in ("live", "superseded")]
+    memories = parts.memories(tx).known(sorted(chain))
+    cited = {evidence.turn_id for memory in memories for evidence in memory.evidence}
+    turns = {cited_turn.id: cited_turn for cited_turn in parts.turns(tx).get(sorted(cited))}
     found = [
         LaterStatement(memory=memory, statement=stated, at=at, similarity=heads.get(memory.id, max(heads.values())))
-        for memory in known
+        for memory in memories
         for at, stated in _mentions(memory, turns)
         if at > turn.at
     ]
-    return sorted(found, key=lambda one: (one.at, one.memory.id))
+    return sorted(found, key=lambda later: (later.at, later.memory.id))
 
 
 def superseded_by(statement: Statement, turn: Turn, later: Sequence[LaterStatement]) -> Superseded | None:
     """Return the first later statement that would have superseded, repeated or contradicted this one, or None."""
     memory = _memory(statement, turn)
-    for one in later:
-        decision: Decision = decide(one.statement, [Neighbour(memory=memory, similarity=one.similarity)])
-        if isinstance(decision, Update | Noop) or (isinstance(decision, Conflict) and one.memory.state == "live"):
-            return Superseded(by=one, decision=decision)
+    for later_statement in later:
+        decision: Decision = decide(
+            later_statement.statement, [Neighbour(memory=memory, similarity=later_statement.similarity)]
+        )
+        if isinstance(decision, Update | Noop) or (
+            isinstance(decision, Conflict) and later_statement.memory.state == "live"
+        ):
+            return Superseded(by=later_statement, decision=decision)
     return None
 
 
@@ -199,16 +212,18 @@ def _memory(statement: Statement, turn: Turn) -> Memory:
 def _mentions(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime, Statement]]:
     """Return when and how a memory was stated; without a stored turn as evidence, once, at its start of validity."""
     found = [
-        (turns[one.turn_id].at, _statement_from_turn(memory, one, turns[one.turn_id]))
-        for one in memory.evidence
-        if one.turn_id in turns
+        (turns[evidence.turn_id].at, _statement_from_turn(memory, evidence, turns[evidence.turn_id]))
+        for evidence in memory.evidence
+        if evidence.turn_id in turns
     ]
     return found or [(memory.valid_from, _statement_from_memory(memory))]
 
 
 def _statement_from_turn(memory: Memory, evidence: Evidence, turn: Turn) -> Statement:
     """Return the statement as its turn makes it; the memory keeps fewer fields."""
-    return next((one for one in extract(turn) if one.span == evidence.span), _statement_from_memory(memory))
+    return next(
+        (statement for statement in extract(turn) if statement.span == evidence.span), _statement_from_memory(memory)
+    )
 
 
 def _statement_from_memory(memory: Memory) -> Statement:
@@ -272,23 +287,25 @@ def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
 
     Nothing is written.
     """
-    ruled = _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx)))
-    meaning = parts.vectors
-    stated = _extract_by_rules(meaning, turns) if ruled else [()] * len(turns)
-    return embed_statements(meaning, list(zip(turns, stated, strict=True)))
+    by_rules = _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx)))
+    vectors = parts.vectors
+    stated = _extract_by_rules(vectors, turns) if by_rules else [()] * len(turns)
+    return embed_statements(vectors, list(zip(turns, stated, strict=True)))
 
 
-def _extract_by_rules(meaning: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
+def _extract_by_rules(vectors: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
     """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest."""
     found = [() if turn.skipped else stated_by(turn) for turn in turns]
-    prompts = {at: reader.prompt(turn.text, found[at]) for at, turn in enumerate(turns) if reader.is_read(turn)}
+    prompts = {
+        index: reader.prompt(turn.text, found[index]) for index, turn in enumerate(turns) if reader.is_read(turn)
+    }
     texts = reader.read_units(list(prompts.values()))
-    known = bool(texts) and meaning.space.model == EMBEDDER and not meaning.is_lost
-    made = meaning.passages(texts) if known else None
+    has_vectors = bool(texts) and vectors.space.model == EMBEDDER and not vectors.is_lost
+    made = vectors.passages(texts) if has_vectors else None
     begin = 0
-    for at, prompt in prompts.items():
+    for index, prompt in prompts.items():
         end = begin + len(prompt.texts)
-        found[at] = reader.statements(prompt, None if made is None else made[begin:end])
+        found[index] = reader.statements(prompt, None if made is None else made[begin:end])
         begin = end
     return found
 
@@ -304,11 +321,11 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
         lambda tx: [parts.turns(tx).answered(turn) if reader.may_agree(turn) else None for turn in turns]
     )
     found: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
-    for at, (turn, message) in enumerate(zip(turns, answered, strict=True)):
+    for index, (turn, message) in enumerate(zip(turns, answered, strict=True)):
         if message and (agreed := reader.agreed(message.text, turn.text)):
-            found[at] = replace(message, at=turn.at, trust=turn.trust), agreed
+            found[index] = replace(message, at=turn.at, trust=turn.trust), agreed
     made = dict(zip(found, embed_statements(parts.vectors, list(found.values())), strict=True))
-    return [made.get(at) for at in range(len(turns))]
+    return [made.get(index) for index in range(len(turns))]
 
 
 def _rules_enabled(settings: Settings) -> bool:
@@ -318,35 +335,40 @@ def _rules_enabled(settings: Settings) -> bool:
     return settings.analyzer_allow_offline or settings.extract_provider in PROVIDERS_WITHOUT_MODEL
 
 
-def embed_statements(meaning: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
+def embed_statements(vectors: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
     """Return the statements of turns with their vectors; unsupported statements get a refusal."""
-    vectors = iter(vectors_at_once(meaning, [one.text for _, statements in stated for one in statements]))
+    made = iter(vectors_at_once(vectors, [statement.text for _, statements in stated for statement in statements]))
     return [
         Reading(
             turn=turn,
-            meaning=meaning,
+            meaning=vectors,
             considered=tuple(
                 PendingStatement(
                     statement=statement,
-                    vectors=own,
+                    vectors=statement_vectors,
                     refusal="" if supported(statement, turn.text) else "its words are not in the turn",
                 )
-                for statement, own in zip(statements, islice(vectors, len(statements)), strict=True)
+                for statement, statement_vectors in zip(statements, islice(made, len(statements)), strict=True)
             ),
         )
         for turn, statements in stated
     ]
 
 
-def vectors_at_once(meaning: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
+def vectors_at_once(vectors: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
     """Return the vectors of each text, or None if the embedder is down or the text is so long that a job embeds it."""
-    pieces = [own if len(own) <= _MAX_WINDOWS_INLINE else [] for own in map(windows, texts)]
-    wanted = [piece for own in pieces for piece in own]
-    made = meaning.passages(wanted) if wanted else None
+    windows_of = [
+        text_windows if len(text_windows) <= _MAX_WINDOWS_INLINE else [] for text_windows in map(windows, texts)
+    ]
+    all_windows = [window for text_windows in windows_of for window in text_windows]
+    made = vectors.passages(all_windows) if all_windows else None
     if made is None:
         return [None] * len(texts)
-    ends = accumulate(map(len, pieces))
-    return [made[end - len(own) : end] if own else None for own, end in zip(pieces, ends, strict=True)]
+    ends = accumulate(map(len, windows_of))
+    return [
+        made[end - len(text_windows) : end] if text_windows else None
+        for text_windows, end in zip(windows_of, ends, strict=True)
+    ]
 
 
 def apply_reading(
@@ -362,89 +384,95 @@ def apply_reading(
     """
     done: list[tuple[Action, Vectors | None]] = []
     fresh = {} if fresh is None else fresh
-    for one in reading.considered:
-        if one.statement.confidence < MIN_CONFIDENCE_KEEP or not unmasked([one.statement], reading.turn.text):
+    for pending in reading.considered:
+        if pending.statement.confidence < MIN_CONFIDENCE_KEEP or not unmasked([pending.statement], reading.turn.text):
             continue
-        if one.refusal:
-            held = parts.memories(tx).quarantine(one.statement, _origin(reading.turn, one), one.refusal)
-            done.append((held, None))
+        if pending.refusal:
+            quarantined = parts.memories(tx).quarantine(
+                pending.statement, _origin(reading.turn, pending), pending.refusal
+            )
+            done.append((quarantined, None))
             continue
-        action = _decide_and_apply(parts, tx, reading, one, fresh)
+        action = _decide_and_apply(parts, tx, reading, pending, fresh)
         if action.name in ("add", "update"):
-            store_or_queue_vectors(tx, reading.meaning, "memory", action.memory_id, one.vectors, parts.clock.now())
-            if one.vectors is not None:
-                fresh[action.memory_id] = (_group(reading.turn, one.statement), one.vectors)
-        done.append((action, one.vectors))
+            store_or_queue_vectors(tx, reading.meaning, "memory", action.memory_id, pending.vectors, parts.clock.now())
+            if pending.vectors is not None:
+                fresh[action.memory_id] = (_group(reading.turn, pending.statement), pending.vectors)
+        done.append((action, pending.vectors))
     return done
 
 
-def _origin(turn: Turn, one: PendingStatement) -> Origin:
+def _origin(turn: Turn, pending: PendingStatement) -> Origin:
     return Origin(
         scope=turn.scope,
         trust=turn.trust,
         at=turn.at,
         turn_id=turn.id,
-        made_by=one.made_by,
-        prompt_version=one.prompt_version,
+        made_by=pending.made_by,
+        prompt_version=pending.prompt_version,
     )
 
 
-def _decide_and_apply(parts: Parts, tx: Tx, reading: Reading, one: PendingStatement, fresh: PendingVectors) -> Action:
+def _decide_and_apply(
+    parts: Parts, tx: Tx, reading: Reading, pending: PendingStatement, fresh: PendingVectors
+) -> Action:
     """Decide on a statement, in the order in which things were said, and apply the decision.
 
     A model's decision was made with the neighbours of its time; it is applied if all of them are still live.
     """
-    store, origin, turn = parts.memories(tx), _origin(reading.turn, one), reading.turn
-    if one.decision is not None and _still_holds(parts, tx, one.decision):
-        return store.apply(one.decision, origin)
-    near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
+    store, origin, turn = parts.memories(tx), _origin(reading.turn, pending), reading.turn
+    if pending.decision is not None and _still_holds(parts, tx, pending.decision):
+        return store.apply(pending.decision, origin)
+    near = neighbours(parts, tx, turn, reading.meaning, pending.statement, pending.vectors, fresh)
     later = later_statements(parts, tx, near, turn)
-    decision = _decision(one, near, frozenset(said.memory.id for said in later))
-    old, chance = _likely_replaced(tx, reading, one, near) if isinstance(decision, Add) and not later else (None, 0.0)
+    decision = _decision(pending, near, frozenset(later_statement.memory.id for later_statement in later))
+    old, chance = (
+        _likely_replaced(tx, reading, pending, near) if isinstance(decision, Add) and not later else (None, 0.0)
+    )
     if old and chance >= replacing.REPLACE_THRESHOLD:
-        decision = _replacement_decision(one.statement, old, chance)
+        decision = _replacement_decision(pending.statement, old, chance)
     if turn.trust < TRUST_PROMPT:
         decision = defer_to_higher_trust(decision, turn.trust, near)
-    late = None if isinstance(decision, Delete) else superseded_by(one.statement, turn, later)
-    if late is None:
+    superseded = None if isinstance(decision, Delete) else superseded_by(pending.statement, turn, later)
+    if superseded is None:
         action = store.apply(decision, origin)
         if old and chance >= replacing.UNSURE and action.name == "add" and turn.trust >= TRUST_PROMPT:
             Doubts(tx).add(old.id, action.memory_id)
         return action
-    by, reason = late.by, late.decision.reason
-    if isinstance(late.decision, Conflict):
-        return store.apply(Conflict(statement=one.statement, existing_id=by.memory.id, reason=reason), origin)
-    if isinstance(late.decision, Noop) and by.memory.state == "live":
-        return store.apply(Noop(statement=one.statement, existing_id=by.memory.id, reason=reason), origin)
+    by, reason = superseded.by, superseded.decision.reason
+    if isinstance(superseded.decision, Conflict):
+        return store.apply(Conflict(statement=pending.statement, existing_id=by.memory.id, reason=reason), origin)
+    if isinstance(superseded.decision, Noop) and by.memory.state == "live":
+        return store.apply(Noop(statement=pending.statement, existing_id=by.memory.id, reason=reason), origin)
     ends = decision.old_ids if isinstance(decision, Update) else ()
-    return store.put_late(one.statement, origin, reason, by=by.memory, at=by.at, ends=ends)
+    return store.put_late(pending.statement, origin, reason, by=by.memory, at=by.at, ends=ends)
 
 
-def _decision(one: PendingStatement, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
+def _decision(pending: PendingStatement, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
     """Return the decision of the rules, based on what was said before the statement."""
-    found = decide(one.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
+    found = decide(pending.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
     if later and isinstance(found, Add):
-        again = decide(one.statement, near)
+        again = decide(pending.statement, near)
         found = again if isinstance(again, Noop) else found  # it adds nothing to what was said later
-    return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
+    return replace(found, reason=f"{found.reason} ({pending.note})") if pending.note else found
 
 
 def _likely_replaced(
-    tx: Tx, reading: Reading, one: PendingStatement, near: Sequence[Neighbour]
+    tx: Tx, reading: Reading, pending: PendingStatement, near: Sequence[Neighbour]
 ) -> tuple[Memory | None, float]:
     """Return the memory that the statement most likely replaces, by the learned model, and the probability."""
-    space, statement, turn = reading.meaning.space, one.statement, reading.turn
-    if one.vectors is None or space.model != EMBEDDER or statement.key is not None:
+    space, statement, turn = reading.meaning.space, pending.statement, reading.turn
+    if pending.vectors is None or space.model != EMBEDDER or statement.key is not None:
         return None, 0.0
-    stored = StoredVectors(tx).some("memory", [each.memory.id for each in near], space.id)
-    memories = [each.memory for each in near if each.memory.id in stored]
+    stored = StoredVectors(tx).some("memory", [neighbour.memory.id for neighbour in near], space.id)
+    memories = [neighbour.memory for neighbour in near if neighbour.memory.id in stored]
     if not memories:
         return None, 0.0
-    known = [
+    candidates = [
         replacing.ReplaceCandidate(
             said=replacing.ComparedText(text=memory.text, kind=memory.kind),
-            similarity=float((stored[memory.id] @ one.vectors[0]).max()),
-            same_turn=any(each.turn_id == turn.id for each in memory.evidence),
+            similarity=float((stored[memory.id] @ pending.vectors[0]).max()),
+            same_turn=any(evidence.turn_id == turn.id for evidence in memory.evidence),
             same_session=memory.scope.session == turn.scope.session,
         )
         for memory in memories
@@ -455,8 +483,8 @@ def _likely_replaced(
         corrects=statement.corrects,
         is_correction=statement.is_correction,
     )
-    place, chance = replacing.likeliest(new, known)
-    return memories[place], chance
+    index, chance = replacing.likeliest(new, candidates)
+    return memories[index], chance
 
 
 def _replacement_decision(statement: Statement, memory: Memory, chance: float) -> Decision:
@@ -474,21 +502,21 @@ def _still_holds(parts: Parts, tx: Tx, decision: Decision) -> bool:
             ids = old_ids
         case Noop(existing_id=existing) | Conflict(existing_id=existing):
             ids = (existing,)
-    known = parts.memories(tx).some(ids)
-    return all(id_ in known and known[id_].state == "live" for id_ in ids)
+    memories = parts.memories(tx).some(ids)
+    return all(id_ in memories and memories[id_].state == "live" for id_ in ids)
 
 
-def update_index(parts: Parts, meaning: VectorSearch, done: Sequence[tuple[Action, Vectors | None]]) -> None:
+def update_index(parts: Parts, vectors: VectorSearch, done: Sequence[tuple[Action, Vectors | None]]) -> None:
     """Update the in-memory index with what was committed."""
-    for action, vectors in done:
+    for action, statement_vectors in done:
         for closed in action.closed:
-            meaning.memory_index.remove(closed)
+            vectors.memory_index.remove(closed)
             parts.vectors.memory_index.remove(closed)  # a different index if the vector space changed meanwhile
-        if action.name in ("add", "update") and vectors is not None:
+        if action.name in ("add", "update") and statement_vectors is not None:
             memory = parts.readers.here(lambda tx, id_=action.memory_id: parts.memories(tx).get(id_))
             number = parts.readers.here(lambda tx, id_=memory.id: StoredVectors(tx).number("memory", id_))
             if number is not None:
-                meaning.memory_index.put(memory.id, number, group_of(memory), vectors)
+                vectors.memory_index.put(memory.id, number, group_of(memory), statement_vectors)
 
 
 def group_of(memory: Memory) -> str:
@@ -500,19 +528,19 @@ def neighbours(
     parts: Parts,
     tx: Tx,
     turn: Turn,
-    meaning: VectorSearch,
+    vectors: VectorSearch,
     statement: Statement,
-    vectors: Vectors | None,
+    statement_vectors: Vectors | None,
     fresh: PendingVectors,
 ) -> list[Neighbour]:
     """Return the live memories of the same scope that are near by words or by meaning, nearest first."""
-    similarity = _similarities(tx, turn, meaning, statement, vectors, fresh)
+    similarity = _similarities(tx, turn, vectors, statement, statement_vectors, fresh)
     store = parts.memories(tx)
     terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
-    place = SearchScope(project=turn.scope.project, user=turn.scope.user, everywhere=False)
-    by_words = retriever_for(parts, tx, "memory", place, NO_FILTERS, terms).by_words(_NEIGHBOURS_BY_WORDS)
-    known = store.some(list({**by_words, **similarity}))
-    found = {id_: known[id_] for id_ in {**by_words, **similarity} if id_ in known}
+    search_scope = SearchScope(project=turn.scope.project, user=turn.scope.user, everywhere=False)
+    by_words = retriever_for(parts, tx, "memory", search_scope, NO_FILTERS, terms).by_words(_NEIGHBOURS_BY_WORDS)
+    memories = store.some(list({**by_words, **similarity}))
+    found = {id_: memories[id_] for id_ in {**by_words, **similarity} if id_ in memories}
     return [
         Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
         for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
@@ -523,13 +551,24 @@ def neighbours(
 
 
 def _similarities(
-    tx: Tx, turn: Turn, meaning: VectorSearch, statement: Statement, vectors: Vectors | None, fresh: PendingVectors
+    tx: Tx,
+    turn: Turn,
+    vectors: VectorSearch,
+    statement: Statement,
+    statement_vectors: Vectors | None,
+    fresh: PendingVectors,
 ) -> dict[str, float]:
-    if vectors is None:
+    if statement_vectors is None:
         return {}
-    space, group = meaning.space, _group(turn, statement)
-    cosines = nearest_live_memories(tx, meaning.memory_index, vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
-    cosines |= {id_: float((other @ vectors[0]).max()) for id_, (place, other) in fresh.items() if place == group}
+    space, group = vectors.space, _group(turn, statement)
+    cosines = nearest_live_memories(
+        tx, vectors.memory_index, statement_vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group})
+    )
+    cosines |= {
+        id_: float((pending_vectors @ statement_vectors[0]).max())
+        for id_, (pending_group, pending_vectors) in fresh.items()
+        if pending_group == group
+    }
     return {id_: space.calibrated(cosine) for id_, cosine in cosines.items()}
 
 
@@ -584,7 +623,7 @@ class RequestRunner:
             case Similar(pairs=pairs):
                 return self._similarities(pairs)
             case Near(candidates=candidates):
-                vectors = vectors_at_once(self.meaning, [one.statement.text for one in candidates])
+                vectors = vectors_at_once(self.meaning, [candidate.statement.text for candidate in candidates])
                 return self.parts.readers.here(lambda tx: self._near(tx, candidates, vectors))
 
     def _asked(self, ask: CompletionRequest) -> Completion:
@@ -603,16 +642,16 @@ class RequestRunner:
         vectors = vectors_at_once(self.meaning, [text for pair in pairs for text in pair])
         space = self.meaning.space
         return tuple(
-            space.calibrated(float(np.max(one @ other.T))) if one is not None and other is not None else 0.0
-            for one, other in zip(vectors[::2], vectors[1::2], strict=True)
+            space.calibrated(float(np.max(first @ second.T))) if first is not None and second is not None else 0.0
+            for first, second in zip(vectors[::2], vectors[1::2], strict=True)
         )
 
     def _near(
         self, tx: Tx, candidates: Sequence[FactCandidate], vectors: Sequence[Vectors | None]
     ) -> tuple[Sequence[Neighbour], ...]:
         return tuple(
-            neighbours(self.parts, tx, one.turn, self.meaning, one.statement, own, {})
-            for one, own in zip(candidates, vectors, strict=True)
+            neighbours(self.parts, tx, candidate.turn, self.meaning, candidate.statement, statement_vectors, {})
+            for candidate, statement_vectors in zip(candidates, vectors, strict=True)
         )
 
 

@@ -376,8 +376,8 @@ def tokens(plain: str) -> list[str]:
     """Return the words of a folded text, in order; hyphenated words are split unless known or with a digit."""
     found: list[str] = []
     for word in _TOKEN.findall(_PHRASE.sub(lambda found: PHRASES[found[0]], plain)):
-        known = word in CANON or word in STOP or _IDENTIFIER.search(word)
-        found.extend([word] if known or word.count("-") > 1 else word.split("-"))
+        is_kept_together = word in CANON or word in STOP or _IDENTIFIER.search(word)
+        found.extend([word] if is_kept_together or word.count("-") > 1 else word.split("-"))
     return found
 
 
@@ -442,9 +442,9 @@ def _without_article(words: str) -> str:
     return words[article.end() :] if article else words
 
 
-def _bare(told: str) -> str:
+def _bare(text: str) -> str:
     """Return the text without the reasons."""
-    return _REASONS.sub("", told)
+    return _REASONS.sub("", text)
 
 
 # Names of tools by category, so that "we switched to Bun" can replace "we use pnpm". The table only needs names that
@@ -545,5 +545,5 @@ def detect_language(texts: Sequence[str], former: str = "en") -> Language:
     winners: list[Language] = [language for language in _LANGUAGES if counts[language] == best]
     if best > 0 and len(winners) == 1:
         return winners[0]
-    kept: list[Language] = [language for language in _LANGUAGES if language == former]
-    return kept[0] if kept else "en"
+    former_language: list[Language] = [language for language in _LANGUAGES if language == former]
+    return former_language[0] if former_language else "en"

@@ -66,7 +66,7 @@ class World:
         self, *turns: Turn, given: Sequence[str] = (), decides: bool | None = None, isolated: bool = False
     ) -> UnderstoodTurns:
         thought = understand_turns(
-            turns, prompts, "en", given=given, most_tokens=500, decides=decides, isolated=isolated
+            turns, prompts, "en", agent_texts=given, most_tokens=500, decides=decides, isolated=isolated
         )
         answer: Any = None
         failure: Exception | None = None
