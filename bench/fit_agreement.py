@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.logistic import average_precision, fitted, stored, threshold_at
 from bench.talk_format import Project, label_of, read, statements_by
 
-from filrouge.extraction.reader import QUESTIONS, Proposal, hashed, odds_of, proposals, signs
+from filrouge.extraction.reader import QUESTIONS, Proposal, hash_words, odds_of, proposals, text_features
 from filrouge.extraction.statement_model import Numbers, Regression
 
 ROOT: Final = Path(__file__).parent
@@ -80,8 +80,8 @@ def fit(given: Sequence[Row]) -> Regression:
         if one.kind:
             wanted[at] = 1.0, one.kind == "decision"
             counts[at, 1] = 1.0
-    features = np.array([signs(one.proposal) for one in given], np.float32)
-    places = [hashed(one.proposal) for one in given]
+    features = np.array([text_features(one.proposal) for one in given], np.float32)
+    places = [hash_words(one.proposal) for one in given]
     return fitted(features, places, wanted, counts / np.maximum(counts.sum(axis=0), 1.0), DECAY, EPOCHS)
 
 

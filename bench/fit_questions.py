@@ -124,7 +124,7 @@ def unlabelled(project: Project, model: Embedder) -> Iterator[tuple[int, str, st
                     before = turn["user"][: unit.start] or answered[session["id"], number]
                     rows.append((session["id"], before, unit, pattern_of(unit, found)))
     given = [unit for _, _, unit, _ in rows]
-    vectors = in_passes(model, [one.text for one in given]), in_passes(model, [one.in_setting for one in given])
+    vectors = in_passes(model, [one.text for one in given]), in_passes(model, [one.with_context for one in given])
     judged, _ = predict(given, [pattern for *_, pattern in rows], vectors)
     for (session, before, unit, _), one in zip(rows, judged, strict=True):
         if one.states >= LOOKS_STATED:

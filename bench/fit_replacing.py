@@ -34,7 +34,14 @@ from filrouge.extraction import reading
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
 from filrouge.extraction.reading import read_clause
-from filrouge.extraction.replacing import REPLACE_THRESHOLD, ComparedText, ReplaceCandidate, nearest, rarities, signs
+from filrouge.extraction.replacing import (
+    REPLACE_THRESHOLD,
+    ComparedText,
+    ReplaceCandidate,
+    nearest_candidates,
+    pair_features,
+    rarities,
+)
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import pattern_of, predict
 from filrouge.search.vector_search import in_passes
@@ -107,7 +114,7 @@ def _unit(text: str, start: int, end: int) -> Unit | None:
 def _kind(text: str, unit: Unit | None, model: Embedder) -> str:
     if unit is None:
         return KINDS["fact"]
-    vectors = in_passes(model, [unit.text]), in_passes(model, [unit.in_setting])
+    vectors = in_passes(model, [unit.text]), in_passes(model, [unit.with_context])
     return KINDS[predict([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
 
 
@@ -127,16 +134,16 @@ def beside(new: Told, known: Sequence[Told], cosines: NDArray[np.float32]) -> Co
     """A statement beside what was known."""
     met = [
         ReplaceCandidate(
-            said=old.said,
+            compared=old.said,
             similarity=float(cosine),
             same_turn=old.place[:2] == new.place[:2],
             same_session=old.place[0] == new.place[0],
         )
         for old, cosine in zip(known, cosines, strict=True)
     ]
-    best = nearest(met)
+    best = nearest_candidates(met)
     rarity = rarities([met[one].said.text for one, _ in best])
-    found = [signs(new.said, met[one].said, how, rarity) for one, how in best]
+    found = [pair_features(new.said, met[one].said, how, rarity) for one, how in best]
     return Compared(
         names=list(found[0]),
         rows=np.array([list(one.values()) for one in found]),

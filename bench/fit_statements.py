@@ -38,7 +38,7 @@ from filrouge.extraction.statement_model import (
     Numbers,
     Regression,
     dense,
-    hashed,
+    hash_words,
     odds_of,
     pattern_of,
 )
@@ -108,7 +108,7 @@ def embedder() -> Embedder:
 
 def embedded(given: Sequence[Row], model: Embedder) -> tuple[Numbers, Numbers]:
     """The vectors of the units, and of the units in their setting."""
-    texts = [one.unit.text for one in given] + [one.unit.in_setting for one in given]
+    texts = [one.unit.text for one in given] + [one.unit.with_context for one in given]
     every = in_passes(model, texts)
     return every[: len(given)], every[len(given) :]
 
@@ -130,7 +130,7 @@ def answers(given: Sequence[Row]) -> tuple[Numbers, Numbers]:
 def fit(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None) -> Regression:
     """The weights for these rows; the threshold is still to be chosen."""
     features = dense([one.unit for one in given], [one.pattern for one in given], vectors)
-    return fitted(features, [hashed(one.unit) for one in given], *answers(given), DECAY, EPOCHS)
+    return fitted(features, [hash_words(one.unit) for one in given], *answers(given), DECAY, EPOCHS)
 
 
 def odds_for(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None, made: Regression) -> Numbers:

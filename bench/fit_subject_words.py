@@ -33,7 +33,7 @@ from bench.talk_format import read
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core.scope import Scope
-from filrouge.extraction.statement_model import BUCKETS, letters
+from filrouge.extraction.statement_model import BUCKETS, hash_letters
 from filrouge.extraction.vocabulary import STOP, fold
 from filrouge.providers.e5 import e5
 from filrouge.threads.models import Thread
@@ -110,7 +110,7 @@ def taught(given: Sequence[Labelled], vectors: dict[str, NDArray[np.float32]]) -
 
 def by_letters(said: dict[str, float]) -> Table:
     """The weights of letters that come nearest to what is said of the words."""
-    places = [letters(word) for word in said]
+    places = [hash_letters(word) for word in said]
     column = np.concatenate([np.array(own) for own in places])
     row = np.repeat(np.arange(len(places)), [len(own) for own in places])
     value = np.array([1.0 / np.sqrt(len(own)) for own in places])[row]

@@ -22,7 +22,7 @@ import update_pairs
 from numpy.typing import NDArray
 
 from filrouge.extraction.heuristics import statements_of
-from filrouge.extraction.profile import signs, version
+from filrouge.extraction.profile import version, version_features
 from filrouge.memories.models import Statement
 from filrouge.testing import running
 
@@ -61,7 +61,7 @@ def gathered(data: Path) -> tuple[list[str], NDArray[np.float64], NDArray[np.flo
         if a != b and pair and other and update_pairs.one_matter(pair, other):
             continue
         mine, theirs = version(new.text, new.subject), version(old.text, old.subject)
-        told = [] if mine.denied or theirs.denied else signs(mine, theirs)
+        told = [] if mine.denied or theirs.denied else version_features(mine, theirs)
         good = a == b and pair is not None and update_pairs.answers(pair, old.text, new.text)
         if not told or (a == b and not good):
             continue

@@ -39,7 +39,7 @@ from filrouge.capture.models import Turn
 from filrouge.core.scope import Scope
 from filrouge.extraction.decide import Rule, decide
 from filrouge.extraction.heuristics import extract
-from filrouge.extraction.model_answers import supported
+from filrouge.extraction.model_answers import is_supported
 from filrouge.memories.models import Add, Memory, Neighbour, Statement, Update
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
@@ -109,7 +109,7 @@ def proved(places: Sequence[str], told: update_pairs.Told) -> dict[str, Any]:
             total += 1
             span = memory.evidence[0].span
             stated = Statement(kind=memory.kind, text=memory.text, span=span)
-            good += supported(stated, text)
+            good += is_supported(stated, text)
     return share(good, total)
 
 
@@ -145,7 +145,7 @@ def _alone(parts: Parts | None, pair: Pair, without: frozenset[Rule], claimed: b
     live: list[tuple[Memory, int]] = []
     done: list[tuple[str, str]] = []
     for number, text in pair.messages:
-        for statement in extract(_prompt(text), mined=claimed):
+        for statement in extract(_prompt(text), with_claims=claimed):
             near = [Neighbour(memory=m, similarity=_similarity(parts, statement.text, m.text)) for m, _ in live]
             decision = decide(statement, near, without=without)
             if isinstance(decision, Update):

@@ -127,7 +127,7 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
 
     with on_failure(lambda: parts.metrics.preference_lost("persistence_error", max(1, stated))):
         parts.writer.run(write)
-    understanding.update_index(parts, parts.vectors if not readings else readings[0].meaning, done)
+    understanding.update_index(parts, parts.vectors if not readings else readings[0].vectors, done)
     return True, scope
 
 

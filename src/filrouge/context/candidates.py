@@ -23,7 +23,7 @@ from filrouge.core import lazy_re as re
 from filrouge.core.clock import from_text
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.extraction.intents import SPECIFIC, Work, of_prompt, of_rule, states_anything
+from filrouge.extraction.intents import SPECIFIC_KINDS, Work, kinds_of_prompt, kinds_of_rule, states_anything
 from filrouge.memories.models import MIN_CONFIDENCE_INJECT, SUMS, Filters, Memory
 from filrouge.runtime.services import Parts
 from filrouge.search.models import Hit, Ranking
@@ -538,11 +538,11 @@ def same_turn_memories(
 
 def rules_for_work(parts: Parts, tx: Tx, request: ContextRequest) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
     """By rule id: each rule about a kind of work that the prompt asks for, with those kinds."""
-    asked = of_prompt(request.prompt)
+    asked = kinds_of_prompt(request.prompt)
     if not asked:
         return {}
     rules = parts.memories(tx).rules(project=request.project, user=request.user, agent=request.agent)
-    meant = {rule.id: (rule, of_rule(rule.text) & asked) for rule in rules}
+    meant = {rule.id: (rule, kinds_of_rule(rule.text) & asked) for rule in rules}
     return {id_: (rule, kinds) for id_, (rule, kinds) in meant.items() if kinds}
 
 
@@ -613,7 +613,7 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
         beside=same_turn_memories(parts, tx, request, recalled.memories) if known >= threshold else {},
         works=rules_for_work(parts, tx, request),
         asked=words_of(question.text),
-        asks_for_work=bool(of_prompt(request.prompt)),
+        asks_for_work=bool(kinds_of_prompt(request.prompt)),
         is_known=known >= threshold,
         threshold=threshold,
         least=least,
@@ -711,7 +711,7 @@ class _PromptSelection:
                 self._reasons[hit.id] = _why_not(hit, hit.item, passing, is_known=is_known)
         for id_, (rule, kinds) in works.items():
             self._memories[id_] = rule
-            meant = bool(kinds & SPECIFIC) and threshold <= _SPECIFIC_RULE
+            meant = bool(kinds & SPECIFIC_KINDS) and threshold <= _SPECIFIC_RULE
             self._chances[id_] = max(self._chances.get(id_, 0.0), _SPECIFIC_RULE if meant else _GENERAL_RULE)
             self._reasons[id_] = "" if meant or is_known else "nothing relevant is known"
         for one in said.turns:

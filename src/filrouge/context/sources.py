@@ -21,7 +21,7 @@ from filrouge.context.request import ContextRequest, Source
 from filrouge.core.clock import Language
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.extraction.intents import WORDS, asked_period, is_resuming, period_words, reminded
+from filrouge.extraction.intents import REMINDER_TEXTS, asked_period, find_reminders, is_resuming, period_words
 from filrouge.extraction.repository import Session
 from filrouge.extraction.summaries import with_full_stop
 from filrouge.memories.models import Kind, Memory
@@ -234,12 +234,12 @@ def reminders(_parts: Parts, _tx: Tx, request: ContextRequest) -> Sequence[Candi
             id=name,
             kind="reminder",
             section="reminders",
-            text=WORDS[name][request.language],
+            text=REMINDER_TEXTS[name][request.language],
             said=request.now,
             source="filrouge",
             value=0.9,
         )
-        for name in reminded(request.prompt, request.settings.reminders)
+        for name in find_reminders(request.prompt, request.settings.reminders)
     ]
 
 

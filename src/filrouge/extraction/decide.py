@@ -26,17 +26,17 @@ from filrouge.extraction.profile import (
     profile,
     same_words,
 )
-from filrouge.extraction.reading import of_two_things, says_change
+from filrouge.extraction.reading import are_differently_numbered, says_change
 from filrouge.extraction.vocabulary import content, fold, tokens, variants
-from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Statement, Update
+from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Span, Statement, Update
 
 #: Minimum calibrated similarity of a restatement (EXT-6).
-SAME: Final = 0.88
-_OVERLAP: Final = 0.8
-_CONTAINED: Final = 0.85
-_MOST_TERMS: Final = 24
+MIN_SAME_SIMILARITY: Final = 0.88
+_MIN_OVERLAP: Final = 0.8
+_MIN_CONTAINED: Final = 0.85
+_MAX_TERMS: Final = 24
 #: Words before an old value that show that it was in use.
-_CHOOSING: Final = (
+_BEFORE_OLD_VALUE: Final = (
     r"\b(?:uses?|using|used|utilis\w+|chose|chosen|picked|with|on|in|at|under|port|via|sur|en|sous|avec|chez|par|est|sont|is|are|s'appelle"
     r"|called|named|usa|usamos) "
 )
@@ -54,15 +54,17 @@ def decide(
     nearby = list({n.memory.id: n for n in nearby}.values())
     mine = profile(statement.text)
     if statement.is_correction and mine.retracts and statement.corrects:
-        return _delete(statement, nearby)
-    if statement.key and (by_key := _same_key(statement, nearby)):
+        return _decide_retraction(statement, nearby)
+    if statement.key and (by_key := _decide_by_key(statement, nearby)):
         return by_key
-    restated_memory = next((n for n in sorted(nearby, key=lambda n: -n.similarity) if _known(statement, mine, n)), None)
+    restated_memory = next(
+        (n for n in sorted(nearby, key=lambda n: -n.similarity) if _is_known(statement, mine, n)), None
+    )
     if not statement.is_correction:
-        nearby = [n for n in nearby if not of_two_things(statement.text, n.memory.text)]
-    replaced, reason = _replaced(statement, mine, [n.memory for n in nearby], without)
+        nearby = [n for n in nearby if not are_differently_numbered(statement.text, n.memory.text)]
+    replaced, reason = _find_replaced(statement, mine, [n.memory for n in nearby], without)
     if restated_memory and "restated" not in without:
-        replaced = [memory for memory in replaced if _came_since(memory, restated_memory.memory)]
+        replaced = [memory for memory in replaced if _is_newer_than_mention(memory, restated_memory.memory)]
         if not replaced:
             return Noop(statement=statement, existing_id=restated_memory.memory.id, reason="already known")
         replaced, reason = [restated_memory.memory, *replaced], f"restated: {reason}"
@@ -79,6 +81,22 @@ def decide(
     return Update(statement=statement, old_ids=tuple(memory.id for memory in replaced), reason=reason)
 
 
+def statement_of(memory: Memory) -> Statement:
+    """Return a memory as a statement, to compare it with other memories.
+
+    Key, value and correction are left out, because they change decisions; a caller that needs them adds them.
+    """
+    return Statement(
+        kind=memory.kind,
+        text=memory.text,
+        span=Span(start=0, end=0),
+        scope=memory.scope_name,
+        subject=memory.subject,
+        confidence=memory.confidence,
+        timeframe=memory.timeframe,
+    )
+
+
 def retrieval_terms(statement: Statement) -> tuple[str, ...]:
     """Return extra search terms for the store: old values, the subject in every language, and current values."""
     terms: dict[str, None] = {}
@@ -86,27 +104,27 @@ def retrieval_terms(statement: Statement) -> tuple[str, ...]:
         terms.update(dict.fromkeys([old, *tokens(fold(old))]))
     for word in [*statement.subject.split(), *sorted(profile(statement.text).entity)]:
         terms.update(dict.fromkeys(variants(word)))
-    for value in profile(statement.text).holds:
+    for value in profile(statement.text).current_values:
         terms[value.text] = None
-    return tuple(term for term in terms if len(term) > 1)[:_MOST_TERMS]
+    return tuple(term for term in terms if len(term) > 1)[:_MAX_TERMS]
 
 
-def _delete(statement: Statement, nearby: list[Neighbour]) -> Decision:
+def _decide_retraction(statement: Statement, nearby: list[Neighbour]) -> Decision:
     retracted_words = {word for old in statement.corrects for word in content(old)}
-    found = [n.memory for n in nearby if retracted_words and _speaks_of(profile(n.memory.text), retracted_words)]
+    found = [n.memory for n in nearby if retracted_words and _has_words(profile(n.memory.text), retracted_words)]
     pinned = next((memory for memory in found if memory.pinned), None)
     if pinned:
         return Conflict(statement=statement, existing_id=pinned.id, reason="retracted, but the memory is pinned")
     return Delete(statement=statement, old_ids=tuple(m.id for m in found), reason="retracted by the user")
 
 
-def _speaks_of(theirs: Profile, words: set[str]) -> bool:
+def _has_words(theirs: Profile, words: set[str]) -> bool:
     """Return whether a memory has all wanted words, or all but one of three or more."""
     missing = sum(word not in theirs.words for word in words)
     return missing == 0 or (len(words) >= 3 and missing == 1)
 
 
-def _same_key(statement: Statement, nearby: list[Neighbour]) -> Decision | None:
+def _decide_by_key(statement: Statement, nearby: list[Neighbour]) -> Decision | None:
     """Return the decision for a keyed fact, which is unique by key: Noop for the same value, otherwise Update."""
     existing = next((n.memory for n in nearby if n.memory.key == statement.key), None)
     if existing is None:
@@ -120,7 +138,7 @@ def _same_key(statement: Statement, nearby: list[Neighbour]) -> Decision | None:
     return Update(statement=statement, old_ids=(existing.id,), reason=f"a newer {statement.key}")
 
 
-def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
+def _is_known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
     """Return whether the memory already says what the statement says."""
     memory = neighbour.memory
     if same_words(statement.text, memory.text):
@@ -130,25 +148,31 @@ def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
     theirs = profile(memory.text)
     if mine.rejects - theirs.rejects and not (mine.rejects <= set(theirs.words)):
         return False
-    if bool(mine.negated) != bool(theirs.negated) or mine.held & theirs.rejects or theirs.held & mine.rejects:
+    if (
+        bool(mine.negated) != bool(theirs.negated)
+        or mine.current_texts & theirs.rejects
+        or theirs.current_texts & mine.rejects
+    ):
         return False
-    same_values = mine.held == theirs.held
-    if same_values and (neighbour.similarity >= SAME or _jaccard(mine, theirs) >= _OVERLAP):
+    same_values = mine.current_texts == theirs.current_texts
+    if same_values and (neighbour.similarity >= MIN_SAME_SIMILARITY or _jaccard(mine, theirs) >= _MIN_OVERLAP):
         return True
-    if mine.entity != theirs.entity and not (_covers(theirs, mine) >= _CONTAINED and mine.entity <= set(theirs.words)):
+    if mine.entity != theirs.entity and not (
+        _covered_share(theirs, mine) >= _MIN_CONTAINED and mine.entity <= set(theirs.words)
+    ):
         return False
-    if not mine.held <= theirs.held:
+    if not mine.current_texts <= theirs.current_texts:
         return False
-    if _covers(theirs, mine) >= _CONTAINED and mine.words.total() >= 3:
+    if _covered_share(theirs, mine) >= _MIN_CONTAINED and mine.words.total() >= 3:
         return True
     return (
-        bool(mine.entity and mine.named and mine.held)
+        bool(mine.entity and mine.named and mine.current_texts)
         and _numbers_agree(mine, theirs)
-        and _new_words(mine, theirs) <= 2
+        and _count_new_words(mine, theirs) <= 2
     )
 
 
-def _came_since(memory: Memory, restated_memory: Memory) -> bool:
+def _is_newer_than_mention(memory: Memory, restated_memory: Memory) -> bool:
     """Return whether `memory` is newer than the last mention of `restated_memory`; a restatement then replaces it."""
     return memory.id != restated_memory.id and memory.valid_from > (
         restated_memory.last_mention or restated_memory.valid_from
@@ -160,27 +184,27 @@ def _jaccard(first: Profile, second: Profile) -> float:
     return (first.words & second.words).total() / union if union else 0.0
 
 
-def _covers(text: Profile, part: Profile) -> float:
+def _covered_share(text: Profile, part: Profile) -> float:
     """Return the share of the words of `part` that `text` also has."""
     total = part.words.total()
     return (part.words & text.words).total() / total if total else 0.0
 
 
-def _new_words(mine: Profile, theirs: Profile) -> int:
+def _count_new_words(mine: Profile, theirs: Profile) -> int:
     return sum(1 for word in mine.words if word not in theirs.words)
 
 
 def _numbers_agree(mine: Profile, theirs: Profile) -> bool:
     """Return whether every kind of value in `mine` also occurs in `theirs`."""
-    return {v.kind for v in mine.holds} <= {v.kind for v in theirs.holds}
+    return {v.kind for v in mine.current_values} <= {v.kind for v in theirs.current_values}
 
 
-def _replaced(
+def _find_replaced(
     statement: Statement, mine: Profile, nearby: list[Memory], without: frozenset[Rule]
 ) -> tuple[list[Memory], str]:
     """Return the memories that the statement replaces, and the reason."""
     named = [memory for memory in nearby if _names_its_old_value(statement, mine, memory)]
-    if "old value" not in without and named and (meant := _one_entity(mine, named)):
+    if "old value" not in without and named and (meant := _select_entity(mine, named)):
         return meant, "it names the outdated value"
     swapped = [memory for memory in nearby if contradicts_choice(mine, profile(memory.text))]
     if swapped and "rejected choice" not in without:
@@ -196,13 +220,13 @@ def _replaced(
     ]
     if mine.entity:
         return newer, "a newer value of the same subject"
-    newer = [memory for memory in newer if _of_one_thing(mine, profile(memory.text))]
+    newer = [memory for memory in newer if _have_same_subject(mine, profile(memory.text))]
     return (newer, "a newer value of the same subject") if len(newer) == 1 else ([], "")
 
 
-def _of_one_thing(mine: Profile, theirs: Profile) -> bool:
+def _have_same_subject(mine: Profile, theirs: Profile) -> bool:
     """Return whether two texts share a word besides their values, or one of them has only values."""
-    my_words, their_words = ({word for word in side.words if word not in side.held} for side in (mine, theirs))
+    my_words, their_words = ({word for word in side.words if word not in side.current_texts} for side in (mine, theirs))
     return not my_words or not their_words or bool(my_words & their_words)
 
 
@@ -211,26 +235,31 @@ def _names_its_old_value(statement: Statement, mine: Profile, memory: Memory) ->
     theirs = profile(memory.text)
     if not statement.is_correction:
         # "We deploy to Fly, not Heroku": the contrast is enough if the entity is the same.
-        return bool(mine.rejects & theirs.held and mine.held and mine.entity) and mine.entity == theirs.entity
+        return (
+            bool(mine.rejects & theirs.current_texts and mine.current_texts and mine.entity)
+            and mine.entity == theirs.entity
+        )
     old = [set(content(phrase)) or {fold(phrase)} for phrase in (*statement.corrects, *mine.rejects)]
     old = [words - mine.entity or words for words in old]
-    if not any(words and words <= set(theirs.words) | theirs.held and not words <= theirs.rejects for words in old):
+    if not any(
+        words and words <= set(theirs.words) | theirs.current_texts and not words <= theirs.rejects for words in old
+    ):
         return False
     if all(words <= mine.entity for words in old):
         return theirs.named and bool(mine.entity & theirs.entity)
     if mine.entity & (theirs.entity or frozenset(theirs.words)):
         return True
     return not mine.named and (
-        memory.kind == "decision" or any(_chooses(memory.text, phrase) for phrase in mine.rejects)
+        memory.kind == "decision" or any(_is_chosen(memory.text, phrase) for phrase in mine.rejects)
     )
 
 
-def _chooses(text: str, old: str) -> bool:
+def _is_chosen(text: str, old: str) -> bool:
     """Return whether the text says that `old` was used, run on or picked, rather than only mentions it."""
-    return re.search(_CHOOSING + r"(?:[\w'-]+ ){0,1}`?" + re.escape(old), fold(text)) is not None
+    return re.search(_BEFORE_OLD_VALUE + r"(?:[\w'-]+ ){0,1}`?" + re.escape(old), fold(text)) is not None
 
 
-def _one_entity(mine: Profile, named: list[Memory]) -> list[Memory]:
+def _select_entity(mine: Profile, named: list[Memory]) -> list[Memory]:
     """Return which of these memories the correction means, if they are about several entities.
 
     Memories that share the entity of the correction are preferred, then those that have no entity.

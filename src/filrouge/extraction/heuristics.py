@@ -39,11 +39,11 @@ from filrouge.extraction.vocabulary import content
 from filrouge.memories.models import Span, Statement
 
 #: Maximum statements of one prompt; a prompt with more is a pasted document.
-MOST_STATEMENTS: Final = 25
-_LONGEST_TEXT: Final = 600
+MAX_STATEMENTS: Final = 25
+_MAX_TEXT_CHARS: Final = 600
 
 _FIRST_PERSON: Final = re.compile(r"(?:[,;](?:\s+(?:and|et|y))?|\s(?:and|et|y))\s+(?=(?:i|i'm|i'd|je|j'|my|mon|me)\b)")
-_PARTS: Final = re.compile(r"[,;]\s+(?:and |but |et |mais |car |since |because |as )?|\s-\s+|:\s+")
+_CLAUSE_BREAK: Final = re.compile(r"[,;]\s+(?:and |but |et |mais |car |since |because |as )?|\s-\s+|:\s+")
 _SUBJECT_FIRST: Final = re.compile(
     r"(?:the|our|we|on|le|la|les|l'|nos|notre|all|every|tous|toutes|prod|production|staging|never|always|jamais|toujours|el|los|las)\b"
 )
@@ -53,7 +53,7 @@ _REASON: Final = re.compile(
     r"|the reason|reason|sinon|car|parce que|ca|cela|c'est|il|elle|ils|elles|comme ca"
     r"|la raison|raison|why ?:|only|the (?:only )?exception|exception|sauf|except|both|porque|si no)\b"
 )
-_ORDERED: Final = re.compile(
+_ORDER: Final = re.compile(
     r"(?:please |you |we )?(?:always|never|don't|do not|must|use|no |toujours|jamais|ne |n'|il (?:ne )?faut|utilise"
     r"|siempre|nunca)"
 )
@@ -64,7 +64,7 @@ _CONSEQUENCE: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _SentenceReading:
     """A sentence with the statement that it makes by itself, if any."""
 
     sentence: Sentence
@@ -73,41 +73,41 @@ class _Read:
     silent: bool
 
 
-def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
-    """Return the statements of a turn, in the order of the text; without `mined`, no claims made in passing."""
-    return statements_of(turn.text, mined=mined) if is_own_prompt(turn) else ()
+def extract(turn: Turn, *, with_claims: bool = True) -> tuple[Statement, ...]:
+    """Return the statements of a turn, in the order of the text; without `with_claims`, no claims made in passing."""
+    return statements_of(turn.text, with_claims=with_claims) if is_own_prompt(turn) else ()
 
 
-def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
+def statements_of(text: str, *, with_claims: bool = True) -> tuple[Statement, ...]:
     """Return the statements of a text in its author's own words; quoted and pasted text states nothing."""
-    readings = [reading for sentence in split(own_words(blanked(text))) for reading in _readings(sentence)]
+    readings = [reading for sentence in split(own_words(blanked(text))) for reading in _read_sentence(sentence)]
     statements: list[Statement] = []
     index = 0
-    while index < len(readings) and len(statements) < MOST_STATEMENTS:
-        if _only_a_value(readings[index]):
+    while index < len(readings) and len(statements) < MAX_STATEMENTS:
+        if _is_only_a_value(readings[index]):
             index += 1
             continue
-        last = _group_end(readings, index)
+        last = _find_group_end(readings, index)
         group = readings[index : last + 1]
         index = last + 1
-        taken_back = index < len(readings) and _takes_back(group[-1], readings[index])
+        taken_back = index < len(readings) and _is_joke_marker(group[-1], readings[index])
         if taken_back:
             continue
         if any(reading.found for reading in group):
             statements.append(_statement(text, group))
-        elif mined and not JOKE.search(group[0].sentence.plain):
+        elif with_claims and not JOKE.search(group[0].sentence.plain):
             before = _sentence_before(readings, index - len(group))
             statements.extend(claim_statements(group[0].sentence, before))
-    return unmasked(statements[:MOST_STATEMENTS], text)
+    return unmasked(statements[:MAX_STATEMENTS], text)
 
 
-def _sentence_before(readings: list[_Read], index: int) -> str:
+def _sentence_before(readings: list[_SentenceReading], index: int) -> str:
     """Return the sentence before this one in its paragraph, or an empty string."""
     same = index > 0 and readings[index - 1].sentence.block == readings[index].sentence.block
     return readings[index - 1].sentence.text if same else ""
 
 
-def _readings(sentence: Sentence) -> list[_Read]:
+def _read_sentence(sentence: Sentence) -> list[_SentenceReading]:
     """Return the sentence as one reading, or as two if its first half is a fact about the user."""
     heading = sentence.heading[1] + " " if sentence.heading else ""
     for cut in itertools.islice(_FIRST_PERSON.finditer(sentence.plain), 4):
@@ -116,20 +116,20 @@ def _readings(sentence: Sentence) -> list[_Read]:
         if kind and kind.key and silent_mood(head.plain) is None and not QUESTION.search(sentence.plain):
             rest, plain = sentence.start + cut.end(), sentence.plain[cut.end() :]
             tail = replace(sentence, start=rest, text=sentence.text[cut.end() :], plain=plain)
-            return [_Read(sentence, head, kind, False), *_readings(tail)]
+            return [_SentenceReading(sentence, head, kind, False), *_read_sentence(tail)]
     clause = read_clause(sentence.text, sentence.start, heading)
-    kind, silent = _judge(clause)
+    kind, silent = _classify(clause)
     if kind is None and (is_request(clause.plain) and not QUESTION.search(clause.plain)):
-        inner = _inner_statement(clause)
+        inner = _find_inner_statement(clause)
         if inner:
-            return [_Read(sentence, *inner, False)]
+            return [_SentenceReading(sentence, *inner, False)]
     if kind is None and sentence.heading and not silent and not silent_mood(sentence.heading[1]):
         joined = read_clause(f"{sentence.heading[1]} {sentence.text}", sentence.heading[0])
         kind = kinds.find_facts(joined)
-    return [_Read(sentence, clause, kind, silent)]
+    return [_SentenceReading(sentence, clause, kind, silent)]
 
 
-def _judge(clause: Clause) -> tuple[ClauseKind | None, bool]:
+def _classify(clause: Clause) -> tuple[ClauseKind | None, bool]:
     """Return the statement of a clause, and whether its mood keeps it from stating or completing anything."""
     if silent_mood(clause.plain) is not None:
         return None, True
@@ -139,9 +139,9 @@ def _judge(clause: Clause) -> tuple[ClauseKind | None, bool]:
         return ClauseKind(kind="fact", confidence=0.85, corrects=old, is_correction=replaces), False
     kind = (
         kinds.find_preferences(clause)
-        or _retraction(clause)
-        or _bug(clause)
-        or _rule(clause)
+        or _find_retraction(clause)
+        or _find_bug(clause)
+        or _find_rule(clause)
         or kinds.find_bugs(clause)
     )
     if kind:
@@ -151,7 +151,7 @@ def _judge(clause: Clause) -> tuple[ClauseKind | None, bool]:
     change, chosen = find_correction(clause), kinds.find_decisions(clause)
     past = is_past(clause.plain)
     if chosen and (change or not past):
-        return _changed(chosen, change), False
+        return _with_correction(chosen, change), False
     if is_status(clause.plain):
         return None, True
     if change or past:
@@ -159,41 +159,41 @@ def _judge(clause: Clause) -> tuple[ClauseKind | None, bool]:
     return kinds.find_facts(clause), False
 
 
-def _retraction(clause: Clause) -> ClauseKind | None:
+def _find_retraction(clause: Clause) -> ClauseKind | None:
     return find_correction(clause) if retraction(clause.plain) is not None else None
 
 
-def _bug(clause: Clause) -> ClauseKind | None:
+def _find_bug(clause: Clause) -> ClauseKind | None:
     """Return a cause or a fix that is reported, not ordered: "listeners that were never removed" is no rule."""
-    return None if _ORDERED.match(clause.plain) or kinds.is_labelled(clause) else kinds.find_bugs(clause)
+    return None if _ORDER.match(clause.plain) or kinds.is_labelled(clause) else kinds.find_bugs(clause)
 
 
-def _rule(clause: Clause) -> ClauseKind | None:
+def _find_rule(clause: Clause) -> ClauseKind | None:
     rule = kinds.find_rules(clause)
     if is_past(clause.plain) or (rule and rule.confidence <= kinds.WEAK and kinds.find_decisions(clause)):
         return None
-    return _changed(rule, find_correction(clause)) if rule else None
+    return _with_correction(rule, find_correction(clause)) if rule else None
 
 
-def _changed(found: ClauseKind, change: ClauseKind | None) -> ClauseKind:
+def _with_correction(found: ClauseKind, change: ClauseKind | None) -> ClauseKind:
     """Return the statement, marked as a correction if `change` is one."""
     return replace(found, is_correction=True, corrects=change.corrects) if change else found
 
 
-def _inner_statement(clause: Clause) -> tuple[Clause, ClauseKind] | None:
+def _find_inner_statement(clause: Clause) -> tuple[Clause, ClauseKind] | None:
     """Return the statement after a request: "Update the compose file, the broker now listens on 5673"."""
-    for match in _PARTS.finditer(clause.plain):
+    for match in _CLAUSE_BREAK.finditer(clause.plain):
         plain = clause.plain[match.end() :]
         if not _SUBJECT_FIRST.match(plain) or is_request(plain):
             continue
         inner = read_clause(clause.text[match.end() :], clause.start + match.end(), clause.opening)
-        kind, _ = _judge(inner)
+        kind, _ = _classify(inner)
         if kind:
             return inner, kind
     return None
 
 
-def _group_end(readings: list[_Read], start: int) -> int:
+def _find_group_end(readings: list[_SentenceReading], start: int) -> int:
     """Return the index of the last reading that completes the one at `start`."""
     last = start
     while last + 1 < len(readings) and last - start < 3 and _completes(readings[start : last + 1], readings[last + 1]):
@@ -201,17 +201,17 @@ def _group_end(readings: list[_Read], start: int) -> int:
     return last
 
 
-def _completes(group: list[_Read], after: _Read) -> bool:
+def _completes(group: list[_SentenceReading], after: _SentenceReading) -> bool:
     """Return whether `after` belongs to the statement of `group`."""
     first, before = group[0], group[-1]
     if after.silent or after.sentence.block != first.sentence.block or before.sentence is after.sentence:
         return False
-    if after.sentence.end - first.clause.start > _LONGEST_TEXT:
+    if after.sentence.end - first.clause.start > _MAX_TEXT_CHARS:
         return False
     stated = next((reading.found for reading in group if reading.found), None)
     if stated is None:
         return False
-    if _only_a_value(after):
+    if _is_only_a_value(after):
         return bool(before.clause.values) and stated.key is None and not stated.retraction
     if after.found is None:
         return stated.scope == "project" and _explains(group, after)
@@ -229,12 +229,12 @@ def _completes(group: list[_Read], after: _Read) -> bool:
     return after.found.kind not in {"rule", "preference"} and kinds.is_anaphoric(after.clause.plain)
 
 
-def _only_a_value(reading: _Read) -> bool:
+def _is_only_a_value(reading: _SentenceReading) -> bool:
     """Return whether a reading such as "En fait non, 3001." is only a value; the sentence before names its subject."""
     return reading.sentence.heading is None and is_bare(reading.clause)
 
 
-def _explains(group: list[_Read], after: _Read) -> bool:
+def _explains(group: list[_SentenceReading], after: _SentenceReading) -> bool:
     """Return whether a plain sentence gives the reason or consequence of the statement before it."""
     plain = after.clause.plain
     if (
@@ -250,7 +250,7 @@ def _explains(group: list[_Read], after: _Read) -> bool:
     return bool(shared) or _CONSEQUENCE.search(plain) is not None
 
 
-def _takes_back(before: _Read, after: _Read) -> bool:
+def _is_joke_marker(before: _SentenceReading, after: _SentenceReading) -> bool:
     """Return whether the next sentence is a joke marker such as "just kidding"."""
     return (
         after.sentence.block == before.sentence.block
@@ -259,7 +259,7 @@ def _takes_back(before: _Read, after: _Read) -> bool:
     )
 
 
-def _statement(text: str, group: list[_Read]) -> Statement:
+def _statement(text: str, group: list[_SentenceReading]) -> Statement:
     first, last = group[0], group[-1]
     found = [reading.found for reading in group if reading.found]
     lead = next((kind for kind in found if not kind.retraction), found[0])
@@ -267,8 +267,8 @@ def _statement(text: str, group: list[_Read]) -> Statement:
     clause_end = start + len(first.clause.text)
     end = clause_end if len(group) == 1 else last.sentence.end
     words = " ".join(text[start:end].split())
-    if first.sentence.heading and kinds.find_facts(first.clause) == lead and not _speaks_alone(first):
-        start, words = first.sentence.heading[0], _under_heading(text, first)
+    if first.sentence.heading and kinds.find_facts(first.clause) == lead and not _is_complete(first):
+        start, words = first.sentence.heading[0], _text_with_heading(text, first)
     retraction = lead.retraction
     old_words = dict.fromkeys(word for reading in group if reading.found for word in reading.found.corrects)
     return Statement(
@@ -288,11 +288,11 @@ def _statement(text: str, group: list[_Read]) -> Statement:
     )
 
 
-def _speaks_alone(reading: _Read) -> bool:
+def _is_complete(reading: _SentenceReading) -> bool:
     return len(reading.clause.text.split()) > 4
 
 
-def _under_heading(text: str, reading: _Read) -> str:
+def _text_with_heading(text: str, reading: _SentenceReading) -> str:
     assert reading.sentence.heading is not None
     start, heading = reading.sentence.heading
     return " ".join(f"{text[start : start + len(heading)].strip()} {reading.sentence.text}".split())

@@ -3,7 +3,7 @@
 "Install httpx" and "use uv, never pip" share no word and are not near in meaning; the kind of work connects them.
 There are few kinds that a rule can be about. Each has its verbs, objects and tools in English, French and Spanish. A
 rule with a condition ("before you deploy, run the tests") is about the condition's kind alone. Nearly every prompt to
-a coding agent is of the kind `code`, so that kind says little by itself (`SPECIFIC`).
+a coding agent is of the kind `code`, so that kind says little by itself (`SPECIFIC_KINDS`).
 
 `asked_period` recognises "what did we talk about last week?". Such a prompt wants the timeline, not single memories.
 The whole prompt must be such a question, optionally with a time. "What did we discuss about the cache?" names a
@@ -35,7 +35,7 @@ from filrouge.extraction.vocabulary import fold
 
 Work = Literal["dependencies", "tests", "history", "release", "schema", "style", "documents", "code"]
 
-SPECIFIC: Final[frozenset[Work]] = frozenset(get_args(Work)) - {"code"}
+SPECIFIC_KINDS: Final[frozenset[Work]] = frozenset(get_args(Work)) - {"code"}
 """Kinds that are rare enough among prompts for a rule about them to apply."""
 
 _PATTERNS: Final[dict[Work, str]] = {
@@ -74,27 +74,27 @@ _TRIGGER: Final = re.compile(
 )
 
 
-def of_rule(text: str) -> frozenset[Work]:
+def kinds_of_rule(text: str) -> frozenset[Work]:
     """Return the kinds of work that a rule is about: those of its condition, or of all its words if it has none."""
     plain = fold(text)
-    conditions: set[Work] = {work for found in _TRIGGER.finditer(plain) for work in _kinds(found["what"])}
-    return frozenset(conditions) or _kinds(plain)
+    conditions: set[Work] = {work for found in _TRIGGER.finditer(plain) for work in _find_kinds(found["what"])}
+    return frozenset(conditions) or _find_kinds(plain)
 
 
-def of_prompt(text: str) -> frozenset[Work]:
+def kinds_of_prompt(text: str) -> frozenset[Work]:
     """Return the kinds of work that a prompt asks for."""
     found: set[Work] = set()
     for sentence in split(own_words(text)):
         if _EXPLAINS.search(sentence.plain):
             continue
         if is_request(sentence.plain) or _ORDERS.match(sentence.plain):
-            found |= _kinds(sentence.plain)
+            found |= _find_kinds(sentence.plain)
             if _MAKES.match(sentence.plain):
                 found.add("code")
     return frozenset(found)
 
 
-def _kinds(plain: str) -> frozenset[Work]:
+def _find_kinds(plain: str) -> frozenset[Work]:
     return frozenset(work for work, pattern in _COMPILED.items() if pattern.search(plain))
 
 
@@ -105,7 +105,7 @@ def _kinds(plain: str) -> frozenset[Work]:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-WORDS: Final[Mapping[Reminder, Mapping[Language, str]]] = {
+REMINDER_TEXTS: Final[Mapping[Reminder, Mapping[Language, str]]] = {
     "plan_mode_required": {
         "en": "The user wants a plan before any change of this size: propose it, and wait for their agreement.",
         "fr": "L'utilisateur veut un plan avant tout changement de cette taille : le proposer, et attendre son accord.",
@@ -143,16 +143,16 @@ _TRIGGERS: Final[Mapping[Reminder, re.Pattern[str]]] = {
 }
 
 
-def reminded(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, ...]:
+def find_reminders(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, ...]:
     """Return the enabled reminders that a prompt calls for, in their fixed order."""
     enabled: list[Reminder] = [name for name in REMINDERS if name in switched_on]
     if not enabled or written_by_host(prompt):
         return ()
     sentences = [sentence.plain for sentence in split(own_words(prompt)) if not reading.JOKE.search(sentence.plain)]
-    return tuple(name for name in enabled if any(_gives_occasion(name, sentence) for sentence in sentences))
+    return tuple(name for name in enabled if any(_is_called_for(name, sentence) for sentence in sentences))
 
 
-def _gives_occasion(name: Reminder, plain: str) -> bool:
+def _is_called_for(name: Reminder, plain: str) -> bool:
     """Return whether a folded sentence calls for a reminder.
 
     For choices any match counts. For work, the match must open the sentence or the sentence must be a request, because
@@ -171,7 +171,7 @@ def _gives_occasion(name: Reminder, plain: str) -> bool:
 
 Period = Literal["today", "yesterday", "week", "last_week", "month", "last_month", "recently", "all"]
 
-_LONGEST: Final = 200
+_MAX_PERIOD_CHARS: Final = 200
 _WE: Final = r"(?:we|i|you and i|us)"
 _EXPLICIT: Final = (
     # English
@@ -197,7 +197,7 @@ _NEEDS_TIME: Final = (
     r"sur quoi (?:est-ce qu'on a|a-t-on|on a|avons-nous|nous avons|travaillait-on|on travaillait) ?(?:travaille|bosse)?",
     r"(?:que (?:hicimos|hemos hecho|dijimos)|en que (?:trabajamos|hemos trabajado|estuvimos trabajando)|lo que hicimos)",
 )
-_TIMES: Final[tuple[tuple[Period, str], ...]] = (
+_TIME_PATTERNS: Final[tuple[tuple[Period, str], ...]] = (
     ("last_week", r"(?:over |during |in )?(?:last week|the week before)|(?:pendant |durant )?la semaine (?:derniere|passee)|la semana pasada"),
     ("last_month", r"(?:over |during |in )?last month|le mois (?:dernier|passe)|el mes pasado"),
     ("week", r"(?:over |during |in |for )?(?:this week|the (?:past|last) (?:week|7 days|seven days|few days|couple of days)|these (?:past|last) (?:few )?days)|(?:au cours de |pendant )?(?:cette semaine|ces derniers jours|ces jours-ci|les derniers jours|les 7 derniers jours|l'autre jour)|the other day|esta semana|estos (?:ultimos )?dias|el otro dia|los ultimos dias"),
@@ -206,13 +206,13 @@ _TIMES: Final[tuple[tuple[Period, str], ...]] = (
     ("yesterday", r"yesterday(?: (?:morning|afternoon|evening))?|last night|hier(?: (?:matin|soir|apres-midi))?|ayer(?: por la (?:manana|tarde|noche))?|anoche"),
     ("recently", r"recently|lately|of late|these days|(?:the )?last time|previously|earlier|recemment|dernierement|ces derniers temps|la derniere fois|precedemment|recientemente|ultimamente|la ultima vez|antes"),
 )  # fmt: skip
-_ASKED: Final = tuple(
+_COMPILED_QUESTIONS: Final = tuple(
     (re.compile(rf"\b(?:{pattern})(?!\w)"), strong)
     for strong, group in ((True, _EXPLICIT), (False, _NEEDS_TIME))
     for pattern in group
 )
-_TIME: Final[tuple[tuple[Period, re.Pattern[str]], ...]] = tuple(
-    (period, re.compile(rf"\b(?:{pattern})(?!\w)")) for period, pattern in _TIMES
+_COMPILED_TIMES: Final[tuple[tuple[Period, re.Pattern[str]], ...]] = tuple(
+    (period, re.compile(rf"\b(?:{pattern})(?!\w)")) for period, pattern in _TIME_PATTERNS
 )
 _FILLER: Final = frozenset(
     "hi hello hey ok please can could you do tell me remind remember recall know so far together again here with each"
@@ -222,7 +222,7 @@ _FILLER: Final = frozenset(
     " dans ce cette projet la le les de du des au en et nous deux est que sais session conversations fais un bref exactement encore toi"
     " hola por favor juntos proyecto puedes decirme recuerdame recuerdas dime resumen resume lista el los las hazme y tu".split()
 )
-_WHEN: Final[dict[Language, dict[Period, str]]] = {
+_PERIOD_WORDS: Final[dict[Language, dict[Period, str]]] = {
     "en": {
         "today": "today", "yesterday": "yesterday", "week": "this week", "last_week": "last week", "month": "this month",
         "last_month": "last month", "recently": "recently", "all": "",
@@ -240,16 +240,16 @@ _WHEN: Final[dict[Language, dict[Period, str]]] = {
 
 def asked_period(prompt: str) -> Period | None:
     """The period whose topics a prompt asks for, `all` if it names none; None if it asks something else."""
-    if len(prompt) > _LONGEST:
+    if len(prompt) > _MAX_PERIOD_CHARS:
         return None
     plain = " ".join(fold(prompt).split())
-    found = next(((match, strong) for pattern, strong in _ASKED if (match := pattern.search(plain))), None)
+    found = next(((match, strong) for pattern, strong in _COMPILED_QUESTIONS if (match := pattern.search(plain))), None)
     if found is None:
         return None
     match, strong = found
     rest = f"{plain[: match.start()]} {plain[match.end() :]}"
     period: Period | None = None
-    for named, time in _TIME:
+    for named, time in _COMPILED_TIMES:
         if time.search(rest):
             rest, period = time.sub(" ", rest), period or named
     if set(re.findall(r"\w+", rest)) - _FILLER or (period is None and not strong):
@@ -276,14 +276,14 @@ def period_bounds(period: Period, now: datetime) -> tuple[datetime | None, datet
 
 def period_words(period: Period, language: Language) -> str:
     """The period in words; empty for `all`."""
-    return _WHEN[language][period]
+    return _PERIOD_WORDS[language][period]
 
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
 #: Longer prompts contain what they need themselves.
-_RESUMING_LONGEST: Final = 400
+_MAX_RESUMING_CHARS: Final = 400
 _RESUMES: Final = re.compile(
     r"\b(?:(?:let's|let us|can we|shall we|we|i'd like to|i want to|time to|ready to) (?:now )?(?:continue|carry on|go on|keep going|resume|pick (?:this|it|that|things|the \w+)? ?(?:back )?up|go back|get back|return)"
     r"|(?:continue|carry on|go on|keep going|resume|proceed) (?:with|on|from|working|where)|(?:go|get|come|going|getting|coming) back (?:to|on)|^(?:ok(?:ay)?,? |so |right,? |now )*(?:back (?:to|on)|continue|resume)\b|pick(?:ing)? up (?:where|from|the)"
@@ -295,14 +295,15 @@ _RESUMES: Final = re.compile(
 
 def is_resuming(prompt: str) -> bool:
     """True if the prompt goes back to earlier work."""
-    return len(prompt) <= _RESUMING_LONGEST and _RESUMES.search(" ".join(fold(prompt).split())) is not None
+    return len(prompt) <= _MAX_RESUMING_CHARS and _RESUMES.search(" ".join(fold(prompt).split())) is not None
 
 
-_NOTHING = frozenset({"question", "smalltalk", "joke"})
+_STATES_NOTHING = frozenset({"question", "smalltalk", "joke"})
 
 
 def states_anything(text: str) -> bool:
     """Return whether any sentence of the prompt states something."""
     return any(
-        silent_mood(sentence.plain) not in _NOTHING and not is_request(sentence.plain) for sentence in split(text)
+        silent_mood(sentence.plain) not in _STATES_NOTHING and not is_request(sentence.plain)
+        for sentence in split(text)
     )

@@ -47,7 +47,7 @@ _ME: Final = re.compile(
 _PRONOUN_SUBJECT: Final = re.compile(
     r"^(?:it|it's|this|that|that's|these|those|they|they're|he|she|there|ca|cela|c'est|c'etait|ce|il|elle|ils|elles|il y a|there's|here|here's|voici|voila|what|some|something|someone|quelqu'un|eso|esto)\b"
 )
-_SHALLOW: Final = frozenset({"number"})
+_WEAK_VALUE_KINDS: Final = frozenset({"number"})
 _PAST_TENSE: Final = re.compile(
     r"^(?:the |our |my |le |la |les )?[\w-]+ (?:was|were|did|had|went|took|failed|worked|got|came|a ete|etait|ont|avait)\b"
 )
@@ -71,20 +71,20 @@ def find_facts(clause: Clause) -> ClauseKind | None:
         return None
     if _REMEMBER_REQUEST.search(clause.opening) and len(plain.split()) >= 3:
         return ClauseKind(kind="fact", confidence=0.85)
-    anchors = [value for value in clause.values if value.kind not in _SHALLOW]
+    anchors = [value for value in clause.values if value.kind not in _WEAK_VALUE_KINDS]
     if not anchors:
         anchors = [value for value in clause.values if len(value.text) > 1] if _WE.search(plain) else []
     if not anchors or len(plain.split()) < 3:
         return None
     if _LABELLED.match(plain) and not _NOT_LABEL.match(plain) and len(plain.split()) <= 16:
         return ClauseKind(kind="fact", confidence=0.75)
-    described = any(_subject_names_something(plain[: verb.start()]) for verb in _STATE.finditer(plain))
+    described = any(_has_subject(plain[: verb.start()]) for verb in _STATE.finditer(plain))
     return (
         ClauseKind(kind="fact", confidence=0.8) if described or _WE.search(plain) or _RECURRING.search(plain) else None
     )
 
 
-def _subject_names_something(before: str) -> bool:
+def _has_subject(before: str) -> bool:
     """Return whether the words before the verb hold more than function words."""
     return (
         re.search(
@@ -181,7 +181,7 @@ _ORDER_OR_HABIT: Final = re.compile(
     + r"|\b(?:we|nous|on) (?:\w+ )?(?:write|name|keep|put|test|commit|format|document|review|squash|rebase|follow|prefer|avoid|sort|wrap"
     r"|ecri\w+|nomm\w+|met|mettons|test\w+|commit\w*|document\w*|suit|suivons|prefer\w*|evit\w+)\b|\b(?:no|pas de|aucune?|only|uniquement|seulement)\b"
 )
-_TABLE: Final[tuple[tuple[float, str], ...]] = (
+_RULE_PATTERNS: Final[tuple[tuple[float, str], ...]] = (
     # Always use British spelling. Never push to main. You must never run the seed.
     (
         0.9,
@@ -330,14 +330,14 @@ _TABLE: Final[tuple[tuple[float, str], ...]] = (
     ),
     (0.8, r"\b(?:one|un|une|un seul|une seule) [\w-]+ (?:per|par) [\w-]+\b"),
 )
-_COMPILED: Final = tuple((confidence, re.compile(pattern)) for confidence, pattern in _TABLE)
+_COMPILED_RULES: Final = tuple((confidence, re.compile(pattern)) for confidence, pattern in _RULE_PATTERNS)
 #: Patterns up to this confidence also match tasks: "Refactor it so that each route has its own file".
 WEAK: Final = 0.8
 _NOW_ONLY: Final = re.compile(
     r"\b(?:yet|for now|for the moment|this time|right now|pour l'instant|pour le moment|cette fois|anything else|rien d'autre|tout de suite|por ahora)\b"
     r"|\bwhen (?:you're|you are|it's|it is) (?:done|finished|ready)\b|\bquand (?:tu as fini|c'est fini|tu es pret)"
 )
-_TROUBLE: Final = re.compile(
+_PROBLEM: Final = re.compile(
     r"\b(?:always|never|toujours|jamais) (?:\w+ ){0,1}(?:fails?|failing|breaks?|crash\w*|hangs?|times? out|returns?|gets?|shows?|works?|worked|works|happens?|answers?|finish\w*|loads?|starts?|echoue\w*|plante\w*|marche\w*|la meme)\b"
     r"|\bj'ai (?:toujours|jamais)\b|\bje n'ai jamais\b|\b(?:i|it|he|she)(?:'ve|'s| have| has)? (?:always|never) (?:been|had|seen|\w+ed)\b|\bi(?:'ve| have) never\b|\bca (?:ne |n')?\w+ (?:toujours|jamais)\b"
 )
@@ -357,7 +357,7 @@ _NOTHING_LASTING: Final = re.compile(
         )
     )
 )
-_ORDERS: Final = re.compile(r"(?:please )?(?:always|never|toujours|jamais|siempre|nunca)\b")
+_ORDER: Final = re.compile(r"(?:please )?(?:always|never|toujours|jamais|siempre|nunca)\b")
 _HARD: Final = re.compile(
     r"\b(?:must|has to|have to|can't|cannot|not allowed|need to|needs to|doit|doivent|devons|forbidden|may not)\b"
 )
@@ -372,13 +372,13 @@ _USER_WIDE: Final = re.compile(
 def find_rules(clause: Clause) -> ClauseKind | None:
     """Return the rule or constraint that the clause states, or None."""
     plain = clause.plain
-    if _NOW_ONLY.search(plain) or (_TROUBLE.search(plain) and not _ORDERS.match(plain)):
+    if _NOW_ONLY.search(plain) or (_PROBLEM.search(plain) and not _ORDER.match(plain)):
         return None
     labelled = is_labelled(clause)
     if not labelled and _NOTHING_LASTING.search(plain):
         return None
     lasting = _LASTING.search(plain) is not None and _ORDER_OR_HABIT.search(plain) is not None
-    confidence = 0.95 if labelled else 0.9 if lasting else _match(plain)
+    confidence = 0.95 if labelled else 0.9 if lasting else _match_confidence(plain)
     if confidence is None:
         return None
     hard = _HARD.search(plain) is not None and not re.search(
@@ -393,12 +393,12 @@ def is_labelled(clause: Clause) -> bool:
     return _RULE_LABEL.search(clause.opening) is not None
 
 
-def _match(plain: str) -> float | None:
+def _match_confidence(plain: str) -> float | None:
     task = is_imperative(plain)
     return next(
         (
             confidence
-            for confidence, pattern in _COMPILED
+            for confidence, pattern in _COMPILED_RULES
             if pattern.search(plain) and not (task and confidence <= WEAK)
         ),
         None,
@@ -431,7 +431,7 @@ _ROLE: Final = re.compile(
     r"|developpeu\w+|ingenieur\w*|etudiante?|graphiste|comptable|independante?|chef|cheffe|architecte|enseignante?|chercheu\w+|debutante?|desarrollador\w*|ingenier\w+)\b.*)$"
 )
 #: Core facts about the user: key, and a pattern with a group `value`.
-_PROFILE: Final = tuple(
+_TRAITS: Final = tuple(
     (key, re.compile(pattern))
     for key, pattern in (
         (
@@ -466,7 +466,7 @@ _PROFILE: Final = tuple(
     )
 )
 #: "My manager is called Bob", "My favourite colour is blue": facts about the user in every project.
-_MINE: Final = re.compile(
+_POSSESSION: Final = re.compile(
     r"^(?:my|mon|ma|mes|mi|mis) (?:(?:favou?rite|preferred) (?:[\w-]+ ){1,3}?|[\w-]+ (?:prefere|favori)\w* |(?:[\w-]+ )?"
     r"(?:managers?|boss|teammates?|colleagues?|mentor|wife|husband|partner|kids?|dog|cat|birthday|keyboard(?: layout)?|shell|operating system|os|native language|mother tongue"
     r"|chef|cheffe|patron|patronne|collegues?|femme|mari|chien|chat|anniversaire|clavier|systeme|langue maternelle|jefe|jefa) )"
@@ -477,7 +477,7 @@ _USES: Final = re.compile(
     r"^(?:i (?:always |mostly |mainly |usually )?(?:use|work (?:with|on|in)|code in)|j'utilise|je (?:travaille|code|bosse) (?:sous|avec|sur|dans)|uso) (?P<what>[\w.+ -]+?)"
     r"(?: (?:as|for|on|comme|sur|sous|pour|at|a) [\w' -]+)?[ .!]*$"
 )
-_OWN_TOOLS: Final = {"shell": "user_shell", "editor": "user_editor"}
+_TOOL_KEYS: Final = {"shell": "user_shell", "editor": "user_editor"}
 _SYSTEMS: Final = frozenset("macos linux windows ubuntu debian fedora arch nixos wsl tmux".split())
 _LIKES: Final = re.compile(
     r"^(?:personally,? |perso,? |moi,? )?(?:i (?:really |always |much |strongly )?(?:prefer|like|love|enjoy|favou?r)|i'd (?:rather|prefer)|i would (?:rather|prefer)|my preference is|i want (?:short|concise|brief|detailed|direct|simple)"
@@ -524,10 +524,10 @@ _LANGUAGE_CODE: Final = {
 
 def find_preferences(clause: Clause) -> ClauseKind | None:
     """Return the user's name, trait or preference that the clause states, or None."""
-    return _identity(clause) or _profile(clause) or _taste(clause)
+    return _find_name(clause) or _find_trait(clause) or _find_taste(clause)
 
 
-def _identity(clause: Clause) -> ClauseKind | None:
+def _find_name(clause: Clause) -> ClauseKind | None:
     """Match a name: "My name is Tom Okafor", "I'm Jonas Weber, backend developer", "Appelle-moi Nico"."""
     intro = _NAME_INTRO.search(clause.plain)
     match = intro or _I_AM.match(clause.plain)
@@ -540,18 +540,18 @@ def _identity(clause: Clause) -> ClauseKind | None:
     return ClauseKind(kind="fact", confidence=0.95, scope="user", key="user_name", value=name.group())
 
 
-def _profile(clause: Clause) -> ClauseKind | None:
+def _find_trait(clause: Clause) -> ClauseKind | None:
     """Match a trait: "My timezone is Europe/Zurich", "je travaille chez Acme", "I'm a backend developer"."""
-    for key, pattern in _PROFILE:
+    for key, pattern in _TRAITS:
         match = pattern.search(clause.plain)
         if match:
             start, end = match.span(match.lastgroup or "value")
             return ClauseKind(
                 kind="fact", confidence=0.9, scope="user", key=key, value=clause.text[start:end].strip(" .")
             )
-    if _MINE.match(clause.plain):
+    if _POSSESSION.match(clause.plain):
         return ClauseKind(kind="fact", confidence=0.85, scope="user")
-    used = _own_tools(clause.plain)
+    used = _find_tools(clause.plain)
     if used:
         return used
     role = _ROLE.match(clause.plain.rstrip(". !"))
@@ -563,20 +563,20 @@ def _profile(clause: Clause) -> ClauseKind | None:
     return None
 
 
-def _own_tools(plain: str) -> ClauseKind | None:
+def _find_tools(plain: str) -> ClauseKind | None:
     """Match the user's own tools: "I use zsh", "j'utilise Neovim", "I work on Ubuntu"."""
     match = _USES.match(plain)
     if match is None:
         return None
     tools = re.split(r",? (?:and|et|y) |, | ", match["what"])
-    keys = {tool: _OWN_TOOLS.get(CATEGORY.get(tool, "")) for tool in tools}
+    keys = {tool: _TOOL_KEYS.get(CATEGORY.get(tool, "")) for tool in tools}
     if not all(key or tool in _SYSTEMS for tool, key in keys.items()):
         return None
     key = keys[tools[0]] if len(tools) == 1 else None
     return ClauseKind(kind="fact", confidence=0.85, scope="user", key=key, value=tools[0] if key else None)
 
 
-def _taste(clause: Clause) -> ClauseKind | None:
+def _find_taste(clause: Clause) -> ClauseKind | None:
     """Match a preference: "I prefer concise answers", "je déteste les acronymes", "answer in English"."""
     plain = clause.plain
     disliked = _DISLIKES.search(plain) is not None
@@ -603,7 +603,7 @@ def _taste(clause: Clause) -> ClauseKind | None:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-_BUGS_TROUBLE: Final = (
+_BUG_NOUN: Final = (
     r"(?:bugs?|issue|problem|crash\w*|leak\w*|error\w*|errors|failure\w*|outage|incident|deadlock\w*|slowness|slowdown|latency|timeouts?|regression|hang|freeze"
     r"|flak\w+|race|corruption|\d0\ds?|panic|stall|spike|probleme|panne|plantage|fuite|lenteur|erreurs?|incident|blocage|regression|souci|echec|fallo)"
 )
@@ -611,14 +611,14 @@ _CAUSE: Final = re.compile(
     "|".join(
         (
             # the bug was WAL starvation caused by …; the 502s came from …; le bug venait de …
-            rf"\b{_BUGS_TROUBLE}\b.{{0,80}}?\b(?:caused by|due to|because|came from|comes from|stemmed from|triggered by|traced (?:back )?to|venait|vient|viennent|venaient|etait du|etait due|etaient dus|cause par|causee? par|provoque\w* par|du a|due a|a cause|parce que|lie a|liee a|se debia|por culpa)\b",
-            rf"\b(?:the|this|that|le|la|ce|cette) (?:\w+ ){{0,3}}{_BUGS_TROUBLE} (?:was|etait|turned out|s'est avere)\b",
+            rf"\b{_BUG_NOUN}\b.{{0,80}}?\b(?:caused by|due to|because|came from|comes from|stemmed from|triggered by|traced (?:back )?to|venait|vient|viennent|venaient|etait du|etait due|etaient dus|cause par|causee? par|provoque\w* par|du a|due a|a cause|parce que|lie a|liee a|se debia|por culpa)\b",
+            rf"\b(?:the|this|that|le|la|ce|cette) (?:\w+ ){{0,3}}{_BUG_NOUN} (?:was|etait|turned out|s'est avere)\b",
             # the root cause was …; la cause : …
             r"\b(?:root cause|the cause|the culprit|the reason|cause racine|la cause|le coupable|la causa|l'origine)\b[^.]{0,60}?(?: (?:was|is|turned out|etait|est|era|venait)\b|\s?:)",
             # bug trouvé : …
             r"\b(?:bug|probleme|cause|issue|problem|culprit) (?:trouvee?|identifiee?|found|identified|located)\s?:|\bd'ou (?:le|la|les)\b",
             # j'ai compris le souci : …; images were blurry because …
-            rf"\b(?:compris|trouve|found|got|see) (?:le |la |l'|the )?{_BUGS_TROUBLE}\s?:",
+            rf"\b(?:compris|trouve|found|got|see) (?:le |la |l'|the )?{_BUG_NOUN}\s?:",
             r"\b(?:was|were|etait|etaient) (?:\w+ ){1,2}(?:because|parce qu|a cause)",
             # the deadlock happened because …; X was slow because …
             r"\b(?:happened|occurred|failed|crashed|was (?:slow|failing|broken|flaky)|were (?:slow|failing|broken|flaky|red)|leaked|broke|hung|plantait|echouait|etait lente?|survenait|arrivait) (?:because|since|when|parce|car|quand|a cause)",
@@ -663,7 +663,7 @@ def find_bugs(clause: Clause) -> ClauseKind | None:
 
 STATED_CONFIDENCE: Final = 0.7
 PRESUPPOSED_CONFIDENCE: Final = 0.6
-_LONGEST: Final = 320
+_MAX_CLAIM_CHARS: Final = 320
 _LIGHT_WORDS: Final = """
 just think got get reached reach completed complete finished finish now actually around close about currently started
 already really kinda guess believe
@@ -703,7 +703,7 @@ _GOAL: Final = re.compile(
     r"\b(?:goals?|targets?|targeting|budget|limit|deadline|aim\w*|per (?:day|week|month|year)|a (?:day|week|month)|objectifs?|echeance)\b"
 )
 #: "I've got a question", "I have a feeling": no event happened.
-_CLAIMS_EMPTY: Final = re.compile(
+_NO_EVENT: Final = re.compile(
     r"^(?:i|we)(?:'ve| have)? (?:got|had) (?:a|an|some|no|the) (?:\w+ )?(?:question|questions|feeling|idea|problem|issue|trouble|lot|bunch|couple|few|doubt|hard time)\b"
 )
 _ANAPHORIC: Final = re.compile(
@@ -716,15 +716,15 @@ _LEFT_STOP: Final = re.compile(
 _RIGHT_STOP: Final = re.compile(
     r"[;?!]|[,:](?!\d)|\.(?=\s|$)|\s(?:will|would|is|are|was|were|be|been|good|enough|mean|means|and|but|so|or|that|which|who|when|if|because|while|considering|can|could|should|do|does|did|how|what|to (?!the\b|my\b|our\b|\d)|est|sont|et|mais|qui|que|si)\b"
 )
-_HOLDS: Final = re.compile(r"\b(?:of|at|by|on|for|with|from|in|is|was|de|d'|a|pour|est|sur)\s*$")
+_PREPOSITION: Final = re.compile(r"\b(?:of|at|by|on|for|with|from|in|is|was|de|d'|a|pour|est|sur)\s*$")
 _POSSESSED: Final = re.compile(r"(?:his|her|their|[a-z]+'s|son|sa|ses|leurs?|su|sus)\b")
 #: "the first 8 terms": only a part of a larger number.
 _PART: Final = re.compile(r"\b(?:first|last|next|top|premiers?|premieres?|dernier\w*) $")
-_OWNED: Final = re.compile(
+_DETERMINED: Final = re.compile(
     r"^(?:my|our|his|her|their|its|the (?:new|current|latest|updated|recent|first|final|next|previous|extended|expanded|\$?\d)|the|this|a (?=\d)|mon|ma|mes|notre|nos|son|sa|ses|[a-z]+'s)\b"
 )
 #: Maximum words of the preceding sentence that serve as the subject of a short claim.
-_CONTEXT: Final = 12
+_MAX_CONTEXT_WORDS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -756,12 +756,12 @@ def find_claims(sentence: Sentence) -> list[Claim]:
     found: list[Claim] = []
     before: Part | None = None
     for part in parts(sentence):
-        begin = _where_it_begins(sentence, part, before, found) if personal and _tells(sentence, part) else None
+        begin = _find_start(sentence, part, before, found) if personal and _states_something(sentence, part) else None
         if begin is not None:
             found = [claim for claim in found if claim.end <= begin]
-            found.append(Claim(begin, part.end, _kind(sentence, part), STATED_CONFIDENCE))
-        elif begin is None and not (personal and _tells(sentence, part)):
-            taken = _taken_for_granted(sentence, part)
+            found.append(Claim(begin, part.end, _claim_kind(sentence, part), STATED_CONFIDENCE))
+        elif begin is None and not (personal and _states_something(sentence, part)):
+            taken = _find_presupposed(sentence, part)
             found.extend(claim for claim in taken if personal or _POSSESSED.match(sentence.plain, claim.start))
         before = part
     return [claim for claim in found if not _is_work(sentence, claim)]
@@ -772,7 +772,7 @@ def _is_work(sentence: Sentence, claim: Claim) -> bool:
     return _WORK.search(sentence.plain, start, claim.end) is not None
 
 
-def _tells(sentence: Sentence, part: Part) -> bool:
+def _states_something(sentence: Sentence, part: Part) -> bool:
     """Return whether a clause states something worth keeping."""
     plain, text = part.plain, sentence.text[part.start : part.end]
     if part.asks or not (states(plain) or part.relative) or _UNSURE.search(plain) or _MODAL.match(plain):
@@ -783,32 +783,34 @@ def _tells(sentence: Sentence, part: Part) -> bool:
     if part.wishes or part.feared:
         return False
     return bool(measures(text)) or (
-        (_did(plain) or _HABIT.match(plain) is not None) and _NAMED.search(text) is not None and len(content(text)) >= 3
+        (_reports_event(plain) or _HABIT.match(plain) is not None)
+        and _NAMED.search(text) is not None
+        and len(content(text)) >= 3
     )
 
 
-def _did(plain: str) -> bool:
-    return _DID.match(plain) is not None and _CLAIMS_EMPTY.match(plain) is None
+def _reports_event(plain: str) -> bool:
+    return _DID.match(plain) is not None and _NO_EVENT.match(plain) is None
 
 
-def _kind(sentence: Sentence, part: Part) -> Kind:
+def _claim_kind(sentence: Sentence, part: Part) -> Kind:
     if _NEVER.search(part.plain):
         return "fact"
-    if _did(part.plain) and not measures(sentence.text[part.start : part.end]):
+    if _reports_event(part.plain) and not measures(sentence.text[part.start : part.end]):
         return "episode"
     return "intent" if _PLANNED.match(part.plain) else "fact"
 
 
-def _where_it_begins(sentence: Sentence, part: Part, before: Part | None, found: list[Claim]) -> int | None:
+def _find_start(sentence: Sentence, part: Part, before: Part | None, found: list[Claim]) -> int | None:
     """Return the start of a clause's claim, including an earlier mention of its subject; None if it gets too long."""
     clause_measures = measures(sentence.text[part.start : part.end])
     begin = part.start
     if clause_measures and not _NEVER.search(part.plain):
         leans = part.relative or _ANAPHORIC.match(part.plain) is not None
-        if part.matter and part.end - part.matter[0] <= _LONGEST:
+        if part.matter and part.end - part.matter[0] <= _MAX_CLAIM_CHARS:
             begin = part.matter[0]
-        elif before and (leans or len(_said(sentence.text[part.start : part.end], clause_measures)) <= 2):
-            begin = _noun_before(sentence, part, before)
+        elif before and (leans or len(_words_outside(sentence.text[part.start : part.end], clause_measures)) <= 2):
+            begin = _find_noun_before(sentence, part, before)
         for earlier in reversed(found):
             if begin >= earlier.end:
                 break
@@ -816,10 +818,10 @@ def _where_it_begins(sentence: Sentence, part: Part, before: Part | None, found:
                 begin = part.start
                 break
             begin = min(begin, earlier.start)
-    return begin if part.end - begin <= _LONGEST else None
+    return begin if part.end - begin <= _MAX_CLAIM_CHARS else None
 
 
-def _noun_before(sentence: Sentence, part: Part, before: Part) -> int:
+def _find_noun_before(sentence: Sentence, part: Part, before: Part) -> int:
     """Return the start of the clause before, or of its last noun phrase if that clause asks a question."""
     if not asks(sentence.plain[before.start :]):
         return before.start
@@ -827,24 +829,24 @@ def _noun_before(sentence: Sentence, part: Part, before: Part) -> int:
     return max((match.start() for match in nouns), default=part.start)
 
 
-def _said(text: str, counted: tuple[Measure, ...]) -> list[str]:
+def _words_outside(text: str, counted: tuple[Measure, ...]) -> list[str]:
     """Return the content words of a clause outside its measures."""
     measure_ranges = [range(measure.start, measure.end) for measure in counted]
     rest = "".join(" " if any(index in span for span in measure_ranges) else char for index, char in enumerate(text))
     return [word for word in content(rest) if word not in _LIGHT]
 
 
-def _taken_for_granted(sentence: Sentence, part: Part) -> list[Claim]:
+def _find_presupposed(sentence: Sentence, part: Part) -> list[Claim]:
     """Return the noun phrases around the measures of a clause that asks, wishes or worries.
 
     Without such a phrase, the object of a clause that names a goal with a measure is the claim.
     """
     found: list[Claim] = []
     for measure in measures(sentence.text[part.start : part.end]):
-        phrase = _phrase(sentence.plain, part.start, part.end, measure)
+        phrase = _find_phrase(sentence.plain, part.start, part.end, measure)
         if phrase is None or (found and phrase[0] < found[-1].end):
             continue
-        fits = part.matter and part.matter[1] <= phrase[0] and phrase[1] - part.matter[0] <= _LONGEST
+        fits = part.matter and part.matter[1] <= phrase[0] and phrase[1] - part.matter[0] <= _MAX_CLAIM_CHARS
         found.append(Claim(*phrase, "fact", PRESUPPOSED_CONFIDENCE, part.matter if fits else None))
     goal = None if found else complement(sentence.plain, part.start, part.end)
     if goal and measures(sentence.text[goal[0] : goal[1]]) and _GOAL.search(sentence.plain, *goal):
@@ -852,7 +854,7 @@ def _taken_for_granted(sentence: Sentence, part: Part) -> list[Claim]:
     return found
 
 
-def _phrase(plain: str, start: int, end: int, measure: Measure) -> tuple[int, int] | None:
+def _find_phrase(plain: str, start: int, end: int, measure: Measure) -> tuple[int, int] | None:
     measure_start, measure_end = start + measure.start, start + measure.end
     if _PART.search(plain, 0, measure_start):
         return None
@@ -867,7 +869,7 @@ def _phrase(plain: str, start: int, end: int, measure: Measure) -> tuple[int, in
     if len(words) > 12:
         last = measure_end + len(" ".join(words[:12])) + 1
     gap = plain[begin:measure_start]
-    if not _OWNED.match(plain[begin:]) or (len(gap.split()) > 3 and not _HOLDS.search(gap)):
+    if not _DETERMINED.match(plain[begin:]) or (len(gap.split()) > 3 and not _PREPOSITION.search(gap)):
         return None
     return (begin, min(last, end)) if len(content(plain[begin:last])) >= 2 else None
 
@@ -878,7 +880,7 @@ def _statement(sentence: Sentence, claim: Claim, before: str) -> Statement:
         start = claim.about[0]
         words = f"{' '.join(sentence.text[slice(*claim.about)].split())}: {words}"
     text_measures = measures(words)
-    is_short = len(_said(words, text_measures)) <= 2
+    is_short = len(_words_outside(words, text_measures)) <= 2
     day = next(
         (words[measure.start : measure.end] for measure in text_measures if measure.kind in {"date", "time"}), ""
     )
@@ -886,7 +888,7 @@ def _statement(sentence: Sentence, claim: Claim, before: str) -> Statement:
         kind=claim.kind,
         text=words,
         span=Span(start=sentence.start + start, end=sentence.start + claim.end),
-        subject=" ".join(dict.fromkeys(content(before)[:_CONTEXT])) if is_short else subject(words),
+        subject=" ".join(dict.fromkeys(content(before)[:_MAX_CONTEXT_WORDS])) if is_short else subject(words),
         confidence=claim.confidence,
         timeframe=day if claim.kind == "intent" else "",
     )

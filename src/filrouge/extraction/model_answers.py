@@ -66,11 +66,11 @@ from filrouge.providers.models import Completion, CompletionRequest, Operation, 
 # Rendering turns for a prompt. Turn text is untrusted, so it goes between tags that it cannot close.
 
 #: Maximum characters of one turn in a prompt, by role (EXT-2: 500 of a tool result).
-_SHOWN: Final[Mapping[str, int]] = {"user": 6000, "assistant": 4000, "tool": 500}
+_MAX_TURN_CHARS: Final[Mapping[str, int]] = {"user": 6000, "assistant": 4000, "tool": 500}
 #: Maximum number of consecutive tool results in a prompt (EXT-2).
-_RESULTS: Final = 3
+_MAX_TOOL_RESULTS: Final = 3
 #: Maximum characters of turns in one prompt: about 6,000 tokens, which a small model still handles well.
-LONGEST_TRANSCRIPT: Final = 24_000
+MAX_TRANSCRIPT_CHARS: Final = 24_000
 
 
 def turns_per_prompt(turns: Sequence[Turn]) -> int:
@@ -78,39 +78,39 @@ def turns_per_prompt(turns: Sequence[Turn]) -> int:
     used, results = 0, 0
     for number, turn in enumerate(turns):
         results = results + 1 if turn.role == "tool" else 0
-        if results <= _RESULTS:
-            used += min(len(turn.text), _SHOWN[turn.role])
-        if used > LONGEST_TRANSCRIPT and number:
+        if results <= _MAX_TOOL_RESULTS:
+            used += min(len(turn.text), _MAX_TURN_CHARS[turn.role])
+        if used > MAX_TRANSCRIPT_CHARS and number:
             return number
     return len(turns)
 
 
-def rendered(turns: Sequence[Turn], tag: str = "conversation") -> str:
+def render_turns(turns: Sequence[Turn], tag: str = "conversation") -> str:
     """Return the turns as text, numbered from 1, between tags."""
     lines: list[str] = []
     results = 0
     for number, turn in enumerate(turns, start=1):
         results = results + 1 if turn.role == "tool" else 0
-        if results <= _RESULTS:
+        if results <= _MAX_TOOL_RESULTS:
             who = "tool output" if turn.role == "tool" else "agent" if turn.role == "assistant" else "user"
             lines.append(f"[{number}] {who} ({turn.at:%Y-%m-%d %H:%M}): {shown(turn)}")
-    return quoted(tag, "\n\n".join(lines))
+    return wrap_in_tags(tag, "\n\n".join(lines))
 
 
 def shown(turn: Turn) -> str:
     """Return the turn's text, cut to the limit of its role."""
-    limit = _SHOWN[turn.role]
+    limit = _MAX_TURN_CHARS[turn.role]
     return turn.text if len(turn.text) <= limit else f"{turn.text[:limit]} …"
 
 
-def quoted(tag: str, text: str) -> str:
+def wrap_in_tags(tag: str, text: str) -> str:
     """Return the text between tags; closing tags inside the text are escaped."""
     return f"<{tag}>\n{text.replace(f'</{tag}', f'< /{tag}')}\n</{tag}>"
 
 
-def quoted_json(tag: str, value: object) -> str:
+def wrap_json(tag: str, value: object) -> str:
     """Return the value as indented JSON between tags."""
-    return quoted(tag, json.dumps(value, ensure_ascii=False, indent=1))
+    return wrap_in_tags(tag, json.dumps(value, ensure_ascii=False, indent=1))
 
 
 # Asking a model and parsing its answer (EXT-12).
@@ -125,10 +125,10 @@ RequestGenerator = Generator[CompletionRequest, Completion, T]
 
 #: Maximum characters of an answer that is parsed. No valid answer is longer.
 MAX_PARSED_CHARS: Final = 200_000
-_QUOTED: Final = 2000
-_PLACES: Final = 200
-_CUT_PLACES: Final = 3
-_DEEPEST: Final = 20
+_MAX_REPAIR_CHARS: Final = 2000
+_MAX_STARTS: Final = 200
+_MAX_TRUNCATED_STARTS: Final = 3
+_MAX_DEPTH: Final = 20
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
@@ -172,7 +172,7 @@ def ask_and_parse(
         return read(json_object(first.text)), first
     except ValueError as error:
         problem = str(error)
-    answer = first.text[:_QUOTED].replace("</answer>", "")
+    answer = first.text[:_MAX_REPAIR_CHARS].replace("</answer>", "")
     again = f"{ask.text}\n\n{repair.text}\n({problem})\n<answer>\n{answer}\n</answer>"
     second = yield replace(ask, text=again)
     try:
@@ -192,24 +192,26 @@ def json_object(text: str) -> dict[str, Any]:
         raise ValueError("it is far too long")
     plain = text.strip()
     for candidate in [plain, *(fenced.strip() for fenced in _FENCE.findall(plain))]:
-        if isinstance(found := _parsed(candidate), dict):
+        if isinstance(found := _parse_json(candidate), dict):
             return cast("dict[str, Any]", found)
-    starts = [opening.start() for opening in re.finditer(r"\{", plain)][:_PLACES]
+    starts = [opening.start() for opening in re.finditer(r"\{", plain)][:_MAX_STARTS]
     for number, start in enumerate(starts):
-        found = _first(plain, start) or (_as_far_as_it_goes(plain, start) if number < _CUT_PLACES else None)
+        found = _parse_object_from(plain, start) or (
+            _parse_truncated(plain, start) if number < _MAX_TRUNCATED_STARTS else None
+        )
         if found:
             return found
     raise ValueError("there is no JSON object in it" if not starts else "its JSON is broken or cut off")
 
 
-def _parsed(text: str) -> object:
+def _parse_json(text: str) -> object:
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
 
 
-def _first(text: str, start: int) -> dict[str, Any] | None:
+def _parse_object_from(text: str, start: int) -> dict[str, Any] | None:
     """Return the object that opens at `start`. An empty object counts as no answer."""
     try:
         found, _ = _DECODER.raw_decode(text, start)
@@ -218,35 +220,35 @@ def _first(text: str, start: int) -> dict[str, Any] | None:
     return cast("dict[str, Any]", found) if isinstance(found, dict) and found else None
 
 
-def _as_far_as_it_goes(text: str, start: int) -> dict[str, Any] | None:
+def _parse_truncated(text: str, start: int) -> dict[str, Any] | None:
     """Return a truncated object up to its last complete nested object, or None if it has none."""
     inside: list[str] = []
     complete: tuple[int, str] | None = None
-    quoted = escaped = False
+    in_string = escaped = False
     for index in range(start, len(text)):
         char = text[index]
-        if quoted:
-            quoted, escaped = escaped or char != '"', char == "\\" and not escaped
+        if in_string:
+            in_string, escaped = escaped or char != '"', char == "\\" and not escaped
         elif char == '"':
-            quoted = True
+            in_string = True
         elif char in "{[":
             inside.append("}" if char == "{" else "]")
-            if len(inside) > _DEEPEST:
+            if len(inside) > _MAX_DEPTH:
                 return None
         elif char in "}]":
             if not inside or inside.pop() != char:
                 return None
             if char == "}" and inside:
                 complete = (index + 1, "".join(reversed(inside)))
-    found = _parsed(text[start : complete[0]] + complete[1]) if complete else None
+    found = _parse_json(text[start : complete[0]] + complete[1]) if complete else None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
-def _no_number(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 # Checking the decisions of a model.
@@ -257,8 +259,8 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
 # pinned memory: a model's change to one becomes a Conflict.
 
 #: Maximum characters of a memory's text and of a reason.
-_LONGEST_TEXT: Final = 2000
-_LONGEST_REASON: Final = 300
+_MAX_TEXT_CHARS: Final = 2000
+_MAX_REASON_CHARS: Final = 300
 _ACTIONS: Final = ("add", "update", "delete", "noop", "conflict")
 
 
@@ -267,7 +269,7 @@ class FactWithNeighbours:
     """One fact that was put to the model, with the memories shown for it."""
 
     statement: Statement
-    shown: tuple[Neighbour, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -288,11 +290,11 @@ class Rejected:
     """A decision that was dropped.
 
     Attributes:
-        place: its index in the model's list.
+        position: its index in the model's list.
         fact: the number of the fact it was about; None if unknown.
     """
 
-    place: int
+    position: int
     fact: int | None
     reason: str
 
@@ -328,20 +330,20 @@ def check_decisions(
         supports: returns whether the evidence supports a statement; called for each text that the model rewrote.
     """
     listed = cast("list[object]", raw) if isinstance(raw, list) else None
-    rejected: list[Rejected] = [] if listed is not None else [Rejected(place=0, fact=None, reason="it is no list")]
+    rejected: list[Rejected] = [] if listed is not None else [Rejected(position=0, fact=None, reason="it is no list")]
     decisions: dict[int, Decision] = {}
     touched = _TouchedMemories(ended=set(), last={})
     for number, item in enumerate(listed or ()):
         fact: int | None = None
         try:
-            fields = _object(item)
-            fact = _fact(fields, len(stated))
+            fields = _read_fields(item)
+            fact = _read_fact_number(fields, len(stated))
             if fact in decisions:
                 raise _Malformed("the fact is decided already")
-            decision = _decision(fields, stated[fact], stated_in, supports)
-            touched.meet(decision, fact)
+            decision = _read_decision(fields, stated[fact], stated_in, supports)
+            touched.record(decision, fact)
         except _Malformed as error:
-            rejected.append(Rejected(place=number, fact=fact, reason=str(error)))
+            rejected.append(Rejected(position=number, fact=fact, reason=str(error)))
         else:
             decisions[fact] = decision
     undecided = tuple(number for number in range(len(stated)) if number not in decisions)
@@ -361,25 +363,25 @@ class _TouchedMemories:
     ended: set[str]
     last: dict[str, int]
 
-    def meet(self, decision: Decision, fact: int) -> None:
+    def record(self, decision: Decision, fact: int) -> None:
         """Record a decision.
 
         Raises:
             _Malformed: it refers to a memory that another decision ends, or ends one that a later fact refers to.
         """
         ends = isinstance(decision, Update | Delete)
-        for id_ in _named(decision):
+        for id_ in _memory_ids(decision):
             if id_ in self.ended:
                 raise _Malformed("another decision of this list ends that memory")
             if ends and self.last.get(id_, -1) > fact:
                 raise _Malformed("a later decision refers to that memory")
-        for id_ in _named(decision):
+        for id_ in _memory_ids(decision):
             self.last[id_] = max(fact, self.last.get(id_, -1))
             if ends:
                 self.ended.add(id_)
 
 
-def _named(decision: Decision) -> tuple[str, ...]:
+def _memory_ids(decision: Decision) -> tuple[str, ...]:
     match decision:
         case Update(old_ids=ids) | Delete(old_ids=ids):
             return ids
@@ -389,42 +391,46 @@ def _named(decision: Decision) -> tuple[str, ...]:
             return ()
 
 
-def _decision(
+def _read_decision(
     fields: Mapping[object, object],
     fact: FactWithNeighbours,
     stated_in: StatedIn,
     supports: Callable[[Statement], bool],
 ) -> Decision:
-    action, reason = _action(fields), _reason(fields)
+    action, reason = _read_action(fields), _read_reason(fields)
     if action == "add":
-        return Add(statement=_reworded(fields, fact.statement, supports), reason=reason)
-    memory = _target(fields, fact, stated_in)
+        return Add(statement=_read_statement(fields, fact.statement, supports), reason=reason)
+    memory = _find_target(fields, fact, stated_in)
     if action == "noop":
         return Noop(statement=fact.statement, existing_id=memory.id, reason=reason)
     if action == "conflict":
-        return Conflict(statement=_reworded(fields, fact.statement, supports), existing_id=memory.id, reason=reason)
+        return Conflict(
+            statement=_read_statement(fields, fact.statement, supports), existing_id=memory.id, reason=reason
+        )
     if memory.valid_from > stated_in.at:
         raise _Malformed("that memory is newer than what was said")
-    statement = _reworded(fields, fact.statement, supports) if action == "update" else fact.statement
+    statement = _read_statement(fields, fact.statement, supports) if action == "update" else fact.statement
     if memory.pinned:
         reason = f"{reason}, but the memory is pinned"
         return Conflict(statement=statement, existing_id=memory.id, reason=reason)
     if action == "delete":
         return Delete(statement=statement, old_ids=(memory.id,), reason=reason)
-    if _same(statement.text, memory.text):
+    if _is_same_text(statement.text, memory.text):
         return Noop(statement=fact.statement, existing_id=memory.id, reason=reason)
-    if any(_same(statement.text, other.memory.text) for other in fact.shown if other.memory.state == "live"):
+    if any(
+        _is_same_text(statement.text, other.memory.text) for other in fact.neighbours if other.memory.state == "live"
+    ):
         raise _Malformed("another memory says that already")
     return Update(statement=statement, old_ids=(memory.id,), reason=reason)
 
 
-def _object(item: object) -> Mapping[object, object]:
+def _read_fields(item: object) -> Mapping[object, object]:
     if not isinstance(item, dict):
         raise _Malformed("it is no object")
     return cast("Mapping[object, object]", item)
 
 
-def _fact(fields: Mapping[object, object], fact_count: int) -> int:
+def _read_fact_number(fields: Mapping[object, object], fact_count: int) -> int:
     number = fields.get("fact")
     if not isinstance(number, int) or isinstance(number, bool):
         raise _Malformed("it names no fact")
@@ -433,7 +439,7 @@ def _fact(fields: Mapping[object, object], fact_count: int) -> int:
     return number
 
 
-def _action(fields: Mapping[object, object]) -> str:
+def _read_action(fields: Mapping[object, object]) -> str:
     action = fields.get("action")
     plain = action.strip().lower() if isinstance(action, str) else ""
     if plain not in _ACTIONS:
@@ -441,18 +447,18 @@ def _action(fields: Mapping[object, object]) -> str:
     return plain
 
 
-def _reason(fields: Mapping[object, object]) -> str:
+def _read_reason(fields: Mapping[object, object]) -> str:
     reason = fields.get("reason")
     plain = " ".join(reason.split()) if isinstance(reason, str) else ""
-    return plain[:_LONGEST_REASON].encode("utf-8", "replace").decode() or "the model gives no reason"
+    return plain[:_MAX_REASON_CHARS].encode("utf-8", "replace").decode() or "the model gives no reason"
 
 
-def _target(fields: Mapping[object, object], fact: FactWithNeighbours, stated_in: StatedIn) -> Memory:
+def _find_target(fields: Mapping[object, object], fact: FactWithNeighbours, stated_in: StatedIn) -> Memory:
     """Return the memory that a decision refers to: one shown for this fact, live, and in the same scope."""
     id_ = fields.get("id")
     if not isinstance(id_, str) or not id_:
         raise _Malformed("it names no memory")
-    found = next((neighbour.memory for neighbour in fact.shown if neighbour.memory.id == id_), None)
+    found = next((neighbour.memory for neighbour in fact.neighbours if neighbour.memory.id == id_), None)
     if found is None:
         raise _Malformed("it names a memory that was not shown")
     if found.state != "live":
@@ -475,7 +481,7 @@ def _agent(scope: Scope) -> str:
     return scope.agent or scope.channel
 
 
-def _reworded(
+def _read_statement(
     fields: Mapping[object, object], statement: Statement, supports: Callable[[Statement], bool]
 ) -> Statement:
     """Return the statement with the model's text, if it gave one and the evidence supports it."""
@@ -484,10 +490,10 @@ def _reworded(
         return statement
     if not isinstance(text, str) or not text.strip():
         raise _Malformed("its text is empty or no text")
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > _MAX_TEXT_CHARS:
         raise _Malformed("its text is too long for one statement")
     plain = text.strip()
-    if not _is_written(plain):
+    if not _is_encodable(plain):
         raise _Malformed("its text is not valid Unicode")
     if plain == statement.text:
         return statement
@@ -497,12 +503,12 @@ def _reworded(
     return reworded
 
 
-def _is_written(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     """Return whether the text can be encoded; JSON can contain lone surrogates, which UTF-8 cannot."""
     return text.encode("utf-8", "ignore").decode() == text
 
 
-def _same(first: str, second: str) -> bool:
+def _is_same_text(first: str, second: str) -> bool:
     return first.casefold().split() == second.casefold().split()
 
 
@@ -529,7 +535,7 @@ def locate(quote: str, text: str) -> Span | None:
     return Span(start=offsets[start], end=offsets[start + len(needle) - 1] + 1)
 
 
-def supported(statement: Statement, text: str) -> bool:
+def is_supported(statement: Statement, text: str) -> bool:
     """Return whether every content word and number of the statement occurs in its span of `text`."""
     span = statement.span
     if not 0 <= span.start < span.end <= len(text):
@@ -572,17 +578,17 @@ Verdict = Literal["proven", "unsure", "refuted"]
 
 #: Thresholds for the share of the fact's content words in its span, and for the calibrated similarity of fact and span
 #: (MEM-7: .35 is the 99th percentile of unrelated pairs; few pairs with different meanings exceed .5).
-_ENOUGH_WORDS: Final = 0.6
-_SOME_WORDS: Final = 0.3
-_SAME_MEANING: Final = 0.5
-_RELATED: Final = 0.35
-_LONGEST_SPAN: Final = 1200
+_MIN_WORD_SHARE: Final = 0.6
+_MIN_UNSURE_WORD_SHARE: Final = 0.3
+_MIN_SAME_SIMILARITY: Final = 0.5
+_MIN_RELATED_SIMILARITY: Final = 0.35
+_MAX_SPAN_CHARS: Final = 1200
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 #: Names of files with instructions for an agent. Repeating their text teaches nothing new.
 _BOOT_FILE: Final = re.compile(
     r"\b(?:CLAUDE|AGENTS|GEMINI|MEMORY|COPILOT|copilot-instructions|SKILL|SOUL|TOOLS|IDENTITY|BOOTSTRAP)(?:\.local)?\.md\b|\.cursorrules\b|\.cursor/rules"
 )
-_SHORTEST_COPY: Final = 24
+_MIN_COPY_CHARS: Final = 24
 
 
 def check_evidence(fact: str, span: str, before: str, similarity: float) -> Verdict:
@@ -594,7 +600,7 @@ def check_evidence(fact: str, span: str, before: str, similarity: float) -> Verd
         before: the preceding text, which the span may refer to.
         similarity: calibrated similarity of the fact and the span.
     """
-    if len(span) > _LONGEST_SPAN:
+    if len(span) > _MAX_SPAN_CHARS:
         return "refuted"
     span_words, words_before = _proof_words(span), _proof_words(before)
     if not _numbers(fact) <= _numbers(span) | _numbers(before):
@@ -604,11 +610,11 @@ def check_evidence(fact: str, span: str, before: str, similarity: float) -> Verd
         return "refuted"
     covered = len(fact_words & span_words) / len(fact_words)
     with_before = len(fact_words & (span_words | words_before)) / len(fact_words)
-    if covered >= _ENOUGH_WORDS or (with_before >= _ENOUGH_WORDS and similarity >= _RELATED):
+    if covered >= _MIN_WORD_SHARE or (with_before >= _MIN_WORD_SHARE and similarity >= _MIN_RELATED_SIMILARITY):
         return "proven"
-    if similarity >= _SAME_MEANING and covered >= _SOME_WORDS:
+    if similarity >= _MIN_SAME_SIMILARITY and covered >= _MIN_UNSURE_WORD_SHARE:
         return "proven"
-    return "unsure" if covered >= _SOME_WORDS or similarity >= _RELATED else "refuted"
+    return "unsure" if covered >= _MIN_UNSURE_WORD_SHARE or similarity >= _MIN_RELATED_SIMILARITY else "refuted"
 
 
 def boot_texts(turns: Sequence[Turn]) -> tuple[str, ...]:
@@ -630,7 +636,7 @@ def refusal_reason(quote: str, turn: Turn, others: Sequence[str]) -> str:
         return "the host wrote it"
     if turn.role == "user":
         return ""  # the user's words count, even when they repeat something that was read
-    copied = any(locate(quote, other) for other in others) if len(quote) >= _SHORTEST_COPY else False
+    copied = any(locate(quote, other) for other in others) if len(quote) >= _MIN_COPY_CHARS else False
     return "it repeats text given to the agent" if copied else ""
 
 
@@ -651,7 +657,7 @@ def _numbers(text: str) -> frozenset[str]:
 _OBSERVATIONS: Final = frozenset({"fact", "decision"})
 
 
-def stated_by(turn: Turn) -> tuple[Statement, ...]:
+def permitted_statements(turn: Turn) -> tuple[Statement, ...]:
     """Return the statements of a turn that its trust level permits."""
     if turn.trust >= TRUST_PROMPT or turn.role != "user":
         return extract(turn)
@@ -669,10 +675,10 @@ def stated_by(turn: Turn) -> tuple[Statement, ...]:
 # proves nothing (`own_words`). Only the user's own words can state a rule, preference, intent or constraint (RULE-3);
 # from an agent these become facts.
 
-_LONGEST_FACT: Final = 600
-_MOST_FACTS: Final = 40
-_NOWHERE: Final = Span(start=0, end=0)
-_USERS_ALONE: Final = frozenset({"rule", "preference", "intent", "constraint"})
+_MAX_FACT_CHARS: Final = 600
+_MAX_FACTS: Final = 40
+_NO_SPAN: Final = Span(start=0, end=0)
+_USER_ONLY_KINDS: Final = frozenset({"rule", "preference", "intent", "constraint"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -712,7 +718,7 @@ def ask_facts(
     turns: Sequence[Turn], prompts: Prompts, language: str, most_tokens: int, before: str = ""
 ) -> RequestGenerator[Extraction]:
     """Ask a model what these turns teach; `before` is the summary of the conversation so far."""
-    text = f"{quoted('before', before)}\n\n{rendered(turns)}" if before else rendered(turns)
+    text = f"{wrap_in_tags('before', before)}\n\n{render_turns(turns)}" if before else render_turns(turns)
     answer, by = yield from ask_model(
         "extract", text, SessionShape, lambda answer: with_lists(answer, "facts"),
         prompts=prompts, language=language, most_tokens=most_tokens,
@@ -721,8 +727,8 @@ def ask_facts(
     entities, _ = read_items(NamedEntity, answer, "entities")
     founded: list[FactCandidate] = []
     unfounded: list[tuple[FactCandidate, str]] = []
-    for fact in stated[:_MOST_FACTS]:
-        found = _found(fact, turns)
+    for fact in stated[:_MAX_FACTS]:
+        found = _locate_fact(fact, turns)
         if isinstance(found, FactCandidate):
             founded.append(found)
         elif found:
@@ -742,9 +748,9 @@ def ask_facts(
     )
 
 
-def _found(fact: StatedFact, turns: Sequence[Turn]) -> FactCandidate | tuple[FactCandidate, str] | None:
+def _locate_fact(fact: StatedFact, turns: Sequence[Turn]) -> FactCandidate | tuple[FactCandidate, str] | None:
     """Return the fact with its span, or with the reason why it has none; None if the fact is not worth keeping."""
-    if not fact.text or len(fact.text) > _LONGEST_FACT or fact.confidence < MIN_CONFIDENCE_KEEP:
+    if not fact.text or len(fact.text) > _MAX_FACT_CHARS or fact.confidence < MIN_CONFIDENCE_KEEP:
         return None
     cited = turns[fact.turn - 1] if 1 <= fact.turn <= len(turns) else None
     # Models miscount turns, so every turn is searched for the quote, the cited one first.
@@ -755,11 +761,11 @@ def _found(fact: StatedFact, turns: Sequence[Turn]) -> FactCandidate | tuple[Fac
     if location is None:
         turn = order[0] if order else turns[0]
         return _candidate(
-            fact, turn, Statement(kind="fact", text=fact.text, span=_NOWHERE)
+            fact, turn, Statement(kind="fact", text=fact.text, span=_NO_SPAN)
         ), "its quote was not found in the turns"
     turn, span = location
     kind: Kind = fact.kind
-    if kind in _USERS_ALONE and turn.trust < TRUST_PROMPT:
+    if kind in _USER_ONLY_KINDS and turn.trust < TRUST_PROMPT:
         kind = "fact"
     keyed = turn.trust >= TRUST_PROMPT and fact.key and fact.value
     statement = Statement(
@@ -790,10 +796,10 @@ def _candidate(fact: StatedFact, turn: Turn, statement: Statement) -> FactCandid
 # The answer is a list of raw decisions, which `check_decisions` checks.
 
 #: The number of nearest memories shown per fact, the length of their texts, and the digits of their similarity (EXT-4).
-NEAREST: Final = 5
-_LONGEST: Final = 280
-_DIGITS: Final = 3
-_TOKENS_EACH: Final = 120
+MAX_NEIGHBOURS: Final = 5
+_MAX_MEMORY_CHARS: Final = 280
+_SIMILARITY_DIGITS: Final = 3
+_TOKENS_PER_DECISION: Final = 120
 
 
 def ask_decisions(
@@ -802,15 +808,15 @@ def ask_decisions(
     """Return the model's raw decisions and its completion; without facts, an empty list and None."""
     if not facts:
         return [], None
-    items = [_shown(number, *fact) for number, fact in enumerate(facts)]
+    items = [_describe_fact(number, *fact) for number, fact in enumerate(facts)]
     answer, by = yield from ask_model(
-        "decide", quoted_json("facts", items), DecisionShape, lambda answer: with_lists(answer, "decisions"),
-        prompts=prompts, language=language, most_tokens=200 + _TOKENS_EACH * len(facts),
+        "decide", wrap_json("facts", items), DecisionShape, lambda answer: with_lists(answer, "decisions"),
+        prompts=prompts, language=language, most_tokens=200 + _TOKENS_PER_DECISION * len(facts),
     )  # fmt: skip
     return answer["decisions"], by
 
 
-def _shown(number: int, statement: Statement, neighbours: Sequence[Neighbour]) -> dict[str, object]:
+def _describe_fact(number: int, statement: Statement, neighbours: Sequence[Neighbour]) -> dict[str, object]:
     return {
         "fact": number,
         "text": statement.text,
@@ -818,20 +824,20 @@ def _shown(number: int, statement: Statement, neighbours: Sequence[Neighbour]) -
         "memories": [
             {
                 "id": neighbour.memory.id,
-                "text": neighbour.memory.text[:_LONGEST],
+                "text": neighbour.memory.text[:_MAX_MEMORY_CHARS],
                 "kind": neighbour.memory.kind,
                 "since": f"{neighbour.memory.valid_from:%Y-%m-%d}",
-                "similarity": round(neighbour.similarity, _DIGITS),
+                "similarity": round(neighbour.similarity, _SIMILARITY_DIGITS),
             }
-            for neighbour in neighbours[:NEAREST]
+            for neighbour in neighbours[:MAX_NEIGHBOURS]
         ],
     }
 
 
 # Asking a model whether quotes support facts, for the facts that `check_evidence` leaves unsure (EXT-3).
 
-_AROUND: Final = 300
-_SUPPORTING_TOKENS_EACH: Final = 40
+_CONTEXT_CHARS: Final = 300
+_TOKENS_PER_JUDGEMENT: Final = 40
 
 
 def ask_support(
@@ -840,10 +846,13 @@ def ask_support(
     """Return for each fact whether the model calls it supported; a fact without a judgement is not."""
     if not candidates:
         return ()
-    items = [{"fact": number, "text": item.statement.text, **_cited(item)} for number, item in enumerate(candidates)]
+    items = [
+        {"fact": number, "text": item.statement.text, **_quote_with_context(item)}
+        for number, item in enumerate(candidates)
+    ]
     answer, _ = yield from ask_model(
-        "support", quoted_json("facts", items), SupportShape, lambda answer: with_lists(answer, "judgements"),
-        prompts=prompts, language=language, most_tokens=100 + _SUPPORTING_TOKENS_EACH * len(candidates),
+        "support", wrap_json("facts", items), SupportShape, lambda answer: with_lists(answer, "judgements"),
+        prompts=prompts, language=language, most_tokens=100 + _TOKENS_PER_JUDGEMENT * len(candidates),
     )  # fmt: skip
     judgements, _ = read_items(StatedSupport, answer, "judgements")
     # Contradictory judgements of one fact count as not supported.
@@ -852,11 +861,11 @@ def ask_support(
     return tuple(number in supported_facts for number in range(len(candidates)))
 
 
-def _cited(candidate: FactCandidate) -> dict[str, str]:
+def _quote_with_context(candidate: FactCandidate) -> dict[str, str]:
     span, text = candidate.statement.span, candidate.turn.text
     return {
         "quote": text[span.start : span.end],
-        "message": text[max(0, span.start - _AROUND) : span.end + _AROUND],
+        "message": text[max(0, span.start - _CONTEXT_CHARS) : span.end + _CONTEXT_CHARS],
     }
 
 
@@ -871,20 +880,20 @@ BY_RULES: Final = "decided by the rules: {}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Similar:
+class SimilarityRequest:
     """A request for the calibrated similarity of each pair of texts; 0 without an embedder."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Near:
+class NeighboursRequest:
     """A request for the memories near each statement, within the scope of its turn, nearest first."""
 
     candidates: tuple[FactCandidate, ...]
 
 
-Need = CompletionRequest | Similar | Near
+ExtractionRequest = CompletionRequest | SimilarityRequest | NeighboursRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -926,7 +935,7 @@ def understand_turns(
     decides: bool | None = None,
     before: str = "",
     isolated: bool = False,
-) -> Generator[Need, Any, UnderstoodTurns]:
+) -> Generator[ExtractionRequest, Any, UnderstoodTurns]:
     """Extract facts from these turns, check their evidence and decide on them.
 
     Args:
@@ -953,7 +962,7 @@ def understand_turns(
             outcomes.append(FactOutcome(candidate=candidate, refusal=refusal))
         else:
             accepted.append(candidate)
-    proven, unproven = yield from _proven(turns, accepted, prompts, language)
+    proven, unproven = yield from _split_by_proof(turns, accepted, prompts, language)
     outcomes += [FactOutcome(candidate=candidate, refusal=UNPROVEN) for candidate in unproven]
     if not proven:
         return UnderstoodTurns(extraction=found, facts=tuple(outcomes), rejected=())
@@ -961,21 +970,21 @@ def understand_turns(
         note = BY_RULES.format(f"{found.by.model} is not trusted with decisions")
         outcomes += [FactOutcome(candidate=candidate, note=note) for candidate in proven]
         return UnderstoodTurns(extraction=found, facts=tuple(outcomes), rejected=())
-    decided, rejected = yield from _decided(proven, prompts, language, isolated=isolated)
+    decided, rejected = yield from _ask_and_check_decisions(proven, prompts, language, isolated=isolated)
     return UnderstoodTurns(extraction=found, facts=(*outcomes, *decided), rejected=rejected)
 
 
-def _proven(
+def _split_by_proof(
     turns: Sequence[Turn], candidates: Sequence[FactCandidate], prompts: Prompts, language: str
-) -> Generator[Need, Any, tuple[list[FactCandidate], list[FactCandidate]]]:
+) -> Generator[ExtractionRequest, Any, tuple[list[FactCandidate], list[FactCandidate]]]:
     """Split the candidates into those that their evidence supports and the others."""
     if not candidates:
         return [], []
-    spans = [_span(candidate) for candidate in candidates]
+    spans = [_cited_text(candidate) for candidate in candidates]
     pairs = tuple((candidate.statement.text, span) for candidate, span in zip(candidates, spans, strict=True))
-    similarities = cast("tuple[float, ...]", (yield Similar(pairs=pairs)))
+    similarities = cast("tuple[float, ...]", (yield SimilarityRequest(pairs=pairs)))
     verdicts: list[Verdict] = [
-        check_evidence(candidate.statement.text, span, _before(candidate.turn, turns), similarity)
+        check_evidence(candidate.statement.text, span, _preceding_text(candidate.turn, turns), similarity)
         for candidate, span, similarity in zip(candidates, spans, similarities, strict=True)
     ]
     unsure = [candidate for candidate, verdict in zip(candidates, verdicts, strict=True) if verdict == "unsure"]
@@ -992,11 +1001,11 @@ def _proven(
     ]
 
 
-def _decided(
+def _ask_and_check_decisions(
     candidates: Sequence[FactCandidate], prompts: Prompts, language: str, *, isolated: bool
-) -> Generator[Need, Any, tuple[list[FactOutcome], tuple[str, ...]]]:
+) -> Generator[ExtractionRequest, Any, tuple[list[FactOutcome], tuple[str, ...]]]:
     """Return the outcome of each candidate, and the reasons for which decisions of the model were dropped."""
-    near = cast("tuple[Sequence[Neighbour], ...]", (yield Near(candidates=tuple(candidates))))
+    near = cast("tuple[Sequence[Neighbour], ...]", (yield NeighboursRequest(candidates=tuple(candidates))))
     facts = [(item.statement, neighbours) for item, neighbours in zip(candidates, near, strict=True)]
     asking: RequestGenerator[tuple[list[object], Completion | None]] = ask_decisions(facts, prompts, language)
     try:
@@ -1009,11 +1018,14 @@ def _decided(
     def supports(reworded: Statement) -> bool:
         """Return whether the words that the fact cites also prove the rewritten text."""
         cited = [item for item in candidates if item.statement.span == reworded.span]
-        return any(check_evidence(reworded.text, _span(item), item.statement.text, 1.0) == "proven" for item in cited)
+        return any(
+            check_evidence(reworded.text, _cited_text(item), item.statement.text, 1.0) == "proven" for item in cited
+        )
 
     last = max((item.turn for item in candidates), key=lambda turn: turn.at)
     stated = [
-        FactWithNeighbours(statement=statement, shown=tuple(neighbours[:NEAREST])) for statement, neighbours in facts
+        FactWithNeighbours(statement=statement, neighbours=tuple(neighbours[:MAX_NEIGHBOURS]))
+        for statement, neighbours in facts
     ]
     checked = check_decisions(raw, stated, StatedIn(scope=last.scope, at=last.at, isolated=isolated), supports)
     outcomes: list[FactOutcome] = []
@@ -1051,12 +1063,12 @@ def defer_to_higher_trust(decision: Decision, trust: int, neighbours: Sequence[N
             return decision
 
 
-def _span(candidate: FactCandidate) -> str:
+def _cited_text(candidate: FactCandidate) -> str:
     span = candidate.statement.span
     return candidate.turn.text[span.start : span.end]
 
 
-def _before(turn: Turn, turns: Sequence[Turn]) -> str:
+def _preceding_text(turn: Turn, turns: Sequence[Turn]) -> str:
     """Return the text of a turn and of the message before it, which the turn may refer to."""
     messages = [message for message in turns if message.role != "tool"]
     position = next((number for number, message in enumerate(messages) if message.id == turn.id), 0)
@@ -1068,37 +1080,39 @@ def _before(turn: Turn, turns: Sequence[Turn]) -> str:
 # A model writes better summaries and names better topics, so its text replaces that of the rules where it gave any.
 # Quotes are kept from the rules.
 
-_MOST_CONCEPTS: Final = 5
-_LONGEST_SUMMARY: Final = 1200
-_MOST_ENTITIES: Final = 40
+_MAX_CONCEPTS: Final = 5
+_MAX_SUMMARY_CHARS: Final = 1200
+_MAX_ENTITIES: Final = 40
 
 
-def overview(by_rules: Analysis, found: Extraction) -> Analysis:
+def merge_into_analysis(by_rules: Analysis, found: Extraction) -> Analysis:
     """Return the analysis of the rules, with the model's summary, concepts, entities and implicit context merged in."""
     implicit = (found.implicit,) if found.implicit else ()
     return replace(
         by_rules,
-        summary=found.summary[:_LONGEST_SUMMARY] or by_rules.summary,
-        concepts=tuple(clean_topics(found.concepts))[:_MOST_CONCEPTS] or by_rules.concepts,
-        entities=_entities(by_rules.entities, found.entities),
+        summary=found.summary[:_MAX_SUMMARY_CHARS] or by_rules.summary,
+        concepts=tuple(clean_topics(found.concepts))[:_MAX_CONCEPTS] or by_rules.concepts,
+        entities=_merge_entities(by_rules.entities, found.entities),
         implicit_context=tuple(dict.fromkeys([*by_rules.implicit_context, *implicit])),
         points=() if found.summary else by_rules.points,
         made_by=f"{found.by.provider}/{found.by.model}",
     )
 
 
-def _entities(counted: Sequence[Entity], named: Sequence[NamedEntity]) -> tuple[Entity, ...]:
+def _merge_entities(counted: Sequence[Entity], named: Sequence[NamedEntity]) -> tuple[Entity, ...]:
     """Return the counted entities with the types that the model gives, then the entities that only the model named."""
-    types = {fold(entity.name): _type(entity.type) for entity in named}
+    types = {fold(entity.name): _entity_type(entity.type) for entity in named}
     counted_names = {fold(entity.name) for entity in counted}
     additional = (
-        Entity(name=entity.name, type=_type(entity.type)) for entity in named if fold(entity.name) not in counted_names
+        Entity(name=entity.name, type=_entity_type(entity.type))
+        for entity in named
+        if fold(entity.name) not in counted_names
     )
     retyped = [replace(entity, type=types.get(fold(entity.name), entity.type)) for entity in counted]
-    return tuple({fold(entity.name): entity for entity in [*retyped, *additional]}.values())[:_MOST_ENTITIES]
+    return tuple({fold(entity.name): entity for entity in [*retyped, *additional]}.values())[:_MAX_ENTITIES]
 
 
-def _type(name: str) -> EntityType:
+def _entity_type(name: str) -> EntityType:
     plain = name.strip().lower()
     types: dict[str, EntityType] = {type_: type_ for type_ in ENTITY_TYPES}
     return types.get(plain, "other")

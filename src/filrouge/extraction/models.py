@@ -89,7 +89,7 @@ class Analysis:
 
 
 #: The analysis of a session in which nothing was said.
-NOTHING = Analysis()
+EMPTY_ANALYSIS = Analysis()
 
 
 # Shapes of model answers. A shape gives the JSON schema sent with the question: all properties required, no others

@@ -31,24 +31,24 @@ from filrouge.extraction.vocabulary import fold
 
 
 #: From this number of words on, a quotation is text rather than a name or a value.
-_LONG_QUOTE: Final = 5
+_MIN_QUOTE_WORDS: Final = 5
 #: Maximum words of a title line, and of a label before a colon.
-_TITLE_WORDS: Final = 9
-_LABEL_WORDS: Final = 5
+_MAX_TITLE_WORDS: Final = 9
+_MAX_LABEL_WORDS: Final = 5
 #: Of a very long prompt, only this many characters at each end are read.
-_END: Final = 60_000
+_MAX_END_CHARS: Final = 60_000
 #: From this many characters and paragraphs on, a text without a lead-in is a paste; nobody types that much.
-_LONG_PASTE: Final = 1500
-_PASTE_PARAGRAPHS: Final = 5
+_MIN_PASTE_CHARS: Final = 1500
+_MIN_PASTE_PARAGRAPHS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Characters `start` to `end` of a prompt; `own` if they are the user's own words."""
+    """Characters `start` to `end` of a prompt; `is_own` if they are the user's own words."""
 
     start: int
     end: int
-    own: bool
+    is_own: bool
 
 
 def parts(text: str) -> tuple[Part, ...]:
@@ -57,25 +57,25 @@ def parts(text: str) -> tuple[Part, ...]:
     position = 0
     for start, end in _material(text):
         if position < start:
-            found.append(Part(position, start, own=True))
-        found.append(Part(start, end, own=False))
+            found.append(Part(position, start, is_own=True))
+        found.append(Part(start, end, is_own=False))
         position = end
     if position < len(text):
-        found.append(Part(position, len(text), own=True))
+        found.append(Part(position, len(text), is_own=True))
     return tuple(found)
 
 
 def own_words(text: str) -> str:
     """Return the text with material replaced by blanks; line breaks and offsets stay."""
     return "".join(
-        text[part.start : part.end] if part.own else _NO_BREAK.sub(" ", text[part.start : part.end])
+        text[part.start : part.end] if part.is_own else _NO_BREAK.sub(" ", text[part.start : part.end])
         for part in parts(text)
     )
 
 
 def material(text: str) -> tuple[str, ...]:
     """Return the pieces of the text that are not the user's own words."""
-    return tuple(text[part.start : part.end] for part in parts(text) if not part.own)
+    return tuple(text[part.start : part.end] for part in parts(text) if not part.is_own)
 
 
 _NO_BREAK: Final = lazy_re.compile(r"[^\n\r]")
@@ -116,7 +116,7 @@ _QUOTES: Final = (
 _CODELIKE: Final = lazy_re.compile(r"(?:^|\s)--?[a-z]|[/\\_=<>{}$|&@#]|\w\.\w|\(\)")
 
 
-def _fences(text: str) -> Iterator[tuple[int, int]]:
+def _fence_regions(text: str) -> Iterator[tuple[int, int]]:
     position = 0
     while opening := _FENCE.search(text, position):
         mark = opening["mark"][:3]
@@ -125,7 +125,7 @@ def _fences(text: str) -> Iterator[tuple[int, int]]:
         yield opening.start(), position
 
 
-def _tags(text: str) -> Iterator[tuple[int, int]]:
+def _tag_regions(text: str) -> Iterator[tuple[int, int]]:
     low = text.lower()
     yield from ((match.start(), match.end()) for match in _COMMENT.finditer(text))
     codes = [match.span() for match in _CODE.finditer(text)]
@@ -158,7 +158,7 @@ def _tags(text: str) -> Iterator[tuple[int, int]]:
             return
 
 
-def _squares(text: str) -> Iterator[tuple[int, int]]:
+def _bracket_regions(text: str) -> Iterator[tuple[int, int]]:
     low, position = text.lower(), 0
     while opening := _SQUARE.search(text, position):
         closing = low.rfind(f"[/{opening['name'].lower()}", opening.end())
@@ -167,7 +167,7 @@ def _squares(text: str) -> Iterator[tuple[int, int]]:
         yield opening.start(), position
 
 
-def _between(text: str) -> Iterator[tuple[int, int]]:
+def _delimited_regions(text: str) -> Iterator[tuple[int, int]]:
     """Yield the regions between rulers, between BEGIN and END, and between triple quotes."""
     first = _BEGIN.search(text)
     ends = list(_FINISH.finditer(text))
@@ -323,12 +323,12 @@ def _lines(text: str, taken: bytearray) -> list[_Line]:
     return found
 
 
-def _shaped(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
+def _document_regions(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
     """Yield the lines and paragraphs whose shape shows a program or a document."""
     open_lines = [line for line in lines if not line.taken]
     if not open_lines:
         return
-    start = _where_a_document_begins(open_lines)
+    start = _find_document_start(open_lines)
     if start is not None:
         yield start, len(text)
     previous: _Line | None = None
@@ -402,7 +402,7 @@ def _is_table(lines: list[_Line]) -> bool:
     return False
 
 
-def _where_a_document_begins(lines: list[_Line]) -> int | None:
+def _find_document_start(lines: list[_Line]) -> int | None:
     """Return the start of a mail, chat, page, ticket or other document that runs to the end of the text, or None."""
     signed = max((number for number, line in enumerate(lines) if _CLOSING.match(line.plain.strip())), default=-1)
     for number, line in enumerate(lines):
@@ -439,7 +439,7 @@ def _where_a_document_begins(lines: list[_Line]) -> int | None:
     if _is_title(lines):
         return lines[0].start
     paragraphs = sum(line.first for line in lines)
-    if paragraphs >= _PASTE_PARAGRAPHS and lines[-1].end - lines[0].start > _LONG_PASTE:
+    if paragraphs >= _MIN_PASTE_PARAGRAPHS and lines[-1].end - lines[0].start > _MIN_PASTE_CHARS:
         return lines[0].start
     return None
 
@@ -455,7 +455,7 @@ def _first_of_fields(lines: list[_Line], field: _Line) -> int:
 def _is_foreign_label(line: _Line) -> bool:
     """Return whether a line has a label such as "Bob: …" or "status: …" that users do not put before own statements."""
     found = _LABEL.match(_BULLET.sub("", line.plain))
-    if found is None or len(found["label"].split()) > _LABEL_WORDS:
+    if found is None or len(found["label"].split()) > _MAX_LABEL_WORDS:
         return False
     return _OWN_LABEL.search(found["label"]) is None
 
@@ -463,7 +463,7 @@ def _is_foreign_label(line: _Line) -> bool:
 def _is_title(lines: list[_Line]) -> bool:
     """Return whether the first line is the title of the following text."""
     first = lines[0]
-    if len(lines) < 2 or len(first.text.split()) > _TITLE_WORDS or _BULLET.match(first.text):
+    if len(lines) < 2 or len(first.text.split()) > _MAX_TITLE_WORDS or _BULLET.match(first.text):
         return False
     words = first.text.strip()
     if _GENRE.match(first.plain.strip()) and words[-1] not in ".?!,;…:" and len(words.split()) <= 7:
@@ -531,7 +531,7 @@ _KEEP: Final = lazy_re.compile(
     r"\b(?:remember|note|keep|retain|memori[sz]e|follow|apply|respect|obey|learn|save|store|don't forget|retiens|note[zr]?|garde|applique|respecte|suis|souviens-toi|rappelle-toi|memorise|recuerda|guarda|anota|sigue|aplica|respeta|ten en cuenta)\b"
 )
 #: Maximum words of a lead-in before a colon.
-_LEAD_WORDS: Final = 10
+_MAX_LEAD_WORDS: Final = 10
 #: The clauses before the one with the colon.
 _LAST_CLAUSE: Final = lazy_re.compile(r"^.*[;](?=\s)")
 #: A text of the project, named with an article only: "le rapport : on le rend le 5 juin".
@@ -564,7 +564,7 @@ _BUILD_VERB: Final = lazy_re.compile(
 _LANGUAGES: Final = r"(?:german|french|english|spanish|italian|portuguese|dutch|chinese|japanese|latin|russian|arabic|allemand|francais|anglais|espagnol|italien|portugais|neerlandais|chinois|japonais|russe|arabe|aleman|frances|ingles|espanol|castellano|italiano|portugues|holandes|chino|japones|ruso)"
 _FORMATS: Final = r"(?:json|toml|ya?ml|xml|csv|tsv|html|markdown|latex|bullets?|bullet points?|table|haiku|snake_?case|camel_?case|kebab-?case|upper ?case|lower ?case|caps|capitals|majuscules?|minuscules?|mayusculas?|minusculas?|tableau|liste|tabla|lista|puces|vinetas)"
 #: Words of users about themselves or about the project.
-_SPEAKS: Final = lazy_re.compile(
+_ABOUT_USER: Final = lazy_re.compile(
     r"\b(?:we|we're|we've|i'm|i've|i'd|our|always|never|must|nous|notre|nos|toujours|jamais|il faut|nosotros|nuestr[oa]s?|siempre|nunca)\b"
 )
 #: Only a language, a format or a quality: "german", "as json", "en inglés porfa", "more formal", "in 10 words".
@@ -674,7 +674,7 @@ def _spans_handed_over(text: str, lines: list[_Line], source: str) -> Iterator[t
         for index, (start, end) in enumerate(spans):
             plain = line.plain[start - line.start : end - line.start]
             closes_line = index + 1 == len(spans)
-            begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
+            begin = _find_handover(plain, closes_line=closes_line, nothing_below=nothing_below)
             ends_here = begin is not None and (begin < 0 or (closes_line and not plain[begin:].strip()))
             if ends_here and _is_fence(source, below):
                 begin = None  # the fence right below is the text, and it has its own end
@@ -686,7 +686,7 @@ def _spans_handed_over(text: str, lines: list[_Line], source: str) -> Iterator[t
             if begin is not None:
                 yield (line.end if begin < 0 else start + begin), _own_paragraph_start(spoken, number, len(text))
                 return
-            reported = _reports(plain)
+            reported = _find_report(plain)
             if reported is None:
                 continue
             if ":" not in plain[reported:]:
@@ -697,7 +697,7 @@ def _spans_handed_over(text: str, lines: list[_Line], source: str) -> Iterator[t
                 yield end, _own_paragraph_start(spoken, number, len(text))
                 return
             break
-    yield from _handed_before(text, spoken)
+    yield from _text_before_task(text, spoken)
 
 
 def _is_fence(source: str, line: _Line | None) -> bool:
@@ -713,7 +713,7 @@ def _block_below(lines: list[_Line], line: _Line) -> _Line | None:
 _BELOW: Final = lazy_re.compile(r"\b(?:below|under|following|ci-dessous|suivant\w*|abajo|siguientes?)\b")
 
 
-def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) -> int | None:
+def _find_handover(plain: str, *, closes_line: bool, nothing_below: bool) -> int | None:
     """Return where the material begins that a sentence hands over: an offset in it, -1 for the next line, or None."""
     if _DIRECTED.search(plain):
         return 0
@@ -765,7 +765,7 @@ def _hands_over(lead: str, *, inline: bool) -> bool:
         return True
     if _MINE.search(lead) or _KEEP.search(lead) or _teaches(lead):
         return False
-    if _FOREIGN.search(lead) and len(lead.split()) <= _LEAD_WORDS:
+    if _FOREIGN.search(lead) and len(lead.split()) <= _MAX_LEAD_WORDS:
         return True
     points, noun = _POINTED.search(lead), _NOUN.search(lead)
     if _PRESENTS.search(lead) and (points or noun or _WHAT.search(lead)):
@@ -788,7 +788,7 @@ def _hands_over(lead: str, *, inline: bool) -> bool:
 def _asks_for_text_work(clause: str) -> bool:
     """Return whether a short clause asks for work on a text, or a question about it, and names no other object."""
     clause = clause.strip(" \t.!?:^…¿¡")
-    if len(clause.split()) > _LEAD_WORDS or _SPEAKS.search(clause) or _BUILD_VERB.match(clause):
+    if len(clause.split()) > _MAX_LEAD_WORDS or _ABOUT_USER.search(clause) or _BUILD_VERB.match(clause):
         return False
     if _TEXT_PROPERTY.search(clause) or _TARGET.match(clause):
         return True
@@ -823,7 +823,7 @@ def _points_to_text(plain: str) -> str:
     return "this" if _TEXT_VERB.search(plain) and _NOUN.search(plain) else ""
 
 
-def _handed_before(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
+def _text_before_task(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
     """Yield the text before a last sentence that gives a task on it or asks about it."""
     if not lines:
         return
@@ -871,7 +871,7 @@ _AGREES: Final = lazy_re.compile(
 )
 
 
-def _reports(plain: str) -> int | None:
+def _find_report(plain: str) -> int | None:
     """Return where a sentence begins to report the words of others, or None."""
     reads = _READS.search(plain) or _SAYING_IS.search(plain)
     if reads:
@@ -886,7 +886,7 @@ def _reports(plain: str) -> int | None:
     return None
 
 
-def _quoted(text: str) -> Iterator[tuple[int, int]]:
+def _long_quotations(text: str) -> Iterator[tuple[int, int]]:
     """Yield the quotations that are sentences rather than names and values."""
     spans = [match.span() for pattern in _QUOTES for match in pattern.finditer(text)]
     for opening, closing in _PAIRS:
@@ -898,7 +898,7 @@ def _quoted(text: str) -> Iterator[tuple[int, int]]:
     for start, end in spans:
         inner = text[start:end].strip(" \n:\"'“”«»„‘’`")
         words = len(inner.split())
-        if words >= _LONG_QUOTE and not ((words < 12 or text[start] == "`") and _CODELIKE.search(inner)):
+        if words >= _MIN_QUOTE_WORDS and not ((words < 12 or text[start] == "`") and _CODELIKE.search(inner)):
             yield start, end
 
 
@@ -908,13 +908,16 @@ def _quoted(text: str) -> Iterator[tuple[int, int]]:
 @lru_cache(maxsize=64)
 def _material(text: str) -> tuple[tuple[int, int], ...]:
     """Return the spans of material, in order and disjoint; the middle of a very long text is always material."""
-    if len(text) <= 2 * _END:
+    if len(text) <= 2 * _MAX_END_CHARS:
         return _spans(text)
     gap = "\n\n"
-    shift = len(text) - 2 * _END - len(gap)
-    spans = _spans(text[:_END] + gap + text[-_END:])
-    moved = [(start if start < _END else start + shift, end if end <= _END else end + shift) for start, end in spans]
-    return _merged([*moved, (_END, len(text) - _END)])
+    shift = len(text) - 2 * _MAX_END_CHARS - len(gap)
+    spans = _spans(text[:_MAX_END_CHARS] + gap + text[-_MAX_END_CHARS:])
+    moved = [
+        (start if start < _MAX_END_CHARS else start + shift, end if end <= _MAX_END_CHARS else end + shift)
+        for start, end in spans
+    ]
+    return _merged([*moved, (_MAX_END_CHARS, len(text) - _MAX_END_CHARS)])
 
 
 def _merged(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -929,14 +932,14 @@ def _merged(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 def _spans(text: str) -> tuple[tuple[int, int], ...]:
     taken = bytearray(len(text))
-    _take(taken, _fences(text))
-    _take(taken, _tags(_masked(text, taken)))
-    _take(taken, _squares(text))
-    _take(taken, _between(_masked(text, taken)))
+    _mark_taken(taken, _fence_regions(text))
+    _mark_taken(taken, _tag_regions(_masked(text, taken)))
+    _mark_taken(taken, _bracket_regions(text))
+    _mark_taken(taken, _delimited_regions(_masked(text, taken)))
     lines = _lines(text, taken)
-    _take(taken, _shaped(text, lines))
-    quotations = list(_quoted(_masked(text, taken)))
-    _take(taken, quotations)
+    _mark_taken(taken, _document_regions(text, lines))
+    quotations = list(_long_quotations(_masked(text, taken)))
+    _mark_taken(taken, quotations)
     rest = _masked(text, taken)
     lines = _lines(text, taken)
     masked = [
@@ -945,8 +948,8 @@ def _spans(text: str) -> tuple[tuple[int, int], ...]:
         )
         for line in lines
     ]
-    _take(taken, _sentences_around(rest, masked, quotations))
-    _take(taken, _spans_handed_over(rest, masked, text))
+    _mark_taken(taken, _sentences_around(rest, masked, quotations))
+    _mark_taken(taken, _spans_handed_over(rest, masked, text))
     return tuple(match.span() for match in re.finditer(rb"\x01+", bytes(taken)))
 
 
@@ -960,7 +963,7 @@ def _sentences_around(text: str, lines: list[_Line], quotations: list[tuple[int,
                 yield start, end
 
 
-def _take(taken: bytearray, spans: Iterable[tuple[int, int]]) -> None:
+def _mark_taken(taken: bytearray, spans: Iterable[tuple[int, int]]) -> None:
     for start, end in spans:
         if end > start:
             taken[start:end] = b"\x01" * (end - start)
@@ -993,5 +996,5 @@ def written_by_host(text: str) -> bool:
 
 def is_own_prompt(turn: Turn) -> bool:
     """Return whether the user wrote the turn as a prompt, or typed it to be remembered."""
-    own = turn.role == "user" and turn.source == "prompt" and turn.trust >= TRUST_PROMPT
-    return own and not written_by_host(turn.text)
+    is_prompt = turn.role == "user" and turn.source == "prompt" and turn.trust >= TRUST_PROMPT
+    return is_prompt and not written_by_host(turn.text)

@@ -35,33 +35,33 @@ class Profile:
     Attributes:
         entity: canonical words for its subject, without attribute words such as `port`.
         named: whether the text names the entity ("for production", "staging runs") or it is only the words left over.
-        holds: the values that hold, in order (`9443`).
+        current_values: the values that hold, in order (`9443`).
         rejects: folded words that no longer hold (`8443`).
         actions: the actions it mentions (deploy, test).
         negated: the number of negations.
         words: its canonical content words, counted.
-        placed: whether it says where something is or runs.
+        states_location: whether it says where something is or runs.
         retracts: whether it only retracts something.
     """
 
     entity: frozenset[str]
     named: bool
-    holds: tuple[Value, ...]
+    current_values: tuple[Value, ...]
     rejects: frozenset[str]
     actions: frozenset[str]
     negated: int
     words: Counter[str]
-    placed: bool
+    states_location: bool
     retracts: bool
 
-    def values(self, kind: ValueKind) -> tuple[str, ...]:
-        """Return the values of one kind that hold."""
-        return tuple(value.text for value in self.holds if value.kind == kind)
+    def texts_of_kind(self, kind: ValueKind) -> tuple[str, ...]:
+        """Return the values of one kind that hold, as text."""
+        return tuple(value.text for value in self.current_values if value.kind == kind)
 
     @property
-    def held(self) -> frozenset[str]:
+    def current_texts(self) -> frozenset[str]:
         """Every value that holds, as text."""
-        return frozenset(value.text for value in self.holds)
+        return frozenset(value.text for value in self.current_values)
 
 
 _ATTRIBUTES_WORDS: Final = """
@@ -91,7 +91,7 @@ _ACTIONS: Final = {
     "benchmark": "benchmark",
     "restore": "restore",
 }
-_FURNITURE_WORDS: Final = """
+_NOT_A_SUBJECT_WORDS: Final = """
 move moved moves switch switched change changed migrate migrated rename renamed replace replaced upgrade
 upgraded choose chose chosen decide decided pick picked settle settled opt opted agree agreed adopt adopted
 keep kept go going went store stored host live listen point work build built made make drop dropped revient
@@ -103,7 +103,7 @@ maintain manage handle expire start end run set moved deplace change renomme rem
 running hosted avoid never ground rule correction
 """
 #: Verbs and adverbs that are left of a clause with "we"; they do not name a subject.
-_FURNITURE: Final = frozenset(_FURNITURE_WORDS.split())
+_NOT_A_SUBJECT: Final = frozenset(_NOT_A_SUBJECT_WORDS.split())
 _OWNERS: Final = re.compile(
     r"\b(?:owns?|maintains?|manages?|handles?|leads?|is responsible for|is in charge of|looks after|takes care of|s'occupe|gere|maintient|dirige|est responsable)\b"
 )
@@ -140,46 +140,47 @@ def profile(text: str) -> Profile:
     parts = [read_clause(sentence.text, sentence.start) for sentence in split(text)] or [read_clause(text[:500], 0)]
     stating = [part for part in parts if reading.retraction(part.plain) is None]
     clauses = stating or parts
-    rejects = frozenset(word for part in parts for word in reading.old_values(part.plain)) | _outdated(parts)
+    rejects = frozenset(word for part in parts for word in reading.old_values(part.plain)) | _find_outdated(parts)
     rejected = {word for phrase in rejects for word in [phrase, *phrase.split()]}
     gone = {canonical(word) for word in rejected if word.isalpha()} if _OWNERS.search(parts[0].plain) else set[str]()
     every = [value for part in parts for value in part.values]
-    holds = tuple(value for value in every if value.text not in rejected)
-    entity, named = _entity(clauses[0].plain, clauses[0].values, gone)
+    current_values = tuple(value for value in every if value.text not in rejected)
+    entity, named = _find_entity(clauses[0].plain, clauses[0].values, gone)
     if not entity and len(clauses) > 1 and not named:
-        entity, named = _entity(clauses[1].plain, clauses[1].values, gone)
+        entity, named = _find_entity(clauses[1].plain, clauses[1].values, gone)
     plain = " ".join(part.plain for part in parts)
     spoken = tokens(plain)
     return Profile(
         entity=entity,
         named=named,
-        holds=holds,
+        current_values=current_values,
         rejects=rejects,
         actions=frozenset(_ACTIONS[word] for word in map(canonical, spoken) if word in _ACTIONS),
         negated=sum(word in _NEGATIONS for word in plain.split()),
         words=Counter(content(" ".join(part.text for part in parts))),
-        placed=_PLACES.search(plain) is not None,
+        states_location=_PLACES.search(plain) is not None,
         retracts=not stating,
     )
 
 
-def _outdated(parts: list[Clause]) -> frozenset[str]:
+def _find_outdated(parts: list[Clause]) -> frozenset[str]:
     """Return the values that a later bare value replaces: "The port is 3000. No, 3001."."""
     return frozenset(
         old.text
         for before, after in itertools.pairwise(parts)
         if reading.is_bare(after)
         for old in before.values
-        if any(_alike(old, new) for new in _endorsed(after)) and old.text not in {new.text for new in after.values}
+        if any(_is_replacement(old, new) for new in _current_values(after))
+        and old.text not in {new.text for new in after.values}
     )
 
 
-def _endorsed(part: Clause) -> list[Value]:
+def _current_values(part: Clause) -> list[Value]:
     old = reading.old_values(part.plain)
     return [value for value in part.values if value.text not in old]
 
 
-def _alike(old: Value, new: Value) -> bool:
+def _is_replacement(old: Value, new: Value) -> bool:
     return old.kind == new.kind or (new.kind == "number" and old.text.isdigit())
 
 
@@ -187,53 +188,55 @@ def subject(text: str) -> str:
     """Return a few normalised words for the subject of `text`: `production port`, `staging`, `pdf`."""
     seen = profile(text)
     ordered = [word for word in dict.fromkeys(content(text)) if word in seen.entity][:4]
-    kinds = {value.kind for value in seen.holds}
+    kinds = {value.kind for value in seen.current_values}
     slot = next((kind for kind in ("port", "version") if kind in kinds), None)
     if slot == "version" and not ordered:
-        ordered = [value.text for value in seen.holds if value.kind == "name"][:1]
+        ordered = [value.text for value in seen.current_values if value.kind == "name"][:1]
     if not ordered and not slot:
-        ordered = [word for word in dict.fromkeys(content(text)) if word not in _FURNITURE and word not in GENERIC][:3]
+        ordered = [word for word in dict.fromkeys(content(text)) if word not in _NOT_A_SUBJECT and word not in GENERIC][
+            :3
+        ]
     words = [*ordered, slot] if slot and slot not in ordered else ordered
     return " ".join(words)
 
 
-def _entity(plain: str, found: tuple[Value, ...], gone: set[str]) -> tuple[frozenset[str], bool]:
+def _find_entity(plain: str, found: tuple[Value, ...], gone: set[str]) -> tuple[frozenset[str], bool]:
     """Return the entity of a clause, and whether the clause names it or it is only the words left over."""
     reason = _BECAUSE.search(plain)
     main = plain[: reason.start()] if reason and reason.start() > 12 else plain
     for_phrase = _TO_DO.match(main) or _FOR.search(main)
-    if for_phrase and (words := _about(main, *for_phrase.span(1), found, gone)):
+    if for_phrase and (words := _naming_words_in(main, *for_phrase.span(1), found, gone)):
         return words, True
     moved = _MOVED.search(main)
-    if moved and (words := _about(main, *moved.span(1), found, gone)):
+    if moved and (words := _naming_words_in(main, *moved.span(1), found, gone)):
         return words, True
     verb = _VERB.search(main)
     if verb and not _WE.match(main):
-        if words := _about(main, 0, verb.start(), (), gone | _people(main, verb.start(), found)):
+        if words := _naming_words_in(main, 0, verb.start(), (), gone | _find_owners(main, verb.start(), found)):
             return words, True
         if _OWNERS.search(main):
-            return _about(main, 0, len(main), found, gone), True
+            return _naming_words_in(main, 0, len(main), found, gone), True
         return frozenset(), False
-    return _about(main, 0, len(main), found, gone), False
+    return _naming_words_in(main, 0, len(main), found, gone), False
 
 
-def _about(main: str, start: int, end: int, found: tuple[Value, ...], gone: set[str]) -> frozenset[str]:
+def _naming_words_in(main: str, start: int, end: int, found: tuple[Value, ...], gone: set[str]) -> frozenset[str]:
     """Return the words in a range that can name something; values only if the range holds nothing else."""
     inside = [value for value in found if start <= value.start < end]
     names = {word for value in inside for word in (value.text, *content(value.text))}
-    words = _plainly(main[start:end], names | gone)
+    words = _naming_words(main[start:end], names | gone)
     is_whole_clause = start == 0 and end == len(main)
-    return words if words or is_whole_clause else _plainly(main[start:end], gone)
+    return words if words or is_whole_clause else _naming_words(main[start:end], gone)
 
 
-def _people(main: str, end: int, found: tuple[Value, ...]) -> set[str]:
+def _find_owners(main: str, end: int, found: tuple[Value, ...]) -> set[str]:
     """Return the owners in the subject of a clause about ownership: there, the owner is the value."""
     if _OWNERS.search(main) is None:
         return set()
     return {word for value in found if value.start < end for word in (value.text, *content(value.text))}
 
 
-def _plainly(words: str, names: set[str]) -> frozenset[str]:
+def _naming_words(words: str, names: set[str]) -> frozenset[str]:
     """Return the content words that can name something: no values, no attribute words, no verbs of change."""
     return frozenset(
         word
@@ -241,7 +244,7 @@ def _plainly(words: str, names: set[str]) -> frozenset[str]:
         if word not in names
         and word not in GENERIC
         and word not in ATTRIBUTES
-        and word not in _FURNITURE
+        and word not in _NOT_A_SUBJECT
         and not word.isdigit()
     )
 
@@ -279,21 +282,21 @@ def newer_value(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     loosely = corrects and not mine.rejects
     if not _same_entity(mine, theirs, corrects=loosely) or not (mine.entity or loosely):
         return False
-    if any(_differs(kind, mine, theirs) for kind in _SINGLE):
+    if any(_has_other_value(kind, mine, theirs) for kind in _SINGLE):
         return True
-    return bool(mine.entity) and _other_choice(mine, theirs, corrects=loosely)
+    return bool(mine.entity) and _names_other_choice(mine, theirs, corrects=loosely)
 
 
 def names_other_value(mine: Profile, theirs: Profile) -> bool:
     """Return whether each names one thing for exactly the same entity: "Actually no, RabbitMQ for the queue"."""
     if mine.entity != theirs.entity or not (mine.entity and mine.named and theirs.named) or mine.rejects:
         return False
-    new, old = _choices(mine), _choices(theirs)
+    new, old = _named_choices(mine), _named_choices(theirs)
     return len(new) == len(old) == 1 and new != old and bool(mine.negated) == bool(theirs.negated)
 
 
-def _choices(seen: Profile) -> frozenset[str]:
-    return frozenset(value.text for value in seen.holds if value.kind in {"name", "host", "identifier"})
+def _named_choices(seen: Profile) -> frozenset[str]:
+    return frozenset(value.text for value in seen.current_values if value.kind in {"name", "host", "identifier"})
 
 
 def contradicts_choice(mine: Profile, theirs: Profile) -> bool:
@@ -301,13 +304,13 @@ def contradicts_choice(mine: Profile, theirs: Profile) -> bool:
 
     Either each rejects what the other holds, or one of them does and both hold a tool of the same category.
     """
-    back = mine.held & theirs.rejects
-    away = theirs.held & mine.rejects
+    back = mine.current_texts & theirs.rejects
+    away = theirs.current_texts & mine.rejects
     if not (back or away) or mine.entity != theirs.entity:
         return False
     if back and away:
         return True
-    rival = any(a and a == b for a in _categories(mine.holds) for b in _categories(theirs.holds))
+    rival = any(a and a == b for a in _categories(mine.current_values) for b in _categories(theirs.current_values))
     return (bool(back) and rival) or (bool(away) and rival)
 
 
@@ -321,8 +324,8 @@ def _same_entity(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     return bool(theirs.entity) and (mine.entity <= theirs.entity or theirs.entity <= mine.entity)
 
 
-def _differs(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
-    new, old = mine.values(kind), theirs.values(kind)
+def _has_other_value(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
+    new, old = mine.texts_of_kind(kind), theirs.texts_of_kind(kind)
     if not new or not old or set(new) & set(old):
         return False
     if kind == "quantity":
@@ -330,25 +333,25 @@ def _differs(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
     if kind == "command":
         return mine.actions == theirs.actions
     if kind in {"path", "host", "url"}:
-        return mine.placed == theirs.placed
+        return mine.states_location == theirs.states_location
     if kind == "version":
         my_names, their_names = _named_values(mine), _named_values(theirs)
         return bool(my_names & their_names) or (mine.named and theirs.named and not (my_names and their_names))
     return True
 
 
-def _other_choice(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
+def _names_other_choice(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     """Return whether they name another tool of the same category, or another name for the same place."""
-    new = [value for value in mine.holds if value.kind in {"name", "host", "identifier"}]
-    old = [value for value in theirs.holds if value.kind in {"name", "host", "identifier"}]
+    new = [value for value in mine.current_values if value.kind in {"name", "host", "identifier"}]
+    old = [value for value in theirs.current_values if value.kind in {"name", "host", "identifier"}]
     if not new or not old or {value.text for value in new} & {value.text for value in old}:
         return False
     my_categories, their_categories = _categories(new[:1]), _categories(old[:1])
     if my_categories and their_categories:
-        return bool(my_categories & their_categories) and (mine.placed == theirs.placed or corrects)
+        return bool(my_categories & their_categories) and (mine.states_location == theirs.states_location or corrects)
     if my_categories or their_categories:
         return False
-    return (mine.placed and theirs.placed) or (corrects and mine.entity == theirs.entity)
+    return (mine.states_location and theirs.states_location) or (corrects and mine.entity == theirs.entity)
 
 
 def _categories(found: tuple[Value, ...] | list[Value]) -> frozenset[str]:
@@ -356,7 +359,7 @@ def _categories(found: tuple[Value, ...] | list[Value]) -> frozenset[str]:
 
 
 def _named_values(seen: Profile) -> frozenset[str]:
-    return frozenset(value.text for value in seen.holds if value.kind == "name")
+    return frozenset(value.text for value in seen.current_values if value.kind == "name")
 
 
 def _units(found: tuple[str, ...]) -> set[str]:
@@ -376,11 +379,11 @@ def _units(found: tuple[str, ...]) -> set[str]:
 
 
 #: Log odds above which a text counts as a newer version.
-SURE: Final = 0.2
-_NO: Final = -9.0
+MIN_NEWER_LOG_ODDS: Final = 0.2
+_IMPOSSIBLE: Final = -9.0
 #: Maximum characters of a text that are compared; a note may be a whole page.
-_LONGEST: Final = 2000
-#: Weights of the features in `_signs`, in log odds.
+_MAX_CHARS: Final = 2000
+#: Weights of the features in `_pair_features`, in log odds.
 _WEIGHTS: Final = {
     "always": -4.2,
     "similarity": 7.5,
@@ -474,7 +477,7 @@ _PEOPLE: Final = re.compile(
 #: Kinds that state instructions or tastes rather than facts; they have no versions.
 _STANDING: Final = frozenset({"rule", "preference", "constraint"})
 #: A text, and words for what it is about.
-Said = tuple[str, str]
+TextWithSubject = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,15 +513,17 @@ class Version:
 
 def newer_version_of(statement: Statement, near: Sequence[Neighbour]) -> list[Memory]:
     """Return the memory of which the statement is a newer version, as a list of one, or an empty list."""
-    odds = [(is_newer_version(_stated(statement), _said(n.memory), n.similarity), n.memory) for n in near]
+    odds = [
+        (is_newer_version(_statement_text(statement), _memory_text(n.memory), n.similarity), n.memory) for n in near
+    ]
     best = max(odds, key=lambda pair: pair[0], default=None)
     is_versioned = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
-    return [best[1]] if is_versioned and best and best[0] > SURE else []
+    return [best[1]] if is_versioned and best and best[0] > MIN_NEWER_LOG_ODDS else []
 
 
 def denial(statement: Statement, near: Sequence[Neighbour]) -> Memory | None:
     """Return the memory that denies what the statement states, or states what the statement denies; or None."""
-    odds = [(denies(_stated(statement), _said(n.memory), n.similarity), n.memory) for n in near]
+    odds = [(denies(_statement_text(statement), _memory_text(n.memory), n.similarity), n.memory) for n in near]
     best = max(odds, key=lambda pair: pair[0], default=None)
     is_versioned = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
     return best[1] if is_versioned and best and best[0] > 0 else None
@@ -532,39 +537,39 @@ def gives_other_measures(mine: str, theirs: str) -> bool:
     )
 
 
-def is_newer_version(mine: Said, theirs: Said, similarity: float) -> float:
+def is_newer_version(mine: TextWithSubject, theirs: TextWithSubject, similarity: float) -> float:
     """Return the log odds that `mine` is a newer version of `theirs`."""
     new, old = version(*mine), version(*theirs)
     if new.denied or old.denied:
-        return _NO
-    return max((_odds(pair_features, similarity) for pair_features in signs(new, old)), default=_NO)
+        return _IMPOSSIBLE
+    return max((_odds(pair_features, similarity) for pair_features in version_features(new, old)), default=_IMPOSSIBLE)
 
 
 def _odds(features: dict[str, float], similarity: float) -> float:
     return _WEIGHTS["similarity"] * similarity + sum(_WEIGHTS[name] * sign for name, sign in features.items())
 
 
-def signs(new: Version, old: Version) -> list[dict[str, float]]:
+def version_features(new: Version, old: Version) -> list[dict[str, float]]:
     """Return the features of each pair of competing measures."""
-    return [_signs(a, b, new, old) for a in new.measures for b in old.measures if _competes(a, b, new, old)]
+    return [_pair_features(a, b, new, old) for a in new.measures for b in old.measures if _competes(a, b, new, old)]
 
 
-def denies(mine: Said, theirs: Said, similarity: float) -> float:
+def denies(mine: TextWithSubject, theirs: TextWithSubject, similarity: float) -> float:
     """Return the log odds that one text denies what the other states."""
     new, old = version(*mine), version(*theirs)
     if bool(new.denied) == bool(old.denied):
-        return _NO
+        return _IMPOSSIBLE
     denied, stating = (new.denied, old) if new.denied else (old.denied, new)
     shared = denied & (stating.topic | stating.common | stating.names)
     if len(shared) < 2:
-        return _NO
+        return _IMPOSSIBLE
     return 2.0 * len(shared) / len(denied) + 0.5 * len(shared) + 4.0 * similarity - 3.0
 
 
 @lru_cache(maxsize=4096)
 def version(text: str, context: str = "") -> Version:
     """Return the `Version` of a text; `context` holds words for its subject that are not in it."""
-    text = text[:_LONGEST]
+    text = text[:_MAX_CHARS]
     plain, found = fold(text), measures(text)
     bare = plain
     for measure in found:
@@ -596,11 +601,11 @@ def stem(word: str) -> str:
     return _SUFFIX.sub("", _IRREGULAR.get(word, word))
 
 
-def _stated(statement: Statement) -> Said:
+def _statement_text(statement: Statement) -> TextWithSubject:
     return statement.text, statement.subject
 
 
-def _said(memory: Memory) -> Said:
+def _memory_text(memory: Memory) -> TextWithSubject:
     return memory.text, memory.subject
 
 
@@ -622,7 +627,7 @@ def _competes(mine: Measure, theirs: Measure, new: Version, old: Version) -> boo
     return bool((my_stems | their_stems) & context)
 
 
-def _signs(mine: Measure, theirs: Measure, new: Version, old: Version) -> dict[str, float]:
+def _pair_features(mine: Measure, theirs: Measure, new: Version, old: Version) -> dict[str, float]:
     """Return the features for and against `mine` being the newer value of `theirs`."""
     shared = new.topic & old.topic
     my_stems, their_stems = _stems(mine), _stems(theirs)

@@ -20,7 +20,7 @@ import numpy as np
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
-from filrouge.extraction.heuristics import MOST_STATEMENTS
+from filrouge.extraction.heuristics import MAX_STATEMENTS
 from filrouge.extraction.own_words import is_own_prompt
 from filrouge.extraction.profile import subject
 from filrouge.extraction.reading import Clause, read_clause
@@ -50,26 +50,26 @@ KINDS: Final[dict[str, Kind]] = {
     "intent": "intent", "deadline": "fact", "cause": "fact",
 }  # fmt: skip
 #: Below this share of the kind, a rule becomes a constraint.
-_SURE_OF_A_RULE: Final = 0.5
+_MIN_RULE_SHARE: Final = 0.5
 #: From this confidence on, a pattern is certain: "remember that ...", a labelled rule, a name.
-_CERTAIN: Final = 0.95
+_MIN_CERTAIN_CONFIDENCE: Final = 0.95
 #: Minimum share of a unit that a pattern's statement must cover to be preferred over the whole unit.
-_MOST_OF_IT: Final = 0.6
+_MIN_COVERED_SHARE: Final = 0.6
 #: Probabilities required: for a strong pattern's statement; for a unit that asks, doubts or jokes (one in ten of those
 #: states something); and for reported speech, which is never taken.
-_AGREED, _IN_DOUBT, _NEVER = 0.4, 0.8, 2.0
+_MIN_AGREED_PROBABILITY, _MIN_DOUBTFUL_PROBABILITY, _IMPOSSIBLE_PROBABILITY = 0.4, 0.8, 2.0
 #: Required for a request that is most of its prompt: below this, only one in five states something.
-_REQUESTED: Final = 0.8
+_MIN_REQUEST_PROBABILITY: Final = 0.8
 #: Required for a report on the current state that is the whole prompt.
-_IN_TROUBLE: Final = 0.9
-_DOUBTED: Final = frozenset({"question", "hypothesis", "joke", "undecided", "momentary"})
+_MIN_STATUS_PROBABILITY: Final = 0.9
+_DOUBTFUL_MOODS: Final = frozenset({"question", "hypothesis", "joke", "undecided", "momentary"})
 #: Minimum share of a prompt's letters that are the user's own; below it the prompt is a paste with a heading.
-_LEAST_OWN: Final = 0.5
+_MIN_OWN_SHARE: Final = 0.5
 _POINTS_BACK: Final = re.compile(
     r"(?:it|its|it's|that|that's|this|they|those|these|he|she|il|elle|ils|elles|ca|c'est|c'etait|cela|eso|esto|ese|esa)\b"
 )
 #: An explicit request to remember, which overrides the model. "do you remember" is a question and does not match.
-_ORDERED: Final = re.compile(
+_REMEMBER_REQUEST: Final = re.compile(
     r"(?:please |ok,? |so,? |and |et |y |por favor,? )*(?:remember|keep in mind|bear in mind|note(?: to self)?"
     r"|don't forget|do not forget|rappelle[sz]?-toi|rappelez-vous|souviens-toi|souvenez-vous|retiens|retenez"
     r"|note[sz]?(?: bien)?|n'oublie[sz]? pas|garde en (?:tete|memoire)|recuerda|acuerdate de|no olvides"
@@ -77,7 +77,7 @@ _ORDERED: Final = re.compile(
     r"\s?(?:that |que |qu'|bien |:|,)"
 )
 #: A habit or a goal, if it is the whole prompt: nine of ten such prompts in `bench/data/talk` state something.
-_STANDING: Final = re.compile(
+_HABIT_OR_GOAL: Final = re.compile(
     r"\b(?:before|after|for|with|on|at|in) (?:each|every)\b|\b(?:each|every) time\b|\bwhenever\b"
     r"|\b(?:avant|apres|pour|dans|a) chaque\b|\bchaque fois\b"
     r"|\b(?:antes de|despues de|en|para|con) cada\b|\bcada vez que\b"
@@ -89,7 +89,7 @@ _STANDING: Final = re.compile(
 )
 #: "I prefer" always states a preference.
 _PREFERRED: Final = re.compile(r"\b(?:i|we) (?:really |much )?prefer\b|\b(?:je|on) prefer\w+\b|\bprefiero\b")
-_LEAST_WORDS: Final = 3
+_MIN_WORDS: Final = 3
 #: Maximum characters of a statement.
 MAX_STATEMENT_CHARS: Final = 500
 
@@ -110,7 +110,7 @@ class Prompt:
     @property
     def texts(self) -> list[str]:
         """The texts to embed: the units, then the units with their context."""
-        return [unit.text for unit in self.units] + [unit.in_setting for unit in self.units]
+        return [unit.text for unit in self.units] + [unit.with_context for unit in self.units]
 
 
 def is_read(turn: Turn) -> bool:
@@ -118,48 +118,48 @@ def is_read(turn: Turn) -> bool:
     return turn.trust == TRUST_PROMPT and not turn.skipped and is_own_prompt(turn)
 
 
-def prompt(text: str, patterns: tuple[Statement, ...]) -> Prompt:
+def split_prompt(text: str, patterns: tuple[Statement, ...]) -> Prompt:
     """Return a prompt cut into units; of a long one, only the first units."""
-    return Prompt(text=text, patterns=patterns, units=tuple(units(text)[: 2 * MOST_STATEMENTS]))
+    return Prompt(text=text, patterns=patterns, units=tuple(units(text)[: 2 * MAX_STATEMENTS]))
 
 
-def statements(prompt_units: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
+def statements(prompt: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
     """Return the statements of a prompt, in order.
 
     Args:
-        prompt_units: the prompt.
+        prompt: the prompt.
         vectors: the vectors of `given.texts`, by the bundled embedder; None uses the words alone.
     """
-    number = len(prompt_units.units)
+    number = len(prompt.units)
     pair = None if vectors is None else (vectors[:number], vectors[number:])
-    found = [pattern_of(unit, prompt_units.patterns) for unit in prompt_units.units]
-    judged, threshold = predict(prompt_units.units, found, pair)
-    clauses = [read_clause(unit.text, unit.start) for unit in prompt_units.units]
-    is_paste = _is_a_paste(prompt_units)
+    found = [pattern_of(unit, prompt.patterns) for unit in prompt.units]
+    judged, threshold = predict(prompt.units, found, pair)
+    clauses = [read_clause(unit.text, unit.start) for unit in prompt.units]
+    is_paste = _is_a_paste(prompt)
     accepted: list[Statement] = []
-    for statement in prompt_units.patterns:
-        touched_units = [index for index, unit in enumerate(prompt_units.units) if _shared(unit, statement) > 0]
-        agreed = any(
-            judged[index].states >= (_AGREED if statement.confidence >= STRONG else threshold)
+    for statement in prompt.patterns:
+        touched_units = [index for index, unit in enumerate(prompt.units) if _shared_chars(unit, statement) > 0]
+        is_agreed = any(
+            judged[index].states >= (_MIN_AGREED_PROBABILITY if statement.confidence >= STRONG else threshold)
             for index in touched_units
         )
-        if _is_certain(statement, alone=number == 1) or not touched_units or agreed:
+        if _is_certain(statement, alone=number == 1) or not touched_units or is_agreed:
             accepted.append(statement)
-    for index, unit in enumerate(prompt_units.units):
-        if is_paste or judged[index].states < _wanted(unit, clauses[index].plain, threshold):
+    for index, unit in enumerate(prompt.units):
+        if is_paste or judged[index].states < _required_probability(unit, clauses[index].plain, threshold):
             continue
-        overlapping = [statement for statement in accepted if _shared(unit, statement) > 0]
+        overlapping = [statement for statement in accepted if _shared_chars(unit, statement) > 0]
         if any(
-            _shared(unit, statement) >= _MOST_OF_IT * (unit.end - unit.start) or statement.key
+            _shared_chars(unit, statement) >= _MIN_COVERED_SHARE * (unit.end - unit.start) or statement.key
             for statement in overlapping
         ):
             continue
-        unit_statement = _statement(prompt_units, index, clauses[index], judged[index], threshold)
+        unit_statement = _statement(prompt, index, clauses[index], judged[index], threshold)
         if unit_statement is not None:
             accepted = [statement for statement in accepted if statement not in overlapping]
             accepted.append(unit_statement)
     accepted.sort(key=lambda statement: statement.span.start)
-    return unmasked(accepted[:MOST_STATEMENTS], prompt_units.text)
+    return unmasked(accepted[:MAX_STATEMENTS], prompt.text)
 
 
 def _is_certain(statement: Statement, *, alone: bool) -> bool:
@@ -172,10 +172,10 @@ def _is_certain(statement: Statement, *, alone: bool) -> bool:
         return True
     if statement.kind == "preference" and _PREFERRED.search(fold(statement.text)):
         return True
-    return statement.confidence >= (STRONG if alone else _CERTAIN)
+    return statement.confidence >= (STRONG if alone else _MIN_CERTAIN_CONFIDENCE)
 
 
-def _wanted(unit: Unit, plain: str, threshold: float) -> float:
+def _required_probability(unit: Unit, plain: str, threshold: float) -> float:
     """Return the probability from which on a unit counts as a statement.
 
     Args:
@@ -185,48 +185,48 @@ def _wanted(unit: Unit, plain: str, threshold: float) -> float:
     """
     mood = reading.silent_mood(plain)
     if mood == "reported":
-        return _NEVER
-    if mood in _DOUBTED:
-        return _IN_DOUBT
-    if _is_outright(unit):
+        return _IMPOSSIBLE_PROBABILITY
+    if mood in _DOUBTFUL_MOODS:
+        return _MIN_DOUBTFUL_PROBABILITY
+    if _is_explicit(unit):
         return 0.0
-    if unit.number == 1 and reading.is_status(plain):
-        return _IN_TROUBLE
-    for_now = unit.number <= 2 and reading.is_request(plain) and not ALWAYS.search(plain)
-    return max(threshold, _REQUESTED) if for_now else threshold
+    if unit.count == 1 and reading.is_status(plain):
+        return _MIN_STATUS_PROBABILITY
+    for_now = unit.count <= 2 and reading.is_request(plain) and not ALWAYS.search(plain)
+    return max(threshold, _MIN_REQUEST_PROBABILITY) if for_now else threshold
 
 
-def _is_a_paste(prompt_units: Prompt) -> bool:
+def _is_a_paste(prompt: Prompt) -> bool:
     """Return whether a prompt of several lines is mostly not the user's own words."""
-    own_chars = sum(unit.end - unit.start for unit in prompt_units.units)
-    return "\n" in prompt_units.text.strip() and own_chars < _LEAST_OWN * len("".join(prompt_units.text.split()))
+    own_chars = sum(unit.end - unit.start for unit in prompt.units)
+    return "\n" in prompt.text.strip() and own_chars < _MIN_OWN_SHARE * len("".join(prompt.text.split()))
 
 
-def _is_outright(unit: Unit) -> bool:
+def _is_explicit(unit: Unit) -> bool:
     """Return whether a unit is a request to remember, or a habit or goal that is the whole prompt."""
     plain = fold(unit.text)
     if "?" in plain:
         return False
-    return _ORDERED.match(plain) is not None or (unit.number == 1 and _STANDING.search(plain) is not None)
+    return _REMEMBER_REQUEST.match(plain) is not None or (unit.count == 1 and _HABIT_OR_GOAL.search(plain) is not None)
 
 
-def _shared(unit: Unit, statement: Statement) -> int:
+def _shared_chars(unit: Unit, statement: Statement) -> int:
     return unit.shared(statement.span.start, statement.span.end)
 
 
 def _statement(
-    prompt_units: Prompt, index: int, clause: Clause, prediction: Prediction, threshold: float
+    prompt: Prompt, index: int, clause: Clause, prediction: Prediction, threshold: float
 ) -> Statement | None:
     """Return the unit as a statement without its opening chatter, joined to the unit before if it refers back."""
-    start, end = clause.start, prompt_units.units[index].end
-    if index and (len(content(clause.text)) < _LEAST_WORDS or _POINTS_BACK.match(clause.plain)):
-        start = prompt_units.units[index - 1].start
-    words = " ".join(prompt_units.text[start:end].split())
+    start, end = clause.start, prompt.units[index].end
+    if index and (len(content(clause.text)) < _MIN_WORDS or _POINTS_BACK.match(clause.plain)):
+        start = prompt.units[index - 1].start
+    words = " ".join(prompt.text[start:end].split())
     if len(words) > MAX_STATEMENT_CHARS or not content(words) or reading.JOKE.search(fold(words)):
         return None
     change = reading.find_correction(clause)
     kind = KINDS[prediction.kind]
-    if kind == "rule" and prediction.sure < _SURE_OF_A_RULE:
+    if kind == "rule" and prediction.sure < _MIN_RULE_SHARE:
         kind = "constraint"
     made = Statement(
         kind=kind,
@@ -239,7 +239,7 @@ def _statement(
     return replace(made, is_correction=True, corrects=change.corrects) if change else made
 
 
-def read_units(prompts: Sequence[Prompt]) -> list[str]:
+def texts_to_embed(prompts: Sequence[Prompt]) -> list[str]:
     """Return all texts for which `statements` needs vectors, prompt by prompt."""
     return [text for unit_prompt in prompts for text in unit_prompt.texts]
 
@@ -251,17 +251,17 @@ def read_units(prompts: Sequence[Prompt]) -> list[str]:
 # (`bench/results/agreement.md`). Embedding vectors add little to the words here.
 
 #: Values of `Turn.skipped` that a "yes" may have: read, or skipped because it says so little.
-_SAYS_LITTLE: Final = frozenset({"", "too short", "small talk"})
+_READABLE_SKIPS: Final = frozenset({"", "too short", "small talk"})
 #: Columns of the weights: does the user agree to the sentence; if so, is it a decision (rather than a fact).
 QUESTIONS: Final = ("agreed", "decision")
 #: Of the agent's message, only this many characters at the end are read, and this many sentences of them.
-_LAST_CHARACTERS: Final = 4_000
-_LAST_SENTENCES: Final = 12
+_MAX_MESSAGE_CHARS: Final = 4_000
+_MAX_SENTENCES: Final = 12
 #: Characters of the prompt that are read: a "yes" is at its beginning.
-_FIRST_CHARACTERS: Final = 2_000
+_MAX_PROMPT_CHARS: Final = 2_000
 
 #: Maximum words of the prompt and of the sentence that are hashed.
-_OF_PROMPT, _OF_SENTENCE = 12, 60
+_MAX_PROMPT_WORDS, _MAX_SENTENCE_WORDS = 12, 60
 
 _WORD: Final = re.compile(r"[\w'’]+|[?!]")
 _LONG_WORD: Final = re.compile(r"\w{4,}")
@@ -294,28 +294,28 @@ class Proposal:
 
 def may_agree(turn: Turn) -> bool:
     """Return whether a turn is a prompt that may agree to the message before it, however short it is."""
-    return turn.trust == TRUST_PROMPT and turn.skipped in _SAYS_LITTLE and is_own_prompt(turn)
+    return turn.trust == TRUST_PROMPT and turn.skipped in _READABLE_SKIPS and is_own_prompt(turn)
 
 
 def proposals(message: str, prompt: str) -> list[Proposal]:
     """Return the last sentences of an agent's message, in order."""
-    begin = max(0, len(message) - _LAST_CHARACTERS)
+    begin = max(0, len(message) - _MAX_MESSAGE_CHARS)
     begin += max(0, message[begin:].find(" ")) if begin else 0
-    folded_message, folded_prompt = fold(message[begin:]), fold(prompt[:_FIRST_CHARACTERS])
+    folded_message, folded_prompt = fold(message[begin:]), fold(prompt[:_MAX_PROMPT_CHARS])
     found = [
         Proposal(
             sentence=Unit(
-                start=unit.start + begin, end=unit.end + begin, text=unit.text, place=unit.place, number=unit.number
+                start=unit.start + begin, end=unit.end + begin, text=unit.text, index=unit.index, count=unit.count
             ),
             message=folded_message,
             prompt=folded_prompt,
         )
         for unit in units(message[begin:])
     ]
-    return found[-_LAST_SENTENCES:]
+    return found[-_MAX_SENTENCES:]
 
 
-def agreed(message: str, prompt: str) -> tuple[Statement, ...]:
+def find_agreed(message: str, prompt: str) -> tuple[Statement, ...]:
     """Return the sentence of an agent's message that the user most likely agrees to with this prompt.
 
     Returns:
@@ -337,7 +337,7 @@ def agreed(message: str, prompt: str) -> tuple[Statement, ...]:
 def _agreement_statement(sentence: Unit, chance: float, decision: float, threshold: float) -> Statement | None:
     clause = read_clause(sentence.text, sentence.start)
     words = " ".join(sentence.text[clause.start - sentence.start :].split())
-    if len(words) > MAX_STATEMENT_CHARS or len(content(words)) < _LEAST_WORDS:
+    if len(words) > MAX_STATEMENT_CHARS or len(content(words)) < _MIN_WORDS:
         return None
     return Statement(
         kind="decision" if decision >= 0.5 else "fact",
@@ -358,13 +358,13 @@ def weights() -> Regression:
 def odds_of(found_proposals: Sequence[Proposal], regression: Regression) -> Numbers:
     """Return the log odds: a row per sentence, a column per question."""
     return log_odds(
-        np.array([signs(proposal) for proposal in found_proposals], np.float32),
-        [hashed(proposal) for proposal in found_proposals],
+        np.array([text_features(proposal) for proposal in found_proposals], np.float32),
+        [hash_words(proposal) for proposal in found_proposals],
         regression,
     )
 
 
-def signs(proposal: Proposal) -> list[float]:
+def text_features(proposal: Proposal) -> list[float]:
     """Return the plain features of a sentence and of the prompt that follows it."""
     sentence, prompt = fold(proposal.sentence.text), proposal.prompt
     sentence_words, prompt_words = len(sentence.split()), len(prompt.split())
@@ -378,9 +378,9 @@ def signs(proposal: Proposal) -> list[float]:
         min(prompt_words, 40) / 20,
         min(sentence_words, 40) / 20,
         sentence_words <= 4,
-        proposal.sentence.place == 0,
-        proposal.sentence.place == proposal.sentence.number - 1,
-        min(proposal.sentence.number, 6) / 3,
+        proposal.sentence.index == 0,
+        proposal.sentence.index == proposal.sentence.count - 1,
+        min(proposal.sentence.count, 6) / 3,
         "?" in prompt,
         "?" in sentence,
         "?" in proposal.message,
@@ -397,10 +397,10 @@ def signs(proposal: Proposal) -> list[float]:
     return [float(sign) for sign in found]
 
 
-def hashed(proposal: Proposal) -> list[int]:
+def hash_words(proposal: Proposal) -> list[int]:
     """Return the hash buckets of the words of the sentence, and of the first words of the prompt."""
-    sentence_words = _WORD.findall(fold(proposal.sentence.text))[:_OF_SENTENCE]
-    prompt_words = _WORD.findall(proposal.prompt[:400])[:_OF_PROMPT]
+    sentence_words = _WORD.findall(fold(proposal.sentence.text))[:_MAX_SENTENCE_WORDS]
+    prompt_words = _WORD.findall(proposal.prompt[:400])[:_MAX_PROMPT_WORDS]
     found = [f"s:{word}" for word in sentence_words] + [
         f"sb:{a} {b}" for a, b in itertools.pairwise(sentence_words[:12])
     ]

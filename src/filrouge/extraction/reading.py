@@ -142,13 +142,13 @@ def values(text: str) -> tuple[Value, ...]:
             claim(kind, *match.span(match.lastindex or 0))
     for match in _CAMEL.finditer(text):
         claim("identifier", match.start(), match.end())
-    for start, end in _names(text):
+    for start, end in _find_names(text):
         claim("name", start, end)
     for match in _WORD.finditer(plain):
         word = match.group().rstrip(".-")
         if word in CATEGORY and word not in AMBIGUOUS:
             claim("name", match.start(), match.start() + len(word))
-    return tuple(_versions(sorted(_ports(found, plain), key=lambda value: value.start)))
+    return tuple(_mark_versions(sorted(_mark_ports(found, plain), key=lambda value: value.start)))
 
 
 #: "Karim maintains the billing service": the capital of the first word belongs to a name.
@@ -159,7 +159,7 @@ _ACTOR: Final = re.compile(
 )
 
 
-def _names(text: str) -> list[tuple[int, int]]:
+def _find_names(text: str) -> list[tuple[int, int]]:
     """Return the spans of capitalised words, except those with a capital only because they open the sentence."""
     found: list[tuple[int, int]] = []
     actor = _ACTOR.match(text)
@@ -169,7 +169,7 @@ def _names(text: str) -> list[tuple[int, int]]:
         start = match.start()
         opens = not text[:start].strip(" \"'«(*_-") or text[:start].rstrip()[-1:] in ".!?:"
         words = match.group().split(" ")
-        if opens and not _proper(words[0]):
+        if opens and not _is_proper(words[0]):
             start += len(words[0]) + 1
             words = words[1:]
         for word in words:
@@ -187,13 +187,13 @@ def _names(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _proper(word: str) -> bool:
+def _is_proper(word: str) -> bool:
     """Return whether a sentence's first word is a name: a known tool, or a word with an inner capital."""
     folded = fold(word)
     return (folded in CATEGORY and folded not in AMBIGUOUS) or any(char.isupper() for char in word[2:])
 
 
-def _ports(found: list[Value], plain: str) -> list[Value]:
+def _mark_ports(found: list[Value], plain: str) -> list[Value]:
     """Turn numbers that stand for a port into ports: `from port 8443 to 9443`, `the port is 9443`, `on 9443`."""
     speaks_of_port = re.search(r"\b(?:ports?|puertos?|listens?|ecoute\w*|escucha)\b", plain) is not None
     promoted: list[Value] = []
@@ -205,7 +205,7 @@ def _ports(found: list[Value], plain: str) -> list[Value]:
     return promoted
 
 
-def _versions(found: list[Value]) -> list[Value]:
+def _mark_versions(found: list[Value]) -> list[Value]:
     """Turn a number right after a tool into its version: `PostgreSQL 16`."""
     tools = {value.end + 1 for value in found if value.kind == "name" and value.text in CATEGORY}
     return [
@@ -240,7 +240,7 @@ class Measure:
     end: int
 
 
-_SMALL: Final = (
+_CARDINALS: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty",
     "zero un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize",
     "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce",
@@ -253,7 +253,7 @@ _ORDINALS: Final = (
 )
 _NUMBERS: Final = {
     word: str(number)
-    for line in (*_SMALL, *_ORDINALS)
+    for line in (*_CARDINALS, *_ORDINALS)
     for number, word in enumerate(line.split())
     if word not in {"-", "un", "uno", "once", "seconde"}
 } | {
@@ -282,7 +282,7 @@ _DIGITS: Final = r"\d+(?:[ ,]\d{3})*(?:\.\d+)?"
 _WORDED: Final = rf"(?:{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _NUMBER: Final = rf"(?:{_DIGITS}|{_WORDED})"
 _CARDINAL: Final = rf"{_DIGITS}|single|{'|'.join(sorted((word for word in _NUMBERS if word not in ' '.join(_ORDINALS).split()), key=len, reverse=True))}"
-_CLOCK: Final = {
+_TIME_UNITS: Final = {
     "ms": "ms", "millisecond": "ms", "milliseconde": "ms", "s": "second", "sec": "second", "second": "second", "seconde": "second",
     "min": "minute", "minute": "minute", "minuto": "minute", "h": "hour", "hr": "hour", "hour": "hour", "heure": "hour", "hora": "hour",
     "day": "day", "jour": "day", "dia": "day", "week": "week", "semaine": "week", "semana": "week", "month": "month", "mois": "month",
@@ -297,7 +297,7 @@ _ADVERBS: Final = {
     "heb": "week",
     "men": "month",
 }
-_PERIOD: Final = rf"(?:{'|'.join(sorted(_CLOCK, key=len, reverse=True))})s?"
+_PERIOD: Final = rf"(?:{'|'.join(sorted(_TIME_UNITS, key=len, reverse=True))})s?"
 _PER: Final = r"(?:a|an|per|each|every|par|chaque|al|por|a la|/)"
 #: Words that end the counted phrase: "31 stamps | in my album", "six crates | at the moment".
 _NOT_COUNTED_WORDS: Final = """
@@ -310,7 +310,7 @@ _PARTLY: Final = re.compile(r"\b(?:other|another|additional|extra|autres?|otros|
 _SOME_MORE: Final = frozenset("other another additional extra autre otro otra".split())
 _NUMBER_WORD: Final = re.compile(r"[a-z][a-z'-]*")
 #: In order of priority: the first match claims its characters. Patterns read folded text.
-_WRITTEN: Final[tuple[tuple[MeasureKind, str], ...]] = (
+_MEASURE_TABLE: Final[tuple[tuple[MeasureKind, str], ...]] = (
     ("percent", rf"(?P<n>{_DIGITS}) ?(?:%|percent\b|per cent\b|pour cent\b|por ciento\b)"),
     ("money", rf"[$€£] ?(?P<n>{_DIGITS}k?)\b"),
     ("money", rf"\b(?P<n>{_DIGITS}k?) ?(?:€|euros?\b|dollars?\b|eur\b|usd\b|pounds?\b|bucks\b)"),
@@ -329,7 +329,7 @@ _WRITTEN: Final[tuple[tuple[MeasureKind, str], ...]] = (
     ("duration", rf"(?<![\w.$€£/])(?!(?:19|20)\d0s\b|[2-9]0s\b(?! (?:timeout|delay|interval)))(?P<n>{_NUMBER}(?: ?(?:-|to|a|and) ?{_NUMBER})?)(?:[ -]|(?<=\d))(?:(?:full|whole|entire|straight|consecutive|additional|extra|more) )?(?P<unit>{_PERIOD})\b(?! old\b)"),
 )  # fmt: skip
 _MEASURE_PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
-    (kind, re.compile(pattern)) for kind, pattern in _WRITTEN
+    (kind, re.compile(pattern)) for kind, pattern in _MEASURE_TABLE
 )
 _ORDINAL: Final = rf"\d+(?:st|nd|rd|th|e|eme)|{'|'.join(word for line in _ORDINALS for word in line.split()[1:])}"
 #: An ordinal counts only after a possessive: "my third novel" is a count, "the first chapter" is a name.
@@ -350,14 +350,14 @@ _LABELLED: Final = re.compile(
 _BARE_NUMBER: Final = re.compile(
     rf"\b(?:(?:increased|risen|grown|grew|gone up|gone down|dropped|fallen|reduced|changed|adjusted|updated|passe|passee?s?|monte|descendu\w*) (?:to|a)|currently|now|now at|total of|up to|close to|around|about|reached|reach|hit|at) (?P<n>{_NUMBER})(?=\s*(?:[,.;!?)]|$)|\s+(?:now|already|so far|and|but|right)\b)(?![.:]\d)"
 )
-_MET: Final = re.compile(r"\b(?P<n>once|twice|thrice)\b|\b(?P<n2>" + _NUMBER + r") (?:times|fois|veces)\b")
+_REPEATED: Final = re.compile(r"\b(?P<n>once|twice|thrice)\b|\b(?P<n2>" + _NUMBER + r") (?:times|fois|veces)\b")
 
 
 @lru_cache(maxsize=4096)
 def measures(text: str) -> tuple[Measure, ...]:
     """Return the measures of a text, in order, without overlaps."""
     plain = fold(text)
-    taken = _measures_names(plain)
+    taken = _mask_number_names(plain)
     found: list[Measure] = []
 
     def claim(kind: MeasureKind, value: str, of: tuple[str, ...], start: int, end: int) -> None:
@@ -367,33 +367,33 @@ def measures(text: str) -> tuple[Measure, ...]:
 
     for kind, pattern in _MEASURE_PATTERNS:
         for match in pattern.finditer(plain):
-            claim(kind, *_read(kind, match), *match.span())
+            claim(kind, *_normalise_measure(kind, match), *match.span())
     for match in _NUMBERED.finditer(plain):
         claim("count", match["n"], (canonical(match["noun"]),), *match.span())
     for match in (*_NTH.finditer(plain), *_COUNT.finditer(plain)):
-        of, end = _counted(plain, match.end())
+        of, end = _read_counted_words(plain, match.end())
         if (
             of
             and not _PARTLY.search(plain, 0, match.start())
             and of[0] not in _SOME_MORE
             and not 1900 <= _as_int(match["n"]) <= 2100
         ):
-            claim("count", _number(match["n"]), of, match.start("n"), end)
+            claim("count", _normalise_range(match["n"]), of, match.start("n"), end)
     for match in _BARE_NUMBER.finditer(plain):
-        claim("count", _number(match["n"]), (), *match.span("n"))
-    for match in _MET.finditer(plain):
-        value = _TIMES.get(match["n"] or "") or _number(match["n2"])
+        claim("count", _normalise_range(match["n"]), (), *match.span("n"))
+    for match in _REPEATED.finditer(plain):
+        value = _TIMES.get(match["n"] or "") or _normalise_range(match["n2"])
         claim("count", value, ("time",), *match.span())
     return tuple(sorted(found, key=lambda measure: measure.start))
 
 
-def of_two_things(first: str, second: str) -> bool:
+def are_differently_numbered(first: str, second: str) -> bool:
     """Return whether two texts name different things of one sort by number, such as customer 28 and customer 29."""
     mine, theirs = _labels(first), _labels(second)
     return not mine & theirs and bool({noun for noun, _ in mine} & {noun for noun, _ in theirs})
 
 
-def _measures_names(plain: str) -> bytearray:
+def _mask_number_names(plain: str) -> bytearray:
     """Return a mask of the characters in which a number is a name."""
     taken = bytearray(len(plain))
     for match in _LABELLED.finditer(plain):
@@ -406,7 +406,7 @@ def _labels(text: str) -> frozenset[tuple[str, str]]:
     return frozenset((canonical(match["noun"]), match["n"]) for match in _LABELLED.finditer(fold(text)))
 
 
-def _read(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tuple[str, ...]]:
+def _normalise_measure(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tuple[str, ...]]:
     groups = match.groupdict()
     if kind == "date":
         month = groups["month"] or ""
@@ -415,7 +415,7 @@ def _read(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tuple[str, ...]
         hour = int(groups["h"] or 0) + (12 if (groups.get("half") or "").startswith("p") and groups["h"] != "12" else 0)
         return f"{hour}:{groups.get('m') or groups.get('m2') or '00'}", ()
     if kind == "ratio":
-        return f"{_number(groups['n'] or '')}/{groups['of']}", (groups["of"] or "",)
+        return f"{_normalise_range(groups['n'] or '')}/{groups['of']}", (groups["of"] or "",)
     if kind == "frequency":
         if groups.get("days"):
             return f"{len(re.findall(_WEEKDAY, groups['days'] or ''))} week", ()
@@ -426,24 +426,24 @@ def _read(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tuple[str, ...]
         times = groups.get("n") or groups.get("n2") or groups.get("n3") or groups.get("n4") or "1"
         every = bool(groups.get("n3") or groups.get("n4"))
         period = _period(groups.get("per") or groups.get("per2") or "")
-        return f"{'1 in ' if every else ''}{_TIMES.get(times) or _number(times)} {period}", ()
+        return f"{'1 in ' if every else ''}{_TIMES.get(times) or _normalise_range(times)} {period}", ()
     if kind in {"size", "duration"}:
         unit = groups["unit"] or ""
-        return f"{_number(groups['n'] or '')} {_period(unit)}", (_period(unit),) if kind == "size" else ()
-    return _number(groups["n"] or ""), ()
+        return f"{_normalise_range(groups['n'] or '')} {_period(unit)}", (_period(unit),) if kind == "size" else ()
+    return _normalise_range(groups["n"] or ""), ()
 
 
 def _period(word: str) -> str:
-    return _CLOCK.get(word) or _CLOCK.get(word.rstrip("s")) or word
+    return _TIME_UNITS.get(word) or _TIME_UNITS.get(word.rstrip("s")) or word
 
 
-def _number(written: str) -> str:
+def _normalise_range(written: str) -> str:
     """Return a written number or range in normal form: `1,200`, `three` and `5th` become `1200`, `3` and `5`."""
     parts = [part for part in re.split(r" ?(?:-|\bto\b|\band\b|\ba\b) ?", written) if part]
-    return "-".join(_single(part.strip()) for part in parts)
+    return "-".join(_normalise_number(part.strip()) for part in parts)
 
 
-def _single(written: str) -> str:
+def _normalise_number(written: str) -> str:
     if written in _NUMBERS:
         return _NUMBERS[written]
     digits = re.sub(r"(?<=\d)(?:st|nd|rd|th|eme|e)$", "", written).replace(",", "").replace(" ", "")
@@ -458,7 +458,7 @@ def _as_int(written: str) -> int:
     return int(written) if written.isdigit() and len(written) < 9 else 0
 
 
-def _counted(plain: str, start: int) -> tuple[tuple[str, ...], int]:
+def _read_counted_words(plain: str, start: int) -> tuple[tuple[str, ...], int]:
     """Return up to three counted words right after a number, and where they end."""
     words: list[str] = []
     end = start
@@ -728,33 +728,33 @@ def unquoted(plain: str) -> str:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-_STOP: Final = r"(?=\s*(?:[,.;:!)]|$)|\s+(?:any ?more|any longer|plus|now|to|but|mais|et|and|for|pour|as|since|because|car|with|in|on|dans|by|par|vers|a|la semaine|last|it|is|est|maintenant|depuis|rather|when|every\w*)\b)"
-_WHAT: Final = (
+_OLD_VALUE_END: Final = r"(?=\s*(?:[,.;:!)]|$)|\s+(?:any ?more|any longer|plus|now|to|but|mais|et|and|for|pour|as|since|because|car|with|in|on|dans|by|par|vers|a|la semaine|last|it|is|est|maintenant|depuis|rather|when|every\w*)\b)"
+_OLD_VALUE: Final = (
     r"(?:the |a |an |our |le |la |les |l'|du |de la |des |d'|notre |on |in |at |sur |port |using |version )*(`[^`]+`|[\w][\w.+#/@-]*(?: [\w.+#/@-]+){0,2}?)"
-    + _STOP
+    + _OLD_VALUE_END
 )
 #: Each pattern captures what no longer holds. Replacement verbs come first, because they name both values.
-_OLD: Final = tuple(
+_OLD_VALUE_PATTERNS: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\b(?:moved|migrated|switched|changed|went|moving|switching|migrating|upgraded|bumped|downgraded|goes|renamed|transferred)\b[^.]{{0,50}}?\bfrom {_WHAT}",  # from A to B
-        rf"\b(?:replaced|swapped|replacing|replaces) {_WHAT}",
-        rf"\b(?:renamed|renaming|renomme\w*) {_WHAT}",
+        rf"\b(?:moved|migrated|switched|changed|went|moving|switching|migrating|upgraded|bumped|downgraded|goes|renamed|transferred)\b[^.]{{0,50}}?\bfrom {_OLD_VALUE}",  # from A to B
+        rf"\b(?:replaced|swapped|replacing|replaces) {_OLD_VALUE}",
+        rf"\b(?:renamed|renaming|renomme\w*) {_OLD_VALUE}",
         r"\b(?:the |table |le |la |les )?([\w.-]+)(?: \w+)? (?:was|were|is|has been|have been|est|a ete|ont ete|sont) (?:renamed|replaced|renomme\w*|remplace\w*)\b",
-        rf"\b(?:passe|passent|passons|passera|passe|bascule\w*|migre\w*|passes?|quitt\w+|deplace\w*|change\w*)\b[^.]{{0,30}}?\b(?:de|du|d') ?{_WHAT}",  # on passe de A à B
-        rf"\bnot (?:on|at|in|with|using|hosted on|running on|under) {_WHAT}",
-        rf"\bno longer (?:\w+ )?(?:on |at |in |with |from |uses? |using |runs? on |by )?{_WHAT}",
-        rf"(?<!do )\b(?:not|don't|doesn't|isn't) (?:use |using |on |have |run on )?{_WHAT}(?= any ?more| any longer)",
-        rf"\b(?:n'|ne )[\w']+ plus (?:sur |en |chez |a |dans |par |avec |utilise |sous )?{_WHAT}",
-        rf"\bya no (?:usamos|esta en|es) {_WHAT}",
-        rf"\b(?:dropped|dropping|ditched|abandoned|deprecated|retired|got rid of|gave up on|stopped using|left|killed|removed|abandonne\w*|laisse tomber|arrete (?:d'utiliser|avec)|vire|lache|dejamos) {_WHAT}",
-        rf"\b(?:forget|ignore|disregard|oublie[rsz]?|olvida)(?: about)? {_WHAT}",
+        rf"\b(?:passe|passent|passons|passera|passe|bascule\w*|migre\w*|passes?|quitt\w+|deplace\w*|change\w*)\b[^.]{{0,30}}?\b(?:de|du|d') ?{_OLD_VALUE}",  # on passe de A à B
+        rf"\bnot (?:on|at|in|with|using|hosted on|running on|under) {_OLD_VALUE}",
+        rf"\bno longer (?:\w+ )?(?:on |at |in |with |from |uses? |using |runs? on |by )?{_OLD_VALUE}",
+        rf"(?<!do )\b(?:not|don't|doesn't|isn't) (?:use |using |on |have |run on )?{_OLD_VALUE}(?= any ?more| any longer)",
+        rf"\b(?:n'|ne )[\w']+ plus (?:sur |en |chez |a |dans |par |avec |utilise |sous )?{_OLD_VALUE}",
+        rf"\bya no (?:usamos|esta en|es) {_OLD_VALUE}",
+        rf"\b(?:dropped|dropping|ditched|abandoned|deprecated|retired|got rid of|gave up on|stopped using|left|killed|removed|abandonne\w*|laisse tomber|arrete (?:d'utiliser|avec)|vire|lache|dejamos) {_OLD_VALUE}",
+        rf"\b(?:forget|ignore|disregard|oublie[rsz]?|olvida)(?: about)? {_OLD_VALUE}",
         r"\b([\w.+#/-]+) is (?:obsolete|dead|gone|deprecated|abandoned)\b|\b([\w.+#/-]+) est (?:obsolete|mort|abandonne)\b",
         r"\b([\w.-]+) (?:has left|left|quit|is gone|a quitte|est partie?)\b",
-        rf"\b(?:and )?not {_WHAT}",
-        rf"\b(?:et )?(?:pas|non) {_WHAT}",
-        rf"\b(?:instead of|rather than|over|in place of|plutot que|plutot qu'|au lieu de|a la place de|au lieu d'|en vez de) {_WHAT}",
-        rf"(?:\((?:was|previously|formerly|avant|etait|anciennement|ex)|\b(?:formerly|anciennement)) {_WHAT}",
+        rf"\b(?:and )?not {_OLD_VALUE}",
+        rf"\b(?:et )?(?:pas|non) {_OLD_VALUE}",
+        rf"\b(?:instead of|rather than|over|in place of|plutot que|plutot qu'|au lieu de|a la place de|au lieu d'|en vez de) {_OLD_VALUE}",
+        rf"(?:\((?:was|previously|formerly|avant|etait|anciennement|ex)|\b(?:formerly|anciennement)) {_OLD_VALUE}",
         r"([\w.+#/-]+) ?(?:->|=>|→) ?[\w`]",
     )
 )
@@ -862,7 +862,7 @@ def is_bare(clause: Clause) -> bool:
 def old_values(plain: str) -> tuple[str, ...]:
     """Return the words that a folded sentence calls wrong or outdated."""
     found: dict[str, None] = {}
-    for pattern in _OLD:
+    for pattern in _OLD_VALUE_PATTERNS:
         for match in pattern.finditer(plain):
             for group in match.groups():
                 if group and (word := group.strip("` .,")) and not _PRONOUN.fullmatch(word):

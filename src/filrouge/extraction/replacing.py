@@ -28,9 +28,9 @@ from filrouge.extraction.vocabulary import content, fold
 REPLACE_THRESHOLD: Final = 0.5
 #: Probability from which on the memory is in doubt (`memories.repository`); chosen by the effect on prompts
 #: (`bench/results/replacing.md`).
-UNSURE: Final = 0.1
+DOUBT_THRESHOLD: Final = 0.1
 #: Maximum number of memories compared, nearest first.
-MOST: Final = 20
+MAX_CANDIDATES: Final = 20
 _DIGITS: Final = re.compile(r"\d[\d.,:]*")
 _NAME: Final = re.compile(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Ý][\w-]{2,}")
 _CHANGE: Final = re.compile(
@@ -79,20 +79,20 @@ class ReplaceCandidate:
     """A memory to compare a statement with.
 
     Attributes:
-        said: the memory's text and kind.
+        compared: the memory's text and kind.
         similarity: the cosine of the two.
         same_turn, same_session: whether both were said in the same turn and session.
     """
 
-    said: ComparedText
+    compared: ComparedText
     similarity: float
     same_turn: bool
     same_session: bool
 
 
-def nearest(candidates: Sequence[ReplaceCandidate]) -> list[tuple[int, Relation]]:
+def nearest_candidates(candidates: Sequence[ReplaceCandidate]) -> list[tuple[int, Relation]]:
     """Return the indexes in `candidates` of the nearest memories, nearest first, with their positions."""
-    order = sorted(range(len(candidates)), key=lambda index: -candidates[index].similarity)[:MOST]
+    order = sorted(range(len(candidates)), key=lambda index: -candidates[index].similarity)[:MAX_CANDIDATES]
     cosines = np.array([candidates[index].similarity for index in order])
     standard = (cosines - cosines.mean()) / (cosines.std() + 0.01)
     return [
@@ -110,18 +110,18 @@ def nearest(candidates: Sequence[ReplaceCandidate]) -> list[tuple[int, Relation]
     ]
 
 
-def likeliest(new: ComparedText, candidates: Sequence[ReplaceCandidate]) -> tuple[int, float]:
+def find_most_likely(new: ComparedText, candidates: Sequence[ReplaceCandidate]) -> tuple[int, float]:
     """Return the index of the candidate that is most likely replaced, and the probability; there is at least one."""
-    near = nearest(candidates)
-    rarity = rarities([candidates[index].said.text for index, _ in near])
-    chances = {index: chance(new, candidates[index].said, relation, rarity) for index, relation in near}
+    near = nearest_candidates(candidates)
+    rarity = rarities([candidates[index].compared.text for index, _ in near])
+    chances = {index: chance(new, candidates[index].compared, relation, rarity) for index, relation in near}
     best = max(chances, key=lambda index: chances[index])
     return best, chances[best]
 
 
 def chance(new: ComparedText, old: ComparedText, relation: Relation, rarity: Mapping[str, float]) -> float:
     """Return the probability that `new` replaces `old`; `rarity` covers the words of the compared memories."""
-    found = signs(new, old, relation, rarity)
+    found = pair_features(new, old, relation, rarity)
     odds = WEIGHTS["one"] + sum(WEIGHTS[name] * (value - FEATURE_MEANS[name]) for name, value in found.items())
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
@@ -132,7 +132,9 @@ def rarities(texts: Sequence[str]) -> dict[str, float]:
     return {word: math.log(1 + len(texts) / number) for word, number in often.items()}
 
 
-def signs(new: ComparedText, old: ComparedText, relation: Relation, rarity: Mapping[str, float]) -> dict[str, float]:
+def pair_features(
+    new: ComparedText, old: ComparedText, relation: Relation, rarity: Mapping[str, float]
+) -> dict[str, float]:
     """Return the features of a pair, by name."""
     mine, theirs = frozenset(content(new.text)), frozenset(content(old.text))
     shared = mine & theirs
@@ -173,8 +175,8 @@ def signs(new: ComparedText, old: ComparedText, relation: Relation, rarity: Mapp
         "words": min(len(mine), 20) / 10,
         "old words": min(len(theirs), 20) / 10,
         "short": float(len(mine) <= 4),
-        "same value": float(bool(my_profile.held & their_profile.held)),
-        "rejects it": float(bool(my_profile.rejects & their_profile.held)),
+        "same value": float(bool(my_profile.current_texts & their_profile.current_texts)),
+        "rejects it": float(bool(my_profile.rejects & their_profile.current_texts)),
         "same thing": float(bool(my_profile.entity) and my_profile.entity == their_profile.entity),
         "other mood": float(bool(my_profile.negated) != bool(their_profile.negated)),
     }

@@ -56,10 +56,10 @@ def _quotes(raw: Sequence[Mapping[str, Any]]) -> tuple[Quote, ...]:
 # Analyses of sessions.
 
 #: Cache limits: the lifetime of an entry, the size above which entries are evicted, and how many of the newest stay.
-FRESH_SECONDS: Final = 3600.0
-MOST_CACHED, KEPT_CACHED = 80, 50
+CACHE_SECONDS: Final = 3600.0
+MAX_CACHED, CACHED_AFTER_EVICTION = 80, 50
 #: Maximum turns of a session that are read at once, and characters of each tool output.
-_MOST_TURNS, _OF_TOOLS = 400, 4000
+_MAX_TURNS, _MAX_TOOL_CHARS = 400, 4000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +99,7 @@ class Analyses:
 
     def turns(self, session: Session, *, behind: int = 0) -> tuple[list[Turn], int]:
         """Return the session's turns after a sequence number (at most the newest 400), and the last number."""
-        asked = session.parameters | {"after": behind, "limit": _MOST_TURNS, "of_tools": _OF_TOOLS}
+        asked = session.parameters | {"after": behind, "limit": _MAX_TURNS, "of_tools": _MAX_TOOL_CHARS}
         rows = self._tx.all("turns.of_session", asked)
         return [turn_from_row(row) for row in reversed(rows)], (int(rows[0]["seq"]) if rows else behind)
 
@@ -122,7 +122,7 @@ class Analyses:
 
     def cached(self, session: Session, history_hash: str, at: datetime) -> Analysis | None:
         """Return the analysis of the same session with the same history from the last hour, or None."""
-        since = to_text(add_seconds(at, -FRESH_SECONDS))
+        since = to_text(add_seconds(at, -CACHE_SECONDS))
         row = self._tx.one("analyses.cached", session.parameters | {"history_hash": history_hash, "since": since})
         return analysis_from_text(row["analysis"]) if row else None
 
@@ -131,9 +131,9 @@ class Analyses:
         text = analysis_to_text(analysis)
         row = session.parameters | {"history_hash": history_hash, "analysis": text, "at": to_text(at)}
         self._tx.run("analyses.cache", row)
-        self._tx.run("analyses.expire", {"since": to_text(add_seconds(at, -FRESH_SECONDS))})
-        if self.cache_size() > MOST_CACHED:
-            self._tx.run("analyses.evict", {"keep": KEPT_CACHED})
+        self._tx.run("analyses.expire", {"since": to_text(add_seconds(at, -CACHE_SECONDS))})
+        if self.cache_size() > MAX_CACHED:
+            self._tx.run("analyses.evict", {"keep": CACHED_AFTER_EVICTION})
 
     def cache_size(self) -> int:
         """Return the number of cached analyses."""
@@ -174,7 +174,7 @@ class Analyses:
 
     def sums(self, sessions: Sequence[Session]) -> tuple[str, ...]:
         """Return the memories derived from sessions: their summaries, and concepts that no other session mentions."""
-        listed = {"sessions": _listed(sessions)}
+        listed = {"sessions": _sessions_to_json(sessions)}
         spoken = [row["memory_id"] for row in self._tx.all("analyses.spoken_of", listed) if not row["others"]]
         return (*(row["id"] for row in self._tx.all("memories.sums_of", listed)), *spoken)
 
@@ -183,7 +183,7 @@ class Analyses:
 
         The memories themselves stay.
         """
-        listed = {"sessions": _listed(sessions)}
+        listed = {"sessions": _sessions_to_json(sessions)}
         touched = [row["memory_id"] for row in self._tx.all("analyses.spoken_of", listed)]
         self._tx.run("analyses.erase", listed)
         self._tx.run("analyses.uncache", listed)
@@ -229,17 +229,17 @@ class Analyses:
 
 def output_hash(text: str) -> str:
     """Return the cache key of a judgement of tool output: a hash of the part that is read."""
-    return text_hash(text[:_OF_TOOLS])
+    return text_hash(text[:_MAX_TOOL_CHARS])
 
 
-def _listed(sessions: Sequence[Session]) -> str:
+def _sessions_to_json(sessions: Sequence[Session]) -> str:
     return json.dumps([[session.host, session.id] for session in sessions])
 
 
 # Reading progress of models, and unparsable answers (the dead letters of EXT-12).
 
-_INJECTED = 50
-_FILES = 50
+_MAX_INJECTED = 50
+_MAX_FILES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,7 +247,7 @@ class Unread:
     """Turns that no model has read, in order of arrival, with their sequence numbers."""
 
     turns: tuple[Turn, ...]
-    places: tuple[int, ...]
+    sequence_numbers: tuple[int, ...]
 
 
 class Readings:
@@ -263,12 +263,12 @@ class Readings:
         rows = self._tx.all("readings.turns", where | {"seq": row["seq"] if row else 0, "limit": limit})
         return Unread(
             turns=tuple(turn_from_row(turn_row) for turn_row in rows),
-            places=tuple(turn_row["seq"] for turn_row in rows),
+            sequence_numbers=tuple(turn_row["seq"] for turn_row in rows),
         )
 
-    def read_up_to(self, host: str, session: str, place: int, at: datetime) -> None:
+    def read_up_to(self, host: str, session: str, sequence_number: int, at: datetime) -> None:
         """Mark everything of a conversation up to this sequence number as read."""
-        self._tx.run("readings.put", {"host": host, "session_id": session, "seq": place, "at": to_text(at)})
+        self._tx.run("readings.put", {"host": host, "session_id": session, "seq": sequence_number, "at": to_text(at)})
 
     def behind(self) -> int:
         """Return the number of conversations that no model has read to their end."""
@@ -276,12 +276,12 @@ class Readings:
 
     def files(self, host: str, session: str) -> list[Turn]:
         """Return the last files that the agent read in a conversation, newest first."""
-        rows = self._tx.all("readings.files", {"host": host, "session_id": session, "limit": _FILES})
+        rows = self._tx.all("readings.files", {"host": host, "session_id": session, "limit": _MAX_FILES})
         return [turn_from_row(row) for row in rows]
 
     def injected(self, host: str, session: str) -> tuple[str, ...]:
         """Return the texts of memories injected before a conversation's last prompts."""
-        rows = self._tx.all("readings.injected", {"host": host, "session_id": session, "limit": _INJECTED})
+        rows = self._tx.all("readings.injected", {"host": host, "session_id": session, "limit": _MAX_INJECTED})
         return tuple(row["text"] for row in rows)
 
     def keep_unreadable(

@@ -86,7 +86,7 @@ _BULLET: Final = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _HEADING: Final = re.compile(r":\s*$")
 _TITLE: Final = re.compile(r"^\s{0,3}#{1,6}\s+(?=[A-ZÀ-Ý])")
 _END: Final = re.compile(r"(?:[.!?…]+[\"'”»)]*|[?!…]|[\U0001F300-\U0001FAFF]\ufe0f?)(?=\s|$)")
-_WHOLE: Final = re.compile(r"`[^`\n]{1,200}`|https?://\S+(?=\s+[a-z])")
+_UNSPLITTABLE: Final = re.compile(r"`[^`\n]{1,200}`|https?://\S+(?=\s+[a-z])")
 _ABBREVIATION: Final = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|p\.ex|ex|approx|no|resp|incl|min|max|mr|mrs|ms|dr|mme|st|env|[a-z])\.$"
 )
@@ -98,11 +98,14 @@ def split(text: str) -> list[Sentence]:
         found = _split(text)
     else:
         shift = len(text) - MAX_END_CHARS
-        found = [*_split(text[:MAX_END_CHARS]), *(_moved(sentence, shift) for sentence in _split(text[shift:]))]
+        found = [
+            *_split(text[:MAX_END_CHARS]),
+            *(_shift_sentence(sentence, shift) for sentence in _split(text[shift:])),
+        ]
     return found if len(found) <= MAX_SENTENCES else found[: MAX_SENTENCES // 2] + found[-MAX_SENTENCES // 2 :]
 
 
-def _moved(sentence: Sentence, shift: int) -> Sentence:
+def _shift_sentence(sentence: Sentence, shift: int) -> Sentence:
     """Return the sentence shifted by `shift` characters, with a paragraph number of its own."""
     heading = (sentence.heading[0] + shift, sentence.heading[1]) if sentence.heading else None
     return replace(
@@ -205,7 +208,7 @@ def _sentences(text: str, start: int, end: int, block: int, heading: tuple[int, 
 
 def _ends(text: str, start: int, end: int) -> Iterator[int]:
     """Yield the ends of sentences between `start` and `end`, outside inline code and addresses."""
-    codes = [(m.start(), m.end()) for m in _WHOLE.finditer(text[start:end])]
+    codes = [(m.start(), m.end()) for m in _UNSPLITTABLE.finditer(text[start:end])]
     index = 0
     for match in _END.finditer(text[start:end]):
         position = match.start()
@@ -230,18 +233,18 @@ _ASKS: Final = (
     r"(?:can|could|would|will|should|shall|do|does|did|is|are|was|were|have|has|how|what|what's|when|where|why|who|who's|which|any (?:idea|tips|advice|suggestions?|recommendations?)"
     r"|got any|please|peux|pouvez|pourrais|pourriez|peut|est-ce|qu'est-ce|comment|pourquoi|quels?|quelles?|combien|que|dois|faut|as|avez|puis|puedes|podrias|como|cual|cuando|donde)"
 )
-_I: Final = r"(?:i'm|i've|i'd|i'll|i|we're|we've|we'd|we'll|we|my|our|it's|it|that's|this|he's|he|she's|she|they're|they|there's|je|j'|j'ai|on|nous|mon|ma|mes|notre|nos|c'est|ca|il|elle|mi|mis|yo)"
+_SUBJECT_WORDS: Final = r"(?:i'm|i've|i'd|i'll|i|we're|we've|we'd|we'll|we|my|our|it's|it|that's|this|he's|he|she's|she|they're|they|there's|je|j'|j'ai|on|nous|mon|ma|mes|notre|nos|c'est|ca|il|elle|mi|mis|yo)"
 #: After "which", these words open a relative clause rather than a question.
 _RELATIVE: Final = r"is|are|was|were|has|have|had|i|we|my|typically|usually|currently|now|recently|takes?|costs?|includes?|covers?|[a-z]+ed|[a-z]+s"
 #: Boundaries between clauses. A comma inside a date or a list is no boundary.
 _BOUNDARY: Final = re.compile(
     rf",\s+(?=which (?:{_RELATIVE})\b)|,?\s+(?:how|why|that|remind me that|the fact that|now that|remember (?:when|how)|the one where|like)\s+(?=(?:it|it's|i've|i|we've|my|our|his|her|their|the)\s)"
-    rf"|,\s+(?:(?:and|but|so|or|because|since|mais|et|donc|car|alors|pero|y)\s+)?(?=(?:{_ASKS}|{_I})(?:[\s']|$))"
-    rf"|\s+(?:so|but|because|and|mais|donc|et|car|pero|y)\s+(?=(?:{_I}|can|could|how|what|should|do you|would|peux|pouvez|comment|est-ce|puedes|como)(?:[\s']|$))"
-    rf"|,?\s+(?:considering(?: that)?|given(?: that)?|especially(?: since)?|since|as|sachant que|vu que|etant donne que|puisque)\s+(?={_I}\b)"
+    rf"|,\s+(?:(?:and|but|so|or|because|since|mais|et|donc|car|alors|pero|y)\s+)?(?=(?:{_ASKS}|{_SUBJECT_WORDS})(?:[\s']|$))"
+    rf"|\s+(?:so|but|because|and|mais|donc|et|car|pero|y)\s+(?=(?:{_SUBJECT_WORDS}|can|could|how|what|should|do you|would|peux|pouvez|comment|est-ce|puedes|como)(?:[\s']|$))"
+    rf"|,?\s+(?:considering(?: that)?|given(?: that)?|especially(?: since)?|since|as|sachant que|vu que|etant donne que|puisque)\s+(?={_SUBJECT_WORDS}\b)"
     r"|,\s+(?=(?:tu|vous) (?:peux|pouvez|pourrais|sais|connais)\b|(?:des|une) (?:conseils?|idees?)\b|any (?:idea|tips|advice)\b)"
     r"|\s+(?=(?:can|could|would) you\b|do you (?:have|think|know)\b|(?:peux|pourrais)-tu\b)"
-    rf"|\s-{{1,2}}\s(?=(?:and |but |so )?(?:{_ASKS}|{_I})[\s'])"
+    rf"|\s-{{1,2}}\s(?=(?:and |but |so )?(?:{_ASKS}|{_SUBJECT_WORDS})[\s'])"
     r"|[;—]\s*|:\s+(?=i\b)|\?\s+"
 )
 _LEAD: Final = re.compile(
@@ -299,7 +302,7 @@ def parts(sentence: Sentence) -> list[Part]:
     found: list[Part] = []
     asking = False
     matter: tuple[int, int] | None = None
-    for start, end in _cut(sentence.plain):
+    for start, end in _clause_spans(sentence.plain):
         plain = sentence.plain[start:end]
         relative = start > 0 and _WHICH.match(plain) is not None
         opens = not relative and asks(plain)
@@ -335,7 +338,7 @@ def complement(plain: str, start: int, end: int) -> tuple[int, int] | None:
     return (begin, end) if begin < end else None
 
 
-def _cut(plain: str) -> list[tuple[int, int]]:
+def _clause_spans(plain: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     position = 0
     for match in [*_BOUNDARY.finditer(plain), None]:
@@ -395,10 +398,10 @@ def without_secret(text: str) -> str:
 # chain statements and requests. The list of joints only says where to cut; the model learns which units matter.
 
 #: Maximum words of a sentence that stays one unit.
-_SHORT: Final = 14
+_MAX_UNIT_WORDS: Final = 14
 #: Minimum words before and after a joint at which a sentence is cut.
-_LEAST_BEFORE, _LEAST_AFTER = 5, 4
-_JOINT: Final = re.compile(
+_MIN_WORDS_BEFORE, _MIN_WORDS_AFTER = 5, 4
+_UNIT_BREAK: Final = re.compile(
     r"(?:;|,|\s[-–—]+|:)\s+(?=(?:and|but|so|because|cause|also|plus|then|et|mais|donc|car|parce|du coup|alors|puis"
     r"|aussi|y|pero|así que|asi que|porque|entonces|además|ademas|we|i|on|je|nous|yo|the|le|la|les|el|los|las)\b)"
     r"|\s+(?=(?:and (?:we|i|the|it|then|also|that|please|can)|but (?:we|i|the)|so (?:we|i|the|that|it)|because"
@@ -415,8 +418,8 @@ class Unit:
 
     Attributes:
         before, after: the text of the neighbouring units, empty at the ends of the prompt.
-        place: its index in the prompt.
-        number: how many units the prompt has.
+        index: its position among the units of the prompt.
+        count: how many units the prompt has.
     """
 
     start: int
@@ -424,11 +427,11 @@ class Unit:
     text: str
     before: str = ""
     after: str = ""
-    place: int = 0
-    number: int = 1
+    index: int = 0
+    count: int = 1
 
     @property
-    def in_setting(self) -> str:
+    def with_context(self) -> str:
         """The unit with the end of the preceding unit before it."""
         return f"{self.before[-160:]} {self.text}".strip()
 
@@ -450,8 +453,8 @@ def units(prompt: str) -> list[Unit]:
             text=text,
             before=texts[index - 1] if index else "",
             after=texts[index + 1] if index + 1 < len(texts) else "",
-            place=index,
-            number=len(texts),
+            index=index,
+            count=len(texts),
         )
         for index, ((start, end), text) in enumerate(zip(spans, texts, strict=True))
     ]
@@ -459,12 +462,12 @@ def units(prompt: str) -> list[Unit]:
 
 def _cut_unit(sentence: str, start: int) -> list[tuple[int, int]]:
     """Return the positions in the prompt of a sentence's units."""
-    if len(sentence.split()) <= _SHORT:
+    if len(sentence.split()) <= _MAX_UNIT_WORDS:
         return [(start, start + len(sentence))]
     cuts = [0]
-    for joint in _JOINT.finditer(sentence):
+    for joint in _UNIT_BREAK.finditer(sentence):
         before, after = sentence[cuts[-1] : joint.start()], sentence[joint.end() :]
-        if len(before.split()) >= _LEAST_BEFORE and len(after.split()) >= _LEAST_AFTER:
+        if len(before.split()) >= _MIN_WORDS_BEFORE and len(after.split()) >= _MIN_WORDS_AFTER:
             cuts.append(joint.end())
     pieces = [(a, sentence[a:b].rstrip(_EDGE)) for a, b in zip(cuts, [*cuts[1:], len(sentence)], strict=True)]
     return [(start + a, start + a + len(words)) for a, words in pieces]

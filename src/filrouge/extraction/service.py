@@ -21,7 +21,13 @@ from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
 from filrouge.extraction.heuristics import statements_of
-from filrouge.extraction.model_answers import FactOutcome, UnderstoodTurns, boot_texts, overview, turns_per_prompt
+from filrouge.extraction.model_answers import (
+    FactOutcome,
+    UnderstoodTurns,
+    boot_texts,
+    merge_into_analysis,
+    turns_per_prompt,
+)
 from filrouge.extraction.model_answers import understand_turns as understanding_of
 from filrouge.extraction.own_words import written_by_host
 from filrouge.extraction.repository import Readings, Session, Unread
@@ -32,12 +38,12 @@ from filrouge.extraction.understanding import (
     Reading,
     RequestRunner,
     apply_reading,
+    embed_inline,
     embed_statements,
     queue_reading,
     read_turns,
     trim_tool_output,
     update_index,
-    vectors_at_once,
 )
 from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.models import Kind, Statement
@@ -53,7 +59,7 @@ from filrouge.threads.placing import queue_placing
 # The results are embedded, compared and applied in one transaction with the mark of how far the model has read. An
 # answer that cannot be parsed is stored with its turns, and reading continues after them.
 
-_TURNS = 60
+_MAX_TURNS = 60
 
 
 def extract(parts: Parts, payload: Payload) -> JobResult:
@@ -64,15 +70,15 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
     """
     session = Session(host=str(payload["host"]), id=str(payload["session"]))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    unread, agent_texts, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
-    if _no_model(parts, settings) or not unread.turns:
+    unread, agent_texts, asked_in = parts.readers.here(lambda tx: _load_unread(parts, tx, session))
+    if _lacks_model(parts, settings) or not unread.turns:
         return JobResult(write=lambda _: None)
     count = turns_per_prompt(unread.turns)
     turns = sorted(unread.turns[:count], key=lambda turn: (turn.at, turn.id))
     remaining: list[Turn] = []
 
     def end(tx: Tx) -> None:
-        Readings(tx).read_up_to(session.host, session.id, unread.places[count - 1], parts.clock.now())
+        Readings(tx).read_up_to(session.host, session.id, unread.sequence_numbers[count - 1], parts.clock.now())
         remaining[:] = Readings(tx).unread(session.host, session.id, 1).turns  # more may have arrived meanwhile
 
     def outcome(write: Callable[[Tx], None], afterwards: Callable[[], None] = lambda: None) -> JobResult:
@@ -102,26 +108,26 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
         unreadable = error
 
         def give_up(tx: Tx) -> None:
-            _set_aside(parts, tx, turns, unreadable)
+            _keep_unreadable(parts, tx, turns, unreadable)
             end(tx)
 
         return outcome(give_up)
-    analysis = overview(analyse_material(parts, material), found.extraction)
-    readings = _readings(answering.meaning, found)
+    analysis = merge_into_analysis(analyse_material(parts, material), found.extraction)
+    readings = _readings(answering.vectors, found)
     done: list[tuple[Action, Vectors | None]] = []
 
     def write(tx: Tx) -> None:
         fresh: understanding.PendingVectors = {}
         done[:] = [action for reading in readings for action in understanding.apply_reading(parts, tx, reading, fresh)]
-        _refuse(parts, tx, turns[-1], found)
+        _journal_rejections(parts, tx, turns[-1], found)
         if analysis.summary:
             store_analysis(parts, tx, material, analysis)
         end(tx)
 
-    return outcome(write, lambda: understanding.update_index(parts, answering.meaning, done))
+    return outcome(write, lambda: understanding.update_index(parts, answering.vectors, done))
 
 
-def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
+def _load_unread(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
     """Return the unread turns, what the agent was given, and the conversation's last prompts, newest last.
 
     The agent was given instructions that it read and memories injected before prompts.
@@ -129,11 +135,11 @@ def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, .
     readings = Readings(tx)
     agent_texts = (*readings.injected(session.host, session.id), *boot_texts(readings.files(session.host, session.id)))
     last = parts.turns(tx).last_user_texts(session.host, session.id)
-    unread = readings.unread(session.host, session.id, _TURNS)
+    unread = readings.unread(session.host, session.id, _MAX_TURNS)
     return unread, agent_texts, last[::-1]
 
 
-def _no_model(parts: Parts, settings: Settings) -> bool:
+def _lacks_model(parts: Parts, settings: Settings) -> bool:
     """Return whether no model is to read.
 
     Raises:
@@ -148,7 +154,7 @@ def _no_model(parts: Parts, settings: Settings) -> bool:
 def _readings(vectors: VectorSearch, found: UnderstoodTurns) -> list[Reading]:
     """Return the extracted facts grouped by turn, in the order of the turns, ready for `apply_reading`."""
     by = found.extraction.by
-    embedded = vectors_at_once(vectors, [fact.candidate.statement.text for fact in found.facts])
+    embedded = embed_inline(vectors, [fact.candidate.statement.text for fact in found.facts])
     grouped: dict[str, list[tuple[FactOutcome, PendingStatement]]] = {}
     for outcome, statement_vectors in zip(found.facts, embedded, strict=True):
         pending = PendingStatement(
@@ -165,14 +171,14 @@ def _readings(vectors: VectorSearch, found: UnderstoodTurns) -> list[Reading]:
     return [
         Reading(
             turn=group[0][0].candidate.turn,
-            meaning=vectors,
-            considered=tuple(pending for _, pending in group),
+            vectors=vectors,
+            pending=tuple(pending for _, pending in group),
         )
         for group in ordered
     ]
 
 
-def _refuse(parts: Parts, tx: Tx, turn: Turn, found: UnderstoodTurns) -> None:
+def _journal_rejections(parts: Parts, tx: Tx, turn: Turn, found: UnderstoodTurns) -> None:
     """Record in the journal which decisions of the model were rejected."""
     by = found.extraction.by
     origin = Origin(
@@ -187,7 +193,7 @@ def _refuse(parts: Parts, tx: Tx, turn: Turn, found: UnderstoodTurns) -> None:
         parts.memories(tx).refuse(origin, reason)
 
 
-def _set_aside(parts: Parts, tx: Tx, turns: Sequence[Turn], error: Unreadable) -> None:
+def _keep_unreadable(parts: Parts, tx: Tx, turns: Sequence[Turn], error: Unreadable) -> None:
     Readings(tx).keep_unreadable(
         turns,
         operation=error.operation,
@@ -205,7 +211,7 @@ def _set_aside(parts: Parts, tx: Tx, turns: Sequence[Turn], error: Unreadable) -
 # said. A configured model reads the conversation afterwards, like any other.
 
 #: Kinds that only the user's own words can state (RELIABILITY 6).
-_USERS_ALONE: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
+_USER_ONLY_KINDS: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
 TextOrMessage = str | Message
 """A message, or a text without a speaker."""
 
@@ -261,11 +267,11 @@ def extract_now(
         project=(project.strip(),) if project.strip() else (),
     )
     messages_with_speaker = [
-        item for part in ([messages] if isinstance(messages, str) else messages) for item in _spoken(part)
+        item for part in ([messages] if isinstance(messages, str) else messages) for item in _split_speaker(part)
     ]
     conversation_events = message_events(parts, where, [item for item, _ in messages_with_speaker])
     prepared = [
-        _prepared(parts, _noted(event, context), has_speaker=messages_with_speaker[owner][1])
+        _prepare(parts, _with_context(event, context), has_speaker=messages_with_speaker[owner][1])
         for event, owner in zip(conversation_events.events, conversation_events.owners, strict=True)
     ]
     fresh: PendingVectors = {}
@@ -273,7 +279,7 @@ def extract_now(
     done = [(item, future.result()) for item, future in written]
     for item, outcome in done:
         for reading in item.readings:
-            update_index(parts, reading.meaning, outcome)
+            update_index(parts, reading.vectors, outcome)
     if any(outcome for _, outcome in done):
         write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
@@ -281,18 +287,18 @@ def extract_now(
     return ExtractionResult(actions=actions, extracted=len(actions))
 
 
-def _spoken(part: TextOrMessage) -> list[tuple[Message, bool]]:
+def _split_speaker(part: TextOrMessage) -> list[tuple[Message, bool]]:
     """Return the message of a part, and whether it has a speaker; a string is the program's own text."""
     if isinstance(part, Message):
         return [(part, True)]
     return [(Message(role="assistant", content=part.strip()), False)] if part.strip() else []
 
 
-def _noted(event: Event, context: str) -> Event:
+def _with_context(event: Event, context: str) -> Event:
     return event._replace(data={**event.data, "context": context}) if context else event
 
 
-def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
+def _prepare(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
     cut = CutCounts()
     clean = cleaned(event, parts.redact, cut)
     parts.metrics.cut(cut)
@@ -300,19 +306,19 @@ def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
     if has_speaker:
         readings = read_turns(parts, turns)
     else:
-        readings = embed_statements(parts.vectors, [(turn, _observed(turn)) for turn in turns])
+        readings = embed_statements(parts.vectors, [(turn, _permitted_statements(turn)) for turn in turns])
     tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns}
     return _Prepared(event=clean, turns=turns, readings=readings, tokens=tokens)
 
 
-def _observed(turn: Turn) -> tuple[Statement, ...]:
+def _permitted_statements(turn: Turn) -> tuple[Statement, ...]:
     """Return the project's facts and decisions that a program's own text states."""
     if turn.skipped or written_by_host(turn.text):
         return ()
     return tuple(
         replace(statement, scope="project", key=None, value=None)
         for statement in statements_of(turn.text)
-        if statement.kind not in _USERS_ALONE and statement.scope == "project"
+        if statement.kind not in _USER_ONLY_KINDS and statement.scope == "project"
     )
 
 

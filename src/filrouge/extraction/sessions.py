@@ -22,7 +22,7 @@ from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
 from filrouge.core.rows import number_of
 from filrouge.core.scope import Scope
-from filrouge.extraction.models import NOTHING, Analysis
+from filrouge.extraction.models import EMPTY_ANALYSIS, Analysis
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.summaries import Rarity, asked_words, speaker_of
 from filrouge.extraction.understanding import trim_tool_output
@@ -98,12 +98,12 @@ def analyze_session_for_concepts(
         stored, scope = keep_history(parts, session, messages, user_id)
         until = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[1]) if stored else 0
         material = Material(
-            session=session, turns=tuple(messages), stored=(), until=until, former=NOTHING, scope=scope,
+            session=session, turns=tuple(messages), stored=(), until=until, former=EMPTY_ANALYSIS, scope=scope,
             history_hash=digest,
         )  # fmt: skip
     else:
         material = parts.readers.here(lambda tx: load_material(parts, tx, session, digest, force=force))
-    return analysis_fields(_kept(parts, material))
+    return analysis_fields(_analyse_and_store(parts, material))
 
 
 def analyze_history(parts: Parts, session_id: str, history: History) -> dict[str, Any]:
@@ -117,14 +117,14 @@ def analyze_history(parts: Parts, session_id: str, history: History) -> dict[str
     session = parts.readers.here(lambda tx: _session(parts, tx, session_id))
     messages = read_history(parts, session, history)
     cached = parts.readers.here(lambda tx: _cached(parts, tx, session, _hash(messages)))
-    return analysis_fields(cached or analyse_turns(parts, messages, NOTHING))
+    return analysis_fields(cached or analyse_turns(parts, messages, EMPTY_ANALYSIS))
 
 
 def load_material(parts: Parts, tx: Tx, session: Session, digest: str = "", *, force: bool = False) -> Material:
     """Return the new turns of a captured session with its former analysis; with `force`, all turns."""
     store = Analyses(tx, parts.analyser)
     before = None if force else store.of(session)
-    behind = before.until if before and before.analysis != NOTHING else 0
+    behind = before.until if before and before.analysis != EMPTY_ANALYSIS else 0
     turns, until = store.turns(session, behind=behind)
     last = turns[-1].scope if turns else Scope(channel=session.host, session=session.id)
     return Material(
@@ -132,7 +132,7 @@ def load_material(parts: Parts, tx: Tx, session: Session, digest: str = "", *, f
         turns=tuple(turns),
         stored=tuple(turns),
         until=until,
-        former=before.analysis if before else NOTHING,
+        former=before.analysis if before else EMPTY_ANALYSIS,
         scope=replace(last, agent=""),
         history_hash=digest or _hash_of(parts, tx, session),
     )
@@ -146,7 +146,7 @@ def analyse_turns(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Anal
     """
     begun = monotonic()
     try:
-        rarity, projects = parts.readers.here(lambda tx: _background(parts, tx, turns))
+        rarity, projects = parts.readers.here(lambda tx: _load_background(parts, tx, turns))
         found = parts.analyst(turns, former=former, rarity=rarity, projects=projects)
     except Exception as error:
         parts.metrics.analysis_failed(getattr(error, "provider", "heuristic"), error)
@@ -195,7 +195,7 @@ def analysis_fields(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _kept(parts: Parts, material: Material) -> Analysis:
+def _analyse_and_store(parts: Parts, material: Material) -> Analysis:
     analysis = analyse_material(parts, material)
     if not material.turns:
         return analysis
@@ -222,7 +222,7 @@ def _hash(turns: Sequence[Turn]) -> str:
     return hashlib.sha256(messages.encode()).hexdigest()
 
 
-def _background(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, list[str]]:
+def _load_background(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, list[str]]:
     """Return a function for the rarity of words in all turns, and the names of projects."""
     words = sorted(asked_words(turns))
     having = FullTextIndex(tx, parts.analyser, "turn").frequencies(words)
@@ -241,13 +241,13 @@ def _background(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, li
 # from its beginning.
 
 #: Minimum messages of user or agent for a session to be summarised.
-LEAST: Final = 2
+MIN_MESSAGES: Final = 2
 #: Delay after an event that announces a transcript; the transcript is read two seconds after it.
 AFTER_TRANSCRIPT_SECONDS: Final = 4.0
 IDLE_SECONDS: Final = 15 * 60.0
-_LOOK_SECONDS: Final = 60.0
+_WATCH_SECONDS: Final = 60.0
 #: How many of the newest turns are searched for idle sessions (some days of one user's work), and sessions per run.
-_NEWEST, _AT_ONCE = 2000, 20
+_MAX_NEWEST_TURNS, _MAX_SESSIONS = 2000, 20
 
 
 def queue_digest(parts: StoreContext, tx: Tx, session: Session, *, delay: float = 0.0) -> None:
@@ -260,7 +260,7 @@ def queue_digest(parts: StoreContext, tx: Tx, session: Session, *, delay: float 
 
 def analyse_session(parts: Parts, payload: Payload) -> JobResult:
     """Job handler: analyse the new turns of a session."""
-    found = read_new(parts, Session(host=payload["host"], id=payload["session"]))
+    found = analyse_new_turns(parts, Session(host=payload["host"], id=payload["session"]))
     if found is None:
         return JobResult(write=lambda _: None)
 
@@ -270,14 +270,14 @@ def analyse_session(parts: Parts, payload: Payload) -> JobResult:
     return JobResult(write=write)
 
 
-def read_new(parts: Parts, session: Session) -> tuple[Material, Analysis] | None:
+def analyse_new_turns(parts: Parts, session: Session) -> tuple[Material, Analysis] | None:
     """Return the new turns of a session and the resulting analysis; None if there is nothing new or nothing to read."""
     material = parts.readers.here(lambda tx: load_material(parts, tx, session))
     spoken = sum(speaker_of(turn) is not None for turn in material.turns)
     if not material.turns or not parts.extracting():
         return None
-    too_little = spoken < LEAST and material.former == NOTHING
-    return material, NOTHING if too_little else analyse_material(parts, material)
+    too_little = spoken < MIN_MESSAGES and material.former == EMPTY_ANALYSIS
+    return material, EMPTY_ANALYSIS if too_little else analyse_material(parts, material)
 
 
 def queue_idle(parts: Parts) -> int:
@@ -289,7 +289,9 @@ def queue_idle(parts: Parts) -> int:
     before = add_seconds(parts.clock.now(), -IDLE_SECONDS)
     queue_quiet(parts, before)
     queue_quiet_places(parts, before)
-    sessions = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).idle(before, newest=_NEWEST, limit=_AT_ONCE))
+    sessions = parts.readers.here(
+        lambda tx: Analyses(tx, parts.analyser).idle(before, newest=_MAX_NEWEST_TURNS, limit=_MAX_SESSIONS)
+    )
     if sessions:
         parts.writer.run(lambda tx: [queue_digest(parts, tx, session) for session in sessions])
         parts.work_waiting.set()
@@ -299,5 +301,5 @@ def queue_idle(parts: Parts) -> int:
 def idle_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that looks for idle sessions once a minute."""
     return PeriodicTask(
-        _LOOK_SECONDS, lambda: queue_idle(parts), name="idle", failed="could not search for idle sessions"
+        _WATCH_SECONDS, lambda: queue_idle(parts), name="idle", failed="could not search for idle sessions"
     )

@@ -45,18 +45,18 @@ class Regression:
     """
 
     dense: Numbers
-    hashed: Numbers
+    hash_words: Numbers
     bias: Numbers
     threshold: float
 
 
 def load(file: str, prefix: str = "") -> Regression:
     """Load a regression from a file of this package; its arrays have names that begin with `prefix`."""
-    found = arrays(file)
+    found = load_arrays(file)
     return Regression(**{part: found[prefix + part] for part in PARTS}, threshold=float(found[f"{prefix}threshold"]))
 
 
-def arrays(file: str) -> dict[str, Numbers]:
+def load_arrays(file: str) -> dict[str, Numbers]:
     """Load all arrays of a file of this package, by name."""
     with resources.files(__package__ or "").joinpath(file).open("rb") as opened, np.load(opened) as stored:
         return {name: stored[name].astype(np.float32) for name in stored.files}
@@ -72,16 +72,16 @@ def weight(hashed_words: Sequence[int]) -> float:
     return 2.0 / float(np.sqrt(max(1, len(hashed_words))))
 
 
-def log_odds(features: Numbers, hashed: Sequence[Sequence[int]], regression: Regression) -> Numbers:
+def log_odds(features: Numbers, hashed_texts: Sequence[Sequence[int]], regression: Regression) -> Numbers:
     """Return the log odds: a row per text, a column per question.
 
     Args:
         features: shape (texts, dense features).
-        hashed: the hash buckets of each text's words.
+        hashed_texts: the hash buckets of each text's words.
         regression: the weights.
     """
     found = features @ regression.dense + regression.bias
-    for row, hashed_words in enumerate(hashed):
+    for row, hashed_words in enumerate(hashed_texts):
         found[row] += regression.hashed[list(hashed_words)].sum(axis=0) * weight(hashed_words)
     return found
 
@@ -101,7 +101,7 @@ def confidence(chance: float, threshold: float) -> float:
 
 #: Factor for vectors, so that their components have the scale of the plain features.
 _VECTOR_SCALE: Final = 4.0
-_MOST_WORDS: Final = 80
+_MAX_WORDS: Final = 80
 #: Pattern confidence from which on, in a prompt of one sentence, nine of ten are right; in a long prompt only half are.
 STRONG: Final = 0.8
 _KINDS: Final = ("fact", "rule", "constraint", "decision", "preference", "intent", "episode")
@@ -150,18 +150,18 @@ def text_features(unit: Unit, pattern: Statement | None) -> list[float]:
         "`" in text,
         _FIRST_PERSON.search(plain) is not None,
         _ORDER.match(plain) is not None,
-        unit.place == 0,
-        unit.place == unit.number - 1,
-        min(unit.number, 10) / 5,
-        unit.place / max(1, unit.number - 1),
+        unit.index == 0,
+        unit.index == unit.count - 1,
+        min(unit.count, 10) / 5,
+        unit.index / max(1, unit.count - 1),
         "?" in unit.after,
         "?" in unit.before,
         *(sign.search(plain) is not None for sign in (_NOT, ALWAYS, _PERHAPS, _REASON, _CHANGE)),
     ]
     may_state = "?" not in text and _ORDER.match(plain) is None
-    features += [unit.number == 1, unit.number == 2, unit.number == 1 and may_state, unit.number == 2 and may_state]
+    features += [unit.count == 1, unit.count == 2, unit.count == 1 and may_state, unit.count == 2 and may_state]
     strong = pattern is not None and pattern.confidence >= STRONG
-    features += [strong, strong and unit.number == 1, strong and unit.number == 2, strong and may_state]
+    features += [strong, strong and unit.count == 1, strong and unit.count == 2, strong and may_state]
     pattern_features: list[float | bool] = [pattern is not None]
     pattern_features += [pattern is not None and pattern.kind == kind for kind in _KINDS]
     pattern_features += (
@@ -182,9 +182,9 @@ def dense(
     return np.concatenate([vectors[0] * _VECTOR_SCALE, vectors[1] * _VECTOR_SCALE, plain], axis=1)
 
 
-def hashed(unit: Unit) -> list[int]:
+def hash_words(unit: Unit) -> list[int]:
     """Return the hash buckets of a unit's words, word pairs, first and last words, and neighbouring words."""
-    words = _words(unit.text)[:_MOST_WORDS]
+    words = _words(unit.text)[:_MAX_WORDS]
     found = [f"w:{word}" for word in words] + [f"b:{a} {b}" for a, b in itertools.pairwise(words)]
     found += [f"s:{' '.join(words[:1])}", f"s:{' '.join(words[:2])}", f"e:{' '.join(words[-1:])}"]
     found += [f"pb:{word}" for word in _words(unit.before)[-1:]] + [f"pa:{' '.join(_words(unit.after)[:1])}"]
@@ -215,17 +215,17 @@ def pattern_of(unit: Unit, found: Sequence[Statement]) -> Statement | None:
 
 #: Lengths of letter runs.
 _RUNS: Final = (2, 3, 4, 5)
-_KNOWN: Final = 4096
+_CACHE_SIZE: Final = 4096
 
 
-@lru_cache(maxsize=_KNOWN)
+@lru_cache(maxsize=_CACHE_SIZE)
 def subject_score(word: str) -> float:
     """Return how well a word serves as a subject, in standard deviations above the usual word of talk."""
-    hash_indexes = letters(word)
+    hash_indexes = hash_letters(word)
     return float(_weights()[hash_indexes].sum() / np.sqrt(len(hash_indexes)))
 
 
-def letters(word: str) -> list[int]:
+def hash_letters(word: str) -> list[int]:
     """Return the hash buckets of a word and of its letter runs, including its beginning and end."""
     plain = fold(word)
     marked = f"^{plain}$"
@@ -237,7 +237,7 @@ def letters(word: str) -> list[int]:
 
 @cache
 def _weights() -> Numbers:
-    return arrays("subject_words.npz")["weights"]
+    return load_arrays("subject_words.npz")["weights"]
 
 
 # The model itself.
@@ -281,7 +281,7 @@ def odds_of(
     regression: Regression,
 ) -> Numbers:
     """Return the log odds: a row per unit, a column per question."""
-    return log_odds(dense(units, patterns, vectors), [hashed(unit) for unit in units], regression)
+    return log_odds(dense(units, patterns, vectors), [hash_words(unit) for unit in units], regression)
 
 
 def predict(
@@ -291,10 +291,10 @@ def predict(
     regression = weights("words alone" if vectors is None else "with vectors")
     if not units:
         return [], regression.threshold
-    return [_judged(row) for row in sigmoid(odds_of(units, patterns, vectors, regression))], regression.threshold
+    return [_to_prediction(row) for row in sigmoid(odds_of(units, patterns, vectors, regression))], regression.threshold
 
 
-def _judged(row: Numbers) -> Prediction:
+def _to_prediction(row: Numbers) -> Prediction:
     kinds = row[1:-1]
     best = int(kinds.argmax())
     return Prediction(

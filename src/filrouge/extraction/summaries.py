@@ -20,7 +20,7 @@ from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
 from filrouge.extraction import kinds, reading
 from filrouge.extraction.heuristics import extract
-from filrouge.extraction.models import NOTHING, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote
+from filrouge.extraction.models import EMPTY_ANALYSIS, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote
 from filrouge.extraction.own_words import own_words, written_by_host
 from filrouge.extraction.reading import old_values, read_clause, values
 from filrouge.extraction.sentences import MASK, Sentence, blanked, split
@@ -53,12 +53,12 @@ class SpokenSentence:
     """One sentence with its speaker.
 
     Attributes:
-        place: the index of its turn among the given turns.
+        turn_index: the index of its turn among the given turns.
         sentence: the sentence, with its position in the turn's text.
     """
 
     turn: Turn
-    place: int
+    turn_index: int
     speaker: Speaker
     sentence: Sentence
 
@@ -103,8 +103,8 @@ def sentences_with_speaker(turns: Sequence[Turn]) -> list[SpokenSentence]:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-LONGEST_TITLE: Final = 64
-_TITLES_FENCED: Final = re.compile(r"```.*?(?:```|\Z)|<([a-z][\w-]*)\b[^>]*>.*?</\1>|https?://\S+", re.DOTALL)
+MAX_TITLE_CHARS: Final = 64
+_FENCED: Final = re.compile(r"```.*?(?:```|\Z)|<([a-z][\w-]*)\b[^>]*>.*?</\1>|https?://\S+", re.DOTALL)
 _MARKS: Final = re.compile(r"^\s*(?:[#>*+-]+|\d+[.)])\s+", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?;…])\s+|\s*\n+\s*|\s+[—–]\s+")
 #: Openings without content, matched on folded text until none is left.
@@ -141,17 +141,19 @@ _EDGES: Final = " \t,.;:!?¿¡…-–—'\"“”«»()[]{}*_`>"
 
 
 def title_of(prompt: str) -> str:
-    """Return the subject of a prompt in at most `LONGEST_TITLE` characters, or an empty string if it has none."""
-    plain = _MARKS.sub("", _TITLES_FENCED.sub(" ", prompt[:4000]))
+    """Return the subject of a prompt in at most `MAX_TITLE_CHARS` characters, or an empty string if it has none."""
+    plain = _MARKS.sub("", _FENCED.sub(" ", prompt[:4000]))
     sentences = [
-        rest for sentence in _SENTENCE.split(plain) if sentence and (rest := _opened(" ".join(sentence.split())))
+        rest
+        for sentence in _SENTENCE.split(plain)
+        if sentence and (rest := _strip_openings(" ".join(sentence.split())))
     ]
     subject = next((sentence for sentence in sentences if len(sentence.split()) > 1), sentences[0] if sentences else "")
-    short = _shortened(subject_of(subject.replace("`", "")).strip(_EDGES))
+    short = _shorten(subject_of(subject.replace("`", "")).strip(_EDGES))
     return short[:1].upper() + short[1:] if short[:1].islower() and short[1:2].islower() else short
 
 
-def _opened(sentence: str) -> str:
+def _strip_openings(sentence: str) -> str:
     """Return a sentence without its greetings and courtesies."""
     rest = sentence.strip(_EDGES)
     while (opening := _OPENING.match(fold(rest))) and len(rest) > opening.end():
@@ -159,14 +161,14 @@ def _opened(sentence: str) -> str:
     return "" if _OPENING.fullmatch(f"{fold(rest)} ") else rest
 
 
-def _shortened(subject: str) -> str:
-    if len(subject) <= LONGEST_TITLE:
+def _shorten(subject: str) -> str:
+    if len(subject) <= MAX_TITLE_CHARS:
         return subject
-    ends = [end.start() for end in _CLAUSE.finditer(fold(subject)) if end.start() <= LONGEST_TITLE]
+    ends = [end.start() for end in _CLAUSE.finditer(fold(subject)) if end.start() <= MAX_TITLE_CHARS]
     clauses = [subject[:end] for end in ends if len(subject[:end].split()) > 2]
     if clauses:
         return clauses[-1].strip(_EDGES)
-    words = subject[: LONGEST_TITLE + 1].rpartition(" ")[0].split() or [subject[:LONGEST_TITLE]]
+    words = subject[: MAX_TITLE_CHARS + 1].rpartition(" ")[0].split() or [subject[:MAX_TITLE_CHARS]]
     small = [index for index, word in enumerate(words) if index > 2 and fold(word) in _SMALL]
     # Cut before the last function word: the phrase it opens may be incomplete.
     return " ".join(words[: small[-1]] if small else words).strip(_EDGES)
@@ -182,8 +184,8 @@ message contenu analyse fichier file code json response result data type value f
 GENERIC_TOPICS: Final = frozenset(_GENERIC.split())
 MIN_TOPIC_CHARS: Final = 3
 _LABEL: Final = re.compile(r"\s*(?:message|contenu|fichier)\s*:\s*", re.IGNORECASE)
-_TOPIC_CLEANING_WORD: Final = re.compile(r"[^\W_]+")
-_TOPIC_CLEANING_EDGES: Final = " \t\r\n,.;:!?¿¡…\"'“”«»()[]{}*`"
+_TOPIC_WORD: Final = re.compile(r"[^\W_]+")
+_TOPIC_EDGES: Final = " \t\r\n,.;:!?¿¡…\"'“”«»()[]{}*`"
 
 
 def clean_topics(topics: Iterable[str]) -> list[str]:
@@ -196,7 +198,7 @@ def clean_topic(topic: str) -> str:
     plain = " ".join(topic.lower().split())
     while True:
         label = _LABEL.match(fold(plain))
-        bare = plain[label.end() if label else 0 :].strip(_TOPIC_CLEANING_EDGES)
+        bare = plain[label.end() if label else 0 :].strip(_TOPIC_EDGES)
         if bare == plain:
             break
         plain = bare
@@ -206,7 +208,7 @@ def clean_topic(topic: str) -> str:
 def _is_subject(plain: str) -> bool:
     if len(plain) < MIN_TOPIC_CHARS or not any(char.isalpha() for char in plain):
         return False
-    return any(fold(word) not in GENERIC_TOPICS for word in _TOPIC_CLEANING_WORD.findall(plain))
+    return any(fold(word) not in GENERIC_TOPICS for word in _TOPIC_WORD.findall(plain))
 
 
 def without_label(text: str) -> str:
@@ -223,9 +225,9 @@ def without_label(text: str) -> str:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-MOST_ENTITIES: Final = 30
+MAX_ENTITIES: Final = 30
 _MAX_ENTITY_CHARS: Final = 200
-_LONGEST_OUTPUT: Final = 4000
+_MAX_OUTPUT_CHARS: Final = 4000
 
 _NAME: Final = r"[A-ZÀ-ÖØ-Þ][\w-]*[a-zß-öø-ÿ][\w-]*"
 _FULL: Final = rf"{_NAME}(?: (?:(?:de|du|da|von|van|le|el) )?{_NAME})?"
@@ -300,20 +302,20 @@ def entities(
         projects: the short names of known projects.
         former: the entities of earlier turns, whose counts continue.
     """
-    found = _Found(former)
+    found = _EntityCounter(former)
     projects_by_name = {fold(name): name for name in projects if len(name) > 2}
     for spoken in sentences_with_speaker(turns):
-        for name, type_ in _named(spoken.sentence, projects_by_name):
+        for name, type_ in _find_entities(spoken.sentence, projects_by_name):
             found.add(name, type_)
     for turn in turns:
         if turn.role == "tool" and not turn.skipped:
-            output = blanked(turn.text[:_LONGEST_OUTPUT])
-            for name, type_ in _shaped(output):
+            output = blanked(turn.text[:_MAX_OUTPUT_CHARS])
+            for name, type_ in _find_urls_and_files(output):
                 found.add(name, type_)
     return found.best()
 
 
-class _Found:
+class _EntityCounter:
     """Counts entities, keyed by their folded name."""
 
     def __init__(self, former: Sequence[Entity]) -> None:
@@ -337,10 +339,10 @@ class _Found:
             for key, type_ in self._types.items()
             if type_ != "other" or (self._counts[key] > 1 and key not in parts)
         ]
-        return tuple(sorted(found, key=lambda entity: (-entity.mentions, fold(entity.name)))[:MOST_ENTITIES])
+        return tuple(sorted(found, key=lambda entity: (-entity.mentions, fold(entity.name)))[:MAX_ENTITIES])
 
 
-def _named(sentence: Sentence, projects: dict[str, str]) -> Iterator[tuple[str, EntityType]]:
+def _find_entities(sentence: Sentence, projects: dict[str, str]) -> Iterator[tuple[str, EntityType]]:
     """Yield the entities of a sentence; entities do not overlap."""
     text = sentence.text
     taken = bytearray(len(text))
@@ -358,7 +360,7 @@ def _named(sentence: Sentence, projects: dict[str, str]) -> Iterator[tuple[str, 
         for match in pattern.finditer(text):
             start, end = match.span("name")
             name = text[start:end].strip("`")
-            if not _is_nobody(name) and (type_ == "project" or fold(name) not in CATEGORY) and claim(start, end):
+            if not _is_not_a_name(name) and (type_ == "project" or fold(name) not in CATEGORY) and claim(start, end):
                 yield name, ("place" if type_ == "person" and fold(name) in _PLACES else type_)
     for value in values(text):
         name = text[value.start : value.end].strip("`")
@@ -374,12 +376,12 @@ def _type_of(plain: str, name: str, projects: dict[str, str]) -> EntityType:
     return "place" if plain in _PLACES else "other"
 
 
-def _is_nobody(name: str) -> bool:
+def _is_not_a_name(name: str) -> bool:
     first = fold(name.split()[0])
     return first in _NO_NAMES or (first in CATEGORY and first not in AMBIGUOUS and " " in name)
 
 
-def _shaped(text: str) -> Iterator[tuple[str, EntityType]]:
+def _find_urls_and_files(text: str) -> Iterator[tuple[str, EntityType]]:
     """Yield the URLs and files of a text."""
     end_of_last = 0
     for type_, start, end in sorted(_shapes(text), key=lambda shape: shape[1]):
@@ -404,16 +406,16 @@ def _shapes(text: str) -> Iterator[tuple[EntityType, int, int]]:
 # subject (`extraction.statement_model`). The weight of a phrase combines those of its words and grows with its
 # frequency. A phrase that shares words with a better one is dropped, as are people and places.
 
-MOST_CONCEPTS: Final = 5
-_CONCEPTS_LONGEST: Final = 3
-_LONGEST_WORD: Final = 40
+MAX_CONCEPTS: Final = 5
+_MAX_PHRASE_WORDS: Final = 3
+_MAX_WORD_CHARS: Final = 40
 #: Weights by speaker. The user's words decide the subject; agents write a lot, and summaries repeat what was said.
 _SPEAKER_WEIGHT: Final = {"user": 2.0, "agent": 1.0, "told": 1.0}
-_TOOL, _PLAIN = 1.3, 0.15
+_TOOL_FACTOR, _PLAIN_FACTOR = 1.3, 0.15
 #: Exponents that damp the weight of a phrase by its length. A phrase that occurs once is less certain than a repeated
 #: one; three words that occur together once are no phrase.
 _DAMPING_ONCE, _DAMPING_AGAIN = 0.6, 0.25
-_AFTER_ALL: Final = 0.7
+_WEAK_END_FACTOR: Final = 0.7
 #: Words that name an action rather than a subject and are missing from the table of imperatives.
 _NO_SUBJECT_WORDS: Final = """
 maintains owns manages leads prefers wants needs thinks says uses breaks blocks fails works runs listens takes makes
@@ -426,9 +428,9 @@ funciona rompe decidido elegido attaque attaquer
 """
 _NOT_SUBJECT_WORDS: Final = frozenset(_NO_SUBJECT_WORDS.split())
 #: From this fitness on, an imperative verb is also a noun: "export", "import".
-_NOUN_TOO: Final = 0.5
+_MIN_NOUN_FITNESS: Final = 0.5
 #: Slope of the logistic function over fitness, and the fitness below which a word alone is no subject.
-_STEEPNESS, _WEAK = 1.2, -1.0
+_STEEPNESS, _MIN_ALONE_FITNESS = 1.2, -1.0
 _PUNCTUATION: Final = frozenset(',;:.!?()[]{}"«»…|*<>=`/\\')
 Rarity = Callable[[str], float]
 """Rarity of a folded word in other conversations: 1 = unknown, higher = rarer."""
@@ -460,7 +462,7 @@ def concepts(
         nobodies: names of people and places, which are excluded.
     """
     sentences = sentences_with_speaker(turns)
-    weights = _word_weights(sentences, rarity or _unknown)
+    weights = _word_weights(sentences, rarity or _constant_rarity)
     phrases = _phrases(sentences)
     for rank, phrase in enumerate(former):
         words_of_phrase = tuple(canonical(fold(word)) for word in phrase.split())
@@ -472,7 +474,7 @@ def concepts(
     scores = {phrase.words: _score(phrase, weights) for phrase in phrases.values()}
     best = sorted(filter(scores.get, scores), key=lambda words_of_phrase: (-scores[words_of_phrase], words_of_phrase))
     return tuple(
-        _distinct(
+        _select_distinct(
             [phrases[words_of_phrase] for words_of_phrase in best],
             frozenset(word for name in nobodies for word in fold(name).split()),
         )
@@ -484,7 +486,7 @@ def asked_words(turns: Sequence[Turn]) -> frozenset[str]:
     return frozenset(fold(word) for spoken in sentences_with_speaker(turns) for run in _runs(spoken) for word in run)
 
 
-def _unknown(word: str) -> float:
+def _constant_rarity(word: str) -> float:
     del word
     return 1.0
 
@@ -498,16 +500,16 @@ def _word_weights(sentences: Sequence[SpokenSentence], rarity: Rarity) -> dict[s
             spelt.setdefault(canonical(word), word)
         counts.update({canonical(word): _SPEAKER_WEIGHT[spoken.speaker] for word in plain})
     return {
-        word: (1.0 + math.log1p(count)) * rarity(spelt[word]) * _kind(word, spelt[word])
+        word: (1.0 + math.log1p(count)) * rarity(spelt[word]) * _word_factor(word, spelt[word])
         for word, count in counts.items()
     }
 
 
-def _kind(word: str, spelt: str) -> float:
+def _word_factor(word: str, spelt: str) -> float:
     if spelt in CATEGORY:
-        return _TOOL
-    if word in GENERIC or _is_no_subject(spelt):
-        return _PLAIN
+        return _TOOL_FACTOR
+    if word in GENERIC or _is_not_a_subject(spelt):
+        return _PLAIN_FACTOR
     return 1.0 / (1.0 + math.exp(-_STEEPNESS * subject_score(spelt)))
 
 
@@ -517,10 +519,10 @@ def _phrases(sentences: Sequence[SpokenSentence]) -> dict[tuple[str, ...], _Phra
         seen = set[tuple[str, ...]]()
         for run in _runs(spoken):
             for start in range(len(run)):
-                for length in range(1, min(_CONCEPTS_LONGEST, len(run) - start) + 1):
+                for length in range(1, min(_MAX_PHRASE_WORDS, len(run) - start) + 1):
                     surface = run[start : start + length]
                     words = tuple(canonical(fold(word)) for word in surface)
-                    if words in seen or len(set(words)) < length or not _may_stand(surface):
+                    if words in seen or len(set(words)) < length or not _may_be_concept(surface):
                         continue
                     seen.add(words)
                     phrase = found.setdefault(words, _Phrase(words, _is_weak(fold(surface[-1]))))
@@ -564,17 +566,17 @@ def _without_article(word: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _is_content(plain: str) -> bool:
-    if len(plain) < 2 or len(plain) > _LONGEST_WORD or plain in STOP or plain in SMALL_WORDS or "'" in plain:
+    if len(plain) < 2 or len(plain) > _MAX_WORD_CHARS or plain in STOP or plain in SMALL_WORDS or "'" in plain:
         return False
     return any(char.isalpha() for char in plain) and "://" not in plain and not plain.startswith(("/", "~", "-", "#"))
 
 
 @lru_cache(maxsize=8192)
-def _is_no_subject(plain: str) -> bool:
-    return plain in _NOT_SUBJECT_WORDS or (subject_score(plain) < _NOUN_TOO and reading.is_imperative(plain))
+def _is_not_a_subject(plain: str) -> bool:
+    return plain in _NOT_SUBJECT_WORDS or (subject_score(plain) < _MIN_NOUN_FITNESS and reading.is_imperative(plain))
 
 
-def _may_stand(surface: Sequence[str]) -> bool:
+def _may_be_concept(surface: Sequence[str]) -> bool:
     """Return whether a phrase can be a concept: no weak word except as the last of several, and not only generic."""
     plain = [fold(word) for word in surface]
     if any(_is_weak(word) for word in (plain if len(plain) == 1 else plain[:-1])):
@@ -588,23 +590,23 @@ def _may_stand(surface: Sequence[str]) -> bool:
 
 def _is_weak(plain: str) -> bool:
     """Return whether a word is rarely a subject by itself: unfit words and imperative verbs, except tool names."""
-    return plain not in CATEGORY and (_is_no_subject(plain) or subject_score(plain) < _WEAK)
+    return plain not in CATEGORY and (_is_not_a_subject(plain) or subject_score(plain) < _MIN_ALONE_FITNESS)
 
 
 def _score(phrase: _Phrase, words: Mapping[str, float]) -> float:
     """Return the score of a phrase from the weights of its words, their number and its frequency; 0 = no phrase."""
     said_again = phrase.forms.total() > 1
-    if not said_again and len(phrase.words) > 1 and (len(phrase.words) == _CONCEPTS_LONGEST or phrase.ends_weakly):
+    if not said_again and len(phrase.words) > 1 and (len(phrase.words) == _MAX_PHRASE_WORDS or phrase.ends_weakly):
         return 0.0
     damping = _DAMPING_AGAIN if said_again else _DAMPING_ONCE
     weights = [words.get(word, 0.0) for word in phrase.words]
     if phrase.ends_weakly and len(weights) > 1:  # "the invoice export": here the verb form is a noun
-        weights[-1] = max(weights[-1], _AFTER_ALL * weights[-2])
+        weights[-1] = max(weights[-1], _WEAK_END_FACTOR * weights[-2])
     together = sum(weights) / len(weights) ** damping
     return together * (1.0 + math.log1p(phrase.weight))
 
 
-def _distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
+def _select_distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
     """Return the best phrases that share no word with a better one and name no person or place."""
     taken: list[str] = []
     used: list[frozenset[str]] = []
@@ -616,7 +618,7 @@ def _distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
         if form and form not in taken and nobodies.isdisjoint(fold(form).split()):
             taken.append(form)
             used.append(words)
-        if len(taken) == MOST_CONCEPTS:
+        if len(taken) == MAX_CONCEPTS:
             break
     return taken
 
@@ -627,8 +629,8 @@ def _distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-MOST_QUESTIONS: Final = 10
-_SHORTEST_WORDS: Final = 3
+MAX_QUESTIONS: Final = 10
+_MIN_QUESTION_WORDS: Final = 3
 _ASKS: Final = re.compile(r"[?¿]")
 _WORK: Final = re.compile(
     r"\b(?:(?:can|could|would|will) (?:you|we)|(?:peux|pourrais|veux|peut|pouvez|pourriez)-(?:tu|vous|on)|tu (?:peux|pourrais)|puedes|podrias) (?!you\b|tell|dire|decirme)"
@@ -650,13 +652,13 @@ def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tu
         former: the questions that were open before these turns.
     """
     sentences = sentences_with_speaker(turns)
-    found = [quote for quote in former if not _answered(quote.text, -1, sentences)]
+    found = [quote for quote in former if not _is_answered(quote.text, -1, sentences)]
     for index, spoken in enumerate(sentences):
-        if spoken.speaker == "user" and _is_question(spoken) and not _answered(spoken.text, index, sentences):
+        if spoken.speaker == "user" and _is_question(spoken) and not _is_answered(spoken.text, index, sentences):
             span = Span(start=spoken.sentence.start, end=spoken.sentence.end)
             found.append(Quote(text=spoken.text, turn_id=spoken.turn.id, span=span))
     once = {distinctive_words(quote.text) or frozenset({quote.text}): quote for quote in found}
-    return tuple(once.values())[-MOST_QUESTIONS:]
+    return tuple(once.values())[-MAX_QUESTIONS:]
 
 
 def tells_something(spoken: SpokenSentence) -> bool:
@@ -667,14 +669,14 @@ def tells_something(spoken: SpokenSentence) -> bool:
 def _is_question(spoken: SpokenSentence) -> bool:
     """Return whether the sentence asks for an answer rather than for work."""
     plain = spoken.sentence.plain
-    if len(plain.split()) < _SHORTEST_WORDS or _WORK.search(plain) or reading.is_imperative(plain):
+    if len(plain.split()) < _MIN_QUESTION_WORDS or _WORK.search(plain) or reading.is_imperative(plain):
         return False
     return (
         reading.QUESTION.search(plain) is not None and not reading.SMALLTALK.search(plain) and not _CHAT.search(plain)
     )
 
 
-def _answered(question: str, index: int, sentences: Sequence[SpokenSentence]) -> bool:
+def _is_answered(question: str, index: int, sentences: Sequence[SpokenSentence]) -> bool:
     """Return whether a reply after sentence number `index` answers the question; -1 = before all sentences."""
     question_words = distinctive_words(question)
     for spoken in sentences[index + 1 :]:
@@ -695,10 +697,10 @@ def distinctive_words(text: str) -> frozenset[str]:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-SENTENCES: Final = 3
+MAX_SUMMARY_SENTENCES: Final = 3
 #: Points kept per session, to compare with the points of later turns.
-KEPT: Final = 12
-_SUMMARIES_LONGEST: Final = 240
+MAX_POINTS: Final = 12
+_MAX_POINT_CHARS: Final = 240
 _LABELS: Final[Mapping[Language, Mapping[PointKind, str]]] = {
     "en": {
         "asked": "Asked: ", "decided": "Decided: ", "ruled": "Rule: ", "found": "Found: ", "noted": "Noted: ",
@@ -726,13 +728,18 @@ _DONE: Final = re.compile(
 def points(turns: Sequence[Turn], *, former: Sequence[Point] = ()) -> tuple[Point, ...]:
     """Return the candidate sentences for a summary of these turns, most central first."""
     sentences = sentences_with_speaker(turns)
-    weights = _summaries_word_weights(sentences)
+    weights = _sentence_shares(sentences)
     found = dict[str, Point]()
-    for point in [*former, *_asked(turns, weights), *_stated(turns, weights), *_reported(sentences, weights)]:
+    for point in [
+        *former,
+        *_find_requests(turns, weights),
+        *_find_stated(turns, weights),
+        *_find_reported(sentences, weights),
+    ]:
         existing = found.get(point.text)
         if point.text and (existing is None or existing.weight < point.weight):
             found[point.text] = point
-    return tuple(sorted(found.values(), key=lambda point: (-point.weight, point.text))[:KEPT])
+    return tuple(sorted(found.values(), key=lambda point: (-point.weight, point.text))[:MAX_POINTS])
 
 
 def summary_of(points: Sequence[Point], language: Language) -> str:
@@ -740,10 +747,10 @@ def summary_of(points: Sequence[Point], language: Language) -> str:
     taken: list[Point] = []
     for kind in _ORDER:
         best = next((point for point in points if point.kind == kind and _is_new(point, taken)), None)
-        if best and len(taken) < SENTENCES:
+        if best and len(taken) < MAX_SUMMARY_SENTENCES:
             taken.append(best)
     for point in points:
-        if len(taken) < SENTENCES - 1 and point not in taken and _is_new(point, taken):
+        if len(taken) < MAX_SUMMARY_SENTENCES - 1 and point not in taken and _is_new(point, taken):
             taken.append(point)
     ordered = sorted(taken, key=lambda point: _ORDER.index(point.kind))
     return " ".join(f"{_LABELS[language][point.kind]}{with_full_stop(point.text)}" for point in ordered)
@@ -754,17 +761,17 @@ def reports_work(plain: str) -> bool:
     return _DONE.search(plain) is not None
 
 
-def _asked(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:
+def _find_requests(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:
     """Yield the subject of each prompt's request; the first of these turns weighs more, since it sets the theme."""
     first = True
     for turn in turns:
-        title = _request(turn) if speaker_of(turn) == "user" else ""
+        title = _request_title(turn) if speaker_of(turn) == "user" else ""
         if title:
-            yield Point(kind="asked", text=title, weight=_central(title, weights) * (1.5 if first else 1.0))
+            yield Point(kind="asked", text=title, weight=_centrality(title, weights) * (1.5 if first else 1.0))
             first = False
 
 
-def _request(turn: Turn) -> str:
+def _request_title(turn: Turn) -> str:
     """Return the subject of the first sentence that asks, or of the prompt if it neither asks nor states anything."""
     stated = [statement.span for statement in extract(turn)]
     for spoken in sentences_with_speaker([turn]):
@@ -779,10 +786,10 @@ def _request(turn: Turn) -> str:
     return "" if stated or MASK.search(turn.text) else title_of(turn.text)
 
 
-def _stated(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:
+def _find_stated(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:
     for turn in turns:
         for statement in extract(turn):
-            text = _clipped(statement.text)
+            text = _clip(statement.text)
             kind: PointKind = "noted"
             if statement.kind == "decision" or statement.is_correction:
                 kind = "decided"
@@ -790,20 +797,20 @@ def _stated(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Poi
                 kind = "ruled"
             elif kinds.find_bugs(read_clause(statement.text, 0)):
                 kind = "found"
-            yield Point(kind=kind, text=text, weight=_central(text, weights) * statement.confidence)
+            yield Point(kind=kind, text=text, weight=_centrality(text, weights) * statement.confidence)
 
 
-def _reported(sentences: Sequence[SpokenSentence], weights: Mapping[str, float]) -> Iterator[Point]:
+def _find_reported(sentences: Sequence[SpokenSentence], weights: Mapping[str, float]) -> Iterator[Point]:
     for spoken in sentences:
         if spoken.speaker == "user" or len(spoken.text.split()) < 4 or spoken.text.endswith((":", "?")):
             continue
         if spoken.speaker == "told":
-            yield Point(kind="told", text=_clipped(spoken.text), weight=_central(spoken.text, weights))
+            yield Point(kind="told", text=_clip(spoken.text), weight=_centrality(spoken.text, weights))
         elif reports_work(spoken.sentence.plain):
-            yield Point(kind="done", text=_clipped(spoken.text), weight=_central(spoken.text, weights))
+            yield Point(kind="done", text=_clip(spoken.text), weight=_centrality(spoken.text, weights))
 
 
-def _summaries_word_weights(sentences: Sequence[SpokenSentence]) -> dict[str, float]:
+def _sentence_shares(sentences: Sequence[SpokenSentence]) -> dict[str, float]:
     """Return each word's sentence count as a share of the highest count, without everyday words."""
     counts = Counter[str]()
     for spoken in sentences:
@@ -812,7 +819,7 @@ def _summaries_word_weights(sentences: Sequence[SpokenSentence]) -> dict[str, fl
     return {word: count / highest for word, count in counts.items()}
 
 
-def _central(text: str, weights: Mapping[str, float]) -> float:
+def _centrality(text: str, weights: Mapping[str, float]) -> float:
     """Return the summed weight of a text's content words, damped by their number; usually in [0, 1]."""
     words = set(content(text))
     return round(sum(weights.get(word, 0.0) for word in words) / max(1, len(words)) ** 0.5, 4)
@@ -824,12 +831,10 @@ def _is_new(point: Point, taken: Sequence[Point]) -> bool:
     return all(len(words & set(content(other.text))) <= 0.6 * max(1, len(words)) for other in taken)
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     """Return the text on one line, cut before a word."""
     line = " ".join(text.split()).lstrip("#*->• ")
-    return (
-        line if len(line) <= _SUMMARIES_LONGEST else line[:_SUMMARIES_LONGEST].rpartition(" ")[0].rstrip(",;: ") + "…"
-    )
+    return line if len(line) <= _MAX_POINT_CHARS else line[:_MAX_POINT_CHARS].rpartition(" ")[0].rstrip(",;: ") + "…"
 
 
 def with_full_stop(text: str) -> str:
@@ -842,8 +847,8 @@ def with_full_stop(text: str) -> str:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-_MOST_QUOTES: Final = 30
-_MOST_CONTEXT: Final = 8
+_MAX_QUOTES: Final = 30
+_MAX_IMPLICIT: Final = 8
 _INTENTS: Final[tuple[tuple[Intent, re.Pattern[str]], ...]] = (
     ("fix", re.compile(r"\b(?:fix\w*|bugs?|errors?|crash\w*|broken|fail\w*|debug\w*|wrong|regression|corrige\w*|erreurs?|plante\w*|casse\w*|echoue\w*|repare\w*|panne|arregla\w*|fallo)\b")),
     ("build", re.compile(r"\b(?:add|build|create|implement\w*|write|generate|scaffold|new feature|set ?up|ajoute\w*|cree\w*|implemente\w*|ecris|genere\w*|construi\w*|anade|crea|escribe)\b")),
@@ -867,7 +872,7 @@ class Analyst(Protocol):
 def analyse(
     turns: Sequence[Turn],
     *,
-    former: Analysis = NOTHING,
+    former: Analysis = EMPTY_ANALYSIS,
     rarity: Callable[[str], float] | None = None,
     projects: Sequence[str] = (),
 ) -> Analysis:
@@ -893,12 +898,12 @@ def analyse(
         concepts=concepts(turns, rarity=rarity, former=former.concepts, nobodies=nobodies),
         entities=named,
         questions=open_questions(turns, former=former.questions),
-        decisions=_both(former.decisions, quotes("decision")),
-        preferences=_both(former.preferences, quotes("preference")),
-        intents=_both(former.intents, quotes("intent")),
-        constraints=_both(former.constraints, quotes("constraint", "rule")),
-        implicit_context=_implicit(sentences, former.implicit_context),
-        intent=_intent(sentences) or former.intent,
+        decisions=_merge_quotes(former.decisions, quotes("decision")),
+        preferences=_merge_quotes(former.preferences, quotes("preference")),
+        intents=_merge_quotes(former.intents, quotes("intent")),
+        constraints=_merge_quotes(former.constraints, quotes("constraint", "rule")),
+        implicit_context=_find_implicit(sentences, former.implicit_context),
+        intent=_find_intent(sentences) or former.intent,
         language=language,
         points=made,
     )
@@ -917,12 +922,12 @@ def _quotes(turns: Sequence[Turn]) -> Callable[..., tuple[Quote, ...]]:
     return of
 
 
-def _both(former: Sequence[Quote], fresh: Sequence[Quote]) -> tuple[Quote, ...]:
+def _merge_quotes(former: Sequence[Quote], fresh: Sequence[Quote]) -> tuple[Quote, ...]:
     """Return the quotes without duplicates, limited to the latest."""
-    return tuple(dict.fromkeys([*former, *fresh]))[-_MOST_QUOTES:]
+    return tuple(dict.fromkeys([*former, *fresh]))[-_MAX_QUOTES:]
 
 
-def _implicit(sentences: Sequence[SpokenSentence], former: Sequence[str]) -> tuple[str, ...]:
+def _find_implicit(sentences: Sequence[SpokenSentence], former: Sequence[str]) -> tuple[str, ...]:
     """Return the tools that the user mentions, by category. People rarely say "our database is"; they just name it."""
     tools_by_category = dict(item.split(": ", 1) for item in former if ": " in item)
     others = tuple(item for item in former if ": " not in item)
@@ -935,7 +940,7 @@ def _implicit(sentences: Sequence[SpokenSentence], former: Sequence[str]) -> tup
             if _is_unmistakable(word, spoken) and word not in rejected:
                 named_tools.setdefault(CATEGORY[word], word)
         tools_by_category |= named_tools
-    return (*others, *(f"{category}: {word}" for category, word in tools_by_category.items()))[:_MOST_CONTEXT]
+    return (*others, *(f"{category}: {word}" for category, word in tools_by_category.items()))[:_MAX_IMPLICIT]
 
 
 def _is_unmistakable(word: str, spoken: SpokenSentence) -> bool:
@@ -944,7 +949,7 @@ def _is_unmistakable(word: str, spoken: SpokenSentence) -> bool:
     )
 
 
-def _intent(sentences: Sequence[SpokenSentence]) -> Intent:
+def _find_intent(sentences: Sequence[SpokenSentence]) -> Intent:
     """Return the intent that matches the most user sentences; ties take the first of the table; none is "inform"."""
     user_sentences = [spoken.sentence.plain for spoken in sentences if spoken.speaker == "user"]
     counts = {

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from filrouge.core import lazy_re as re
 from filrouge.core.protocols import Prompts
-from filrouge.extraction.model_answers import RequestGenerator, ask_model, quoted
+from filrouge.extraction.model_answers import RequestGenerator, ask_model, wrap_in_tags
 from filrouge.extraction.models import InformativeShape, read_answer
 from filrouge.extraction.sentences import MASK
 from filrouge.extraction.vocabulary import content, fold
@@ -29,15 +29,15 @@ from filrouge.extraction.vocabulary import content, fold
 
 
 #: Maximum characters of output that are read, and of the extract that is kept.
-LONGEST_INPUT: Final = 2000
-LONGEST_SUMMARY: Final = 500
-THRESHOLD: Final = 0.5
+MAX_INPUT_CHARS: Final = 2000
+MAX_SUMMARY_CHARS: Final = 500
+KEEP_THRESHOLD: Final = 0.5
 #: Shorter text in a task's answer counts as no answer.
 MIN_ANSWER_CHARS: Final = 50
 #: Longer output is not decoded as JSON.
-_LONGEST_JSON: Final = 2_000_000
-_LONG_ENOUGH: Final = 100
-_DEEPEST: Final = 20
+_MAX_JSON_CHARS: Final = 2_000_000
+_MIN_CHARS: Final = 100
+_MAX_DEPTH: Final = 20
 #: The fields of a task's answer, in order of preference, and fields that never hold it.
 _ANSWERS: Final = ("content", "output", "result", "text", "message")
 _NO_ANSWERS: Final = frozenset({"retrieval_status", "status", "type"})
@@ -63,7 +63,7 @@ class Judgement:
 
     Attributes:
         score: how informative it is, in [0, 1].
-        summary: an extract of at most `LONGEST_SUMMARY` characters; empty below the threshold.
+        summary: an extract of at most `MAX_SUMMARY_CHARS` characters; empty below the threshold.
         made_by: `heuristic`, or the model that judged.
     """
 
@@ -74,14 +74,14 @@ class Judgement:
     @property
     def is_kept(self) -> bool:
         """Whether the output is worth reading."""
-        return self.score >= THRESHOLD
+        return self.score >= KEEP_THRESHOLD
 
 
 def extract_answer(output: str) -> str:
     """Return the answer inside a task's JSON output, or the text itself; empty if it is too short."""
     text = output.strip()
-    if len(text) > _LONGEST_JSON:
-        return text[:_LONGEST_JSON]
+    if len(text) > _MAX_JSON_CHARS:
+        return text[:_MAX_JSON_CHARS]
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -105,9 +105,9 @@ def answer_of(value: object) -> str:
 
 def judge_by_rules(output: str) -> Judgement:
     """Return the judgement of an output by rules."""
-    text = extract_answer(output[:LONGEST_INPUT] if not _is_json(output) else output)[:LONGEST_INPUT]
+    text = extract_answer(output[:MAX_INPUT_CHARS] if not _is_json(output) else output)[:MAX_INPUT_CHARS]
     score = informativeness(text)
-    return Judgement(score=score, summary=extract_lines(text) if score >= THRESHOLD else "")
+    return Judgement(score=score, summary=extract_lines(text) if score >= KEEP_THRESHOLD else "")
 
 
 def informativeness(text: str) -> float:
@@ -117,8 +117,8 @@ def informativeness(text: str) -> float:
     conclusion, for a failure and for sentences. It falls by up to 0.5 for the share of lines that are progress or
     listing, and by up to 0.4 for repeated words.
     """
-    plain = fold(text[:LONGEST_INPUT].strip())
-    if len(plain) <= _LONG_ENOUGH or _is_json(text[:LONGEST_INPUT]):
+    plain = fold(text[:MAX_INPUT_CHARS].strip())
+    if len(plain) <= _MIN_CHARS or _is_json(text[:MAX_INPUT_CHARS]):
         return 0.0
     lines = [line for line in plain.splitlines() if line.strip()]
     empty = sum(1 for line in lines if _PROGRESS.search(line) or _LISTING.match(line)) / len(lines)
@@ -127,27 +127,27 @@ def informativeness(text: str) -> float:
     score = 0.5
     score += 0.15 * (_CAUSE.search(plain) is not None)
     score += 0.15 * (_FAILURE.search(plain) is not None)
-    score += 0.15 * (_SENTENCE.search(text[:LONGEST_INPUT]) is not None)
+    score += 0.15 * (_SENTENCE.search(text[:MAX_INPUT_CHARS]) is not None)
     score -= 0.5 * empty + 0.4 * max(0.0, 0.5 - fresh) * 2
     return round(min(1.0, max(0.0, score)), 3)
 
 
 def extract_lines(text: str) -> str:
-    """Return the most informative lines, in order, in at most `LONGEST_SUMMARY` characters, without redaction masks."""
-    lines = [" ".join(MASK.sub(" ", line).split()) for line in text[:LONGEST_INPUT].splitlines()]
+    """Return the most informative lines, in order, in at most `MAX_SUMMARY_CHARS` characters, without redaction masks."""
+    lines = [" ".join(MASK.sub(" ", line).split()) for line in text[:MAX_INPUT_CHARS].splitlines()]
     lines = list(dict.fromkeys(line for line in lines if line))
-    ranked = sorted(range(len(lines)), key=lambda index: (-_worth(lines[index]), index))
-    chosen, remaining = list[int](), LONGEST_SUMMARY
+    ranked = sorted(range(len(lines)), key=lambda index: (-_line_score(lines[index]), index))
+    chosen, remaining = list[int](), MAX_SUMMARY_CHARS
     for index in ranked:
         if len(lines[index]) + 1 <= remaining:
             chosen.append(index)
             remaining -= len(lines[index]) + 1
         elif not chosen:
-            return lines[index][: LONGEST_SUMMARY - 1].rpartition(" ")[0] + "…"
+            return lines[index][: MAX_SUMMARY_CHARS - 1].rpartition(" ")[0] + "…"
     return "\n".join(lines[index] for index in sorted(chosen))
 
 
-def _worth(line: str) -> float:
+def _line_score(line: str) -> float:
     plain = fold(line)
     worth = min(len(set(content(plain))), 20) / 20
     worth += 1.0 * (_CAUSE.search(plain) is not None) + 1.0 * (_FAILURE.search(plain) is not None)
@@ -181,10 +181,10 @@ def _strings(value: object, depth: int = 0) -> Iterator[str]:
     """Yield all texts in a decoded JSON value, except in fields that never hold the answer."""
     if isinstance(value, str):
         yield value
-    elif depth < _DEEPEST and isinstance(value, list):
+    elif depth < _MAX_DEPTH and isinstance(value, list):
         for item in cast("list[Any]", value):
             yield from _strings(item, depth + 1)
-    elif depth < _DEEPEST and isinstance(value, dict):
+    elif depth < _MAX_DEPTH and isinstance(value, dict):
         for name, item in cast("dict[str, Any]", value).items():
             if name not in _NO_ANSWERS:
                 yield from _strings(item, depth + 1)
@@ -195,11 +195,11 @@ def _strings(value: object, depth: int = 0) -> Iterator[str]:
 _TOKENS = 300
 
 
-def judging_output(text: str, prompts: Prompts, language: str) -> RequestGenerator[Judgement]:
+def judge_by_model(text: str, prompts: Prompts, language: str) -> RequestGenerator[Judgement]:
     """Return a model's judgement of the output."""
     answer, by = yield from ask_model(
-        "inform", quoted("output", extract_answer(text)[:LONGEST_INPUT]), InformativeShape,
+        "inform", wrap_in_tags("output", extract_answer(text)[:MAX_INPUT_CHARS]), InformativeShape,
         partial(read_answer, InformativeShape), prompts=prompts, language=language, most_tokens=_TOKENS,
     )  # fmt: skip
-    extract = answer.summary[:LONGEST_SUMMARY] if answer.score >= THRESHOLD else ""
+    extract = answer.summary[:MAX_SUMMARY_CHARS] if answer.score >= KEEP_THRESHOLD else ""
     return Judgement(score=answer.score, summary=extract, made_by=f"{by.provider}:{by.model}")

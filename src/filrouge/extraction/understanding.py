@@ -24,22 +24,22 @@ from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.settings import Settings
 from filrouge.extraction import reader, replacing
-from filrouge.extraction.decide import decide, retrieval_terms
+from filrouge.extraction.decide import decide, retrieval_terms, statement_of
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import (
+    ExtractionRequest,
     FactCandidate,
-    Near,
-    Need,
-    Similar,
+    NeighboursRequest,
+    SimilarityRequest,
     defer_to_higher_trust,
-    stated_by,
-    supported,
+    is_supported,
+    permitted_statements,
 )
 from filrouge.extraction.reading import says_change
 from filrouge.extraction.repository import output_hash
 from filrouge.extraction.sentences import unmasked
 from filrouge.extraction.statement_model import EMBEDDER
-from filrouge.extraction.tool_output import Judgement, judge_by_rules, judging_output
+from filrouge.extraction.tool_output import Judgement, judge_by_model, judge_by_rules
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import (
     MIN_CONFIDENCE_KEEP,
@@ -52,7 +52,6 @@ from filrouge.memories.models import (
     Memory,
     Neighbour,
     Noop,
-    Span,
     Statement,
     Update,
 )
@@ -74,7 +73,7 @@ from filrouge.search.vector_search import VectorSearch
 Judge = Callable[[str], Judgement]
 #: Sources whose output is weighed; of others, only the first line is kept, which names the file or page.
 _JUDGED_SOURCES: Final = frozenset({"task", "command"})
-_FIRST_LINE: Final = 200
+_MAX_FIRST_LINE_CHARS: Final = 200
 _MAX_CACHED_JUDGEMENTS: Final = 2000
 
 
@@ -88,7 +87,7 @@ def trim_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge = judge_b
         if turn.role != "tool":
             found.append(turn)
         elif turn.source not in _JUDGED_SOURCES:
-            found.append(replace(turn, text=turn.text.partition("\n")[0][:_FIRST_LINE]))
+            found.append(replace(turn, text=turn.text.partition("\n")[0][:_MAX_FIRST_LINE_CHARS]))
         elif weighed[turn.id].is_kept:
             found.append(replace(turn, text=weighed[turn.id].summary))
     return found
@@ -171,7 +170,7 @@ def later_statements(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn
     found = [
         LaterStatement(memory=memory, statement=stated, at=at, similarity=heads.get(memory.id, max(heads.values())))
         for memory in memories
-        for at, stated in _mentions(memory, turns)
+        for at, stated in _find_mentions(memory, turns)
         if at > turn.at
     ]
     return sorted(found, key=lambda later: (later.at, later.memory.id))
@@ -179,7 +178,7 @@ def later_statements(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn
 
 def superseded_by(statement: Statement, turn: Turn, later: Sequence[LaterStatement]) -> Superseded | None:
     """Return the first later statement that would have superseded, repeated or contradicted this one, or None."""
-    memory = _memory(statement, turn)
+    memory = _memory_in_time(statement, turn)
     for later_statement in later:
         decision: Decision = decide(
             later_statement.statement, [Neighbour(memory=memory, similarity=later_statement.similarity)]
@@ -191,7 +190,7 @@ def superseded_by(statement: Statement, turn: Turn, later: Sequence[LaterStateme
     return None
 
 
-def _memory(statement: Statement, turn: Turn) -> Memory:
+def _memory_in_time(statement: Statement, turn: Turn) -> Memory:
     """Return the memory that the statement would be, had it arrived in time."""
     return Memory(
         id=turn.id,
@@ -209,7 +208,7 @@ def _memory(statement: Statement, turn: Turn) -> Memory:
     )
 
 
-def _mentions(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime, Statement]]:
+def _find_mentions(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime, Statement]]:
     """Return when and how a memory was stated; without a stored turn as evidence, once, at its start of validity."""
     found = [
         (turns[evidence.turn_id].at, _statement_from_turn(memory, evidence, turns[evidence.turn_id]))
@@ -227,16 +226,13 @@ def _statement_from_turn(memory: Memory, evidence: Evidence, turn: Turn) -> Stat
 
 
 def _statement_from_memory(memory: Memory) -> Statement:
-    return Statement(
-        kind=memory.kind,
-        text=memory.text,
-        span=Span(start=0, end=0),
-        scope=memory.scope_name,
-        subject=memory.subject,
+    """Return the statement that the memory was made from, with the fields that a decision uses."""
+    return replace(
+        statement_of(memory),
         key=memory.key,
         value=memory.value,
         is_correction=says_change(fold(memory.text)),
-        confidence=memory.confidence,
+        timeframe="",
     )
 
 
@@ -274,8 +270,8 @@ class Reading:
     """The statements of a turn, and the vector space that they were embedded in."""
 
     turn: Turn
-    meaning: VectorSearch
-    considered: tuple[PendingStatement, ...]
+    vectors: VectorSearch
+    pending: tuple[PendingStatement, ...]
 
 
 PendingVectors = dict[str, tuple[str, Vectors]]
@@ -295,11 +291,11 @@ def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
 
 def _extract_by_rules(vectors: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
     """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest."""
-    found = [() if turn.skipped else stated_by(turn) for turn in turns]
+    found = [() if turn.skipped else permitted_statements(turn) for turn in turns]
     prompts = {
-        index: reader.prompt(turn.text, found[index]) for index, turn in enumerate(turns) if reader.is_read(turn)
+        index: reader.split_prompt(turn.text, found[index]) for index, turn in enumerate(turns) if reader.is_read(turn)
     }
-    texts = reader.read_units(list(prompts.values()))
+    texts = reader.texts_to_embed(list(prompts.values()))
     has_vectors = bool(texts) and vectors.space.model == EMBEDDER and not vectors.is_lost
     made = vectors.passages(texts) if has_vectors else None
     begin = 0
@@ -322,7 +318,7 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
     )
     found: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
     for index, (turn, message) in enumerate(zip(turns, answered, strict=True)):
-        if message and (agreed := reader.agreed(message.text, turn.text)):
+        if message and (agreed := reader.find_agreed(message.text, turn.text)):
             found[index] = replace(message, at=turn.at, trust=turn.trust), agreed
     made = dict(zip(found, embed_statements(parts.vectors, list(found.values())), strict=True))
     return [made.get(index) for index in range(len(turns))]
@@ -337,16 +333,16 @@ def _rules_enabled(settings: Settings) -> bool:
 
 def embed_statements(vectors: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
     """Return the statements of turns with their vectors; unsupported statements get a refusal."""
-    made = iter(vectors_at_once(vectors, [statement.text for _, statements in stated for statement in statements]))
+    made = iter(embed_inline(vectors, [statement.text for _, statements in stated for statement in statements]))
     return [
         Reading(
             turn=turn,
-            meaning=vectors,
-            considered=tuple(
+            vectors=vectors,
+            pending=tuple(
                 PendingStatement(
                     statement=statement,
                     vectors=statement_vectors,
-                    refusal="" if supported(statement, turn.text) else "its words are not in the turn",
+                    refusal="" if is_supported(statement, turn.text) else "its words are not in the turn",
                 )
                 for statement, statement_vectors in zip(statements, islice(made, len(statements)), strict=True)
             ),
@@ -355,7 +351,7 @@ def embed_statements(vectors: VectorSearch, stated: Sequence[tuple[Turn, tuple[S
     ]
 
 
-def vectors_at_once(vectors: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
+def embed_inline(vectors: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
     """Return the vectors of each text, or None if the embedder is down or the text is so long that a job embeds it."""
     windows_of = [
         text_windows if len(text_windows) <= _MAX_WINDOWS_INLINE else [] for text_windows in map(windows, texts)
@@ -384,7 +380,7 @@ def apply_reading(
     """
     done: list[tuple[Action, Vectors | None]] = []
     fresh = {} if fresh is None else fresh
-    for pending in reading.considered:
+    for pending in reading.pending:
         if pending.statement.confidence < MIN_CONFIDENCE_KEEP or not unmasked([pending.statement], reading.turn.text):
             continue
         if pending.refusal:
@@ -395,7 +391,7 @@ def apply_reading(
             continue
         action = _decide_and_apply(parts, tx, reading, pending, fresh)
         if action.name in ("add", "update"):
-            store_or_queue_vectors(tx, reading.meaning, "memory", action.memory_id, pending.vectors, parts.clock.now())
+            store_or_queue_vectors(tx, reading.vectors, "memory", action.memory_id, pending.vectors, parts.clock.now())
             if pending.vectors is not None:
                 fresh[action.memory_id] = (_group(reading.turn, pending.statement), pending.vectors)
         done.append((action, pending.vectors))
@@ -421,13 +417,13 @@ def _decide_and_apply(
     A model's decision was made with the neighbours of its time; it is applied if all of them are still live.
     """
     store, origin, turn = parts.memories(tx), _origin(reading.turn, pending), reading.turn
-    if pending.decision is not None and _still_holds(parts, tx, pending.decision):
+    if pending.decision is not None and _is_still_applicable(parts, tx, pending.decision):
         return store.apply(pending.decision, origin)
-    near = neighbours(parts, tx, turn, reading.meaning, pending.statement, pending.vectors, fresh)
+    near = neighbours(parts, tx, turn, reading.vectors, pending.statement, pending.vectors, fresh)
     later = later_statements(parts, tx, near, turn)
-    decision = _decision(pending, near, frozenset(later_statement.memory.id for later_statement in later))
+    decision = _decide_by_rules(pending, near, frozenset(later_statement.memory.id for later_statement in later))
     old, chance = (
-        _likely_replaced(tx, reading, pending, near) if isinstance(decision, Add) and not later else (None, 0.0)
+        _find_likely_replaced(tx, reading, pending, near) if isinstance(decision, Add) and not later else (None, 0.0)
     )
     if old and chance >= replacing.REPLACE_THRESHOLD:
         decision = _replacement_decision(pending.statement, old, chance)
@@ -436,7 +432,7 @@ def _decide_and_apply(
     superseded = None if isinstance(decision, Delete) else superseded_by(pending.statement, turn, later)
     if superseded is None:
         action = store.apply(decision, origin)
-        if old and chance >= replacing.UNSURE and action.name == "add" and turn.trust >= TRUST_PROMPT:
+        if old and chance >= replacing.DOUBT_THRESHOLD and action.name == "add" and turn.trust >= TRUST_PROMPT:
             Doubts(tx).add(old.id, action.memory_id)
         return action
     by, reason = superseded.by, superseded.decision.reason
@@ -448,7 +444,7 @@ def _decide_and_apply(
     return store.put_late(pending.statement, origin, reason, by=by.memory, at=by.at, ends=ends)
 
 
-def _decision(pending: PendingStatement, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
+def _decide_by_rules(pending: PendingStatement, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
     """Return the decision of the rules, based on what was said before the statement."""
     found = decide(pending.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
     if later and isinstance(found, Add):
@@ -457,11 +453,11 @@ def _decision(pending: PendingStatement, near: Sequence[Neighbour], later: froze
     return replace(found, reason=f"{found.reason} ({pending.note})") if pending.note else found
 
 
-def _likely_replaced(
+def _find_likely_replaced(
     tx: Tx, reading: Reading, pending: PendingStatement, near: Sequence[Neighbour]
 ) -> tuple[Memory | None, float]:
     """Return the memory that the statement most likely replaces, by the learned model, and the probability."""
-    space, statement, turn = reading.meaning.space, pending.statement, reading.turn
+    space, statement, turn = reading.vectors.space, pending.statement, reading.turn
     if pending.vectors is None or space.model != EMBEDDER or statement.key is not None:
         return None, 0.0
     stored = StoredVectors(tx).some("memory", [neighbour.memory.id for neighbour in near], space.id)
@@ -470,7 +466,7 @@ def _likely_replaced(
         return None, 0.0
     candidates = [
         replacing.ReplaceCandidate(
-            said=replacing.ComparedText(text=memory.text, kind=memory.kind),
+            compared=replacing.ComparedText(text=memory.text, kind=memory.kind),
             similarity=float((stored[memory.id] @ pending.vectors[0]).max()),
             same_turn=any(evidence.turn_id == turn.id for evidence in memory.evidence),
             same_session=memory.scope.session == turn.scope.session,
@@ -483,7 +479,7 @@ def _likely_replaced(
         corrects=statement.corrects,
         is_correction=statement.is_correction,
     )
-    index, chance = replacing.likeliest(new, candidates)
+    index, chance = replacing.find_most_likely(new, candidates)
     return memories[index], chance
 
 
@@ -494,7 +490,7 @@ def _replacement_decision(statement: Statement, memory: Memory, chance: float) -
     return Update(statement=statement, old_ids=(memory.id,), reason=reason)
 
 
-def _still_holds(parts: Parts, tx: Tx, decision: Decision) -> bool:
+def _is_still_applicable(parts: Parts, tx: Tx, decision: Decision) -> bool:
     match decision:
         case Add():
             ids: tuple[str, ...] = ()
@@ -587,10 +583,10 @@ class RequestRunner:
     """Runs a generator of requests: model answers, text similarities, memories near a statement."""
 
     parts: Parts
-    meaning: VectorSearch
+    vectors: VectorSearch
     settings: Settings
 
-    def run(self, thought: Generator[Need, Any, T]) -> T:
+    def run(self, thought: Generator[ExtractionRequest, Any, T]) -> T:
         """Run a generator to its end and return its result; a failed request is raised inside the generator."""
         answer: object = None
         failure: Exception | None = None
@@ -610,20 +606,20 @@ class RequestRunner:
 
         def by_model(text: str) -> Judgement:
             try:
-                return self.run(judging_output(text, self.parts.models.prompts, language))
+                return self.run(judge_by_model(text, self.parts.models.prompts, language))
             except (ModelUnavailable, Unreadable):
                 return judge_by_rules(text)
 
         return by_model if self.settings.mode in ("heavy", "max") else judge_by_rules
 
-    def _answer(self, need: Need) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
+    def _answer(self, need: ExtractionRequest) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
         match need:
             case CompletionRequest():
                 return self._asked(need)
-            case Similar(pairs=pairs):
+            case SimilarityRequest(pairs=pairs):
                 return self._similarities(pairs)
-            case Near(candidates=candidates):
-                vectors = vectors_at_once(self.meaning, [candidate.statement.text for candidate in candidates])
+            case NeighboursRequest(candidates=candidates):
+                vectors = embed_inline(self.vectors, [candidate.statement.text for candidate in candidates])
                 return self.parts.readers.here(lambda tx: self._near(tx, candidates, vectors))
 
     def _asked(self, ask: CompletionRequest) -> Completion:
@@ -639,8 +635,8 @@ class RequestRunner:
         return done
 
     def _similarities(self, pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
-        vectors = vectors_at_once(self.meaning, [text for pair in pairs for text in pair])
-        space = self.meaning.space
+        vectors = embed_inline(self.vectors, [text for pair in pairs for text in pair])
+        space = self.vectors.space
         return tuple(
             space.calibrated(float(np.max(first @ second.T))) if first is not None and second is not None else 0.0
             for first, second in zip(vectors[::2], vectors[1::2], strict=True)
@@ -650,7 +646,7 @@ class RequestRunner:
         self, tx: Tx, candidates: Sequence[FactCandidate], vectors: Sequence[Vectors | None]
     ) -> tuple[Sequence[Neighbour], ...]:
         return tuple(
-            neighbours(self.parts, tx, candidate.turn, self.meaning, candidate.statement, statement_vectors, {})
+            neighbours(self.parts, tx, candidate.turn, self.vectors, candidate.statement, statement_vectors, {})
             for candidate, statement_vectors in zip(candidates, vectors, strict=True)
         )
 

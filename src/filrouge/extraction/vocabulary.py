@@ -22,7 +22,7 @@ from filrouge.core import lazy_re as re
 # meanings are left out, unless developers use only one of them (a `branch` is never part of a tree). A wrong bridge
 # puts a wrong memory before a prompt; a missing one only leaves the match to the vectors.
 
-_LINES: Final = """
+_BRIDGES: Final = """
 production: prod productions produccion prods
 staging: preprod pre-prod preproduction pre-production recette homologation
 test: tests testing pruebas prueba
@@ -234,14 +234,14 @@ husband: mari epoux esposo
 #: Folded variant to canonical word.
 CANON: Final = {
     word: line.partition(":")[0].strip()
-    for line in _LINES.replace("\n  ", " ").strip().splitlines()
+    for line in _BRIDGES.replace("\n  ", " ").strip().splitlines()
     for word in line.partition(":")[2].split()
     if "+" not in word
 }
 #: Folded phrase to canonical word.
 PHRASES: Final = {
     phrase.replace("+", " "): line.partition(":")[0].strip()
-    for line in _LINES.replace("\n  ", " ").strip().splitlines()
+    for line in _BRIDGES.replace("\n  ", " ").strip().splitlines()
     for phrase in line.partition(":")[2].split()
     if "+" in phrase
 } | {"base de donnees": "database", "base de datos": "database"}
@@ -354,7 +354,7 @@ instance region zone project projet side part time local locally everything ever
 """
 #: Words too general to name the subject of a sentence (EXT-9, and common words of developers).
 GENERIC: Final = frozenset(_GENERIC_WORDS.split())
-_MEANINGS: Final = frozenset({*CANON.values(), *PHRASES.values()})
+_BRIDGED: Final = frozenset({*CANON.values(), *PHRASES.values()})
 STOP: Final = frozenset(_SMALL.split())
 _TOKEN: Final = re.compile(r"[a-z0-9_]+(?:[.\-/:@+#][a-z0-9_]+)*(?:\(\)|\+\+|#)?")
 _PHRASE: Final = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(PHRASES, key=len, reverse=True)))})\b")
@@ -393,7 +393,7 @@ def topic(words: Iterable[str]) -> tuple[str, ...]:
 
 def is_bridged(word: str) -> bool:
     """Return whether a canonical word has variants."""
-    return word in _MEANINGS
+    return word in _BRIDGED
 
 
 def variants(word: str) -> tuple[str, ...]:
@@ -419,7 +419,7 @@ _TOLD: Final = (
 _ABOUT: Final = re.compile(
     rf"(?P<for>for|pour|para|in|dans|en|on|sur) (?P<what>.{{2,40}}?),? {_WHO} ?{_HAVE} ?{_TOLD} (?P<rest>.+)"
 )
-_TELLS: Final = re.compile(rf"{_WHO} ?{_HAVE} ?{_TOLD} (?P<rest>.{{3,}})")
+_TELLING: Final = re.compile(rf"{_WHO} ?{_HAVE} ?{_TOLD} (?P<rest>.{{3,}})")
 _ARTICLE: Final = re.compile(r"(?:(?:the|our|my|les|le|la|nos|notre|mon|ma|mes|el|los|las|nuestra|nuestro) |l')(?=\S)")
 #: The start of the reasons.
 _REASONS: Final = re.compile(r"\s*(?:[:;(]\s|,? (?:because|since|parce qu|car|puisqu|porque)).*", re.DOTALL)
@@ -431,9 +431,9 @@ def subject_of(sentence: str) -> str:
     if about := _ABOUT.fullmatch(plain):
         what = _without_article(sentence[about.start("what") : about.end("what")])
         colon = " : " if about["for"] in ("pour", "dans", "sur") else ": "
-        return f"{what}{colon}{_bare(sentence[about.start('rest') :])}"
-    if telling := _TELLS.fullmatch(plain):
-        return _bare(sentence[telling.start("rest") :])
+        return f"{what}{colon}{_without_reasons(sentence[about.start('rest') :])}"
+    if telling := _TELLING.fullmatch(plain):
+        return _without_reasons(sentence[telling.start("rest") :])
     return sentence
 
 
@@ -442,7 +442,7 @@ def _without_article(words: str) -> str:
     return words[article.end() :] if article else words
 
 
-def _bare(text: str) -> str:
+def _without_reasons(text: str) -> str:
     """Return the text without the reasons."""
     return _REASONS.sub("", text)
 
@@ -451,7 +451,7 @@ def _bare(text: str) -> str:
 # developers write in lower case, and names whose category decides what replaces what. Capitalised words and
 # identifiers are recognised without it.
 
-_TABLE: Final = """
+_TOOLS: Final = """
 python packages: pip uv poetry pipenv conda pdm
 javascript packages: npm pnpm yarn bun
 java builds: maven gradle
@@ -487,7 +487,7 @@ vcs: git github gitlab bitbucket gitea forgejo
 """
 
 CATEGORY: Final = {
-    name: line.partition(":")[0] for line in _TABLE.strip().splitlines() for name in line.partition(":")[2].split()
+    name: line.partition(":")[0] for line in _TOOLS.strip().splitlines() for name in line.partition(":")[2].split()
 }
 _AMBIGUOUS_WORDS: Final = """
 go render express next chef solid compose less fish linear notion drone black rust oracle ember composer
@@ -517,8 +517,8 @@ Language = Literal["en", "fr", "es"]
 
 
 #: Only the last turns vote: people change language, and an old paste should not decide.
-TURNS: Final = 5
-_LONGEST: Final = 4000
+MAX_TURNS: Final = 5
+_MAX_TEXT_CHARS: Final = 4000
 
 _STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
     "en": frozenset(_EN.split()),
@@ -537,8 +537,8 @@ _WORD: Final = re.compile(r"[a-z]+")
 def detect_language(texts: Sequence[str], former: str = "en") -> Language:
     """Return the language of the last texts in `texts` (user turns, oldest first); a tie keeps `former`."""
     counts: Counter[Language] = Counter()
-    for text in texts[-TURNS:]:
-        words = Counter(_WORD.findall(fold(_FENCED.sub(" ", text[:_LONGEST]))))
+    for text in texts[-MAX_TURNS:]:
+        words = Counter(_WORD.findall(fold(_FENCED.sub(" ", text[:_MAX_TEXT_CHARS]))))
         for language, stop in _STOP_WORDS.items():
             counts[language] += sum(number for word, number in words.items() if word in stop)
     best = max(counts.values(), default=0)

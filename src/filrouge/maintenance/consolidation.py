@@ -22,10 +22,10 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from filrouge.core import lazy_re as re
 from filrouge.core.clock import Language
-from filrouge.extraction.decide import SAME, Rule, decide
+from filrouge.extraction.decide import MIN_SAME_SIMILARITY, Rule, decide, statement_of
 from filrouge.extraction.profile import profile, same_words, version
 from filrouge.extraction.vocabulary import content, fold
-from filrouge.memories.models import SUMS, Conflict, Kind, Memory, Neighbour, Noop, Span, Statement, Update
+from filrouge.memories.models import SUMS, Conflict, Kind, Memory, Neighbour, Noop, Update
 from filrouge.runtime.feed_messages import Topic
 
 # Values of the maintenance room: a consolidation run with its steps, and retention cutoffs.
@@ -123,7 +123,7 @@ def is_same(one: Memory, other: Memory, similarity: float) -> bool:
         return False
     if same_words(one.text, other.text):
         return one.value == other.value or None in (one.value, other.value)
-    if similarity < SAME or not _same_values(one, other):
+    if similarity < MIN_SAME_SIMILARITY or not _same_values(one, other):
         return False
     return _adds_nothing(one, other, similarity) and _adds_nothing(other, one, similarity)
 
@@ -146,7 +146,7 @@ def contradiction(one: Memory, other: Memory, similarity: float) -> tuple[Memory
     older, newer = sorted((one, other), key=lambda memory: (memory.valid_from, memory.id))
     if {cited.turn_id for cited in older.evidence} & {cited.turn_id for cited in newer.evidence}:
         return None  # a person who says both in one turn means both
-    found = decide(stated(newer), [Neighbour(memory=older, similarity=similarity)], without=_unsure(newer, older))
+    found = decide(statement_of(newer), [Neighbour(memory=older, similarity=similarity)], without=_unsure(newer, older))
     match found:
         case Update(reason=reason) | Conflict(reason=reason):
             return newer, older, reason
@@ -167,19 +167,6 @@ def is_same_concept(one: Memory, other: Memory) -> bool:
     return bool(key) and key == concept_key(other.text)
 
 
-def stated(memory: Memory) -> Statement:
-    """Return a memory as a statement to compare."""
-    return Statement(
-        kind=memory.kind,
-        text=memory.text,
-        span=Span(start=0, end=0),
-        scope=memory.scope_name,
-        subject=memory.subject,
-        confidence=memory.confidence,
-        timeframe=memory.timeframe,
-    )
-
-
 def _same_scope(one: Memory, other: Memory) -> bool:
     live = one.state == other.state == "live" and "note" not in (one.kind, other.kind)  # notes are never merged
     same_project = one.scope.project == other.scope.project or one.scope_name == "user"
@@ -196,13 +183,17 @@ def _unsure(newer: Memory, older: Memory) -> frozenset[Rule]:
 
 
 def _adds_nothing(mine: Memory, theirs: Memory, similarity: float) -> bool:
-    return isinstance(decide(stated(mine), [Neighbour(memory=theirs, similarity=similarity)]), Noop)
+    return isinstance(decide(statement_of(mine), [Neighbour(memory=theirs, similarity=similarity)]), Noop)
 
 
 def _same_values(one: Memory, other: Memory) -> bool:
     """Return True if both have the same numbers, names, values, sentiment and negation."""
     mine, theirs = profile(one.text), profile(other.text)
-    if (mine.held, mine.rejects, bool(mine.negated)) != (theirs.held, theirs.rejects, bool(theirs.negated)):
+    if (mine.current_texts, mine.rejects, bool(mine.negated)) != (
+        theirs.current_texts,
+        theirs.rejects,
+        bool(theirs.negated),
+    ):
         return False
     if set(_NUMBER.findall(fold(one.text))) != set(_NUMBER.findall(fold(other.text))):
         return False

@@ -33,7 +33,7 @@ from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
 from filrouge.extraction.profile import profile
 from filrouge.extraction.repository import Analyses, Session
-from filrouge.extraction.sessions import read_new, store_analysis
+from filrouge.extraction.sessions import analyse_new_turns, store_analysis
 from filrouge.extraction.understanding import group_of
 from filrouge.maintenance.consolidation import (
     KINDS,
@@ -491,7 +491,7 @@ Doer = Callable[[Parts, StepSubject], Effects]
 
 def read_session(parts: Parts, subject: StepSubject) -> Effects:
     """Read what is new in a session: its summary, its concepts and when they were mentioned."""
-    found = read_new(parts, Session(host=subject["host"], id=subject["session"]))
+    found = analyse_new_turns(parts, Session(host=subject["host"], id=subject["session"]))
     if found is None:
         return Effects(write=lambda _: {})
     material, analysis = found
@@ -507,7 +507,7 @@ def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
     readings = [
         _without_retractions(one) for one in understanding.read_turns(parts, [t for t in own if t.id in wanted])
     ]
-    readings = [one for one in readings if one.considered]
+    readings = [one for one in readings if one.pending]
     done = list[Any]()
 
     def write(tx: Tx) -> Counts:
@@ -521,7 +521,7 @@ def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
 
     def afterwards() -> None:
         if readings:
-            understanding.update_index(parts, readings[0].meaning, done)
+            understanding.update_index(parts, readings[0].vectors, done)
 
     return Effects(write=write, afterwards=afterwards)
 
@@ -619,8 +619,8 @@ def _without_retractions(reading: understanding.Reading) -> understanding.Readin
 
     They took effect when they were said, and the user may have restored the memory since.
     """
-    kept = [one for one in reading.considered if not profile(one.statement.text).retracts]
-    return replace(reading, considered=tuple(kept))
+    kept = [one for one in reading.pending if not profile(one.statement.text).retracts]
+    return replace(reading, pending=tuple(kept))
 
 
 def _garden_origin(parts: Parts, memory: Memory) -> Origin:

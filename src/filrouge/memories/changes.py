@@ -25,10 +25,10 @@ from filrouge.extraction.sentences import without_secret
 from filrouge.extraction.understanding import (
     Reading,
     apply_reading,
+    embed_inline,
     embed_statements,
     group_of,
     update_index,
-    vectors_at_once,
 )
 from filrouge.memories.models import Conflict, Memory, Span, Statement
 from filrouge.memories.repository import Action, Origin, UserChanges
@@ -114,7 +114,7 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
     statement = with_text(old, said)
     without_secret(parts.redact(statement.text))
-    [vectors] = vectors_at_once(meaning, [statement.text])
+    [vectors] = embed_inline(meaning, [statement.text])
     reason = f"superseded by hand ({source})" if source else "superseded by hand"
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
@@ -248,7 +248,7 @@ def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, o
     statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
     reading = embed_statements(parts.vectors, [(turn, (statement,))])[0]
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
-    update_index(parts, reading.meaning, done)
+    update_index(parts, reading.vectors, done)
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     return [action for action, _ in done]
@@ -269,7 +269,7 @@ def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
     meaning = parts.vectors
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
     statement = with_text(old, said)
-    [vectors] = vectors_at_once(meaning, [statement.text])
+    [vectors] = embed_inline(meaning, [statement.text])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
         store, origin = parts.memories(tx), _the_agents(parts, old.scope)
@@ -337,7 +337,7 @@ def remember(
     without_secret(turn.text)
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _remember_store(parts, tx, event, reading))
-    update_index(parts, reading.meaning, done)
+    update_index(parts, reading.vectors, done)
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     return [action for action, _ in done]
@@ -377,7 +377,7 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
     text = without_secret(parts.redact(f"{key}: {value}"))
     statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope, key=key, value=value)
     meaning = parts.vectors
-    [vectors] = vectors_at_once(meaning, [statement.text])
+    [vectors] = embed_inline(meaning, [statement.text])
 
     def write(tx: Tx) -> Action:
         now = parts.clock.now()

@@ -15,7 +15,7 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.rows import number_of
 from filrouge.core.scope import LOCAL_USER
-from filrouge.extraction.understanding import vectors_at_once
+from filrouge.extraction.understanding import embed_inline
 from filrouge.maintenance.consolidation import vitality
 from filrouge.memories.models import Filters, Memory, plain_values
 from filrouge.memories.repository import StateStore
@@ -55,7 +55,7 @@ def is_novel(
     said = parts.redact(text.strip())
     if not said or len(said) > MAX_COMPARED_CHARS:
         raise BadInput(f"The text has {len(said)} characters; it needs 1 to {MAX_COMPARED_CHARS}.")
-    [vectors] = vectors_at_once(parts.vectors, [said])
+    [vectors] = embed_inline(parts.vectors, [said])
     return parts.readers.here(lambda tx: _compared(parts, tx, said, vectors, threshold, names, user))
 
 

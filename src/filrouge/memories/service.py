@@ -21,7 +21,7 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED
 from filrouge.extraction.sentences import without_secret
-from filrouge.extraction.understanding import update_index, vectors_at_once
+from filrouge.extraction.understanding import embed_inline, update_index
 from filrouge.memories.changes import AGENT, Superseded, bin_memory, run_change, supersede, user_origin
 from filrouge.memories.models import Filters, Memory, Review, Span, Statement, UndoPlan
 from filrouge.memories.reports import listing, memory_json, quotes
@@ -302,7 +302,7 @@ def add_rule(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName)
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
     if scope == "project" and not known_as:
         raise BadInput("This is no project.", remedy="Name one, or give the rule the scope `user`.")
-    [vectors] = vectors_at_once(meaning, [said])
+    [vectors] = embed_inline(meaning, [said])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
         origin = user_origin(parts)

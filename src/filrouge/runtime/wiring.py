@@ -245,14 +245,14 @@ def _analysed(
     def write(tx: Tx) -> None:
         done[:] = [one for reading in readings for one in understanding.apply_reading(parts, tx, reading, fresh)]
         if done:
-            everywhere = any(one.statement.scope == "user" for one in stated.considered)
+            everywhere = any(one.statement.scope == "user" for one in stated.pending)
             place: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
             name = "brief:everywhere" if everywhere else f"brief:{turn.scope.project}"
             Jobs(tx).enqueue("brief", place, dedupe=name, at=parts.clock.now())
         if turn.event_id:
             Events(tx).settle(turn.event_id, "done")
 
-    return JobResult(write=write, afterwards=lambda: understanding.update_index(parts, stated.meaning, done))
+    return JobResult(write=write, afterwards=lambda: understanding.update_index(parts, stated.vectors, done))
 
 
 def brief(parts: Parts, payload: Payload) -> JobResult:

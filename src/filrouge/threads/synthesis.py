@@ -252,7 +252,7 @@ def _plainly_answered(sentences: Sequence[SpokenSentence]) -> set[str]:
     found: set[str] = set()
     for turn in {one.turn.id: one.turn for one in sentences if one.speaker == "user"}.values():
         own = [one for one in sentences if one.turn is turn]
-        behind = [one for one in sentences if one.place > own[-1].place]
+        behind = [one for one in sentences if one.turn_index > own[-1].turn_index]
         reply = [one for one in behind if one.speaker == "agent" and one.turn is behind[0].turn]
         only_asks = all(reading.QUESTION.search(one.sentence.plain) for one in own)
         if only_asks and any(tells_something(one) and len(one.text.split()) > 1 for one in reply):
@@ -343,7 +343,7 @@ def standing_of(stretch: Stretch, former: Synthesis | None = None) -> Standing:
     sentences = [one for one in sentences_with_speaker(stretch.turns) if not _is_quoted(one, stretch.quoted)]
     decisions = _decisions(stretch, former.decisions if former else ())
     questions = still_open(stretch.turns, sentences, decisions, former.questions if former else ())
-    mended = {one.place for one in sentences if one.speaker == "agent" and _WENT_WELL.search(one.sentence.plain)}
+    mended = {one.turn_index for one in sentences if one.speaker == "agent" and _WENT_WELL.search(one.sentence.plain)}
     state = _state(sentences) or (former.state if former else ()) or _told(sentences)
     return Standing(
         state=state,
@@ -423,7 +423,7 @@ def _state(sentences: Sequence[SpokenSentence]) -> tuple[Point, ...]:
     asked = next((one for one in requests if _says_what(one) and not _is_stated(one)), None)
     if asked is None:
         return ()
-    behind = [one for one in sentences if one.speaker == "agent" and one.place > asked.place and _tells(one)]
+    behind = [one for one in sentences if one.speaker == "agent" and one.turn_index > asked.turn_index and _tells(one)]
     # Skip answers to questions that the user asked in between: an answer does not report work.
     reported = [one for one in behind if reports_work(one.sentence.plain) and not _answers_a_question(one, sentences)]
     coming = [one for one in behind if _NEXT.search(one.sentence.plain)]
@@ -455,15 +455,15 @@ def _says_what(one: SpokenSentence) -> bool:
 def _is_stated(one: SpokenSentence) -> bool:
     """Return True if most of the sentence is a statement, e.g. "Deploy note: staging runs on Fly"."""
     own = one.sentence
-    spans = [found.span for found in extract(one.turn, mined=False)]
+    spans = [found.span for found in extract(one.turn, with_claims=False)]
     stated = sum(max(0, min(span.end, own.end) - max(span.start, own.start)) for span in spans)
     return stated > _MOSTLY * (own.end - own.start)
 
 
 def _answers_a_question(one: SpokenSentence, sentences: Sequence[SpokenSentence]) -> bool:
     """Return True if the user's last turn before this sentence neither requests work nor states anything."""
-    before = [other for other in sentences if other.speaker == "user" and other.place < one.place]
-    last = [other for other in before if other.place == before[-1].place] if before else []
+    before = [other for other in sentences if other.speaker == "user" and other.turn_index < one.turn_index]
+    last = [other for other in before if other.turn_index == before[-1].turn_index] if before else []
     return bool(last) and not any(_asks_for_work(other) or _states(other) for other in last)
 
 

@@ -23,9 +23,9 @@ from filrouge.extraction.model_answers import (
     RequestGenerator,
     ask_model,
     locate,
-    quoted_json,
-    rendered,
+    render_turns,
     turns_per_prompt,
+    wrap_json,
 )
 from filrouge.extraction.models import (
     ChosenQuote,
@@ -38,7 +38,7 @@ from filrouge.extraction.models import (
 )
 from filrouge.extraction.summaries import (
     GENERIC_TOPICS,
-    LONGEST_TITLE,
+    MAX_TITLE_CHARS,
     clean_topics,
     concepts,
     speaker_of,
@@ -119,7 +119,7 @@ def name(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None 
         title = thread.title
     else:
         title = next((one for one in subjects if _fits(one, topics)), None) or _of_topics(topics, prompts)
-        title = title or (subjects[0] if subjects else " ".join(prompts[0].text.split())[:LONGEST_TITLE])
+        title = title or (subjects[0] if subjects else " ".join(prompts[0].text.split())[:MAX_TITLE_CHARS])
     if by == "rules":
         title = distinct(title, topics, taken, prompts[0].at)
     return Name(title=title, summary=_summary(title, subjects), topics=topics, title_by=by)
@@ -136,7 +136,7 @@ def _qualified(title: str, topics: Sequence[str], opened: datetime) -> Iterator[
     marks = [topic for topic in topics if not _names(title, [topic])]
     marks += [f"{opened:%Y-%m-%d}", f"{opened:%Y-%m-%d %H:%M}", f"{opened:%Y-%m-%d %H:%M:%S.%f}"]
     for mark in marks:
-        yield f"{title[: max(0, LONGEST_TITLE - len(mark) - 3)].rstrip()} · {mark}"
+        yield f"{title[: max(0, MAX_TITLE_CHARS - len(mark) - 3)].rstrip()} · {mark}"
     place = 1
     while True:  # several threads were opened in the same microsecond
         place += 1
@@ -156,7 +156,7 @@ def _of_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
     """Build a title from the main topics, as many as fit: `Rate limiter: Redis, counters`."""
     taken: list[str] = []
     for topic in topics[:_FOREMOST]:
-        if len(" ".join([*taken, topic]).split()) <= _MOST_WORDS and len(", ".join([*taken, topic])) < LONGEST_TITLE:
+        if len(" ".join([*taken, topic]).split()) <= _MOST_WORDS and len(", ".join([*taken, topic])) < MAX_TITLE_CHARS:
             taken.append(_as_written(topic, prompts))
     first, *others = taken or [""]
     return f"{first[:1].upper()}{first[1:]}{': ' if others else ''}{', '.join(others)}"
@@ -207,10 +207,10 @@ def naming(
         "other_titles": list(taken[:_OTHERS]),
     }
     answer, _ = yield from ask_model(
-        "title", quoted_json("thread", shown), NameShape, partial(read_answer, NameShape),
+        "title", wrap_json("thread", shown), NameShape, partial(read_answer, NameShape),
         prompts=texts, language=language, most_tokens=_TOKENS,
     )  # fmt: skip
-    title = " ".join(answer.title.split())[:LONGEST_TITLE].strip(" .\"'“”«»")
+    title = " ".join(answer.title.split())[:MAX_TITLE_CHARS].strip(" .\"'“”«»")
     if not _is_subject(title) or not _names(title, [turn.text for turn in prompts]):
         return former  # a title that shares no word with the prompts is made up
     summary = " ".join(answer.summary.split())
@@ -691,7 +691,7 @@ def asking(
         },
     }
     answer, by = yield from ask_model(
-        "thread", quoted_json("case", shown), RelatedShape, partial(read_answer, RelatedShape),
+        "thread", wrap_json("case", shown), RelatedShape, partial(read_answer, RelatedShape),
         prompts=prompts, language=language, most_tokens=_QUESTION_TOKENS, seconds=seconds,
     )  # fmt: skip
     return _decided(routing, best, answer, f"{by.provider}/{by.model}")
@@ -747,7 +747,7 @@ def recounting(
     spoken = [turn for turn in turns if speaker_of(turn) in ("user", "agent")]
     shown = spoken[-turns_per_prompt(spoken[::-1]) :]
     answer, by = yield from ask_model(
-        "synthesise", rendered(shown), StandingShape, lambda answer: with_lists(answer, *_LISTS),
+        "synthesise", render_turns(shown), StandingShape, lambda answer: with_lists(answer, *_LISTS),
         prompts=prompts, language=language, most_tokens=_RECOUNTING_TOKENS,
     )  # fmt: skip
     seen = {turn.id for turn in shown}

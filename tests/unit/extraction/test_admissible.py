@@ -29,7 +29,9 @@ def memory(id_: str, text: str = "The port is 8443", **other: Any) -> Memory:
 
 def stated(text: str, *shown: Memory) -> FactWithNeighbours:
     one = statement(text, scope="project")
-    return FactWithNeighbours(statement=one, shown=tuple(Neighbour(memory=known, similarity=0.5) for known in shown))
+    return FactWithNeighbours(
+        statement=one, neighbours=tuple(Neighbour(memory=known, similarity=0.5) for known in shown)
+    )
 
 
 def wrote(action: str, fact: object = 0, **other: object) -> dict[str, object]:
@@ -158,7 +160,7 @@ def test_a_fact_is_decided_once_by_the_first_that_can_be_used() -> None:
     raw = [wrote("update", id="m9"), wrote("update", id="m1"), wrote("add"), wrote("update", id="m1")]
     found = judged(raw, PORT)
     assert [type(one) for one in found.decisions.values()] == [Update]
-    assert [(one.place, one.fact, one.reason) for one in found.rejected] == [
+    assert [(one.position, one.fact, one.reason) for one in found.rejected] == [
         (0, 0, "it names a memory that was not shown"),
         (2, 0, "the fact is decided already"),
         (3, 0, "the fact is decided already"),

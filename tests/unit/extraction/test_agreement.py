@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture.service import store_events
-from filrouge.extraction.reader import agreed
+from filrouge.extraction.reader import find_agreed
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.given import event
@@ -28,7 +28,7 @@ QUEUE = "Two ways: a cron job every night, or a queue with a worker. I'd take th
     ],
 )
 def test_what_the_user_says_yes_to_is_a_decision_in_the_agents_words(message: str, prompt: str, words: str) -> None:
-    [found] = agreed(message, prompt)
+    [found] = find_agreed(message, prompt)
     assert words in found.text
     assert (found.kind, found.scope) == ("decision", "project")
     assert found.text in message[found.span.start : found.span.end]
@@ -47,17 +47,17 @@ def test_what_the_user_says_yes_to_is_a_decision_in_the_agents_words(message: st
     ],
 )
 def test_a_no_and_a_thank_you_and_an_answer_to_an_offer_state_nothing(message: str, prompt: str) -> None:
-    assert agreed(message, prompt) == ()
+    assert find_agreed(message, prompt) == ()
 
 
 def test_the_end_of_a_long_message_is_read_with_its_place_in_it() -> None:
     message = "The build ran and here is what it said about each of its files. " * 200 + CACHE
-    [found] = agreed(message, "yes do that")
+    [found] = find_agreed(message, "yes do that")
     assert message[found.span.start : found.span.end] == CACHE
 
 
 def test_a_value_that_was_masked_is_not_agreed_to() -> None:
-    assert agreed("I'd set the admin password to [redacted:password] in the compose file.", "yes do that") == ()
+    assert find_agreed("I'd set the admin password to [redacted:password] in the compose file.", "yes do that") == ()
 
 
 # ------------------------------------------------------------------------------------------------ through a session

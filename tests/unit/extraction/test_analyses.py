@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from filrouge.core.scope import Scope
 from filrouge.extraction.models import Analysis, Entity, Point, Quote
 from filrouge.extraction.repository import (
-    FRESH_SECONDS,
-    KEPT_CACHED,
-    MOST_CACHED,
+    CACHE_SECONDS,
+    CACHED_AFTER_EVICTION,
+    MAX_CACHED,
     Analyses,
     Session,
     analysis_from_text,
@@ -49,7 +49,7 @@ def test_a_cached_analysis_is_fresh_for_an_hour_and_for_its_history_alone() -> N
     assert store.cached(SESSION, "one", clock.now()) == FULL
     assert store.cached(SESSION, "two", clock.now()) is None
     assert store.cached(Session(host="codex", id="other"), "one", clock.now()) is None
-    clock.move(seconds=FRESH_SECONDS - 1)
+    clock.move(seconds=CACHE_SECONDS - 1)
     assert store.cached(SESSION, "one", clock.now()) == FULL
     clock.move(seconds=1)
     assert store.cached(SESSION, "one", clock.now()) is None
@@ -59,7 +59,7 @@ def test_what_is_stale_leaves_the_cache_when_something_comes() -> None:
     clock = ManualClock()
     store = Analyses(memory_database(clock).tx, TextAnalyser())
     store.cache(SESSION, "old", FULL, clock.now())
-    store.cache(SESSION, "new", FULL, clock.now() + timedelta(seconds=FRESH_SECONDS))
+    store.cache(SESSION, "new", FULL, clock.now() + timedelta(seconds=CACHE_SECONDS))
     assert store.cache_size() == 1
 
 
@@ -71,10 +71,10 @@ def test_above_80_the_50_newest_stay_and_there_are_never_more(number: int, secon
     for one in range(number):
         clock.move(seconds=seconds)
         store.cache(SESSION, str(one), FULL, clock.now())
-        assert store.cache_size() <= MOST_CACHED
+        assert store.cache_size() <= MAX_CACHED
     found = [one for one in range(number) if store.cached(SESSION, str(one), clock.now())]
     assert found == list(range(number))[-len(found) :]
-    assert len(found) >= min(number, KEPT_CACHED)
+    assert len(found) >= min(number, CACHED_AFTER_EVICTION)
 
 
 def test_a_concept_is_one_memory_whatever_its_number_and_order() -> None:

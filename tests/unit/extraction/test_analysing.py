@@ -6,11 +6,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from filrouge.capture.models import Role
-from filrouge.extraction.models import NOTHING, Analysis, Entity, Quote
+from filrouge.extraction.models import EMPTY_ANALYSIS, Analysis, Entity, Quote
 from filrouge.extraction.summaries import (
     GENERIC_TOPICS,
+    MAX_CONCEPTS,
     MIN_TOPIC_CHARS,
-    MOST_CONCEPTS,
     analyse,
     clean_topics,
     concepts,
@@ -98,7 +98,7 @@ def test_people_and_places_are_no_concepts() -> None:
 @example([("user", "0a00 0a00")])
 def test_concepts_are_few_clean_and_none_repeats_another(messages: list[tuple[Role, str]]) -> None:
     found = concepts(conversation(*messages))
-    assert len(found) <= MOST_CONCEPTS
+    assert len(found) <= MAX_CONCEPTS
     assert clean_topics(found) == list(found)
     assert all(fold(one) not in STOP for one in found)
     words = [word for one in found for word in one.split()]
@@ -224,4 +224,4 @@ def test_turns_that_say_nothing_new_leave_an_analysis_as_it_is(messages: list[tu
     found = analyse(conversation(*messages))
     again = analyse([turn("tool", "Bash: make\nok", number=99)], former=found)
     assert (again.decisions, again.questions, again.points) == (found.decisions, found.questions, found.points)
-    assert analyse([]) == NOTHING
+    assert analyse([]) == EMPTY_ANALYSIS

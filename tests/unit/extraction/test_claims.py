@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from filrouge.extraction.heuristics import extract
-from filrouge.extraction.model_answers import supported
+from filrouge.extraction.model_answers import is_supported
 from filrouge.memories.models import Statement
 
 from .replay import prompt
@@ -96,6 +96,6 @@ PIECES = st.sampled_from(
 def test_claims_are_proved_by_their_spans_in_order(text: str) -> None:
     at = 0
     for one in told(text):
-        assert supported(one, text)
+        assert is_supported(one, text)
         assert at <= one.span.start
         at = one.span.end

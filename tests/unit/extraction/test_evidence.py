@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.extraction.model_answers import locate, supported
+from filrouge.extraction.model_answers import is_supported, locate
 from filrouge.memories.models import Span, Statement
 
 TEXT = "Bonjour. La prod est sur le port 8443,\nderrière  Caddy."
@@ -36,13 +36,13 @@ def test_words_that_were_not_said_are_not_found() -> None:
 
 def test_another_number_is_not_supported() -> None:
     span = Span(start=9, end=len(TEXT))
-    assert supported(stating("la prod est sur le port 8443", span), TEXT)
-    assert not supported(stating("la prod est sur le port 9443", span), TEXT)
+    assert is_supported(stating("la prod est sur le port 8443", span), TEXT)
+    assert not is_supported(stating("la prod est sur le port 9443", span), TEXT)
 
 
 def test_a_span_outside_the_text_supports_nothing() -> None:
-    assert not supported(stating("prod", Span(start=9, end=999)), TEXT)
-    assert not supported(stating("prod", Span(start=5, end=5)), TEXT)
+    assert not is_supported(stating("prod", Span(start=9, end=999)), TEXT)
+    assert not is_supported(stating("prod", Span(start=5, end=5)), TEXT)
 
 
 @given(st.text(), st.text())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from filrouge.capture.events import LONGEST_TEXT
 from filrouge.extraction.heuristics import extract
-from filrouge.extraction.model_answers import supported
+from filrouge.extraction.model_answers import is_supported
 from filrouge.memories.models import Statement
 from tests.support.tiers import examples, long
 
@@ -60,7 +60,7 @@ def test_precision_and_recall_stay_above_their_floors(name: str, cases: tuple[co
 @pytest.mark.parametrize("case", corpus.TUNE + corpus.HELD_OUT, ids=lambda case: case.text[:40])
 def test_every_statement_is_proved_by_its_span(case: corpus.Case) -> None:
     for statement in extract(prompt(case.text)):
-        assert supported(statement, case.text)
+        assert is_supported(statement, case.text)
 
 
 def test_a_rule_keeps_its_reason_and_loses_its_opening() -> None:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.extraction.tool_output import (
-    LONGEST_SUMMARY,
+    KEEP_THRESHOLD,
+    MAX_SUMMARY_CHARS,
     MIN_ANSWER_CHARS,
-    THRESHOLD,
     answer_of,
     extract_answer,
     extract_lines,
@@ -95,8 +95,8 @@ def test_a_marker_of_a_secret_is_not_kept() -> None:
 def test_any_output_has_a_score_and_a_summary_within_bounds(output: str) -> None:
     found = judge_by_rules(output)
     assert 0.0 <= found.score <= 1.0
-    assert len(found.summary) <= LONGEST_SUMMARY
-    assert found.is_kept == (found.score >= THRESHOLD)
+    assert len(found.summary) <= MAX_SUMMARY_CHARS
+    assert found.is_kept == (found.score >= KEEP_THRESHOLD)
     assert bool(found.summary) <= found.is_kept
 
 

@@ -36,7 +36,7 @@ TEXTS = st.lists(
 def test_parts_cover_the_text_and_offsets_stay(text: str) -> None:
     found = parts(text)
     assert "".join(text[part.start : part.end] for part in found) == text
-    assert all(one.own != other.own for one, other in itertools.pairwise(found))
+    assert all(one.is_own != other.is_own for one, other in itertools.pairwise(found))
     assert len(own_words(text)) == len(text)
     for statement in extract(prompt(text)):
         own = own_words(text)[statement.span.start : statement.span.end]

@@ -13,7 +13,14 @@ import pytest
 from filrouge.capture.models import Turn
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.scope import Scope
-from filrouge.extraction.model_answers import FactOutcome, Near, Similar, UnderstoodTurns, boot_texts, understand_turns
+from filrouge.extraction.model_answers import (
+    FactOutcome,
+    NeighboursRequest,
+    SimilarityRequest,
+    UnderstoodTurns,
+    boot_texts,
+    understand_turns,
+)
 from filrouge.memories.models import Add, Conflict, Delete, Memory, Neighbour, Noop, Update
 from filrouge.providers.models import Completion, CompletionRequest, Prompt
 
@@ -85,9 +92,9 @@ class World:
                             answer = Completion(
                                 text=text, provider="openai", model="small", spent={}, decides=self.decides
                             )
-                    case Similar(pairs=pairs):
+                    case SimilarityRequest(pairs=pairs):
                         answer = tuple(self.similarity(*pair) for pair in pairs)
-                    case Near(candidates=candidates):
+                    case NeighboursRequest(candidates=candidates):
                         answer = tuple(tuple(self.known) for _ in candidates)
         except StopIteration as end:
             return end.value

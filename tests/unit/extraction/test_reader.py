@@ -20,7 +20,7 @@ def embedder() -> Embedder:
 
 
 def read(text: str, embedder: Embedder | None) -> tuple[Statement, ...]:
-    prompt = reader.prompt(text, statements_of(text))
+    prompt = reader.split_prompt(text, statements_of(text))
     vectors: Numbers | None = None
     if embedder is not None and prompt.units:
         vectors = embedder.passages(prompt.texts)
@@ -86,13 +86,13 @@ def test_units_stand_where_they_say_and_none_holds_what_is_quoted() -> None:
     found = units(text)
     assert [text[one.start : one.end] for one in found] == [one.text for one in found]
     assert not any("17300" in one.text for one in found)
-    assert [one.place for one in found] == list(range(len(found)))
+    assert [one.index for one in found] == list(range(len(found)))
 
 
 def test_the_same_prompt_is_read_alike_in_any_company(embedder: Embedder) -> None:
     texts = ["the demo moved to Friday", "run the tests again please"]
-    prompts = [reader.prompt(text, statements_of(text)) for text in texts]
-    together = embedder.passages(reader.read_units(prompts))
+    prompts = [reader.split_prompt(text, statements_of(text)) for text in texts]
+    together = embedder.passages(reader.texts_to_embed(prompts))
     alone = [read(text, embedder) for text in texts]
     ends = np.cumsum([len(prompt.texts) for prompt in prompts])
     parts = np.split(together, ends[:-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.extraction.intents import WORDS, reminded
+from filrouge.extraction.intents import REMINDER_TEXTS, find_reminders
 from filrouge.extraction.models import REMINDERS, Reminder
 
 PLAN, CAUSE, CHOICES = REMINDERS
@@ -31,14 +31,16 @@ PLAN, CAUSE, CHOICES = REMINDERS
     ],
 )
 def test_a_prompt_gives_occasion_for(prompt: str, expected: tuple[Reminder, ...]) -> None:
-    assert reminded(prompt, REMINDERS) == expected
-    assert reminded(prompt, ()) == ()
+    assert find_reminders(prompt, REMINDERS) == expected
+    assert find_reminders(prompt, ()) == ()
 
 
 def test_only_what_was_switched_on_is_said() -> None:
-    assert reminded("Refactor the importer. What is the best way to test it?", [CHOICES]) == (CHOICES,)
+    assert find_reminders("Refactor the importer. What is the best way to test it?", [CHOICES]) == (CHOICES,)
 
 
 def test_every_reminder_has_its_words_in_every_language() -> None:
-    assert {name: sorted(words) for name, words in WORDS.items()} == {name: ["en", "es", "fr"] for name in REMINDERS}
-    assert max(len(text) for words in WORDS.values() for text in words.values()) <= 120
+    assert {name: sorted(words) for name, words in REMINDER_TEXTS.items()} == {
+        name: ["en", "es", "fr"] for name in REMINDERS
+    }
+    assert max(len(text) for words in REMINDER_TEXTS.values() for text in words.values()) <= 120

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.extraction.intents import SPECIFIC, of_prompt, of_rule
+from filrouge.extraction.intents import SPECIFIC_KINDS, kinds_of_prompt, kinds_of_rule
 
 #: A rule, prompts that need it, and prompts that do not.
 MEETINGS: list[tuple[str, list[str], list[str]]] = [
@@ -150,7 +150,7 @@ PLANS = (
 
 def needs(prompt: str, rule: str) -> bool:
     """True where the kind of work brings the rule before the prompt by itself."""
-    return bool(of_prompt(prompt) & of_rule(rule) & SPECIFIC)
+    return bool(kinds_of_prompt(prompt) & kinds_of_rule(rule) & SPECIFIC_KINDS)
 
 
 @pytest.mark.parametrize("meetings", [MEETINGS, FRESH], ids=["first", "second"])
@@ -169,7 +169,7 @@ def test_rules_meet_most_prompts_that_need_them_and_hardly_any_other(
     "prompt", ["Implement the CSV export", "ajoute une barre de recherche", "refactor the login form"]
 )
 def test_work_on_the_code_is_known_as_such_and_says_little_by_itself(plan: str, prompt: str) -> None:
-    assert of_prompt(prompt) & of_rule(plan) == {"code"}
+    assert kinds_of_prompt(prompt) & kinds_of_rule(plan) == {"code"}
     assert not needs(prompt, plan)
 
 
@@ -184,9 +184,9 @@ def test_work_on_the_code_is_known_as_such_and_says_little_by_itself(plan: str, 
     ],
 )
 def test_what_asks_for_no_work_is_of_no_kind(asked: str) -> None:
-    assert of_prompt(asked) == frozenset()
+    assert kinds_of_prompt(asked) == frozenset()
 
 
 def test_a_rule_that_says_when_it_holds_is_about_that_alone() -> None:
-    assert of_rule("Before you deploy, run the tests.") == {"release"}
-    assert of_rule("Run the tests with make check.") == {"tests"}
+    assert kinds_of_rule("Before you deploy, run the tests.") == {"release"}
+    assert kinds_of_rule("Run the tests with make check.") == {"tests"}

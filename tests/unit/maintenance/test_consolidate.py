@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.scope import Scope
-from filrouge.extraction.decide import decide
+from filrouge.extraction.decide import decide, statement_of
 from filrouge.maintenance.consolidation import (
     concept_key,
     contradiction,
@@ -19,7 +19,6 @@ from filrouge.maintenance.consolidation import (
     is_same,
     is_same_concept,
     kept_of,
-    stated,
 )
 from filrouge.memories.models import Evidence, Kind, Memory, Neighbour, Noop, Span
 from tests.support.rows import NOON
@@ -131,7 +130,7 @@ def test_being_one_is_mutual_and_never_costs_a_pin_or_trust(pair: list[Memory], 
         assert is_mergeable(one, other)
         assert not gone.pinned
         assert kept.pinned or kept.trust >= gone.trust
-        assert isinstance(decide(stated(gone), [Neighbour(memory=kept, similarity=similarity)]), Noop)
+        assert isinstance(decide(statement_of(gone), [Neighbour(memory=kept, similarity=similarity)]), Noop)
 
 
 def test_another_value_of_the_same_thing_is_a_contradiction_and_the_newer_asks() -> None:

@@ -119,7 +119,10 @@ def hold(parts: Parts, project: str, before: dict[str, Memory]) -> None:
         [head] = [other for other in kin.values() if other.life.state == "live"]
         kept = live[head.memory.id]
         assert set(one.evidence) <= set(kept.evidence)  # what proved it is reachable from what is believed
-        assert tokens(fold(one.text)) == tokens(fold(kept.text)) or profile(one.text).held == profile(kept.text).held
+        assert (
+            tokens(fold(one.text)) == tokens(fold(kept.text))
+            or profile(one.text).current_texts == profile(kept.text).current_texts
+        )
         assert bool(profile(one.text).negated) == bool(profile(kept.text).negated)
         if one.pinned or one.kind == "rule":
             assert now.state == "live"

@@ -11,7 +11,7 @@ from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core.errors import Unreadable
 from filrouge.core.scope import Scope
 from filrouge.extraction.model_answers import RequestGenerator
-from filrouge.extraction.summaries import LONGEST_TITLE
+from filrouge.extraction.summaries import MAX_TITLE_CHARS
 from filrouge.extraction.vocabulary import fold
 from filrouge.providers.language_models import prompt
 from filrouge.providers.models import Completion, CompletionRequest
@@ -146,7 +146,7 @@ def test_of_any_prompts_the_summary_fits_and_the_title_is_one_line(texts: list[s
     named = name(turns(*texts), ())
 
     assert len(named.summary) <= SUMMARY
-    assert len(named.title) <= 2 * LONGEST_TITLE
+    assert len(named.title) <= 2 * MAX_TITLE_CHARS
     assert "\n" not in named.title
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.extraction.summaries import LONGEST_TITLE, title_of
+from filrouge.extraction.summaries import MAX_TITLE_CHARS, title_of
 from filrouge.threads.models import Timeline, Topic, format_timeline, timeline_of
 from filrouge.threads.reports import Conversation, topics_of
 
@@ -39,7 +39,7 @@ def test_a_title_is_the_subject_of_a_prompt(prompt: str, title: str) -> None:
 @given(st.text(max_size=400))
 def test_a_title_is_one_short_line_whatever_the_prompt(prompt: str) -> None:
     title = title_of(prompt)
-    assert len(title) <= LONGEST_TITLE
+    assert len(title) <= MAX_TITLE_CHARS
     assert "\n" not in title
 
 
