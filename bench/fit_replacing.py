@@ -142,8 +142,8 @@ def beside(new: Told, known: Sequence[Told], cosines: NDArray[np.float32]) -> Co
         for old, cosine in zip(known, cosines, strict=True)
     ]
     best = nearest_candidates(met)
-    rarity = rarities([met[one].said.text for one, _ in best])
-    found = [pair_features(new.said, met[one].said, how, rarity) for one, how in best]
+    rarity = rarities([met[one].compared.text for one, _ in best])
+    found = [pair_features(new.said, met[one].compared, how, rarity) for one, how in best]
     return Compared(
         names=list(found[0]),
         rows=np.array([list(one.values()) for one in found]),

@@ -95,7 +95,7 @@ class EraseRepository:
             raise Busy(
                 "A transcript that may contain this text is queued to be read.", remedy="Try again in a few seconds."
             )
-        derived = self._analyses.sums(self._analyses.about(memories, ids_of_turns))
+        derived = self._analyses.derived_memories(self._analyses.about(memories, ids_of_turns))
         memories = tuple(dict.fromkeys([*memories, *derived]))
         events = tuple(dict.fromkeys(turn.event_id for turn in turns if turn.event_id))
         return ErasedIds(memories=memories, turns=ids_of_turns, events=events)
@@ -391,7 +391,7 @@ class ForgetRepository:
             memories |= dict.fromkeys(left)
             about = self._analyses.about(tuple(memories), tuple(turns))
             sessions = tuple(dict.fromkeys([*own, *about]))
-            memories |= dict.fromkeys(self._analyses.sums(sessions))
+            memories |= dict.fromkeys(self._analyses.derived_memories(sessions))
         return tuple(memories), tuple(turns), tuple(shared), sessions
 
     def _left_alone(self, memories: Collection[str], turns: Collection[str]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Final, Literal
 from filrouge.extraction.profile import (
     Profile,
     contradicts_choice,
-    denial,
+    find_denied,
     gives_other_measures,
     names_other_value,
     newer_value,
@@ -71,7 +71,7 @@ def decide(
     if not replaced and "newer version" not in without:
         replaced, reason = newer_version_of(statement, nearby), "a newer version of the same"
     if not replaced:
-        denied = None if "denial" in without else denial(statement, nearby)
+        denied = None if "denial" in without else find_denied(statement, nearby)
         if denied:
             return Conflict(statement=statement, existing_id=denied.id, reason="one denies what the other states")
         return Add(statement=statement, reason="no similar memory")
@@ -204,8 +204,8 @@ def _find_replaced(
 ) -> tuple[list[Memory], str]:
     """Return the memories that the statement replaces, and the reason."""
     named = [memory for memory in nearby if _names_its_old_value(statement, mine, memory)]
-    if "old value" not in without and named and (meant := _select_entity(mine, named)):
-        return meant, "it names the outdated value"
+    if "old value" not in without and named and (selected := _select_entity(mine, named)):
+        return selected, "it names the outdated value"
     swapped = [memory for memory in nearby if contradicts_choice(mine, profile(memory.text))]
     if swapped and "rejected choice" not in without:
         return swapped, "it chooses the rejected option"

@@ -30,11 +30,11 @@ from filrouge.extraction.reading import (
     is_request,
     is_status,
     old_values,
+    parse_retraction,
     read_clause,
-    retraction,
     silent_mood,
 )
-from filrouge.extraction.sentences import Sentence, blanked, split, unmasked
+from filrouge.extraction.sentences import Sentence, blank_masks, split, without_masked
 from filrouge.extraction.vocabulary import content
 from filrouge.memories.models import Span, Statement
 
@@ -65,12 +65,18 @@ _CONSEQUENCE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _SentenceReading:
-    """A sentence with the statement that it makes by itself, if any."""
+    """A sentence with the statement that it makes by itself.
+
+    Attributes:
+        clause: the part of the sentence that states something.
+        kind: the kind of statement; None if the sentence states nothing by itself.
+        is_silent: whether its mood keeps it from stating or completing anything.
+    """
 
     sentence: Sentence
     clause: Clause
-    found: ClauseKind | None
-    silent: bool
+    kind: ClauseKind | None
+    is_silent: bool
 
 
 def extract(turn: Turn, *, with_claims: bool = True) -> tuple[Statement, ...]:
@@ -80,7 +86,7 @@ def extract(turn: Turn, *, with_claims: bool = True) -> tuple[Statement, ...]:
 
 def statements_of(text: str, *, with_claims: bool = True) -> tuple[Statement, ...]:
     """Return the statements of a text in its author's own words; quoted and pasted text states nothing."""
-    readings = [reading for sentence in split(own_words(blanked(text))) for reading in _read_sentence(sentence)]
+    readings = [reading for sentence in split(own_words(blank_masks(text))) for reading in _read_sentence(sentence)]
     statements: list[Statement] = []
     index = 0
     while index < len(readings) and len(statements) < MAX_STATEMENTS:
@@ -93,12 +99,12 @@ def statements_of(text: str, *, with_claims: bool = True) -> tuple[Statement, ..
         taken_back = index < len(readings) and _is_joke_marker(group[-1], readings[index])
         if taken_back:
             continue
-        if any(reading.found for reading in group):
+        if any(reading.kind for reading in group):
             statements.append(_statement(text, group))
         elif with_claims and not JOKE.search(group[0].sentence.plain):
             before = _sentence_before(readings, index - len(group))
             statements.extend(claim_statements(group[0].sentence, before))
-    return unmasked(statements[:MAX_STATEMENTS], text)
+    return without_masked(statements[:MAX_STATEMENTS], text)
 
 
 def _sentence_before(readings: list[_SentenceReading], index: int) -> str:
@@ -151,7 +157,7 @@ def _classify(clause: Clause) -> tuple[ClauseKind | None, bool]:
     change, chosen = find_correction(clause), kinds.find_decisions(clause)
     past = is_past(clause.plain)
     if chosen and (change or not past):
-        return _with_correction(chosen, change), False
+        return _mark_correction(chosen, change), False
     if is_status(clause.plain):
         return None, True
     if change or past:
@@ -160,11 +166,11 @@ def _classify(clause: Clause) -> tuple[ClauseKind | None, bool]:
 
 
 def _find_retraction(clause: Clause) -> ClauseKind | None:
-    return find_correction(clause) if retraction(clause.plain) is not None else None
+    return find_correction(clause) if parse_retraction(clause.plain) is not None else None
 
 
 def _find_bug(clause: Clause) -> ClauseKind | None:
-    """Return a cause or a fix that is reported, not ordered: "listeners that were never removed" is no rule."""
+    """Return a cause or a fix that is reported, not ordered: "listeners that were never removed" is not a rule."""
     return None if _ORDER.match(clause.plain) or kinds.is_labelled(clause) else kinds.find_bugs(clause)
 
 
@@ -172,10 +178,10 @@ def _find_rule(clause: Clause) -> ClauseKind | None:
     rule = kinds.find_rules(clause)
     if is_past(clause.plain) or (rule and rule.confidence <= kinds.WEAK and kinds.find_decisions(clause)):
         return None
-    return _with_correction(rule, find_correction(clause)) if rule else None
+    return _mark_correction(rule, find_correction(clause)) if rule else None
 
 
-def _with_correction(found: ClauseKind, change: ClauseKind | None) -> ClauseKind:
+def _mark_correction(found: ClauseKind, change: ClauseKind | None) -> ClauseKind:
     """Return the statement, marked as a correction if `change` is one."""
     return replace(found, is_correction=True, corrects=change.corrects) if change else found
 
@@ -204,29 +210,29 @@ def _find_group_end(readings: list[_SentenceReading], start: int) -> int:
 def _completes(group: list[_SentenceReading], after: _SentenceReading) -> bool:
     """Return whether `after` belongs to the statement of `group`."""
     first, before = group[0], group[-1]
-    if after.silent or after.sentence.block != first.sentence.block or before.sentence is after.sentence:
+    if after.is_silent or after.sentence.block != first.sentence.block or before.sentence is after.sentence:
         return False
     if after.sentence.end - first.clause.start > _MAX_TEXT_CHARS:
         return False
-    stated = next((reading.found for reading in group if reading.found), None)
+    stated = next((reading.kind for reading in group if reading.kind), None)
     if stated is None:
         return False
     if _is_only_a_value(after):
-        return bool(before.clause.values) and stated.key is None and not stated.retraction
-    if after.found is None:
+        return bool(before.clause.values) and stated.key is None and not stated.is_retraction
+    if after.kind is None:
         return stated.scope == "project" and _explains(group, after)
-    if stated.retraction or after.found.retraction:
+    if stated.is_retraction or after.kind.is_retraction:
         return (
             stated.is_correction
             or stated.kind == "decision"
-            or after.found.kind == "decision"
-            or after.found.is_correction
+            or after.kind.kind == "decision"
+            or after.kind.is_correction
         )
     if kinds.find_bugs(first.clause) and (
         kinds.find_bugs(after.clause) or re.match(r"(?:we|on|nous) (?:now|maintenant)?", after.clause.plain)
     ):
         return not kinds.find_rules(after.clause)
-    return after.found.kind not in {"rule", "preference"} and kinds.is_anaphoric(after.clause.plain)
+    return after.kind.kind not in {"rule", "preference"} and kinds.is_anaphoric(after.clause.plain)
 
 
 def _is_only_a_value(reading: _SentenceReading) -> bool:
@@ -261,27 +267,27 @@ def _is_joke_marker(before: _SentenceReading, after: _SentenceReading) -> bool:
 
 def _statement(text: str, group: list[_SentenceReading]) -> Statement:
     first, last = group[0], group[-1]
-    found = [reading.found for reading in group if reading.found]
-    lead = next((kind for kind in found if not kind.retraction), found[0])
+    found = [reading.kind for reading in group if reading.kind]
+    lead = next((kind for kind in found if not kind.is_retraction), found[0])
     start = first.clause.start
     clause_end = start + len(first.clause.text)
     end = clause_end if len(group) == 1 else last.sentence.end
     words = " ".join(text[start:end].split())
     if first.sentence.heading and kinds.find_facts(first.clause) == lead and not _is_complete(first):
         start, words = first.sentence.heading[0], _text_with_heading(text, first)
-    retraction = lead.retraction
-    old_words = dict.fromkeys(word for reading in group if reading.found for word in reading.found.corrects)
+    is_retraction = lead.is_retraction
+    old_words = dict.fromkeys(word for reading in group if reading.kind for word in reading.kind.corrects)
     return Statement(
         kind=lead.kind,
         text=words,
         span=Span(start=start, end=end),
         scope=lead.scope,
         subject=(lead.key or "").replace("_", " ")
-        or (" ".join(content(lead.corrects[0])[:4]) if retraction else subject(words)),
+        or (" ".join(content(lead.corrects[0])[:4]) if is_retraction else subject(words)),
         key=lead.key,
         value=lead.value,
         corrects=tuple(old_words),
-        is_correction=any(reading.found.is_correction for reading in group if reading.found),
+        is_correction=any(reading.kind.is_correction for reading in group if reading.kind),
         confidence=lead.confidence,
         sentiment=lead.sentiment,
         timeframe=lead.timeframe,

@@ -732,7 +732,7 @@ class Claim:
     """Characters `start` to `end` of a sentence, and the kind of memory they become.
 
     Attributes:
-        about: the range of the preceding words that name the subject: "I'm worried about *the lease*, is the 5% …".
+        about: start and end of the preceding words that name the subject: "I'm worried about *the lease*, is the 5% …".
     """
 
     start: int
@@ -806,15 +806,17 @@ def _find_start(sentence: Sentence, part: Part, before: Part | None, found: list
     clause_measures = measures(sentence.text[part.start : part.end])
     begin = part.start
     if clause_measures and not _NEVER.search(part.plain):
-        leans = part.relative or _ANAPHORIC.match(part.plain) is not None
+        refers_back = part.relative or _ANAPHORIC.match(part.plain) is not None
         if part.matter and part.end - part.matter[0] <= _MAX_CLAIM_CHARS:
             begin = part.matter[0]
-        elif before and (leans or len(_words_outside(sentence.text[part.start : part.end], clause_measures)) <= 2):
+        elif before and (
+            refers_back or len(_words_outside(sentence.text[part.start : part.end], clause_measures)) <= 2
+        ):
             begin = _find_noun_before(sentence, part, before)
         for earlier in reversed(found):
             if begin >= earlier.end:
                 break
-            if earlier.about or not (leans or earlier.kind == "episode"):
+            if earlier.about or not (refers_back or earlier.kind == "episode"):
                 begin = part.start
                 break
             begin = min(begin, earlier.start)
@@ -829,9 +831,9 @@ def _find_noun_before(sentence: Sentence, part: Part, before: Part) -> int:
     return max((match.start() for match in nouns), default=part.start)
 
 
-def _words_outside(text: str, counted: tuple[Measure, ...]) -> list[str]:
+def _words_outside(text: str, counted_measures: tuple[Measure, ...]) -> list[str]:
     """Return the content words of a clause outside its measures."""
-    measure_ranges = [range(measure.start, measure.end) for measure in counted]
+    measure_ranges = [range(measure.start, measure.end) for measure in counted_measures]
     rest = "".join(" " if any(index in span for span in measure_ranges) else char for index, char in enumerate(text))
     return [word for word in content(rest) if word not in _LIGHT]
 

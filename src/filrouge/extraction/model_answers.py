@@ -93,11 +93,11 @@ def render_turns(turns: Sequence[Turn], tag: str = "conversation") -> str:
         results = results + 1 if turn.role == "tool" else 0
         if results <= _MAX_TOOL_RESULTS:
             who = "tool output" if turn.role == "tool" else "agent" if turn.role == "assistant" else "user"
-            lines.append(f"[{number}] {who} ({turn.at:%Y-%m-%d %H:%M}): {shown(turn)}")
+            lines.append(f"[{number}] {who} ({turn.at:%Y-%m-%d %H:%M}): {clip_turn(turn)}")
     return wrap_in_tags(tag, "\n\n".join(lines))
 
 
-def shown(turn: Turn) -> str:
+def clip_turn(turn: Turn) -> str:
     """Return the turn's text, cut to the limit of its role."""
     limit = _MAX_TURN_CHARS[turn.role]
     return turn.text if len(turn.text) <= limit else f"{turn.text[:limit]} …"
@@ -212,7 +212,7 @@ def _parse_json(text: str) -> object:
 
 
 def _parse_object_from(text: str, start: int) -> dict[str, Any] | None:
-    """Return the object that opens at `start`. An empty object counts as no answer."""
+    """Return the object that opens at `start`, or None; an empty object is not an answer."""
     try:
         found, _ = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
@@ -254,9 +254,9 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 # Checking the decisions of a model.
 #
 # Models invent ids, repeat themselves, decide on facts that nobody stated, and write words that nobody said.
-# `check_decisions` returns the decisions that can be applied, in the order of the facts, the dropped ones with a
-# reason (EXT-4), and the facts left undecided. Reasons never repeat words of the conversation. Only the user changes a
-# pinned memory: a model's change to one becomes a Conflict.
+# `check_decisions` returns the decisions that can be applied, in the order of the facts; the dropped ones, each with a
+# reason (EXT-4); and the facts without a decision. Reasons never repeat words of the conversation. Only the user
+# changes a pinned memory: a model's change to one becomes a Conflict.
 
 #: Maximum characters of a memory's text and of a reason.
 _MAX_TEXT_CHARS: Final = 2000
@@ -266,7 +266,7 @@ _ACTIONS: Final = ("add", "update", "delete", "noop", "conflict")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactWithNeighbours:
-    """One fact that was put to the model, with the memories shown for it."""
+    """One fact that the model was asked about, with the memories that were shown for it, nearest first."""
 
     statement: Statement
     neighbours: tuple[Neighbour, ...] = ()
@@ -277,7 +277,9 @@ class StatedIn:
     """The scope and time in which the facts were stated.
 
     Attributes:
-        isolated: an agent may change only memories that it learned itself.
+        scope: the scope of the latest turn that states one of the facts.
+        at: the time of that turn; an older fact never ends a newer memory.
+        isolated: whether an agent may change only memories that it learned itself.
     """
 
     scope: Scope
@@ -313,8 +315,8 @@ class CheckedDecisions:
     undecided: tuple[int, ...]
 
 
-class _Malformed(Exception):  # it never leaves this module
-    """The reason why a decision is dropped."""
+class _Malformed(Exception):
+    """The reason why a decision is dropped; caught inside this module."""
 
 
 def check_decisions(
@@ -330,7 +332,9 @@ def check_decisions(
         supports: returns whether the evidence supports a statement; called for each text that the model rewrote.
     """
     listed = cast("list[object]", raw) if isinstance(raw, list) else None
-    rejected: list[Rejected] = [] if listed is not None else [Rejected(position=0, fact=None, reason="it is no list")]
+    rejected: list[Rejected] = (
+        [] if listed is not None else [Rejected(position=0, fact=None, reason="it is not a list")]
+    )
     decisions: dict[int, Decision] = {}
     touched = _TouchedMemories(ended=set(), last={})
     for number, item in enumerate(listed or ()):
@@ -426,14 +430,14 @@ def _read_decision(
 
 def _read_fields(item: object) -> Mapping[object, object]:
     if not isinstance(item, dict):
-        raise _Malformed("it is no object")
+        raise _Malformed("it is not an object")
     return cast("Mapping[object, object]", item)
 
 
 def _read_fact_number(fields: Mapping[object, object], fact_count: int) -> int:
     number = fields.get("fact")
     if not isinstance(number, int) or isinstance(number, bool):
-        raise _Malformed("it names no fact")
+        raise _Malformed("it does not name a fact")
     if not 0 <= number < fact_count:
         raise _Malformed("there is no such fact")
     return number
@@ -457,7 +461,7 @@ def _find_target(fields: Mapping[object, object], fact: FactWithNeighbours, stat
     """Return the memory that a decision refers to: one shown for this fact, live, and in the same scope."""
     id_ = fields.get("id")
     if not isinstance(id_, str) or not id_:
-        raise _Malformed("it names no memory")
+        raise _Malformed("it does not name a memory")
     found = next((neighbour.memory for neighbour in fact.neighbours if neighbour.memory.id == id_), None)
     if found is None:
         raise _Malformed("it names a memory that was not shown")
@@ -489,7 +493,7 @@ def _read_statement(
     if text is None:
         return statement
     if not isinstance(text, str) or not text.strip():
-        raise _Malformed("its text is empty or no text")
+        raise _Malformed("its text is empty or not a text")
     if len(text) > _MAX_TEXT_CHARS:
         raise _Malformed("its text is too long for one statement")
     plain = text.strip()
@@ -569,7 +573,7 @@ def _squeeze(text: str) -> tuple[str, list[int]]:
 #
 # Every number of the fact must occur in its span or in the preceding text, which the span may refer to. Of its content
 # words, enough must occur there too. Models reword, so fewer are required when fact and span have similar meaning.
-# Cases in between are put to a model. Unproven facts are kept out of memory, and the user can see them.
+# A model judges the cases in between. Unproven facts are kept out of memory, and the user can see them.
 #
 # A fact is refused when its words are not the speaker's own: text written by the host, instructions the agent got at
 # its start or read from a file, injected memories, and our own prompt.
@@ -683,7 +687,12 @@ _USER_ONLY_KINDS: Final = frozenset({"rule", "preference", "intent", "constraint
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactCandidate:
-    """A fact that a model read, with the turn that holds its span."""
+    """A fact that a model read, with the turn that holds its span.
+
+    Attributes:
+        statement: the fact; its span is in the text of `turn`, and empty if the quote was not found.
+        quote: the words that the model cited as evidence, as it wrote them.
+    """
 
     statement: Statement
     turn: Turn
@@ -717,7 +726,7 @@ class Extraction:
 def ask_facts(
     turns: Sequence[Turn], prompts: Prompts, language: str, most_tokens: int, before: str = ""
 ) -> RequestGenerator[Extraction]:
-    """Ask a model what these turns teach; `before` is the summary of the conversation so far."""
+    """Ask a model which facts these turns state; `before` is the summary of the conversation so far."""
     text = f"{wrap_in_tags('before', before)}\n\n{render_turns(turns)}" if before else render_turns(turns)
     answer, by = yield from ask_model(
         "extract", text, SessionShape, lambda answer: with_lists(answer, "facts"),
@@ -917,7 +926,9 @@ class UnderstoodTurns:
     """The result for a range of turns.
 
     Attributes:
-        rejected: the reasons for which decisions of the model were dropped.
+        extraction: the model's answer, with the facts before they were checked.
+        facts: all facts, each with a refusal, a decision, or a note why the rules decide.
+        rejected: the reasons why decisions of the model were dropped.
     """
 
     extraction: Extraction
@@ -1004,7 +1015,7 @@ def _split_by_proof(
 def _ask_and_check_decisions(
     candidates: Sequence[FactCandidate], prompts: Prompts, language: str, *, isolated: bool
 ) -> Generator[ExtractionRequest, Any, tuple[list[FactOutcome], tuple[str, ...]]]:
-    """Return the outcome of each candidate, and the reasons for which decisions of the model were dropped."""
+    """Return the outcome of each candidate, and the reasons why decisions of the model were dropped."""
     near = cast("tuple[Sequence[Neighbour], ...]", (yield NeighboursRequest(candidates=tuple(candidates))))
     facts = [(item.statement, neighbours) for item, neighbours in zip(candidates, near, strict=True)]
     asking: RequestGenerator[tuple[list[object], Completion | None]] = ask_decisions(facts, prompts, language)

@@ -18,10 +18,10 @@ from filrouge.memories.models import Span
 EntityType = Literal["person", "organisation", "place", "project", "tool", "file", "url", "other"]
 ENTITY_TYPES: tuple[EntityType, ...] = get_args(EntityType)
 Intent = Literal["fix", "build", "change", "decide", "understand", "review", "inform", ""]
-"""What a session was for; empty where nothing tells."""
+"""What a session was for; empty if the user wrote nothing."""
 PointKind = Literal["asked", "decided", "ruled", "found", "noted", "done", "told"]
-"""What a sentence of a summary reports: what the user asked, decided, ruled, found or noted, what the agent did, or
-what a summary that somebody else wrote says."""
+"""What a sentence of a summary reports: what the user asked, decided, ruled, found or noted; `done`, what the agent
+did; `told`, what the host's own summary says."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,13 @@ class Entity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quote:
-    """The user's own words and their position: characters `span` of a turn."""
+    """The user's own words and their position.
+
+    Attributes:
+        text: the words, on one line.
+        turn_id: the turn that holds them.
+        span: their characters in the text of that turn.
+    """
 
     text: str
     turn_id: str
@@ -52,7 +58,7 @@ class Point:
     """A sentence that a summary can use.
 
     Attributes:
-        weight: how central it is; comparable with the points of later turns.
+        weight: how central it is, from 0; comparable with the points of later turns.
     """
 
     kind: PointKind
@@ -67,9 +73,14 @@ class Analysis:
     Attributes:
         summary: two or three sentences; empty if nothing was said.
         concepts: up to five specific subjects, heaviest first, in lower case.
-        questions: the user's unanswered questions.
+        entities: the named persons and things, most mentioned first.
+        questions: the user's unanswered questions, oldest first.
+        decisions, preferences, intents: what the user decided, prefers and plans, oldest first.
+        constraints: the user's constraints and rules, oldest first.
         implicit_context: facts taken for granted and stated nowhere, such as `database: postgres`.
-        points: the candidate sentences of the summary; empty if a model wrote it.
+        intent: what the session was for.
+        language: the language of the user's last turns; the summary is written in it.
+        points: the candidate sentences of the summary, most central first; empty if a model wrote it.
         made_by: `heuristic`, or the provider and model.
     """
 

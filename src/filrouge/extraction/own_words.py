@@ -909,18 +909,18 @@ def _long_quotations(text: str) -> Iterator[tuple[int, int]]:
 def _material(text: str) -> tuple[tuple[int, int], ...]:
     """Return the spans of material, in order and disjoint; the middle of a very long text is always material."""
     if len(text) <= 2 * _MAX_END_CHARS:
-        return _spans(text)
+        return _find_spans(text)
     gap = "\n\n"
     shift = len(text) - 2 * _MAX_END_CHARS - len(gap)
-    spans = _spans(text[:_MAX_END_CHARS] + gap + text[-_MAX_END_CHARS:])
+    spans = _find_spans(text[:_MAX_END_CHARS] + gap + text[-_MAX_END_CHARS:])
     moved = [
         (start if start < _MAX_END_CHARS else start + shift, end if end <= _MAX_END_CHARS else end + shift)
         for start, end in spans
     ]
-    return _merged([*moved, (_MAX_END_CHARS, len(text) - _MAX_END_CHARS)])
+    return _merge_spans([*moved, (_MAX_END_CHARS, len(text) - _MAX_END_CHARS)])
 
 
-def _merged(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _merge_spans(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if found and start <= found[-1][1]:
@@ -930,17 +930,17 @@ def _merged(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def _spans(text: str) -> tuple[tuple[int, int], ...]:
+def _find_spans(text: str) -> tuple[tuple[int, int], ...]:
     taken = bytearray(len(text))
     _mark_taken(taken, _fence_regions(text))
-    _mark_taken(taken, _tag_regions(_masked(text, taken)))
+    _mark_taken(taken, _tag_regions(_blank_taken(text, taken)))
     _mark_taken(taken, _bracket_regions(text))
-    _mark_taken(taken, _delimited_regions(_masked(text, taken)))
+    _mark_taken(taken, _delimited_regions(_blank_taken(text, taken)))
     lines = _lines(text, taken)
     _mark_taken(taken, _document_regions(text, lines))
-    quotations = list(_long_quotations(_masked(text, taken)))
+    quotations = list(_long_quotations(_blank_taken(text, taken)))
     _mark_taken(taken, quotations)
-    rest = _masked(text, taken)
+    rest = _blank_taken(text, taken)
     lines = _lines(text, taken)
     masked = [
         _Line(
@@ -969,7 +969,7 @@ def _mark_taken(taken: bytearray, spans: Iterable[tuple[int, int]]) -> None:
             taken[start:end] = b"\x01" * (end - start)
 
 
-def _masked(text: str, taken: bytearray) -> str:
+def _blank_taken(text: str, taken: bytearray) -> str:
     """Return the text with the taken characters blanked."""
     pieces: list[str] = []
     position = 0

@@ -102,7 +102,7 @@ prefer prefere like aime want veux always must should need doit use called appel
 maintain manage handle expire start end run set moved deplace change renomme remplace called listening
 running hosted avoid never ground rule correction
 """
-#: Verbs and adverbs that are left of a clause with "we"; they do not name a subject.
+#: Verbs and adverbs of a clause with "we" that do not name a subject.
 _NOT_A_SUBJECT: Final = frozenset(_NOT_A_SUBJECT_WORDS.split())
 _OWNERS: Final = re.compile(
     r"\b(?:owns?|maintains?|manages?|handles?|leads?|is responsible for|is in charge of|looks after|takes care of|s'occupe|gere|maintient|dirige|est responsable)\b"
@@ -138,16 +138,18 @@ _BECAUSE: Final = re.compile(r",? (?:because|since|as it|so that|car|parce que|p
 def profile(text: str) -> Profile:
     """Return the profile of `text`."""
     parts = [read_clause(sentence.text, sentence.start) for sentence in split(text)] or [read_clause(text[:500], 0)]
-    stating = [part for part in parts if reading.retraction(part.plain) is None]
+    stating = [part for part in parts if reading.parse_retraction(part.plain) is None]
     clauses = stating or parts
     rejects = frozenset(word for part in parts for word in reading.old_values(part.plain)) | _find_outdated(parts)
     rejected = {word for phrase in rejects for word in [phrase, *phrase.split()]}
-    gone = {canonical(word) for word in rejected if word.isalpha()} if _OWNERS.search(parts[0].plain) else set[str]()
+    outdated_words = (
+        {canonical(word) for word in rejected if word.isalpha()} if _OWNERS.search(parts[0].plain) else set[str]()
+    )
     every = [value for part in parts for value in part.values]
     current_values = tuple(value for value in every if value.text not in rejected)
-    entity, named = _find_entity(clauses[0].plain, clauses[0].values, gone)
+    entity, named = _find_entity(clauses[0].plain, clauses[0].values, outdated_words)
     if not entity and len(clauses) > 1 and not named:
-        entity, named = _find_entity(clauses[1].plain, clauses[1].values, gone)
+        entity, named = _find_entity(clauses[1].plain, clauses[1].values, outdated_words)
     plain = " ".join(part.plain for part in parts)
     spoken = tokens(plain)
     return Profile(
@@ -200,33 +202,37 @@ def subject(text: str) -> str:
     return " ".join(words)
 
 
-def _find_entity(plain: str, found: tuple[Value, ...], gone: set[str]) -> tuple[frozenset[str], bool]:
+def _find_entity(plain: str, found: tuple[Value, ...], outdated_words: set[str]) -> tuple[frozenset[str], bool]:
     """Return the entity of a clause, and whether the clause names it or it is only the words left over."""
     reason = _BECAUSE.search(plain)
     main = plain[: reason.start()] if reason and reason.start() > 12 else plain
     for_phrase = _TO_DO.match(main) or _FOR.search(main)
-    if for_phrase and (words := _naming_words_in(main, *for_phrase.span(1), found, gone)):
+    if for_phrase and (words := _naming_words_in(main, *for_phrase.span(1), found, outdated_words)):
         return words, True
     moved = _MOVED.search(main)
-    if moved and (words := _naming_words_in(main, *moved.span(1), found, gone)):
+    if moved and (words := _naming_words_in(main, *moved.span(1), found, outdated_words)):
         return words, True
     verb = _VERB.search(main)
     if verb and not _WE.match(main):
-        if words := _naming_words_in(main, 0, verb.start(), (), gone | _find_owners(main, verb.start(), found)):
+        if words := _naming_words_in(
+            main, 0, verb.start(), (), outdated_words | _find_owners(main, verb.start(), found)
+        ):
             return words, True
         if _OWNERS.search(main):
-            return _naming_words_in(main, 0, len(main), found, gone), True
+            return _naming_words_in(main, 0, len(main), found, outdated_words), True
         return frozenset(), False
-    return _naming_words_in(main, 0, len(main), found, gone), False
+    return _naming_words_in(main, 0, len(main), found, outdated_words), False
 
 
-def _naming_words_in(main: str, start: int, end: int, found: tuple[Value, ...], gone: set[str]) -> frozenset[str]:
+def _naming_words_in(
+    main: str, start: int, end: int, found: tuple[Value, ...], outdated_words: set[str]
+) -> frozenset[str]:
     """Return the words in a range that can name something; values only if the range holds nothing else."""
     inside = [value for value in found if start <= value.start < end]
     names = {word for value in inside for word in (value.text, *content(value.text))}
-    words = _naming_words(main[start:end], names | gone)
+    words = _naming_words(main[start:end], names | outdated_words)
     is_whole_clause = start == 0 and end == len(main)
-    return words if words or is_whole_clause else _naming_words(main[start:end], gone)
+    return words if words or is_whole_clause else _naming_words(main[start:end], outdated_words)
 
 
 def _find_owners(main: str, end: int, found: tuple[Value, ...]) -> set[str]:
@@ -367,13 +373,13 @@ def _units(found: tuple[str, ...]) -> set[str]:
 
 
 # Versions: two values of one fact in different words, such as "my mark was 64%" and later "is 71% enough to pass?".
-# Nothing in the text says that the first is outdated. Two texts are versions if both give a measure of one kind (and of
+# The text does not say that the first value is outdated. Two texts are versions if both give a measure of one kind (and of
 # the same noun, for counts) with different numbers, and are otherwise alike. The decision is a sum of log odds over the
 # calibrated similarity of the texts, their shared words, the words only one of them has, words of change, and signs of
 # two different things (another name, another sort of thing counted, a goal beside a result). The weights were fitted on
 # labelled pairs, against statements of different people (docs/adr/0012).
 #
-# `denial` covers the case that one text says "never" to what the other states. A person decides which one holds.
+# `find_denied` covers the case that one text says "never" to what the other states. A person decides which one holds.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -514,16 +520,17 @@ class Version:
 def newer_version_of(statement: Statement, near: Sequence[Neighbour]) -> list[Memory]:
     """Return the memory of which the statement is a newer version, as a list of one, or an empty list."""
     odds = [
-        (is_newer_version(_statement_text(statement), _memory_text(n.memory), n.similarity), n.memory) for n in near
+        (newer_version_log_odds(_statement_text(statement), _memory_text(n.memory), n.similarity), n.memory)
+        for n in near
     ]
     best = max(odds, key=lambda pair: pair[0], default=None)
     is_versioned = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
     return [best[1]] if is_versioned and best and best[0] > MIN_NEWER_LOG_ODDS else []
 
 
-def denial(statement: Statement, near: Sequence[Neighbour]) -> Memory | None:
+def find_denied(statement: Statement, near: Sequence[Neighbour]) -> Memory | None:
     """Return the memory that denies what the statement states, or states what the statement denies; or None."""
-    odds = [(denies(_statement_text(statement), _memory_text(n.memory), n.similarity), n.memory) for n in near]
+    odds = [(denial_log_odds(_statement_text(statement), _memory_text(n.memory), n.similarity), n.memory) for n in near]
     best = max(odds, key=lambda pair: pair[0], default=None)
     is_versioned = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
     return best[1] if is_versioned and best and best[0] > 0 else None
@@ -537,7 +544,7 @@ def gives_other_measures(mine: str, theirs: str) -> bool:
     )
 
 
-def is_newer_version(mine: TextWithSubject, theirs: TextWithSubject, similarity: float) -> float:
+def newer_version_log_odds(mine: TextWithSubject, theirs: TextWithSubject, similarity: float) -> float:
     """Return the log odds that `mine` is a newer version of `theirs`."""
     new, old = version(*mine), version(*theirs)
     if new.denied or old.denied:
@@ -554,7 +561,7 @@ def version_features(new: Version, old: Version) -> list[dict[str, float]]:
     return [_pair_features(a, b, new, old) for a in new.measures for b in old.measures if _competes(a, b, new, old)]
 
 
-def denies(mine: TextWithSubject, theirs: TextWithSubject, similarity: float) -> float:
+def denial_log_odds(mine: TextWithSubject, theirs: TextWithSubject, similarity: float) -> float:
     """Return the log odds that one text denies what the other states."""
     new, old = version(*mine), version(*theirs)
     if bool(new.denied) == bool(old.denied):

@@ -24,7 +24,7 @@ from filrouge.extraction.heuristics import MAX_STATEMENTS
 from filrouge.extraction.own_words import is_own_prompt
 from filrouge.extraction.profile import subject
 from filrouge.extraction.reading import Clause, read_clause
-from filrouge.extraction.sentences import Unit, units, unmasked
+from filrouge.extraction.sentences import Unit, units, without_masked
 from filrouge.extraction.statement_model import (
     ALWAYS,
     STRONG,
@@ -55,8 +55,8 @@ _MIN_RULE_SHARE: Final = 0.5
 _MIN_CERTAIN_CONFIDENCE: Final = 0.95
 #: Minimum share of a unit that a pattern's statement must cover to be preferred over the whole unit.
 _MIN_COVERED_SHARE: Final = 0.6
-#: Probabilities required: for a strong pattern's statement; for a unit that asks, doubts or jokes (one in ten of those
-#: states something); and for reported speech, which is never taken.
+#: Required probabilities: for a strong pattern's statement; for a unit that asks, doubts or jokes (one in ten of those
+#: states something); and for reported speech, which no probability reaches.
 _MIN_AGREED_PROBABILITY, _MIN_DOUBTFUL_PROBABILITY, _IMPOSSIBLE_PROBABILITY = 0.4, 0.8, 2.0
 #: Required for a request that is most of its prompt: below this, only one in five states something.
 _MIN_REQUEST_PROBABILITY: Final = 0.8
@@ -99,8 +99,9 @@ class Prompt:
     """A prompt to be read.
 
     Attributes:
-        patterns: the statements that patterns found in it.
-        units: its units, in order.
+        text: the whole prompt, as the user wrote it.
+        patterns: the statements that patterns found in it, in order.
+        units: its units, in order, without quoted or pasted text.
     """
 
     text: str
@@ -159,7 +160,7 @@ def statements(prompt: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]
             accepted = [statement for statement in accepted if statement not in overlapping]
             accepted.append(unit_statement)
     accepted.sort(key=lambda statement: statement.span.start)
-    return unmasked(accepted[:MAX_STATEMENTS], prompt.text)
+    return without_masked(accepted[:MAX_STATEMENTS], prompt.text)
 
 
 def _is_certain(statement: Statement, *, alone: bool) -> bool:
@@ -250,7 +251,7 @@ def texts_to_embed(prompts: Sequence[Prompt]) -> list[str]:
 # `bench/fit_agreement.py` fitted it on labelled talk; its threshold was chosen on other projects
 # (`bench/results/agreement.md`). Embedding vectors add little to the words here.
 
-#: Values of `Turn.skipped` that a "yes" may have: read, or skipped because it says so little.
+#: Values of `Turn.skipped` that a "yes" may have: not skipped, or skipped because it says so little.
 _READABLE_SKIPS: Final = frozenset({"", "too short", "small talk"})
 #: Columns of the weights: does the user agree to the sentence; if so, is it a decision (rather than a fact).
 QUESTIONS: Final = ("agreed", "decision")
@@ -331,7 +332,7 @@ def find_agreed(message: str, prompt: str) -> tuple[Statement, ...]:
     made = _agreement_statement(
         found[best].sentence, float(likely[best, 0]), float(likely[best, 1]), regression.threshold
     )
-    return unmasked([made], message) if made else ()
+    return without_masked([made], message) if made else ()
 
 
 def _agreement_statement(sentence: Unit, chance: float, decision: float, threshold: float) -> Statement | None:

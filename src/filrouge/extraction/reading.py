@@ -591,7 +591,7 @@ _DO_FR: Final = (
     " teste traduis transforme trouve utilise valide verifie vire va vas demandes implementez ajoutez corrigez faites mettez lancez ecrivez"
 )
 _DO_ES: Final = "anade agrega arregla borra busca cambia comprueba corrige crea ejecuta elimina escribe explica genera haz lanza mira muestra pon prueba quita revisa renombra"
-#: "Test files live in", "Deploy command is": the word is a noun, so this is no imperative.
+#: "Test files live in", "Deploy command is": the word is a noun, so this is not an imperative.
 _NOUN_FIRST: Final = (
     r"(?! (?:(?!the |an? |which |what |if |that |how |why |where |when |whether |my |our |all |le |la |les |un |une |des |ce |cette )[\w-]+ ){0,2}"
     r"(?:is|are|was|were|lives?|goes|go to|runs|starts|expires|takes|uses|lands?|sits?|belongs|must|should|needs?|est|sont|doit|doivent)\b)"
@@ -671,7 +671,16 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseKind:
-    """The kind of statement that a clause makes."""
+    """The kind of statement that a clause makes.
+
+    Attributes:
+        confidence: from 0 to 1.
+        key, value: of a core fact, such as `user_name`; both None for other statements.
+        corrects: the old values that the clause calls wrong or outdated, folded.
+        is_correction: whether the clause says that something no longer holds.
+        is_retraction: whether it only retracts something and gives no new value.
+        timeframe: `standing` for preferences; otherwise empty.
+    """
 
     kind: Kind
     confidence: float
@@ -680,7 +689,7 @@ class ClauseKind:
     value: str | None = None
     corrects: tuple[str, ...] = ()
     is_correction: bool = False
-    retraction: bool = False
+    is_retraction: bool = False
     sentiment: Sentiment = "neutral"
     timeframe: str = ""
 
@@ -714,11 +723,11 @@ def read_clause(text: str, start: int, before: str = "") -> Clause:
             break
         cut = match.end()
     body = text[cut:]
-    return Clause(start + cut, body, unquoted(plain[cut:]), before + plain[:cut], values(body))
+    return Clause(start + cut, body, blank_quotations(plain[cut:]), before + plain[:cut], values(body))
 
 
-def unquoted(plain: str) -> str:
-    """Return the text with quotations of three or more words blanked: other people's words are no statement."""
+def blank_quotations(plain: str) -> str:
+    """Return the text with quotations of three or more words blanked: other people's words are not a statement."""
     return _QUOTED.sub(lambda m: m.group() if len(m.group().split()) < 3 else " " * len(m.group()), plain)
 
 
@@ -807,14 +816,14 @@ _MEMORY_WORDS: Final = re.compile(
 def find_correction(clause: Clause) -> ClauseKind | None:
     """Return the correction or retraction that the clause states, or None."""
     plain = clause.plain
-    retracted = retraction(plain)
+    retracted = parse_retraction(plain)
     if retracted is not None:
         return ClauseKind(
             kind="fact",
             confidence=0.85,
             corrects=(retracted,),
             is_correction=True,
-            retraction=True,
+            is_retraction=True,
             sentiment="negative",
         )
     announced = _ANNOUNCED.search(clause.opening) is not None or _ANNOUNCED.match(plain) is not None
@@ -836,7 +845,7 @@ def says_change(plain: str) -> bool:
     return _CHANGE.search(plain) is not None
 
 
-def retraction(plain: str) -> str | None:
+def parse_retraction(plain: str) -> str | None:
     """Return what a pure retraction retracts, without words such as "the rule about"; None for anything else."""
     match = _RETRACT.match(plain.rstrip(" .!"))
     if match is None:

@@ -58,10 +58,10 @@ class ComparedText:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Relation:
-    """The position of a memory relative to the statement.
+    """How a memory relates to the statement, apart from the words.
 
     Attributes:
-        similarity: the cosine of the two.
+        similarity: the cosine of the two texts' vectors.
         standard: the cosine, standardised over the compared memories.
         rank: its rank by similarity, from 0.
         same_turn, same_session: whether both were said in the same turn and session.

@@ -77,7 +77,12 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Analysed:
-    """The last analysis of a session, the sequence number of the last turn read, and the id of its summary memory."""
+    """The last analysis of a session.
+
+    Attributes:
+        until: the sequence number of the last turn that was read.
+        episode: the id of the memory that holds the summary; None if the session has none.
+    """
 
     analysis: Analysis
     until: int
@@ -103,7 +108,7 @@ class Analyses:
         rows = self._tx.all("turns.of_session", asked)
         return [turn_from_row(row) for row in reversed(rows)], (int(rows[0]["seq"]) if rows else behind)
 
-    def are_there(self, turns: Collection[Turn]) -> bool:
+    def all_exist(self, turns: Collection[Turn]) -> bool:
         """Return whether all these turns still exist."""
         row = self._tx.one("turns.present", {"ids": json.dumps([turn.id for turn in turns])})
         return row is not None and row["n"] == len(turns)
@@ -140,7 +145,7 @@ class Analyses:
         return number_of(self._tx, "analyses.cached_count")
 
     def unread(self) -> list[Session]:
-        """Return sessions with turns since their last analysis, or without one; latest speaker last."""
+        """Return sessions with turns since their last analysis, or without one; the latest turn's session last."""
         rows = self._tx.all("turns.unread_sessions")
         return [Session(host=row["host"], id=row["session_id"]) for row in rows]
 
@@ -172,7 +177,7 @@ class Analyses:
         rows = self._tx.all("analyses.about", {"memories": json.dumps(memories), "turns": json.dumps(turns)})
         return [Session(host=row["host"], id=row["session_id"]) for row in rows]
 
-    def sums(self, sessions: Sequence[Session]) -> tuple[str, ...]:
+    def derived_memories(self, sessions: Sequence[Session]) -> tuple[str, ...]:
         """Return the memories derived from sessions: their summaries, and concepts that no other session mentions."""
         listed = {"sessions": _sessions_to_json(sessions)}
         spoken = [row["memory_id"] for row in self._tx.all("analyses.spoken_of", listed) if not row["others"]]

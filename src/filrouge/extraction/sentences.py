@@ -19,7 +19,7 @@ from filrouge.extraction.own_words import own_words
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import Statement
 
-# Sentences. Code fences, quoted lines, logs, diffs, tables, JSON and host blocks are no sentences; they are cut away
+# Sentences. Code fences, quoted lines, logs, diffs, tables, JSON and host blocks are not sentences; they are cut away
 # and end the sentence before them. The rest is split at the ends of sentences, never inside a version (`3.11`), a
 # file name, a host (`Fly.io`), an abbreviation or inline code. A list item keeps the heading above it, because a
 # heading such as "Rules for this repo:" makes its items rules.
@@ -236,7 +236,7 @@ _ASKS: Final = (
 _SUBJECT_WORDS: Final = r"(?:i'm|i've|i'd|i'll|i|we're|we've|we'd|we'll|we|my|our|it's|it|that's|this|he's|he|she's|she|they're|they|there's|je|j'|j'ai|on|nous|mon|ma|mes|notre|nos|c'est|ca|il|elle|mi|mis|yo)"
 #: After "which", these words open a relative clause rather than a question.
 _RELATIVE: Final = r"is|are|was|were|has|have|had|i|we|my|typically|usually|currently|now|recently|takes?|costs?|includes?|covers?|[a-z]+ed|[a-z]+s"
-#: Boundaries between clauses. A comma inside a date or a list is no boundary.
+#: Boundaries between clauses. A comma inside a date or a list is not a boundary.
 _BOUNDARY: Final = re.compile(
     rf",\s+(?=which (?:{_RELATIVE})\b)|,?\s+(?:how|why|that|remind me that|the fact that|now that|remember (?:when|how)|the one where|like)\s+(?=(?:it|it's|i've|i|we've|my|our|his|her|their|the)\s)"
     rf"|,\s+(?:(?:and|but|so|or|because|since|mais|et|donc|car|alors|pero|y)\s+)?(?=(?:{_ASKS}|{_SUBJECT_WORDS})(?:[\s']|$))"
@@ -252,7 +252,7 @@ _LEAD: Final = re.compile(
     r"|considering(?: that)?|given(?: that)?|especially(?: since)?|now that|mais|et|donc|car|alors|au fait|d'ailleurs|en fait|du coup|bon|sachant que|por cierto|ademas)\b[\s,:]*)+"
 )
 _ASKING: Final = re.compile(rf"{_ASKS}(?:[\s'-]|$)")
-#: The opening of a wish or a worry. Its complement is no fact, but names the subject of the sentence.
+#: The opening of a wish or a worry. Its complement is not a fact, but names the subject of the sentence.
 _FRAME: Final = re.compile(
     r"^(?:i|we|je|j'|on|nous)(?:'m| am|'ve been| have been| was|'re| are|'d like| would like| want| need| hope| plan| suis| veux| voudrais|aimerais| cherche| essaie)?\b(?: (?:kinda|kind of|sorta|sort of|a bit|a little|really|so|just|also|currently|actually|still|very|super|now|un peu|vraiment|assez))*"
     r" ?(?:worried|concerned|nervous|anxious|stressed|excited|scared|afraid|struggling|stuck|confused|trying|thinking|looking|planning|hoping|aiming|having (?:trouble|issues|problems|a hard time)|considering|inquiet|inquiete|stresse|stressee|essaie|pense|cherche)?"
@@ -284,7 +284,7 @@ class Part:
         relative: whether it begins with "which" and describes the noun before.
         wishes: whether it opens a wish or a worry.
         feared: whether it says what the preceding worry is about.
-        matter: the object of the preceding wish, worry or question, as a range of the sentence.
+        matter: the object of the preceding wish, worry or question: its start and end in the sentence.
     """
 
     start: int
@@ -360,15 +360,15 @@ def _clause_spans(plain: str) -> list[tuple[int, int]]:
 MASK: Final = re.compile(r"\[redacted:[\w-]+\]")
 
 
-def blanked(text: str) -> str:
+def blank_masks(text: str) -> str:
     """Return the text with masks replaced by blanks; positions stay."""
     return MASK.sub(lambda mask: " " * len(mask[0]), text)
 
 
-def unmasked(statements: Iterable[Statement], text: str) -> tuple[Statement, ...]:
+def without_masked(statements: Iterable[Statement], text: str) -> tuple[Statement, ...]:
     """Return the statements that hold no mask, neither in their text nor in the sentences that they were read from."""
     masks = [mask.span() for mask in MASK.finditer(text)]
-    sentences = [(item.start, item.end) for item in split(blanked(text))] if masks else []
+    sentences = [(item.start, item.end) for item in split(blank_masks(text))] if masks else []
 
     def is_masked(item: Statement) -> bool:
         if MASK.search(item.text):
@@ -443,7 +443,7 @@ class Unit:
 def units(prompt: str) -> list[Unit]:
     """Return the units of a prompt, in order, without quoted or pasted text."""
     spans = [
-        span for sentence in split(own_words(blanked(prompt))) for span in _cut_unit(sentence.text, sentence.start)
+        span for sentence in split(own_words(blank_masks(prompt))) for span in _cut_unit(sentence.text, sentence.start)
     ]
     texts = [prompt[start:end] for start, end in spans]
     return [

@@ -47,11 +47,12 @@ class Material:
     """The new turns of a session, and its former analysis.
 
     Attributes:
-        turns: the turns to read.
-        stored: those of them that must still be in the database when the result is written.
-        until: the sequence number of the last of them.
-        former: the former analysis.
-        scope: the scope of the session.
+        turns: the turns to read, oldest first.
+        stored: the captured ones of these turns; they must still be in the database when the result is written.
+        until: the sequence number of the last turn; the next analysis starts after it.
+        former: the analysis of the turns before these; empty for a session that is read from its beginning.
+        scope: where the memories of the analysis belong; it names no agent.
+        history_hash: the cache key, a hash of the roles and texts of the whole session.
     """
 
     session: Session
@@ -170,7 +171,7 @@ def store_analysis(parts: Parts, tx: Tx, material: Material, analysis: Analysis)
         Busy: some of its turns were erased meanwhile.
     """
     store, now = Analyses(tx, parts.analyser), parts.clock.now()
-    if not store.are_there(material.stored):
+    if not store.all_exist(material.stored):
         raise Busy("The session changed while it was being read.", remedy="Try again.")
     session = material.session
     origin = Origin(

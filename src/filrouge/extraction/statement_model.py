@@ -45,7 +45,7 @@ class Regression:
     """
 
     dense: Numbers
-    hash_words: Numbers
+    hashed: Numbers
     bias: Numbers
     threshold: float
 

@@ -23,7 +23,7 @@ from filrouge.extraction.heuristics import extract
 from filrouge.extraction.models import EMPTY_ANALYSIS, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote
 from filrouge.extraction.own_words import own_words, written_by_host
 from filrouge.extraction.reading import old_values, read_clause, values
-from filrouge.extraction.sentences import MASK, Sentence, blanked, split
+from filrouge.extraction.sentences import MASK, Sentence, blank_masks, split
 from filrouge.extraction.statement_model import subject_score
 from filrouge.extraction.vocabulary import (
     AMBIGUOUS,
@@ -86,19 +86,15 @@ def sentences_with_speaker(turns: Sequence[Turn]) -> list[SpokenSentence]:
         speaker = speaker_of(turn)
         if speaker:
             masks = [mask.start() for mask in MASK.finditer(turn.text)]
-            text = blanked(turn.text)
+            text = blank_masks(turn.text)
             sentences = split(own_words(text) if speaker == "user" else text)
             unredacted = [part for part in sentences if not any(part.start <= start < part.end for start in masks)]
             found.extend(SpokenSentence(turn, turn_index, speaker, sentence) for sentence in unredacted)
     return found
 
 
-# The user's language: a vote of function words over their last turns (RULINGS 21). It selects the language of
-# Filrouge's own text. Indexing and recall do not depend on it.
-
-
 # Titles: the subject of a prompt. Greetings and courtesies are removed. The rest is cut at the end of a clause; if no
-# clause is short enough, it is cut before a function word, so that no phrase is split.
+# clause is short enough, the cut is before a function word, so that no phrase is split.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -194,7 +190,7 @@ def clean_topics(topics: Iterable[str]) -> list[str]:
 
 
 def clean_topic(topic: str) -> str:
-    """Return a topic without labels, in lower case, or an empty string if it is no subject."""
+    """Return a topic without labels, in lower case, or an empty string if it is not a subject."""
     plain = " ".join(topic.lower().split())
     while True:
         label = _LABEL.match(fold(plain))
@@ -309,7 +305,7 @@ def entities(
             found.add(name, type_)
     for turn in turns:
         if turn.role == "tool" and not turn.skipped:
-            output = blanked(turn.text[:_MAX_OUTPUT_CHARS])
+            output = blank_masks(turn.text[:_MAX_OUTPUT_CHARS])
             for name, type_ in _find_urls_and_files(output):
                 found.add(name, type_)
     return found.best()
@@ -413,7 +409,7 @@ _MAX_WORD_CHARS: Final = 40
 _SPEAKER_WEIGHT: Final = {"user": 2.0, "agent": 1.0, "told": 1.0}
 _TOOL_FACTOR, _PLAIN_FACTOR = 1.3, 0.15
 #: Exponents that damp the weight of a phrase by its length. A phrase that occurs once is less certain than a repeated
-#: one; three words that occur together once are no phrase.
+#: one; three words that occur together once are not a phrase.
 _DAMPING_ONCE, _DAMPING_AGAIN = 0.6, 0.25
 _WEAK_END_FACTOR: Final = 0.7
 #: Words that name an action rather than a subject and are missing from the table of imperatives.
@@ -429,7 +425,7 @@ funciona rompe decidido elegido attaque attaquer
 _NOT_SUBJECT_WORDS: Final = frozenset(_NO_SUBJECT_WORDS.split())
 #: From this fitness on, an imperative verb is also a noun: "export", "import".
 _MIN_NOUN_FITNESS: Final = 0.5
-#: Slope of the logistic function over fitness, and the fitness below which a word alone is no subject.
+#: Slope of the logistic function over fitness, and the fitness below which a word alone is not a subject.
 _STEEPNESS, _MIN_ALONE_FITNESS = 1.2, -1.0
 _PUNCTUATION: Final = frozenset(',;:.!?()[]{}"«»…|*<>=`/\\')
 Rarity = Callable[[str], float]
@@ -451,7 +447,7 @@ def concepts(
     *,
     rarity: Rarity | None = None,
     former: Sequence[str] = (),
-    nobodies: Collection[str] = (),
+    excluded_names: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return the concepts of a conversation, heaviest first; at most five.
 
@@ -459,7 +455,7 @@ def concepts(
         turns: the new turns of a session.
         rarity: returns the rarity of a folded word in other conversations; None weighs all words alike.
         former: the concepts of earlier turns, which compete with the new ones.
-        nobodies: names of people and places, which are excluded.
+        excluded_names: names of people and places, which are excluded.
     """
     sentences = sentences_with_speaker(turns)
     weights = _word_weights(sentences, rarity or _constant_rarity)
@@ -476,7 +472,7 @@ def concepts(
     return tuple(
         _select_distinct(
             [phrases[words_of_phrase] for words_of_phrase in best],
-            frozenset(word for name in nobodies for word in fold(name).split()),
+            frozenset(word for name in excluded_names for word in fold(name).split()),
         )
     )
 
@@ -606,8 +602,8 @@ def _score(phrase: _Phrase, words: Mapping[str, float]) -> float:
     return together * (1.0 + math.log1p(phrase.weight))
 
 
-def _select_distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
-    """Return the best phrases that share no word with a better one and name no person or place."""
+def _select_distinct(best: Sequence[_Phrase], excluded_names: frozenset[str]) -> list[str]:
+    """Return the best phrases that share no word with a better one and do not name a person or place."""
     taken: list[str] = []
     used: list[frozenset[str]] = []
     for phrase in best:
@@ -615,7 +611,7 @@ def _select_distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[
         if not words or any(words & other for other in used):
             continue
         form = clean_topic(max(sorted(phrase.forms), key=lambda form: phrase.forms[form]))
-        if form and form not in taken and nobodies.isdisjoint(fold(form).split()):
+        if form and form not in taken and excluded_names.isdisjoint(fold(form).split()):
             taken.append(form)
             used.append(words)
         if len(taken) == MAX_CONCEPTS:
@@ -624,7 +620,7 @@ def _select_distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[
 
 
 # Open questions: questions of the user without an answer. A later sentence of the agent answers a question if it
-# shares one of its content words, or if the question has none. Counter-questions and "I don't know" are no answers.
+# shares one of its content words, or if the question has none. Counter-questions and "I don't know" are not answers.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -890,12 +886,12 @@ def analyse(
     quotes = _quotes(turns)
     summary = summary_of(made, language)
     named = entities(turns, projects=projects, former=former.entities)
-    nobodies = [entity.name for entity in named if entity.type in ("person", "place")]
+    excluded_names = [entity.name for entity in named if entity.type in ("person", "place")]
     if not former.points and former.summary:
         summary = f"{former.summary} {summary}".strip()
     return Analysis(
         summary=summary,
-        concepts=concepts(turns, rarity=rarity, former=former.concepts, nobodies=nobodies),
+        concepts=concepts(turns, rarity=rarity, former=former.concepts, excluded_names=excluded_names),
         entities=named,
         questions=open_questions(turns, former=former.questions),
         decisions=_merge_quotes(former.decisions, quotes("decision")),

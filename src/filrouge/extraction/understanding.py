@@ -37,7 +37,7 @@ from filrouge.extraction.model_answers import (
 )
 from filrouge.extraction.reading import says_change
 from filrouge.extraction.repository import output_hash
-from filrouge.extraction.sentences import unmasked
+from filrouge.extraction.sentences import without_masked
 from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.extraction.tool_output import Judgement, judge_by_model, judge_by_rules
 from filrouge.extraction.vocabulary import fold
@@ -132,7 +132,14 @@ def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dic
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaterStatement:
-    """Something said after a statement: the memory, the time, and the statement as it was made then."""
+    """Something said after a statement.
+
+    Attributes:
+        memory: the memory that holds it now.
+        statement: the statement as it was made then.
+        at: when it was said.
+        similarity: calibrated similarity to the earlier statement.
+    """
 
     memory: Memory
     statement: Statement
@@ -249,11 +256,12 @@ class PendingStatement:
     """A statement of a turn, ready to be decided on.
 
     Attributes:
-        vectors: None if the embedder is down, or if a job makes them.
-        refusal: why it is kept out of memory, or empty.
+        vectors: one row per window of the text; None if the embedder is down, or if a job makes them.
+        refusal: why the statement is kept out of memory, or empty.
         decision: the model's decision; None if the rules decide, on the memories of that moment.
-        made_by, prompt_version: the model or rules that read it, and the prompt used.
-        note: how it was decided, for the journal.
+        made_by: `heuristic`, or the provider and model that read the statement.
+        prompt_version: the version of the model's prompt; empty for the rules.
+        note: why the rules decided instead of the model, for the journal; or empty.
     """
 
     statement: Statement
@@ -267,7 +275,13 @@ class PendingStatement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """The statements of a turn, and the vector space that they were embedded in."""
+    """The statements of a turn, before they are decided on.
+
+    Attributes:
+        turn: the turn whose text the statements' spans refer to.
+        vectors: the vector search whose embedder made the statements' vectors.
+        pending: the statements, in the order of the text.
+    """
 
     turn: Turn
     vectors: VectorSearch
@@ -275,7 +289,7 @@ class Reading:
 
 
 PendingVectors = dict[str, tuple[str, Vectors]]
-"""Group and vectors of memories that are not in the index yet, by id."""
+"""Group (see `group_of`) and vectors of memories that are not in the index yet, by memory id."""
 
 
 def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
@@ -381,7 +395,9 @@ def apply_reading(
     done: list[tuple[Action, Vectors | None]] = []
     fresh = {} if fresh is None else fresh
     for pending in reading.pending:
-        if pending.statement.confidence < MIN_CONFIDENCE_KEEP or not unmasked([pending.statement], reading.turn.text):
+        if pending.statement.confidence < MIN_CONFIDENCE_KEEP or not without_masked(
+            [pending.statement], reading.turn.text
+        ):
             continue
         if pending.refusal:
             quarantined = parts.memories(tx).quarantine(
@@ -586,16 +602,16 @@ class RequestRunner:
     vectors: VectorSearch
     settings: Settings
 
-    def run(self, thought: Generator[ExtractionRequest, Any, T]) -> T:
+    def run(self, requests: Generator[ExtractionRequest, Any, T]) -> T:
         """Run a generator to its end and return its result; a failed request is raised inside the generator."""
         answer: object = None
         failure: Exception | None = None
         try:
             while True:
-                need = thought.send(answer) if failure is None else thought.throw(failure)
+                request = requests.send(answer) if failure is None else requests.throw(failure)
                 answer, failure = None, None
                 try:
-                    answer = self._answer(need)
+                    answer = self._answer(request)
                 except (ModelUnavailable, Unreadable) as error:
                     failure = error
         except StopIteration as end:
@@ -612,10 +628,10 @@ class RequestRunner:
 
         return by_model if self.settings.mode in ("heavy", "max") else judge_by_rules
 
-    def _answer(self, need: ExtractionRequest) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
-        match need:
+    def _answer(self, request: ExtractionRequest) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
+        match request:
             case CompletionRequest():
-                return self._asked(need)
+                return self._asked(request)
             case SimilarityRequest(pairs=pairs):
                 return self._similarities(pairs)
             case NeighboursRequest(candidates=candidates):

@@ -1,7 +1,7 @@
 """Words: normalisation, word lists of three languages, and the language of a text.
 
 `fold` keeps offsets. `content` gives the canonical content words, one form for English, French and Spanish, so that a
-French memory can match an English correction without a model. `subject_of` strips the telling from a statement.
+French memory can match an English correction without a model. `subject_of` strips "we decided" and the like.
 `CATEGORY` maps names of tools to what they are for.
 
 Pure: no database, no file.
@@ -247,7 +247,7 @@ PHRASES: Final = {
 } | {"base de donnees": "database", "base de datos": "database"}
 
 
-# Everyday words of developers, folded. They are indexed and scored (they are no stop words), but sharing one of them
+# Everyday words of developers, folded. They are indexed and scored (they are not stop words), but sharing one of them
 # says nothing about what a prompt needs, so they never count as distinctive.
 
 PLAIN_WORDS = frozenset(
@@ -401,7 +401,7 @@ def variants(word: str) -> tuple[str, ...]:
     return (word, *(form for form, canon in CANON.items() if canon == word and form != word))
 
 
-# Subjects of tellings. In "For the storefront API we decided on Drizzle" the subject is the storefront API and Drizzle;
+# Subjects of reports. In "For the storefront API we decided on Drizzle" the subject is the storefront API and Drizzle;
 # "we decided" only reports the decision. The words themselves stay unchanged, as do other sentences.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
@@ -426,7 +426,7 @@ _REASONS: Final = re.compile(r"\s*(?:[:;(]\s|,? (?:because|since|parce qu|car|pu
 
 
 def subject_of(sentence: str) -> str:
-    """Return what a telling is about, or the sentence itself; `X: Y` if Y is stated about X."""
+    """Return what a report such as "we decided on ..." is about, or the sentence itself; `X: Y` if Y is about X."""
     plain = fold(sentence)
     if about := _ABOUT.fullmatch(plain):
         what = _without_article(sentence[about.start("what") : about.end("what")])
@@ -515,6 +515,9 @@ muy no nuestro nunca o para pero por porque que se si siempre son su sus tu un u
 
 Language = Literal["en", "fr", "es"]
 
+
+# The user's language: a vote of function words over their last turns (RULINGS 21). It selects the language of
+# Filrouge's own text. Indexing and recall do not depend on it.
 
 #: Only the last turns vote: people change language, and an old paste should not decide.
 MAX_TURNS: Final = 5

@@ -111,7 +111,7 @@ def synthesise(parts: Parts, payload: Payload) -> JobResult:
     made = brought_up(material, payload["occasion"])
 
     def write(tx: Tx) -> None:
-        if not Analyses(tx, parts.analyser).are_there(material.turns):
+        if not Analyses(tx, parts.analyser).all_exist(material.turns):
             raise Busy("The session changed while it was being read.", remedy="Try again.")
         Syntheses(tx).keep(session, made)
         now, settings = parts.clock.now(), parts.settings(tx)
@@ -295,7 +295,7 @@ def recount(parts: Parts, payload: Payload) -> JobResult:
             corrected.append(one)
 
     def write(tx: Tx) -> None:
-        if Syntheses(tx).of_session(session) == stored and Analyses(tx, parts.analyser).are_there(turns):
+        if Syntheses(tx).of_session(session) == stored and Analyses(tx, parts.analyser).all_exist(turns):
             Syntheses(tx).keep(session, corrected)
 
     return JobResult(write=write)

@@ -83,30 +83,34 @@ def test_each_action_becomes_its_decision() -> None:
 @pytest.mark.parametrize("raw", [None, {}, "add", 3, float("nan"), {"decisions": []}])
 def test_what_is_no_list_decides_nothing(raw: object) -> None:
     found = judged(raw, PORT)
-    assert (found.decisions, found.undecided, [one.reason for one in found.rejected]) == ({}, (0,), ["it is no list"])
+    assert (found.decisions, found.undecided, [one.reason for one in found.rejected]) == (
+        {},
+        (0,),
+        ["it is not a list"],
+    )
 
 
 @pytest.mark.parametrize(
     ("one", "why"),
     [
-        ("update m1", "it is no object"),
-        ([], "it is no object"),
-        (wrote("update", None, id="m1"), "it names no fact"),
-        (wrote("update", True, id="m1"), "it names no fact"),
-        (wrote("update", "0", id="m1"), "it names no fact"),
-        (wrote("update", 0.0, id="m1"), "it names no fact"),
+        ("update m1", "it is not an object"),
+        ([], "it is not an object"),
+        (wrote("update", None, id="m1"), "it does not name a fact"),
+        (wrote("update", True, id="m1"), "it does not name a fact"),
+        (wrote("update", "0", id="m1"), "it does not name a fact"),
+        (wrote("update", 0.0, id="m1"), "it does not name a fact"),
         (wrote("update", -1, id="m1"), "there is no such fact"),
         (wrote("update", 10**30, id="m1"), "there is no such fact"),
         (wrote("upsert", id="m1"), "there is no such action"),
         (wrote("add") | {"action": ["add"]}, "there is no such action"),
-        (wrote("update"), "it names no memory"),
-        (wrote("update", id=""), "it names no memory"),
-        (wrote("update", id=["m1"]), "it names no memory"),
+        (wrote("update"), "it does not name a memory"),
+        (wrote("update", id=""), "it does not name a memory"),
+        (wrote("update", id=["m1"]), "it does not name a memory"),
         (wrote("update", id="m9"), "it names a memory that was not shown"),
         (wrote("delete", id="M1"), "it names a memory that was not shown"),
-        (wrote("update", id="m1", text=""), "its text is empty or no text"),
-        (wrote("update", id="m1", text=" \n"), "its text is empty or no text"),
-        (wrote("update", id="m1", text={"text": "x"}), "its text is empty or no text"),
+        (wrote("update", id="m1", text=""), "its text is empty or not a text"),
+        (wrote("update", id="m1", text=" \n"), "its text is empty or not a text"),
+        (wrote("update", id="m1", text={"text": "x"}), "its text is empty or not a text"),
         (wrote("update", id="m1", text="x " * 1001), "its text is too long for one statement"),
         (wrote("update", id="m1", text="half \ud83d a face"), "its text is not valid Unicode"),
         (wrote("add", text="an invented port"), "the evidence does not support its text"),
