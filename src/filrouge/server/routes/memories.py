@@ -6,7 +6,8 @@ in `memories`, `search` and `maintenance`; the decisions are made there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Final, Literal
 
@@ -326,6 +327,45 @@ vars(filters_of)["__signature__"] = Signature([_parameter(*one) for one in Filte
 Narrowed = Annotated[Filters, Depends(filters_of)]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListQuery:
+    """The query parameters that the lists of facts and of rules share.
+
+    Attributes:
+        filters: which rows are listed.
+        project: names of one project; empty = all projects.
+        history: list every state instead of the current rows; no filter is allowed with it.
+        limit: rows of a page; None = all.
+        cursor: the cursor of the previous page; None = the first page.
+    """
+
+    filters: Filters
+    project: Sequence[str]
+    history: bool
+    limit: int | None
+    cursor: str | None
+
+
+async def list_query_of(
+    filters: Narrowed,
+    project: Names = None,
+    history: bool = False,
+    limit: PageLimit = None,
+    cursor: Cursor = None,
+) -> ListQuery:
+    """Return the list query of a request.
+
+    Raises:
+        BadInput: `history` comes with a filter.
+    """
+    if history and filters.narrow:
+        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
+    return ListQuery(filters=filters, project=project or [], history=history, limit=limit, cursor=cursor)
+
+
+Listed = Annotated[ListQuery, Depends(list_query_of)]
+
+
 class FactBody(Body):
     """A core fact, or several plain statements."""
 
@@ -365,25 +405,15 @@ class SearchBody(FilterBody):
 
 
 @memory_router.get("/api/memory/facts", responses=response_model(list[MemoryAnswer]))
-async def memory_facts(
-    request: Request,
-    response: Response,
-    filters: Narrowed,
-    project: Names = None,
-    history: bool = False,
-    limit: PageLimit = None,
-    cursor: Cursor = None,
-) -> list[dict[str, Any]]:
+async def memory_facts(request: Request, response: Response, query: Listed) -> list[dict[str, Any]]:
     """List the current memories except rules, newest first. With `as_of`, list those that were current at that time.
     All projects are listed unless one is named."""
-    if history and filters.narrow:
-        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
     found = await read_in_tx(
         request,
-        lambda tx: reports.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
+        lambda tx: reports.listing(parts, tx, query.project, rules=False, history=query.history, filters=query.filters),
     )
-    return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
+    return paged(request, response, found, limit=query.limit, cursor=query.cursor, by="created_at")
 
 
 @memory_router.post("/api/memory/facts", responses=response_model(Success))
@@ -793,24 +823,15 @@ class ChangeBody(Body):
 
 
 @rules_router.get("/api/memory/rules", responses=response_model(list[RuleAnswer]))
-async def rules_all_rules(
-    request: Request,
-    response: Response,
-    filters: Narrowed,
-    project: Names = None,
-    history: bool = False,
-    limit: PageLimit = None,
-    cursor: Cursor = None,
-) -> list[dict[str, Any]]:
+async def rules_all_rules(request: Request, response: Response, query: Listed) -> list[dict[str, Any]]:
     """List the rules, newest first, each with its source and its state. With `as_of`, list those that were in force at
     that time. All projects are listed unless one is named."""
-    if history and filters.narrow:
-        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
     found = await read_in_tx(
-        request, lambda tx: service.list_rules(parts, tx, project or [], history=history, filters=filters)
+        request,
+        lambda tx: service.list_rules(parts, tx, query.project, history=query.history, filters=query.filters),
     )
-    return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
+    return paged(request, response, found, limit=query.limit, cursor=query.cursor, by="created_at")
 
 
 @rules_router.post("/api/memory/rules", status_code=201, responses=response_model(RuleAnswer, status=201))
