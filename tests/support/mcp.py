@@ -44,7 +44,7 @@ def posted(home: str, message: Json, edition: str = "2025-11-25") -> Reply:
         headers["Mcp-Method"] = message["method"]
         if "name" in message["params"]:
             headers["Mcp-Name"] = message["params"]["name"]
-    return client.request(home, "POST", "/mcp", message, 30.0, headers)
+    return client.request(home, "POST", "/mcp", message, 30.0, headers=headers)
 
 
 class Shim:

@@ -490,7 +490,7 @@ def _send_events(
     if wanted:  # a prompt gets the full wait for its context, even if this process started late
         _alarm.put_off(first + RESERVE)
     with _alarm:
-        reply = client.send(directory, environ, "POST", "/hooks/events", body, first, answering=answering)
+        reply = client.send(directory, environ, "POST", "/hooks/events", body, first, on_answer=answering)
     if reply.status in (401, 403) and client.is_remote(environ):
         raise _Refused
     if reply.status != 200 or not isinstance(reply.body.get("accepted"), int):

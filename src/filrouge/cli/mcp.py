@@ -228,7 +228,7 @@ class Daemon:
         return failed(message, "The daemon does not answer. See `filrouge daemon status`.")
 
     def _post(self, body: Json, seconds: float, headers: Mapping[str, str]) -> client.Reply:
-        return client.send(self._directory, self._environ, "POST", PATH, body, seconds, headers)
+        return client.send(self._directory, self._environ, "POST", PATH, body, seconds, headers=headers)
 
     def _awake(self, deadline: float | None = None) -> bool:
         """Wait until the daemon answers, and start one whenever none is running or starting."""

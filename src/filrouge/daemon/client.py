@@ -18,7 +18,7 @@ import stat
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, suppress
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict, Unpack
 
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
@@ -37,14 +37,22 @@ STARTED_BY_CLIENT: Final = "--sent-for"
 SUCCESSOR: Final = "--successor"
 
 
+class RequestOptions(TypedDict, total=False):
+    """What only a few requests need."""
+
+    headers: Mapping[str, str]
+    """Additional headers, in ASCII."""
+    on_answer: Callable[[], float]
+    """Called when the first bytes of the answer arrive; returns the seconds to wait for the rest."""
+
+
 def request(
     directory: str,
     method: str,
     path: str,
     body: dict[str, Any] | None = None,
     timeout: float = 5.0,
-    headers: Mapping[str, str] | None = None,
-    answering: Callable[[], float] | None = None,
+    **options: Unpack[RequestOptions],
 ) -> Reply:
     """Send a request to the home's daemon and wait for the answer, at most `timeout` seconds in total.
 
@@ -54,8 +62,7 @@ def request(
         path: the path of the route.
         body: sent as JSON.
         timeout: seconds.
-        headers: additional headers, in ASCII.
-        answering: called when the first bytes of the answer arrive; returns the seconds to wait for the rest.
+        options: as `RequestOptions` describes.
 
     Raises:
         DaemonUnavailable: no daemon listens, the time is over, or the answer is not from our daemon.
@@ -67,9 +74,9 @@ def request(
             _set_timeout(wire, deadline)
             wire.connect(address)
             _set_timeout(wire, deadline)
-            more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+            more = "".join(f"{name}: {value}\r\n" for name, value in options.get("headers", {}).items())
             wire.sendall(encode_request(method, path, body, headers=more))
-            return parse_answer(_read_answer(wire, deadline, answering))
+            return parse_answer(_read_answer(wire, deadline, options.get("on_answer")))
     except (OSError, ValueError) as error:
         raise DaemonUnavailable from error
 
@@ -81,19 +88,18 @@ def send(
     path: str,
     body: dict[str, Any] | None = None,
     timeout: float = 5.0,
-    headers: Mapping[str, str] | None = None,
-    answering: Callable[[], float] | None = None,
+    **options: Unpack[RequestOptions],
 ) -> Reply:
-    """Send a request to the daemon of the environment: the one at `FILROUGE_URL`, else the home's own.
+    """Send a request, as `request` does, to the daemon of the environment: the one at `FILROUGE_URL`, else the home's.
 
     Raises:
         DaemonUnavailable: as `request` does.
     """
     url = environ.get(URL, "").strip()
     if not url:
-        return request(directory, method, path, body, timeout, headers, answering)
+        return request(directory, method, path, body, timeout, **options)
     remote = importlib.import_module("filrouge.daemon.remote")
-    return remote.request(url, environ.get(API_KEY, "").strip(), method, path, body, timeout, headers, answering)
+    return remote.request(url, environ.get(API_KEY, "").strip(), method, path, body, timeout, **options)
 
 
 def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: float = 60.0) -> Generator[bytes]:
@@ -255,7 +261,7 @@ def answer_length(raw: bytes | bytearray) -> int:
     return end + 4 + int(length) if length is not None else -1
 
 
-def _read_answer(wire: _socket.socket, deadline: float, answering: Callable[[], float] | None = None) -> bytes:
+def _read_answer(wire: _socket.socket, deadline: float, on_answer: Callable[[], float] | None = None) -> bytes:
     """Read the whole answer: up to its content length, else to the end of the stream."""
     raw = bytearray()
     need = -1
@@ -264,8 +270,8 @@ def _read_answer(wire: _socket.socket, deadline: float, answering: Callable[[], 
         piece = wire.recv(65536)
         if not piece:
             break
-        if answering and not raw:
-            deadline = time.monotonic() + answering()
+        if on_answer and not raw:
+            deadline = time.monotonic() + on_answer()
         raw += piece
         need = answer_length(raw) if need < 0 or len(raw) > MAX_ANSWER_BYTES else need
     if len(raw) < need:

@@ -32,8 +32,8 @@ def request(
     path: str,
     body: dict[str, Any] | None = None,
     timeout: float = 5.0,
-    more: Mapping[str, str] | None = None,
-    answering: Callable[[], float] | None = None,
+    headers: Mapping[str, str] | None = None,
+    on_answer: Callable[[], float] | None = None,
 ) -> Reply:
     """Send a request to the daemon at `url` and wait for the answer, at most `timeout` seconds in total.
 
@@ -44,8 +44,8 @@ def request(
         path: the path of the route.
         body: sent as JSON.
         timeout: seconds.
-        more: additional headers.
-        answering: called when the answer begins; returns the seconds to wait for the rest.
+        headers: additional headers.
+        on_answer: called when the answer begins; returns the seconds to wait for the rest.
 
     Raises:
         DaemonUnavailable: it does not answer in time, or the address is not safe for a key.
@@ -54,8 +54,8 @@ def request(
     try:
         with closing(_connection(url, timeout)) as opened:
             content = None if body is None else json.dumps(body)
-            opened.request(method, _base(url) + path, content, {**_headers(key), **(more or {})})
-            return _reply(opened, deadline, answering)
+            opened.request(method, _base(url) + path, content, {**_headers(key), **(headers or {})})
+            return _reply(opened, deadline, on_answer)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DaemonUnavailable(f"The Filrouge daemon at {without_credentials(url)} does not answer.") from error
 
@@ -150,13 +150,13 @@ def _headers(key: str) -> dict[str, str]:
 
 
 def _reply(
-    connection: http.client.HTTPConnection, deadline: float, answering: Callable[[], float] | None = None
+    connection: http.client.HTTPConnection, deadline: float, on_answer: Callable[[], float] | None = None
 ) -> Reply:
     wire = connection.sock
     answer = connection.getresponse()
     raw = bytearray()
-    if answering:
-        left = answering()
+    if on_answer:
+        left = on_answer()
         deadline = time.monotonic() + left
         if wire is not None:
             wire.settimeout(left)
