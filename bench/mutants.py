@@ -49,7 +49,7 @@ MUTANTS = (
         "tests/unit/runtime/test_journal.py",
     ),
     Mutant(
-        "server", "server/admission.py", "SCOPES.index(held) >= SCOPES.index(scope)", "bool(held)",
+        "server", "server/admission.py", "SCOPES.index(granted) >= SCOPES.index(required)", "bool(granted)",
         "tests/security/test_scopes.py",
     ),
     Mutant(

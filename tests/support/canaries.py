@@ -31,7 +31,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.paths import SPOOL, inside
 from filrouge.core.protocols import Tx
 from filrouge.daemon import client
-from filrouge.daemon.process import bound_socket
+from filrouge.daemon.process import bind_socket
 from filrouge.extraction import sessions
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.backup_service import back_up
@@ -93,7 +93,7 @@ def served(home: Path) -> Generator[Home]:
         }
         running = wiring.start(str(home), environ=environ, clock=SystemClock(), pace=AT_ONCE)
         config = uvicorn.Config(create_app(running, lambda: None), log_config=None, lifespan="off")
-        web, listener = uvicorn.Server(config), bound_socket(str(home))
+        web, listener = uvicorn.Server(config), bind_socket(str(home))
         thread = Thread(target=web.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -41,17 +41,17 @@ _ARENAS: Final = 2
 
 def limit_arenas() -> None:
     """Limit the number of malloc arenas. Call it before starting threads."""
-    if adjust := _function("mallopt"):
-        adjust(_ARENA_MAX, _ARENAS)
+    if mallopt := _libc_function("mallopt"):
+        mallopt(_ARENA_MAX, _ARENAS)
 
 
 def trim_memory() -> None:
     """Return free memory to the system; takes a few milliseconds."""
-    if trim := _function("malloc_trim"):
-        trim(0)
+    if malloc_trim := _libc_function("malloc_trim"):
+        malloc_trim(0)
 
 
-def _function(name: str) -> Any:
+def _libc_function(name: str) -> Any:
     try:
         return getattr(ctypes.CDLL(None), name, None)
     except OSError:
@@ -61,12 +61,12 @@ def _function(name: str) -> Any:
 #: The kinds of lock holders, as written in the lock file.
 DAEMON, PROGRAM = "daemon", "program"
 _BACKLOG = 128
-_LOOK_SECONDS = 0.05
+_LOCK_POLL_SECONDS = 0.05
 
 
 @contextmanager
 def home_lock(
-    home: str, *, owner: str = DAEMON, patience: float = 0.0, superseded: Callable[[], bool] = lambda: False
+    home: str, *, owner: str = DAEMON, timeout: float = 0.0, is_superseded: Callable[[], bool] = lambda: False
 ) -> Generator[None]:
     """Hold the home's lock while the block runs.
 
@@ -74,8 +74,8 @@ def home_lock(
         home: the home.
         owner: `DAEMON`, or `PROGRAM` for a program that opens the home itself. A program does not give way, so nobody
             waits for one.
-        patience: seconds to wait for a daemon that is exiting.
-        superseded: called while waiting; returns True if this process is no longer needed.
+        timeout: seconds to wait for a daemon that is exiting.
+        is_superseded: called while waiting; returns True if this process is no longer needed.
 
     Raises:
         Busy: another process holds it.
@@ -88,7 +88,7 @@ def home_lock(
     except OSError as error:
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
     try:
-        _lock(handle, home, time.monotonic() + patience, superseded)
+        _lock(handle, home, time.monotonic() + timeout, is_superseded)
         with suppress(OSError):  # on a full disk the lock is held anyway
             os.ftruncate(handle, 0)
             os.pwrite(handle, owner.encode(), 0)
@@ -135,7 +135,7 @@ def owner_pid(home: str) -> int:
         return 0
 
 
-def bound_socket(home: str) -> socket.socket:
+def bind_socket(home: str) -> socket.socket:
     """Return a listening unix socket for this user only, replacing a stale one. Call it only with the lock held."""
     path = socket_path(home)
     make_private(os.path.dirname(path))
@@ -157,8 +157,8 @@ def runtime_file(home: str, url: str | None = None) -> Generator[None]:
         home: the home.
         url: the TCP address, if the daemon listens on one.
     """
-    about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": url}
-    write_atomically(inside(home, RUNTIME), json.dumps(about))
+    runtime = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": url}
+    write_atomically(inside(home, RUNTIME), json.dumps(runtime))
     _remove(inside(home, FAILURE))
     try:
         yield
@@ -175,34 +175,34 @@ def refuse_links(home: str) -> None:
     if link := find_symlink(home):
         raise CannotWrite(
             f"{link} is a symbolic link; Filrouge does not follow symbolic links in its home.",
-            remedy=f"Look where it leads (`ls -l '{link}'`), then put a plain file or folder there, or remove it.",
+            remedy=f"See where it leads (`ls -l '{link}'`), then replace it with a plain file or folder, or remove it.",
         )
 
 
 def write_failure(home: str, error: FilrougeError) -> None:
     """Write the reason why no daemon could start, for the command that waits for it."""
-    about = {
+    failure = {
         "error": type(error).__name__,
         "message": error.message,
         "remedy": error.remedy,
         "exit_code": error.exit_code,
     }
     with suppress(OSError):  # the waiting command notices an unwritable home itself
-        write_atomically(inside(home, FAILURE), json.dumps(about))
+        write_atomically(inside(home, FAILURE), json.dumps(failure))
 
 
-def _lock(handle: int, home: str, deadline: float, superseded: Callable[[], bool]) -> None:
+def _lock(handle: int, home: str, deadline: float, is_superseded: Callable[[], bool]) -> None:
     while True:
         try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if os.pread(handle, len(PROGRAM), 0) == PROGRAM.encode():
                 raise Busy(
-                    f"A program has {home} open.", remedy="Close its memory, or ask the memory in that program."
+                    f"A program has {home} open.", remedy="Close the memory in that program, or use it there."
                 ) from error
-            if superseded() or time.monotonic() >= deadline:
+            if is_superseded() or time.monotonic() >= deadline:
                 raise Busy(f"A daemon is already running for {home}.") from error
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_LOCK_POLL_SECONDS)
 
 
 def _remove(*paths: str) -> None:
@@ -232,53 +232,53 @@ def write_atomically(path: str, text: str) -> None:
 # file in its home; the waiting processes raise it as their error.
 
 #: The longest start time. A machine may be heavily overloaded, or a large database may need migration.
-LONGEST_START_SECONDS = 180.0
+MAX_START_SECONDS = 180.0
 #: How long to wait if no daemon is starting and none answers.
 START_SECONDS = 15.0
 #: The limit on starts of daemons that die without a failure file.
-_MOST_STARTS = 3
-_WAIT_STEP_SECONDS = 0.5
+_MAX_STARTS = 3
+_ANSWER_SECONDS = 0.5
 _PAUSES = (0.01, 0.02, 0.05, 0.1)
 
 
-def ensure_running(directory: str, *, given_up: Callable[[], bool] = lambda: False) -> None:
+def ensure_running(directory: str, *, is_abandoned: Callable[[], bool] = lambda: False) -> None:
     """Start the daemon and wait until it answers.
 
     Args:
         directory: the home.
-        given_up: called at least twice a second; returns True if nobody waits any more.
+        is_abandoned: called at least twice a second; returns True if nobody waits any more.
 
     Raises:
         FilrougeError: the reason why it could not start.
         DaemonUnavailable: it does not answer and gave no reason; the message names its log.
     """
-    _writable(directory)
+    _check_writable(directory)
     _remove(inside(directory, FAILURE))
-    began = moved = time.monotonic()
-    starts = looks = 0
-    while not given_up():
-        found = client.start(directory)
-        if found == "there" and client.wait_ready(directory, time.monotonic() + _WAIT_STEP_SECONDS):
+    started_at = last_progress = time.monotonic()
+    starts = pauses = 0
+    while not is_abandoned():
+        outcome = client.start(directory)
+        if outcome == "there" and client.wait_ready(directory, time.monotonic() + _ANSWER_SECONDS):
             return
-        if (failure := _failure(directory)) is not None:
+        if (failure := _read_failure(directory)) is not None:
             raise failure
         now = time.monotonic()
-        starts += found == "started"
-        moved = moved if found == "there" else now
-        if starts > _MOST_STARTS or now - moved > START_SECONDS or now - began > LONGEST_START_SECONDS:
+        starts += outcome == "started"
+        last_progress = last_progress if outcome == "there" else now
+        if starts > _MAX_STARTS or now - last_progress > START_SECONDS or now - started_at > MAX_START_SECONDS:
             break
-        if found != "there":
-            time.sleep(_PAUSES[min(looks, len(_PAUSES) - 1)])
-            looks += 1
+        if outcome != "there":
+            time.sleep(_PAUSES[min(pauses, len(_PAUSES) - 1)])
+            pauses += 1
     raise DaemonUnavailable(
         "The daemon did not start.",
-        remedy=f"See {inside(directory, LOG)}, or run it by hand: `python -m filrouge.server`.",
+        remedy=f"See {inside(directory, LOG)}, or run it yourself: `python -m filrouge.server`.",
     )
 
 
 def wait_started(directory: str) -> None:
     """Wait while a daemon is starting, until it answers or has ended."""
-    deadline = time.monotonic() + LONGEST_START_SECONDS
+    deadline = time.monotonic() + MAX_START_SECONDS
     while client.is_starting(directory) and time.monotonic() < deadline:
         time.sleep(_PAUSES[-1])
 
@@ -295,8 +295,8 @@ def upgrade_daemon(directory: str, reply: Reply) -> None:
 def not_responding_error(directory: str, seconds: float) -> DaemonUnavailable:
     """Return the error for a daemon that runs but does not answer."""
     return DaemonUnavailable(
-        f"The daemon is there and did not answer within {seconds:.0f} seconds.",
-        remedy=f"Try again; if it stays so, end the process named in {inside(directory, RUNTIME)}.",
+        f"The daemon runs but did not answer within {seconds:.0f} seconds.",
+        remedy=f"Try again; if it still does not answer, end the process named in {inside(directory, RUNTIME)}.",
     )
 
 
@@ -304,11 +304,11 @@ def unreachable_error(url: str) -> DaemonUnavailable:
     """Return the error for a remote daemon that does not answer."""
     return DaemonUnavailable(
         f"The daemon at {url} does not answer.",
-        remedy=f"Check the address, or unset {client.URL} to use this machine's.",
+        remedy=f"Check the address, or unset {client.URL} to use the daemon of this machine.",
     )
 
 
-def _writable(directory: str) -> None:
+def _check_writable(directory: str) -> None:
     refuse_links(directory)
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -322,20 +322,20 @@ def _writable(directory: str) -> None:
         raise CannotWrite(f"The home {directory} cannot be written: {error.strerror}.") from error
 
 
-def _failure(directory: str) -> FilrougeError | None:
+def _read_failure(directory: str) -> FilrougeError | None:
     """Return the error in the failure file of a daemon that could not start, or None."""
     try:
         with open(inside(directory, FAILURE), encoding="utf-8") as file:
-            word: dict[str, Any] = json.load(file)
+            failure: dict[str, Any] = json.load(file)
     except (OSError, ValueError):
         return None
-    return named_error(str(word.get("error")), str(word.get("message")), word.get("remedy"))
+    return named_error(str(failure.get("error")), str(failure.get("message")), failure.get("remedy"))
 
 
 # The log: one line per record, with rotation, and without anything that users or agents said.
 #
 # More people read a log than the memory, because logs are pasted into reports. So it holds only ids, counts and
-# Filrouge's own sentences. An exception is logged by its type and the places in the code; its message may quote the
+# Filrouge's own sentences. An exception is logged by its type and its lines of code; its message may quote the
 # data that caused it. Only messages of Filrouge's own errors are logged, because they are written for users.
 #
 # The setting `log_format` chooses between plain lines and JSON lines (docs/reference/logs.md).
@@ -346,7 +346,7 @@ LOG_FILES: Final = 3
 #: The record attribute that holds a decision.
 DECISION: Final = "decision"
 _POLL_SECONDS: Final = 0.2
-_MOST_CAUSES: Final = 5
+_MAX_CAUSES: Final = 5
 
 
 class PlainLines(logging.Formatter):
@@ -354,7 +354,9 @@ class PlainLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
-        return f"{_time(record)} {record.levelname} {record.name}: {_one_line(' | '.join(_message_and_error(record)))}"
+        return (
+            f"{_time(record)} {record.levelname} {record.name}: {_one_line(' | '.join(_message_and_exception(record)))}"
+        )
 
 
 class JsonLines(logging.Formatter):
@@ -362,7 +364,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
-        message, *error = _message_and_error(record)
+        message, *error = _message_and_exception(record)
         line: dict[str, Any] = {
             "time": _time(record), "level": record.levelname, "logger": record.name, "message": message,
         }  # fmt: skip
@@ -390,16 +392,16 @@ def log_to_file(home: str, form: Form = "text") -> None:
 def describe_exception(error: BaseException) -> str:
     """Describe an exception and its causes in one line.
 
-    Each is given by its type and code places, with the message only for Filrouge's own errors.
+    Each is described by its type and its lines of code, with the message only for Filrouge's own errors.
     """
-    links, one = list[str](), error
-    while len(links) < _MOST_CAUSES:
-        links.append(f"{_kind(one)} at {_traceback_lines(one)}")
-        cause = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    chain, current = list[str](), error
+    while len(chain) < _MAX_CAUSES:
+        chain.append(f"{_name_of(current)} at {_traceback_lines(current)}")
+        cause = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
         if cause is None:
             break
-        one = cause
-    return " <- ".join(links)
+        current = cause
+    return " <- ".join(chain)
 
 
 def last_lines(home: str, number: int) -> list[str]:
@@ -430,9 +432,9 @@ def new_lines(home: str) -> Generator[str | None]:
     try:
         while True:
             pending += file.read()
-            *whole, pending = pending.split("\n")
-            yield from whole or [None]
-            if whole:
+            *complete, pending = pending.split("\n")
+            yield from complete or [None]
+            if complete:
                 continue
             if os.path.exists(path) and os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
                 file.close()
@@ -443,12 +445,12 @@ def new_lines(home: str) -> Generator[str | None]:
         file.close()
 
 
-def parsed(lines: Iterable[str]) -> list[dict[str, Any]]:
+def parse_lines(lines: Iterable[str]) -> list[dict[str, Any]]:
     """Parse lines of either format; any other line becomes a record with only a message."""
-    return [_parsed(line) for line in lines]
+    return [_parse_line(line) for line in lines]
 
 
-def _parsed(line: str) -> dict[str, Any]:
+def _parse_line(line: str) -> dict[str, Any]:
     if line.startswith("{"):
         try:
             return dict(json.loads(line))
@@ -461,22 +463,22 @@ def _parsed(line: str) -> dict[str, Any]:
     return {"time": words[0], "level": words[1], "logger": words[2], "message": message}
 
 
-def _message_and_error(record: logging.LogRecord) -> list[str]:
+def _message_and_exception(record: logging.LogRecord) -> list[str]:
     """Return the message, and the exception if there is one."""
     error = record.exc_info[1] if record.exc_info else None
     return [record.getMessage(), *([describe_exception(error)] if error else [])]
 
 
 def _time(record: logging.LogRecord) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-    return f"{whole}.{int(record.msecs):03}Z"
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{seconds}.{int(record.msecs):03}Z"
 
 
 def _one_line(text: str) -> str:
     return visible(text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r"))
 
 
-def _kind(error: BaseException) -> str:
+def _name_of(error: BaseException) -> str:
     name = type(error).__name__
     if isinstance(error, FilrougeError) and type(error) is not StoreError:  # StoreError repeats the engine's message
         return f"{name} ({error.message})"
@@ -486,11 +488,11 @@ def _kind(error: BaseException) -> str:
 
 
 def _traceback_lines(error: BaseException) -> str:
-    """Return the code places of the traceback, innermost first."""
-    places, step = list[str](), error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
+    """Return the lines of code in the traceback, innermost first."""
+    lines, frame = list[str](), error.__traceback__
+    while frame is not None:
+        code = frame.tb_frame.f_code
         folder, name = os.path.split(code.co_filename)
-        places.append(f"{os.path.basename(folder)}/{name}:{step.tb_lineno} {code.co_name}")
-        step = step.tb_next
-    return ", ".join(reversed(places)) or "an unknown place"
+        lines.append(f"{os.path.basename(folder)}/{name}:{frame.tb_lineno} {code.co_name}")
+        frame = frame.tb_next
+    return ", ".join(reversed(lines)) or "an unknown line"

@@ -138,11 +138,11 @@ class OwnDaemon:
 
     async def _woken(self) -> None:
         """Start the daemon; after a cancellation the thread checks once more and ends."""
-        given_up = threading.Event()
+        is_abandoned = threading.Event()
         try:
-            await asyncio.to_thread(process.ensure_running, self._directory, given_up=given_up.is_set)
+            await asyncio.to_thread(process.ensure_running, self._directory, is_abandoned=is_abandoned.is_set)
         finally:
-            given_up.set()
+            is_abandoned.set()
 
 
 class Elsewhere:

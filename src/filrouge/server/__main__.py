@@ -26,7 +26,7 @@ from filrouge.daemon.process import home_lock, start_lock, write_failure
 from filrouge.daemon.reply import is_newer
 
 #: Wait this long for the lock, because a process that only checks it holds it for an instant.
-_GLANCE_SECONDS = 0.2
+_LOCK_CHECK_SECONDS = 0.2
 #: Wait this long for a daemon that is stopping; it ends itself after 25 seconds at the latest.
 _TAKE_OVER_SECONDS = 30.0
 #: Thread switch interval. An answer passes through several threads and would wait 5 ms at each with the default.
@@ -38,32 +38,35 @@ def main() -> int:
     sys.setswitchinterval(_SWITCH_SECONDS)
     os.umask(0o077)  # for every way of starting: a log file that is rotated later must stay private, too
     home = home_directory()
-    sent_for, successor = STARTED_BY_CLIENT in sys.argv, SUCCESSOR in sys.argv
-    if sent_for and starting.inherited(home) is None:
+    started_by_client, successor = STARTED_BY_CLIENT in sys.argv, SUCCESSOR in sys.argv
+    if started_by_client and starting.inherited(home) is None:
         return 0  # no process was elected to start this daemon
-    superseded = _is_replaced if successor else _is_served
-    patience = _TAKE_OVER_SECONDS if sent_for or successor else _GLANCE_SECONDS
+    is_superseded = _is_replaced if successor else _is_served
+    timeout = _TAKE_OVER_SECONDS if started_by_client or successor else _LOCK_CHECK_SECONDS
     try:
-        with start_lock(home) as listens, home_lock(home, patience=patience, superseded=lambda: superseded(home)):
-            _loaded().serve(home, listens)
+        with (
+            start_lock(home) as on_listening,
+            home_lock(home, timeout=timeout, is_superseded=lambda: is_superseded(home)),
+        ):
+            _import_serving().serve(home, on_listening)
     except Busy as error:
-        if not (sent_for or successor):
-            return _refused(error)
-        if superseded(home):
+        if not (started_by_client or successor):
+            return _print_error(error)
+        if is_superseded(home):
             return 0
         write_failure(home, error)
         return error.exit_code
     except FilrougeError as error:
         write_failure(home, error)
-        return _refused(error)
+        return _print_error(error)
     except OSError as error:
         unusable = CannotWrite(f"The home {home} cannot be used: {error.strerror}.")
         write_failure(home, unusable)
-        return _refused(unusable)
+        return _print_error(unusable)
     return 0
 
 
-def _loaded() -> ModuleType:
+def _import_serving() -> ModuleType:
     """Import and return the large part of the daemon.
 
     Raises:
@@ -97,7 +100,7 @@ def _is_replaced(home: str) -> bool:
     return not is_newer(__version__, version)
 
 
-def _refused(error: FilrougeError) -> int:
+def _print_error(error: FilrougeError) -> int:
     print(one_line(f"{error.message} {error.remedy}"), file=sys.stderr)  # noqa: T201 (a person started it)
     return error.exit_code
 

@@ -27,7 +27,7 @@ from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home as default_home
 from filrouge.daemon import client, process
 
-_SECONDS: Final = 30.0
+_TIMEOUT_SECONDS: Final = 30.0
 
 
 class AnthropicMemoryTool(BetaAbstractMemoryTool):
@@ -49,29 +49,29 @@ class AnthropicMemoryTool(BetaAbstractMemoryTool):
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """Show a file with line numbers, or list a directory."""
-        return self._done(command)
+        return self._run_command(command)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """Create a file."""
-        return self._done(command)
+        return self._run_command(command)
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
         """Replace a text that occurs exactly once in a file."""
-        return self._done(command)
+        return self._run_command(command)
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """Insert lines after a line."""
-        return self._done(command)
+        return self._run_command(command)
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
         """Move a file, or everything in a directory, to the bin."""
-        return self._done(command)
+        return self._run_command(command)
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         """Change the path of a file or a directory."""
-        return self._done(command)
+        return self._run_command(command)
 
-    def _done(self, command: BaseModel) -> str:
+    def _run_command(self, command: BaseModel) -> str:
         """Send a command and return the daemon's text.
 
         Raises:
@@ -80,15 +80,15 @@ class AnthropicMemoryTool(BetaAbstractMemoryTool):
         """
         body: dict[str, Any] = {**command.to_dict(), "project": self._project}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         try:
-            reply = self._sent(body)
+            reply = self._post(body)
         except DaemonUnavailable:
             if client.is_remote(self._environ) or not client.is_absent(self._home):
                 raise
             process.ensure_running(self._home)
-            reply = self._sent(body)
+            reply = self._post(body)
         if reply.status == 200:
             return str(reply.body["content"])
         raise ToolError(str(reply.body.get("detail") or f"The memory is not available ({reply.status})."))
 
-    def _sent(self, body: dict[str, Any]) -> client.Reply:
-        return client.send(self._home, self._environ, "POST", "/memory/tool", body, _SECONDS)
+    def _post(self, body: dict[str, Any]) -> client.Reply:
+        return client.send(self._home, self._environ, "POST", "/memory/tool", body, _TIMEOUT_SECONDS)

@@ -27,7 +27,7 @@ from filrouge.server.deferred import DeferredRouter, methods_at
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
 from filrouge.server.middleware import IdempotencyMiddleware, check_request, expand_short_ids
-from filrouge.server.openapi import described
+from filrouge.server.openapi import build_document
 from filrouge.server.problems import PROBLEM, problem, refused
 from filrouge.server.routes import context, daemon
 
@@ -82,28 +82,28 @@ class _Application(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of all routes, built once."""
-        self.openapi_schema = self.openapi_schema or described(self)
+        self.openapi_schema = self.openapi_schema or build_document(self)
         return self.openapi_schema
 
 
-def create_app(running: Running, leave: Callable[[], None], listening: Listening | None = None) -> FastAPI:
+def create_app(running: Running, stop: Callable[[], None], listening: Listening | None = None) -> FastAPI:
     """Return the application for a running Filrouge.
 
     Args:
-        leave: asks the process to stop.
+        stop: asks the process to stop.
         listening: where the daemon listens on TCP; routes report it.
     """
-    needed = [Depends(check_scope), Depends(check_request), Depends(expand_short_ids)]
+    dependencies = [Depends(check_scope), Depends(check_request), Depends(expand_short_ids)]
     app = _Application(
         title="Filrouge",
         version=__version__,
         docs_url=None,
         redoc_url=None,
-        dependencies=needed,
+        dependencies=dependencies,
         telemetry=_NO_TELEMETRY,
     )
     app.state.running = running
-    app.state.leave = leave
+    app.state.stop = stop
     app.state.keys = TokenCache(running.parts)
     app.state.listening = listening or Listening()
     app.state.sockets = Sockets()
@@ -113,31 +113,31 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
         else:
             app.router.routes.append(DeferredRouter(app, *router))
     app.add_middleware(IdempotencyMiddleware)
-    app.add_exception_handler(FilrougeError, _problem)
-    app.add_exception_handler(RequestValidationError, _unreadable)
-    app.add_exception_handler(HTTPException, _no_route)
-    app.add_exception_handler(Exception, _stumbled)
+    app.add_exception_handler(FilrougeError, _handle_filrouge_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid_request)
+    app.add_exception_handler(HTTPException, _handle_framework_error)
+    app.add_exception_handler(Exception, _handle_unexpected_error)
     return app
 
 
-async def _problem(_: Request, error: Exception) -> JSONResponse:
+async def _handle_filrouge_error(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, FilrougeError):
         raise error
     return refused(error)
 
 
-async def _unreadable(_: Request, error: Exception) -> JSONResponse:
+async def _handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "literal_error":
-        known = re.findall(r"'([^']*)'", first["ctx"]["expected"])
-        return refused(BadInput(refusal(where, first["input"], known), remedy=REMEDY))
+        choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
+        return refused(BadInput(refusal(where, first["input"], choices), remedy=REMEDY))
     return refused(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
 
 
-async def _no_route(request: Request, error: Exception) -> JSONResponse:
+async def _handle_framework_error(request: Request, error: Exception) -> JSONResponse:
     """Answer an error of the framework itself: an unknown path, a wrong method, a body that is not JSON."""
     if not isinstance(error, HTTPException):
         raise error
@@ -154,7 +154,6 @@ async def _no_route(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(document, status_code=status, media_type=PROBLEM, headers=headers)
 
 
-async def _stumbled(request: Request, _: Exception) -> JSONResponse:
+async def _handle_unexpected_error(request: Request, _: Exception) -> JSONResponse:
     """Answer an unexpected error, which is in the log, with a problem document."""
-    what = f"The daemon stumbled over {request.method} {request.url.path}; its log says how."
-    return refused(FilrougeError(what))
+    return refused(FilrougeError(f"The daemon failed at {request.method} {request.url.path}; see its log."))

@@ -62,21 +62,21 @@ class DeferredRouter(BaseRoute):
             if self._is_loaded:
                 return
             routes = self._app.router.routes
-            before = len(routes)
+            first_added = len(routes)
             for router in routers_of(import_module(self.module)):
                 self._app.include_router(router)
-            added = routes[before:]
+            added = routes[first_added:]
             guard(added)
-            del routes[before:]
-            place = routes.index(self) + 1
-            routes[place:place] = added
+            del routes[first_added:]
+            position = routes.index(self) + 1
+            routes[position:position] = added
             self._is_loaded = True
 
 
 def routers_of(module: ModuleType) -> tuple[APIRouter, ...]:
     """Return the routers of a module: its `ROUTERS`, or its `router`."""
-    several: tuple[APIRouter, ...] | None = getattr(module, "ROUTERS", None)
-    return several or (cast("APIRouter", module.router),)
+    routers: tuple[APIRouter, ...] | None = getattr(module, "ROUTERS", None)
+    return routers or (cast("APIRouter", module.router),)
 
 
 def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
@@ -93,28 +93,28 @@ def methods_at(app: FastAPI, path: str) -> set[str]:
     """Return the methods allowed at a path; a route with exactly this path takes precedence over a path parameter."""
     load_for(app, path)
     matching = [route for route in routes_of(app.routes) if route.path_regex.match(path)]
-    named = [route for route in matching if route.path == path]
-    return {method for route in named or matching for method in route.methods or ()}
+    exact = [route for route in matching if route.path == path]
+    return {method for route in exact or matching for method in route.methods or ()}
 
 
 def load_for(app: FastAPI, path: str) -> None:
     """Include every router that may have a route for this path."""
-    for place in _places(app):
-        place.load_for(path)
+    for placeholder in _placeholders(app):
+        placeholder.load_for(path)
 
 
 def load_all(app: FastAPI) -> None:
     """Include every router that is still deferred."""
-    for place in _places(app):
-        place.load()
+    for placeholder in _placeholders(app):
+        placeholder.load()
 
 
 def import_all(app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
     """Import the deferred modules in the calling thread; the event loop then includes each router."""
-    for place in _places(app):
-        import_module(place.module)
-        loop.call_soon_threadsafe(place.load)
+    for placeholder in _placeholders(app):
+        import_module(placeholder.module)
+        loop.call_soon_threadsafe(placeholder.load)
 
 
-def _places(app: FastAPI) -> Iterable[DeferredRouter]:
+def _placeholders(app: FastAPI) -> Iterable[DeferredRouter]:
     return [route for route in app.router.routes if isinstance(route, DeferredRouter)]

@@ -46,7 +46,7 @@ MAX_SOCKETS: Final = 32
 MAX_MESSAGE_CHARS: Final = 4_096
 #: A client that reads nothing for this long is closed.
 _SEND_TIMEOUT: Final = 30.0
-_GOODBYE_SECONDS: Final = 1.0
+_CLOSE_SECONDS: Final = 1.0
 #: How often the token or session of a socket is checked again.
 _ADMISSION_CHECK_SECONDS: Final = 2.0
 #: WebSocket settings for uvicorn: the message size limit, and the pings that detect dead clients.
@@ -71,17 +71,17 @@ class InvalidMessage(Exception):
 class Sockets:
     """Counts the open sockets."""
 
-    def __init__(self, most: int = MAX_SOCKETS) -> None:
-        self._most = most
+    def __init__(self, maximum: int = MAX_SOCKETS) -> None:
+        self._maximum = maximum
         self.open = 0
 
     @property
     def is_full(self) -> bool:
         """Whether the maximum number of sockets is open."""
-        return self.open >= self._most
+        return self.open >= self._maximum
 
     @contextmanager
-    def one_more(self) -> Generator[None]:
+    def count_one(self) -> Generator[None]:
         """Count one socket while the block runs."""
         self.open += 1
         try:
@@ -92,24 +92,24 @@ class Sockets:
 
 async def serve_feed(socket: WebSocket, parts: Parts) -> None:
     """Send the live feed to an accepted socket until either side disconnects."""
-    woken, loop = asyncio.Event(), asyncio.get_running_loop()
+    has_messages, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def wake() -> None:
         with suppress(RuntimeError):  # the loop is closed, so no client is left
-            loop.call_soon_threadsafe(woken.set)
+            loop.call_soon_threadsafe(has_messages.set)
 
     with parts.bus.subscribed(wake=wake) as subscription:
         await await_future(parts.readers.submit(parts.feed.join))
         try:
             await _send(socket, hello(subscription))
-            talking = (_listen(socket, subscription), _send_messages(socket, parts, subscription, woken))
-            await _first_done(*talking, _watch_admission(socket))
-        except InvalidMessage as refused:
-            await _goodbye(socket, refused.code, refused.reason)
-        except Unauthorized as refused:
-            await _goodbye(socket, _NOT_ADMITTED, refused.message)
+            talking = (_listen(socket, subscription), _send_messages(socket, parts, subscription, has_messages))
+            await _run_until_first_ends(*talking, _watch_admission(socket))
+        except InvalidMessage as error:
+            await _close(socket, error.code, error.reason)
+        except Unauthorized as error:
+            await _close(socket, _NOT_ADMITTED, error.message)
         except TimeoutError:
-            await _goodbye(socket, _TOO_SLOW, "nothing is read")
+            await _close(socket, _TOO_SLOW, "the client reads nothing")
         except WebSocketDisconnect:
             pass
         finally:
@@ -118,7 +118,7 @@ async def serve_feed(socket: WebSocket, parts: Parts) -> None:
 
 def hello(subscription: Subscription) -> dict[str, Any]:
     """Return the first message: the version, the subscribed topics, and that past messages are not replayed."""
-    return {"type": "ws:hello", "version": __version__, "topics": _in_order(subscription), "replay": False}
+    return {"type": "ws:hello", "version": __version__, "topics": _sorted_topics(subscription), "replay": False}
 
 
 def message_json(message: Message | Lost) -> dict[str, Any]:
@@ -132,22 +132,22 @@ def message_json(message: Message | Lost) -> dict[str, Any]:
             return message.to_json()
 
 
-def parse_topics(said: str) -> list[Topic]:
+def parse_topics(text: str) -> list[Topic]:
     """Return the topics that a client subscribes to: `{"subscribe": ["progress", "events"]}`.
 
     Raises:
         InvalidMessage: the message is malformed, or names an unknown topic.
     """
-    if len(said) > MAX_MESSAGE_CHARS:
+    if len(text) > MAX_MESSAGE_CHARS:
         raise InvalidMessage(_TOO_LARGE, f"at most {MAX_MESSAGE_CHARS} characters")
     try:
-        body: Any = json.loads(said)
+        body: Any = json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidMessage(_MALFORMED, "no JSON") from None
-    wanted: Any = cast("dict[str, Any]", body).get("subscribe") if isinstance(body, dict) and len(body) == 1 else None  # pyright: ignore[reportUnknownArgumentType]
-    if not isinstance(wanted, list):
+        raise InvalidMessage(_MALFORMED, "not JSON") from None
+    topics: Any = cast("dict[str, Any]", body).get("subscribe") if isinstance(body, dict) and len(body) == 1 else None  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(topics, list):
         raise InvalidMessage(_MALFORMED, 'only {"subscribe": [topics]} is understood')
-    names = cast("list[Any]", wanted)
+    names = cast("list[Any]", topics)
     if not all(isinstance(name, str) and name in TOPICS for name in names):
         raise InvalidMessage(_MALFORMED, f"topics are {', '.join(TOPICS)}")
     return cast("list[Topic]", names)
@@ -155,19 +155,21 @@ def parse_topics(said: str) -> list[Topic]:
 
 async def _listen(socket: WebSocket, subscription: Subscription) -> None:
     while True:
-        said = await socket.receive()
-        if said["type"] == "websocket.disconnect":
+        received = await socket.receive()
+        if received["type"] == "websocket.disconnect":
             return
-        if said.get("text") is None:
+        if received.get("text") is None:
             raise InvalidMessage(_BINARY, "text only")
-        subscription.choose(parse_topics(said["text"]))
-        await _send(socket, {"type": "ws:subscribed", "topics": _in_order(subscription)})
+        subscription.choose(parse_topics(received["text"]))
+        await _send(socket, {"type": "ws:subscribed", "topics": _sorted_topics(subscription)})
 
 
-async def _send_messages(socket: WebSocket, parts: Parts, subscription: Subscription, woken: asyncio.Event) -> None:
+async def _send_messages(
+    socket: WebSocket, parts: Parts, subscription: Subscription, has_messages: asyncio.Event
+) -> None:
     while True:
-        await woken.wait()
-        woken.clear()
+        await has_messages.wait()
+        has_messages.clear()
         while (message := subscription.get(0)) is not None:
             if isinstance(message, Lost):
                 parts.metrics.live_lost(message.count)
@@ -184,7 +186,7 @@ async def _watch_admission(socket: WebSocket) -> None:
     while True:
         await asyncio.sleep(_ADMISSION_CHECK_SECONDS)
         with suppress(Busy):  # the daemon is stopping and closes the socket itself
-            if access.who and not await keys.holds(access.who):
+            if access.who and not await keys.is_valid(access.who):
                 raise Unauthorized("The token has expired or was revoked.")
 
 
@@ -198,16 +200,16 @@ async def _send(socket: WebSocket, body: dict[str, Any]) -> None:
         await socket.send_text(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
 
 
-async def _goodbye(socket: WebSocket, code: int, reason: str) -> None:
+async def _close(socket: WebSocket, code: int, reason: str) -> None:
     """Close the socket; if the client does not read, drop the connection after a second."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_GOODBYE_SECONDS):
+        async with asyncio.timeout(_CLOSE_SECONDS):
             await socket.close(code, reason)
 
 
-async def _first_done(*works: Coroutine[Any, Any, None]) -> None:
+async def _run_until_first_ends(*coroutines: Coroutine[Any, Any, None]) -> None:
     """Run until one of them ends, cancel the others, and raise what the first raised."""
-    tasks = [asyncio.ensure_future(one) for one in works]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -218,12 +220,12 @@ async def _first_done(*works: Coroutine[Any, Any, None]) -> None:
         task.result()
 
 
-def _in_order(subscription: Subscription) -> list[str]:
+def _sorted_topics(subscription: Subscription) -> list[str]:
     return [topic for topic in TOPICS if topic in subscription.topics]
 
 
 _LOG: Final = logging.getLogger(__name__)
-_WITH_CONTEXT: Final = ("session_start", "prompt")
+_KINDS_WITH_CONTEXT: Final = ("session_start", "prompt")
 _JSON: Final = "application/json"
 
 
@@ -259,20 +261,20 @@ async def handle_delivery(parts: Parts, delivery: Delivery, is_gone: Callable[[]
     events = [_event(raw) for raw in delivery.events]
     if not delivery.context or delivery.wait_ms is None:
         return JSONResponse(await _store_and_build_context(parts, events, delivery, is_gone))
-    return StreamingResponse(_streamed(parts, events, delivery, is_gone), media_type=_JSON)
+    return StreamingResponse(_stream_answer(parts, events, delivery, is_gone), media_type=_JSON)
 
 
-async def _streamed(
+async def _stream_answer(
     parts: Parts, events: list[Event], delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]
 ) -> AsyncGenerator[bytes, None]:
     """Yield a space at once, to show that the daemon is working, and then the answer."""
     yield b" "
     try:
-        said = await _store_and_build_context(parts, events, delivery, is_gone)
+        answer = await _store_and_build_context(parts, events, delivery, is_gone)
     except FilrougeError as error:
-        _LOG.warning("events of a hook were not taken: %s", error.message)
-        said = {"error": error.message}
-    yield json.dumps(said, ensure_ascii=False).encode()
+        _LOG.warning("events of a hook were not stored: %s", error.message)
+        answer = {"error": error.message}
+    yield json.dumps(answer, ensure_ascii=False).encode()
 
 
 async def _store_and_build_context(
@@ -282,15 +284,15 @@ async def _store_and_build_context(
         receipt = await await_future(await in_thread(lambda: store_events(parts, events)))
         text, recall = "", ""
         project = receipt.projects[-1]
-        if delivery.context and events[-1].kind in _WITH_CONTEXT and project is not None:
+        if delivery.context and events[-1].kind in _KINDS_WITH_CONTEXT and project is not None:
             seconds = None if delivery.wait_ms is None else delivery.wait_ms / 1000
-            given = await run_recall(parts, lambda _: build_for_hook(parts, events[-1], project, seconds=seconds))
-            text = given.block.text
+            result = await run_recall(parts, lambda _: build_for_hook(parts, events[-1], project, seconds=seconds))
+            text = result.block.text
             confirms = delivery.wait_ms is not None and bool(text)
-            recall = log(parts, given, delivered=not confirms and not await is_gone())
+            recall = log(parts, result, delivered=not confirms and not await is_gone())
             recall = recall if confirms else ""
-    said = {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text}
-    return said | ({"recall": recall} if recall else {})
+    answer = {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text}
+    return answer | ({"recall": recall} if recall else {})
 
 
 def _event(raw: dict[str, Any]) -> Event:

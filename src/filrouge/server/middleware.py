@@ -2,7 +2,7 @@
 
 JSON permits values that the database, the index and other programs cannot hold: lone surrogates, NaN, a thousand
 levels of nesting. A query string can repeat a parameter of which a route reads only one. Each of these is refused with
-an error that names the place, so that nothing is stored differently from how it was sent.
+an error that names the value, so that nothing is stored differently from how it was sent.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotency-Replayed"
 MAX_KEY_CHARS: Final = 255
 _METHODS: Final = frozenset({"POST", "PATCH", "DELETE"})
-_NOT_KEPT: Final = frozenset({401, 403, 404, 409, 429})
+_UNSTORED_STATUSES: Final = frozenset({401, 403, 404, 409, 429})
 #: Maximum bytes of a stored answer; a repetition of a longer one only reports that the request was done.
-_MOST_KEPT: Final = 1 << 20
+_MAX_STORED_BYTES: Final = 1 << 20
 
 
 class IdempotencyMiddleware:
@@ -53,7 +53,7 @@ class IdempotencyMiddleware:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._in_hand: set[bytes] = set()
+        self._running_keys: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Execute a request, or return its stored answer."""
@@ -63,51 +63,55 @@ class IdempotencyMiddleware:
             return
         try:
             hashed, request, receive = await _fingerprint(scope, receive, key)
-            if hashed in self._in_hand:
+            if hashed in self._running_keys:
                 raise _busy_error()
-            self._in_hand.add(hashed)
+            self._running_keys.add(hashed)
         except FilrougeError as error:
             headers = {"Retry-After": "1"} if isinstance(error, Busy) else {}
             await refused(error, headers=headers)(scope, receive, send)
             return
         try:
-            await self._carried_out(scope, receive, send, hashed, request)
+            await self._execute_once(scope, receive, send, hashed, request)
         finally:
-            self._in_hand.discard(hashed)
+            self._running_keys.discard(hashed)
 
-    async def _carried_out(self, scope: Scope, receive: Receive, send: Send, key: bytes, request: bytes) -> None:
+    async def _execute_once(self, scope: Scope, receive: Receive, send: Send, key: bytes, request: bytes) -> None:
         parts = _parts(scope)
         now = parts.clock.now()
 
         def begin(tx: Tx) -> StoredAnswer | None:
             table = IdempotentRequests(tx)
-            known = table.get(key, now)
-            if known is None or (known.status == 0 and known.request in (None, request)):
+            stored = table.get(key, now)
+            if stored is None or (stored.status == 0 and stored.request in (None, request)):
                 table.begin(key, request, now)
                 return None
-            return known
+            return stored
 
-        known = await await_future(parts.writer.submit(begin))
-        if known is not None:
-            await _again(known, request, scope, receive, send)
+        stored = await await_future(parts.writer.submit(begin))
+        if stored is not None:
+            await _send_stored(stored, request, scope, receive, send)
             return
-        kept = _ResponseRecorder(send)
+        recorder = _ResponseRecorder(send)
         try:
-            await self._app(scope, receive, kept.send)
+            await self._app(scope, receive, recorder.send)
         finally:
-            status = kept.status if kept.last and kept.status < 500 and kept.status not in _NOT_KEPT else 0
-            body = bytes(kept.body) if len(kept.body) <= _MOST_KEPT else None
+            status = (
+                recorder.status
+                if recorder.last and recorder.status < 500 and recorder.status not in _UNSTORED_STATUSES
+                else 0
+            )
+            body = bytes(recorder.body) if len(recorder.body) <= _MAX_STORED_BYTES else None
 
             def end(tx: Tx) -> None:
                 if status:
-                    IdempotentRequests(tx).end(key, status, kept.type, body)
+                    IdempotentRequests(tx).end(key, status, recorder.type, body)
                 else:
                     IdempotentRequests(tx).drop(key)
 
             await await_future(parts.writer.submit(end))
-        self._in_hand.discard(key)
-        if kept.last is not None:
-            await send(kept.last)
+        self._running_keys.discard(key)
+        if recorder.last is not None:
+            await send(recorder.last)
 
 
 class _ResponseRecorder:
@@ -128,7 +132,7 @@ class _ResponseRecorder:
             self.status = message["status"]
             self.type = Headers(raw=message.get("headers", [])).get("content-type", "")
         elif message["type"] == "http.response.body":
-            if len(self.body) <= _MOST_KEPT:
+            if len(self.body) <= _MAX_STORED_BYTES:
                 self.body += message.get("body", b"")
             if not message.get("more_body", False):
                 self.last = message
@@ -137,41 +141,45 @@ class _ResponseRecorder:
 
 
 async def _fingerprint(scope: Scope, receive: Receive, key: str) -> tuple[bytes, bytes, Receive]:
-    """Return the hash of the key, the hash of the request, and a `receive` that replays the body."""
+    """Return the hash of the key, the hash of the request, and a `receive` that replays the request."""
     if not 0 < len(key) <= MAX_KEY_CHARS or not key.isascii() or not key.isprintable():
         raise BadInput(f"{HEADER} has 1 to {MAX_KEY_CHARS} visible characters.", remedy="Send a UUID.")
-    body, again = await read_and_replay(receive)
+    body, replay = await read_and_replay(receive)
     caller = getattr(scope.get(ACCESS), "who", "")
-    asked = "\0".join((scope["method"], scope["path"], cast("bytes", scope["query_string"]).decode("latin-1"), ""))
-    hashes = (_hash(f"{caller}\0{key}".encode()), _hash(asked.encode() + body))
-    return *hashes, again
+    request_line = "\0".join(
+        (scope["method"], scope["path"], cast("bytes", scope["query_string"]).decode("latin-1"), "")
+    )
+    hashes = (_hash(f"{caller}\0{key}".encode()), _hash(request_line.encode() + body))
+    return *hashes, replay
 
 
-async def _again(known: StoredAnswer, request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-    if known.request is None:
-        error = Stale("This key was used, and its answer was erased by a later forget.", remedy="Use another key.")
+async def _send_stored(stored: StoredAnswer, request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+    if stored.request is None:
+        error = Stale("This key was used before, and a later forgetting erased its answer.", remedy="Use another key.")
         await refused(error)(scope, receive, send)
         return
-    if known.request != request:
-        error = BadInput(f"This {HEADER} came with another request.", remedy="Use a key for one request alone.")
+    if stored.request != request:
+        error = BadInput(f"This {HEADER} was used for another request.", remedy="Use a new key for each request.")
         await refused(error, status=422)(scope, receive, send)
         return
-    if known.body is None:
-        await refused(Stale("It was done under this key; its answer was too long to be kept."))(scope, receive, send)
+    if stored.body is None:
+        await refused(Stale("The request with this key was executed; its answer was too long to store."))(
+            scope, receive, send
+        )
         return
     headers = MutableHeaders(raw=[])
-    headers["content-type"], headers["content-length"] = known.type, str(len(known.body))
+    headers["content-type"], headers["content-length"] = stored.type, str(len(stored.body))
     headers[REPLAYED] = "true"
-    await send({"type": "http.response.start", "status": known.status, "headers": headers.raw})
-    await send({"type": "http.response.body", "body": known.body})
+    await send({"type": "http.response.start", "status": stored.status, "headers": headers.raw})
+    await send({"type": "http.response.body", "body": stored.body})
 
 
-def _hash(said: bytes) -> bytes:
-    return hashlib.sha256(said).digest()
+def _hash(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 def _busy_error() -> Busy:
-    return Busy("The request of this key is being carried out.", remedy="Ask again in a second.")
+    return Busy("The request with this key is still running.", remedy="Try again in a second.")
 
 
 def _parts(scope: Scope) -> Parts:
@@ -181,8 +189,8 @@ def _parts(scope: Scope) -> Parts:
 # Request validation before any route runs: encoding, JSON, query, and expansion of short ids.
 
 #: The largest integer that SQLite can store.
-LARGEST: Final = 2**63 - 1
-_DEEPEST: Final = 100
+MAX_INTEGER: Final = 2**63 - 1
+_MAX_DEPTH: Final = 100
 #: Events from a host are accepted as they are: intake repairs lone surrogates, so that no captured text is lost.
 _HOST_EVENT_PATHS: Final = frozenset({"/hooks/events"})
 #: Endpoints with a protocol of their own report unreadable input in that protocol.
@@ -193,7 +201,7 @@ async def check_request(connection: HTTPConnection) -> None:
     """Refuse a request that cannot be read exactly as it was sent.
 
     Raises:
-        BadInput: the query or the body is invalid; the message names the place.
+        BadInput: the query or the body is invalid; the message names the invalid part.
         HTTPException: 415 if the body is not JSON.
     """
     _check_address(connection)
@@ -207,10 +215,12 @@ async def check_request(connection: HTTPConnection) -> None:
         return
     if not body:
         return
-    said = connection.headers.get("content-type", "").split(";", 1)[0].strip().lower()
-    if said != "application/json" and not (said.startswith("application/") and said.endswith("+json")):
-        raise HTTPException(415, f"a body is application/json, not {said or 'without a type'!r}")
-    _check_value(_parsed(body), whole_texts=connection.url.path not in _HOST_EVENT_PATHS)
+    media_type = connection.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        raise HTTPException(415, f"a body is application/json, not {media_type or 'without a type'!r}")
+    _check_value(_parse_json(body), refuse_surrogates=connection.url.path not in _HOST_EVENT_PATHS)
 
 
 def _check_address(connection: HTTPConnection) -> None:
@@ -221,9 +231,9 @@ def _check_address(connection: HTTPConnection) -> None:
             _check_text(where, unquote_to_bytes(part))
     if b"&" in query:
         names = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-        many = _repeatable(connection)
+        repeatable = _repeatable_parameters(connection)
         for name, times in names.items():
-            if times > 1 and name not in many:
+            if times > 1 and name not in repeatable:
                 raise BadInput(f"query.{name} is given {times} times.", remedy="Give it once.")
 
 
@@ -233,50 +243,54 @@ def _check_text(where: str, raw: bytes) -> None:
     except UnicodeDecodeError:
         raise BadInput(f"The {where} is not UTF-8.", remedy="Encode it as UTF-8, then with percent signs.") from None
     if "\0" in text:
-        raise BadInput(f"There is a NUL in the {where}.", remedy="Leave it out.")
+        raise BadInput(f"The {where} contains a NUL character.", remedy="Remove it.")
 
 
-def _repeatable(connection: HTTPConnection) -> set[str]:
+def _repeatable_parameters(connection: HTTPConnection) -> set[str]:
     """Return the query parameters of this route that accept several values."""
     route: Any = connection.scope.get("route")
-    listed: set[str] = set()
+    names: set[str] = set()
     waiting: list[Any] = [route.dependant] if route is not None and hasattr(route, "dependant") else []
     while waiting:
         dependant = waiting.pop()
         waiting += dependant.dependencies
-        listed |= {one.alias for one in dependant.query_params if "list" in str(one.field_info.annotation)}
-    return listed
+        names |= {
+            parameter.alias for parameter in dependant.query_params if "list" in str(parameter.field_info.annotation)
+        }
+    return names
 
 
-def _parsed(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
-        return json.loads(body, parse_constant=_no_number)
+        return json.loads(body, parse_constant=_refuse_constant)
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
-        raise BadInput(f"body is no JSON: {error}.", remedy="Send one JSON value in UTF-8.") from None
+        raise BadInput(f"body is not JSON: {error}.", remedy="Send one JSON value in UTF-8.") from None
 
 
-def _no_number(word: str) -> NoReturn:
-    raise BadInput(f"{word} is no number in JSON.", remedy="Send a number, or null.")
+def _refuse_constant(word: str) -> NoReturn:
+    raise BadInput(f"{word} is not a number in JSON.", remedy="Send a number, or null.")
 
 
-def _check_value(whole: Any, *, whole_texts: bool) -> None:
+def _check_value(document: Any, *, refuse_surrogates: bool) -> None:
     """Walk a JSON value and refuse what could not be stored as it was sent."""
-    waiting: list[tuple[Any, int]] = [(whole, 1)]
+    waiting: list[tuple[Any, int]] = [(document, 1)]
     while waiting:
         value, level = waiting.pop()
-        if level > _DEEPEST:
+        if level > _MAX_DEPTH:
             raise _too_deep()
         match value:
-            case str() if whole_texts:
+            case str() if refuse_surrogates:
                 _check_surrogates(value)
             case dict():
-                waiting += ((one, level + 1) for pair in cast("dict[str, Any]", value).items() for one in pair)
+                waiting += ((part, level + 1) for pair in cast("dict[str, Any]", value).items() for part in pair)
             case list():
-                waiting += ((one, level + 1) for one in cast("list[Any]", value))
-            case int() | float() if abs(value) > LARGEST:
-                raise BadInput(f"body holds too large a number: {value:.6g}.", remedy=f"The largest is {LARGEST}.")
+                waiting += ((item, level + 1) for item in cast("list[Any]", value))
+            case int() | float() if abs(value) > MAX_INTEGER:
+                raise BadInput(
+                    f"body contains a number that is too large: {value:.6g}.", remedy=f"The largest is {MAX_INTEGER}."
+                )
             case _:
                 pass
 
@@ -285,14 +299,14 @@ def _check_surrogates(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadInput("body contains a lone surrogate.", remedy="Send whole characters.") from None
+        raise BadInput("body contains a lone surrogate.", remedy="Send complete characters.") from None
 
 
 def _too_deep() -> BadInput:
-    return BadInput("body is too deep.", remedy=f"Nest at most {_DEEPEST} levels.")
+    return BadInput("body is nested too deeply.", remedy=f"Nest at most {_MAX_DEPTH} levels.")
 
 
-# Short ids: an id parameter is marked with its kind and expanded to the whole id before the route reads it.
+# Short ids: an id parameter is marked with its kind and expanded to the full id before the route reads it.
 #
 # The mark is in the annotation, for example `MemoryId`, of a path or query parameter or of a body field.
 
@@ -318,7 +332,7 @@ RowId = Annotated[str, IdOf(("memory", "turn", "thread"))]
 
 
 async def expand_short_ids(connection: HTTPConnection) -> None:
-    """Replace shortened ids in a request with whole ids.
+    """Replace shortened ids in a request with full ids.
 
     Raises:
         BadInput: a shortened id matches several rows; the message lists them.
@@ -327,25 +341,30 @@ async def expand_short_ids(connection: HTTPConnection) -> None:
     if not isinstance(connection, Request) or not hasattr(route, "dependant"):
         return
     marks = _marks_of(route.dependant)
-    places = _places_of(connection, marks, await _body_of(connection) if marks.fields else {})
-    if not places:
+    short_ids = _short_ids_in(connection, marks, await _body_of(connection) if marks.fields else {})
+    if not short_ids:
         return
 
-    def look(tx: Tx) -> list[str]:
-        return [resolve_id(tx, place.given, place.mark.kinds) for place in places]
+    def resolve(tx: Tx) -> list[str]:
+        return [resolve_id(tx, short.id, short.mark.kinds) for short in short_ids]
 
-    for place, id_ in zip(places, await read_in_tx(connection, look), strict=True):
-        if id_ != place.given:
-            place.put(id_)
+    for short, full_id in zip(short_ids, await read_in_tx(connection, resolve), strict=True):
+        if full_id != short.id:
+            short.replace(full_id)
 
 
 @dataclass(frozen=True)
-class _Place:
-    """An id in a request, and a function that replaces it."""
+class _ShortId:
+    """An id in a request, perhaps shortened.
 
-    given: str
+    Attributes:
+        mark: the kinds of rows that it may name.
+        replace: writes another id in its place.
+    """
+
+    id: str
     mark: IdOf
-    put: Callable[[str], None]
+    replace: Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -356,34 +375,34 @@ class _Marks:
     fields: Mapping[str, IdOf]
 
 
-def _places_of(request: Request, marks: _Marks, body: dict[str, Any]) -> list[_Place]:
+def _short_ids_in(request: Request, marks: _Marks, body: dict[str, Any]) -> list[_ShortId]:
     # A request keeps its path parameters and its parsed body; the route reads the same objects.
     path: dict[str, Any] = request.path_params
-    found = [_in(path, name, mark) for name, mark in marks.parameters.items() if isinstance(path.get(name), str)]
+    found = [_item_of(path, name, mark) for name, mark in marks.parameters.items() if isinstance(path.get(name), str)]
     for name, mark in marks.parameters.items():
         if name in request.query_params and name not in path:
             found.append(
-                _Place(request.query_params[name], mark, lambda id_, name=name: _put_query(request, name, id_))
+                _ShortId(request.query_params[name], mark, lambda id_, name=name: _put_query(request, name, id_))
             )
     for name, mark in marks.fields.items():
         value: Any = body.get(name)
         if isinstance(value, str):
-            found.append(_in(body, name, mark))
+            found.append(_item_of(body, name, mark))
         elif isinstance(value, list):
-            listed = cast("list[Any]", value)
-            found += [_in(listed, place, mark) for place, one in enumerate(listed) if isinstance(one, str)]
+            ids = cast("list[Any]", value)
+            found += [_item_of(ids, index, mark) for index, id_ in enumerate(ids) if isinstance(id_, str)]
     return found
 
 
-def _in(holder: Any, key: str | int, mark: IdOf) -> _Place:
-    return _Place(holder[key], mark, lambda id_: holder.__setitem__(key, id_))
+def _item_of(container: Any, key: str | int, mark: IdOf) -> _ShortId:
+    return _ShortId(container[key], mark, lambda id_: container.__setitem__(key, id_))
 
 
 def _put_query(request: Request, name: str, id_: str) -> None:
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
     request.scope["query_string"] = urlencode([(key, id_ if key == name else value) for key, value in pairs]).encode()
-    for kept in ("_query_params", "_url"):  # a request caches its parsed URL
-        request.__dict__.pop(kept, None)
+    for cached in ("_query_params", "_url"):  # a request caches its parsed URL
+        request.__dict__.pop(cached, None)
 
 
 async def _body_of(request: Request) -> dict[str, Any]:
@@ -399,9 +418,9 @@ def _marks_of(dependant: Any) -> _Marks:
     parameters, fields = dict[str, IdOf](), dict[str, IdOf]()
     waiting = [dependant]
     while waiting:
-        one = waiting.pop()
-        waiting += one.dependencies
-        for name, hint in _hints_of(one.call).items():
+        current = waiting.pop()
+        waiting += current.dependencies
+        for name, hint in _hints_of(current.call).items():
             if isinstance(hint, type) and issubclass(hint, BaseModel):
                 fields |= {field: mark for field, inner in _hints_of(hint).items() if (mark := _mark_in(inner))}
             elif mark := _mark_in(hint):
@@ -410,13 +429,13 @@ def _marks_of(dependant: Any) -> _Marks:
 
 
 @cache
-def _hints_of(what: Any) -> dict[str, Any]:
-    return get_type_hints(what, include_extras=True)
+def _hints_of(function_or_model: Any) -> dict[str, Any]:
+    return get_type_hints(function_or_model, include_extras=True)
 
 
 def _mark_in(hint: Any) -> IdOf | None:
     """Return the mark of an annotation, which may be nested in a list or an optional type."""
     if isinstance(hint, IdOf):
         return hint
-    inside = (*get_args(hint), *getattr(hint, "__metadata__", ()))
-    return next((mark for one in inside if (mark := _mark_in(one))), None)
+    inner_hints = (*get_args(hint), *getattr(hint, "__metadata__", ()))
+    return next((mark for inner in inner_hints if (mark := _mark_in(inner))), None)

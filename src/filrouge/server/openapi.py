@@ -55,12 +55,12 @@ _TAGS: Final = {
 }
 
 
-def described(app: FastAPI) -> dict[str, Any]:
+def build_document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of an application."""
     load_all(app)
     routes = list(routes_of(app.routes))
     for route in routes:
-        _with_models(route)
+        _attach_models(route)
     raw = get_openapi(
         title="Filrouge",
         version=app.version,
@@ -87,13 +87,15 @@ def described(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _with_models(route: APIRoute) -> None:
+def _attach_models(route: APIRoute) -> None:
     """Attach the response models of a route, so that FastAPI documents them."""
-    for status, said in route.responses.items():
-        if MODEL in said:
+    for status, response in route.responses.items():
+        if MODEL in response:
             name = f"Response_{status}_{route.unique_id}"
-            route.response_fields[status] = create_model_field(name=name, type_=said[MODEL], mode="serialization")
-            route.responses[status] = {key: one for key, one in said.items() if key != MODEL} | {"model": said[MODEL]}
+            route.response_fields[status] = create_model_field(name=name, type_=response[MODEL], mode="serialization")
+            route.responses[status] = {key: value for key, value in response.items() if key != MODEL} | {
+                "model": response[MODEL]
+            }
 
 
 def _operations(app: FastAPI, document: dict[str, Any]) -> Iterator[tuple[APIRoute, str, dict[str, Any]]]:
@@ -105,18 +107,17 @@ def _operations(app: FastAPI, document: dict[str, Any]) -> Iterator[tuple[APIRou
 
 def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     """Add what every operation has: its name, the required scope, and its error responses."""
-    about = (route.endpoint.__doc__ or route.name).strip()
-    operation["summary"] = re.split(r"[:;.]", " ".join(about.split()), maxsplit=1)[0]
+    docstring = (route.endpoint.__doc__ or route.name).strip()
+    operation["summary"] = re.split(r"[:;.]", " ".join(docstring.split()), maxsplit=1)[0]
     operation["operationId"] = route.name
     responses = operation["responses"]
     responses.pop("422", None)
-    refusal = {"$ref": "#/components/schemas/Problem"}
-    problem: dict[str, Any] = {"content": {PROBLEM: {"schema": refusal}}}
-    for status, what in (("4XX", "It was refused; `detail` says why."), ("5XX", "It could not be done now.")):
-        responses[status] = {"description": what, **problem}
-    for one in operation.get("parameters", ()):
-        one["schema"] = _never_null(one["schema"])
-    if any(one["name"] == "cursor" for one in operation.get("parameters", ())):
+    problem: dict[str, Any] = {"content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    for status, description in (("4XX", "It was refused; `detail` says why."), ("5XX", "It could not be done now.")):
+        responses[status] = {"description": description, **problem}
+    for parameter in operation.get("parameters", ()):
+        parameter["schema"] = _without_null(parameter["schema"])
+    if any(parameter["name"] == "cursor" for parameter in operation.get("parameters", ())):
         link = {"description": "The next page, `rel=next`; absent on the last page.", "schema": {"type": "string"}}
         responses["200"]["headers"] = {"Link": link}
     if method != "GET":
@@ -136,23 +137,23 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     operation["x-filrouge-scope"] = scope
 
 
-def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a parameter's schema without null; a parameter in a URL is a string or absent."""
-    kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
-    if len(kinds) != 1:
+    types = [part for part in schema.get("anyOf", ()) if part != {"type": "null"}]
+    if len(types) != 1:
         return schema
-    return {**kinds[0], **{key: one for key, one in schema.items() if key not in ("anyOf", "default")}}
+    return {**types[0], **{key: part for key, part in schema.items() if key not in ("anyOf", "default")}}
 
 
 def _without_siblings(value: Any) -> Any:
     """Return the value with each `$ref` alone, apart from its description and default."""
     if isinstance(value, list):
-        return [_without_siblings(one) for one in cast("list[Any]", value)]
+        return [_without_siblings(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
     mapping = cast("dict[str, Any]", value)
     if "$ref" in mapping and isinstance(mapping["$ref"], str):
         return {key: mapping[key] for key in ("$ref", "description", "default") if key in mapping}
     if "anyOf" in mapping and mapping.get("additionalProperties") is True:  # left from the schema for any object
-        mapping = {key: one for key, one in mapping.items() if key not in ("additionalProperties", "type")}
-    return {key: _without_siblings(one) for key, one in mapping.items()}
+        mapping = {key: item for key, item in mapping.items() if key not in ("additionalProperties", "type")}
+    return {key: _without_siblings(item) for key, item in mapping.items()}

@@ -23,33 +23,33 @@ Cursor = Annotated[
 ]
 
 
-#: Maximum digits of a row number, which has 64 bits.
-_DIGITS = 18
+#: Maximum digits of the number in a cursor, which has 64 bits.
+_MAX_DIGITS = 18
 PageLimit = Annotated[int | None, Query(ge=1, le=1000, description="Rows of a page; none = all.")]
 
 
-def paged(
+def page_of(
     request: Request, response: Response, rows: Sequence[dict[str, Any]], *, limit: int | None, cursor: str | None,
     by: str, name: str = "id",
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the page that follows the cursor, and add the link to the next page to the response.
 
     Args:
-        rows: the whole list, in descending order of `by`.
+        rows: the complete list, in descending order of `by`.
         by: the field that the list is ordered by, text or number.
         name: the field that identifies a row.
 
     Raises:
         BadInput: the cursor does not belong to this list.
     """
-    begin = _behind(rows, cursor, by, name) if cursor else 0
-    page = list(rows[begin:]) if limit is None else list(rows[begin : begin + limit])
-    if page and begin + len(page) < len(rows):
-        _link(request, response, [page[-1][by], page[-1][name]])
+    start = _start_of_page(rows, cursor, by, name) if cursor else 0
+    page = list(rows[start:]) if limit is None else list(rows[start : start + limit])
+    if page and start + len(page) < len(rows):
+        _add_link(request, response, [page[-1][by], page[-1][name]])
     return page
 
 
-def behind(cursor: str | None) -> int | None:
+def number_in(cursor: str | None) -> int | None:
     """Return the number that a cursor contains; None for the first page.
 
     Raises:
@@ -57,44 +57,47 @@ def behind(cursor: str | None) -> int | None:
     """
     if cursor is None:
         return None
-    number = _read(cursor)
-    if type(number) is not int or not 0 <= number < 10**_DIGITS:
-        _refuse()
+    number = _decode(cursor)
+    if type(number) is not int or not 0 <= number < 10**_MAX_DIGITS:
+        _refuse_cursor()
     return number
 
 
 def link_next(request: Request, response: Response, number: int | None) -> None:
     """Add the link to the next page, if there is one."""
     if number is not None:
-        _link(request, response, number)
+        _add_link(request, response, number)
 
 
-def _link(request: Request, response: Response, place: Any) -> None:
-    cursor = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+def _add_link(request: Request, response: Response, content: Any) -> None:
+    cursor = base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
     url = request.url.include_query_params(cursor=cursor)
     response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
 
 
-def _read(cursor: str) -> Any:
+def _decode(cursor: str) -> Any:
     try:
         return json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
     except (ValueError, TypeError, RecursionError):
-        _refuse()
+        _refuse_cursor()
 
 
-def _behind(rows: Sequence[dict[str, Any]], cursor: str, by: str, name: str) -> int:
+def _start_of_page(rows: Sequence[dict[str, Any]], cursor: str, by: str, name: str) -> int:
+    """Return the index of the row that follows the one which the cursor names."""
     try:
-        value, id_ = _read(cursor)
+        value, id_ = _decode(cursor)
     except (ValueError, TypeError):
-        _refuse()
-    place = next((number for number, row in enumerate(rows) if row[name] == id_), None)
-    if place is not None:
-        return place + 1
+        _refuse_cursor()
+    last_seen = next((index for index, row in enumerate(rows) if row[name] == id_), None)
+    if last_seen is not None:
+        return last_seen + 1
     try:
-        return next((number for number, row in enumerate(rows) if row[by] < value), len(rows))
+        return next((index for index, row in enumerate(rows) if row[by] < value), len(rows))
     except TypeError:
-        _refuse()
+        _refuse_cursor()
 
 
-def _refuse() -> NoReturn:
-    raise BadInput("query.cursor is not valid for this list.", remedy="Take it from the `Link` of the page before.")
+def _refuse_cursor() -> NoReturn:
+    raise BadInput(
+        "query.cursor is not valid for this list.", remedy="Take it from the `Link` header of the previous page."
+    )

@@ -53,10 +53,10 @@ def response_model(model: Any, *, status: int = 200, example: Any = None) -> dic
         model: a model, or a list or union of models.
         example: an example answer for the document.
     """
-    said: dict[str, Any] = {MODEL: model}
+    response: dict[str, Any] = {MODEL: model}
     if example is not None:
-        said["content"] = {"application/json": {"example": example}}
-    return {status: said}
+        response["content"] = {"application/json": {"example": example}}
+    return {status: response}
 
 
 T = TypeVar("T")

@@ -37,12 +37,11 @@ from filrouge.core.errors import FilrougeError
 from filrouge.core.lazy_re import compile_waiting
 from filrouge.core.paths import DATABASE, LOG, RUNTIME, inside
 from filrouge.core.settings import resolve
-from filrouge.daemon.process import Form, bound_socket, limit_arenas, log_to_file, runtime_file
+from filrouge.daemon.process import Form, bind_socket, limit_arenas, log_to_file, runtime_file
 from filrouge.runtime import wiring
 from filrouge.runtime.wiring import Running, stored_settings
-from filrouge.server.admission import HEALTH, SMALL, read_and_replay, settings_of, with_version_header
-from filrouge.server.listening import Listening, end_overdue, listening, outside
-from filrouge.server.listening import inside as inside_config
+from filrouge.server.admission import HEALTH, SMALL_BODY_BYTES, read_and_replay, settings_of, with_version_header
+from filrouge.server.listening import Listening, close_overdue, open_listener, tcp_config, unix_config
 from filrouge.server.live import Confirmation, Delivery, handle_delivery
 
 if TYPE_CHECKING:
@@ -58,8 +57,8 @@ _DELIVERED: Final = "/hooks/delivered"
 class Front:
     """An ASGI application that delegates to FastAPI once that is loaded."""
 
-    def __init__(self, running: Running, leave: Callable[[], None], listening: Listening) -> None:
-        self._running, self._leave, self._listening = running, leave, listening
+    def __init__(self, running: Running, stop: Callable[[], None], listening: Listening) -> None:
+        self._running, self._stop, self._listening = running, stop, listening
         self._lock = Lock()
         self._app: FastAPI | None = None
 
@@ -67,17 +66,17 @@ class Front:
         """Return the FastAPI application; the first caller imports it, and concurrent callers wait."""
         with self._lock:
             if self._app is None:
-                made: FastAPI = import_module("filrouge.server.api").create_app(
-                    self._running, self._leave, self._listening
+                app: FastAPI = import_module("filrouge.server.api").create_app(
+                    self._running, self._stop, self._listening
                 )
-                self._app = made
+                self._app = app
             return self._app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        if self._app is None and _is_plain(scope):
+        if self._app is None and _is_plain_hook_request(scope):
             body, receive = await read_and_replay(receive)
-            response = await self._answered(scope, body, receive)
+            response = await self._answer_hook(scope, body, receive)
             if response is not None:
                 self._running.parts.metrics.request(scope["method"], scope["path"], response.status_code)
                 await response(scope, receive, with_version_header(send, ()))
@@ -85,22 +84,24 @@ class Front:
         app: ASGIApp = self._app or await asyncio.to_thread(self.load)
         await app(scope, receive, send)
 
-    async def _answered(self, scope: Scope, body: bytes, receive: Receive) -> Response | None:
+    async def _answer_hook(self, scope: Scope, body: bytes, receive: Receive) -> Response | None:
         """Return the answer to a hook's request; None if it is invalid and FastAPI has to report the error."""
         parts = self._running.parts
         try:
             if scope["path"] == HEALTH:
                 return JSONResponse({"status": "healthy", "version": __version__})
-            given: Any = json.loads(body)
+            content: Any = json.loads(body)
             if scope["path"] == _DELIVERED:
-                confirm(parts, Confirmation.model_validate(given).recall)
+                confirm(parts, Confirmation.model_validate(content).recall)
                 return JSONResponse({"success": True})
-            return await handle_delivery(parts, Delivery.model_validate(given), Request(scope, receive).is_disconnected)
+            return await handle_delivery(
+                parts, Delivery.model_validate(content), Request(scope, receive).is_disconnected
+            )
         except (FilrougeError, ValidationError, ValueError):
             return None
 
 
-def _is_plain(scope: Scope) -> bool:
+def _is_plain_hook_request(scope: Scope) -> bool:
     """Return whether a request on the Unix socket is the health check or has the exact form that hooks send."""
     server = scope.get("server")
     if scope["type"] != "http" or server is None or server[1] is not None or scope["query_string"]:
@@ -116,7 +117,7 @@ def _is_plain(scope: Scope) -> bool:
         and b"idempotency-key" not in headers
         and length.isdigit()
         and len(length) < 10
-        and int(length) <= SMALL
+        and int(length) <= SMALL_BODY_BYTES
     )
 
 
@@ -126,20 +127,20 @@ _LOG = logging.getLogger("filrouge.daemon")
 #: Delays after the start, so that the first answer gets the CPU: first the indexes and the backlog, later imports.
 _WARM_UP_SECONDS = 0.1
 _PREPARE_SECONDS = 10.0
-_LOOK_AT_HOME_SECONDS = 2.0
+_HOME_CHECK_SECONDS = 2.0
 #: Maximum number of requests in worker threads. They mostly wait for the disk; more threads would delay the writer.
-_MOST_WAITING = 24
+_MAX_WORKER_THREADS = 24
 #: A daemon that has not stopped this long after the request to stop is killed. Acknowledged data is on disk, and the
 #: next daemon takes over unfinished jobs. The log then shows the stack of every thread.
 _SHUTDOWN_TIMEOUT = 25.0
 
 
-def serve(home: str, listens: Callable[[], None]) -> None:
+def serve(home: str, on_listening: Callable[[], None]) -> None:
     """Serve the home until asked to stop.
 
     Args:
         home: the home, whose lock this process holds.
-        listens: called once the socket accepts connections.
+        on_listening: called once the socket accepts connections.
 
     Raises:
         FilrougeError: the database cannot be opened, or the daemon cannot listen on an address.
@@ -154,8 +155,8 @@ def serve(home: str, listens: Callable[[], None]) -> None:
         _LOG.error("cannot start: %s %s", error.message, error.remedy)
         raise
     try:
-        with listening(running.parts) as found:
-            asyncio.run(_listen(home, running, found, listens))
+        with open_listener(running.parts) as listening:
+            asyncio.run(_listen(home, running, listening, on_listening))
     except FilrougeError as error:
         _LOG.error("cannot listen: %s %s", error.message, error.remedy)
         raise
@@ -175,19 +176,19 @@ def _log_format(home: str) -> Form:
         return "text"
 
 
-class _Leaving:
+class _Shutdown:
     """Stops the process when asked to."""
 
-    def __init__(self, home: str, leaving: Flag) -> None:
+    def __init__(self, home: str, stopping: Flag) -> None:
         self._home = home
-        self._leaving = leaving
+        self._stopping = stopping
         self.servers: list[_Server] = []
 
-    def leave(self) -> None:
+    def begin(self) -> None:
         """Ask the servers to stop; the process is killed if they do not stop in time."""
         for server in self.servers:
             server.should_exit = True
-        self._leaving.set()
+        self._stopping.set()
         with suppress(OSError):  # the home may be gone
             log = os.open(inside(self._home, LOG), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             faulthandler.dump_traceback_later(_SHUTDOWN_TIMEOUT, exit=True, file=log)
@@ -196,42 +197,42 @@ class _Leaving:
 class _Server(uvicorn.Server):
     """A server that stops on a signal. uvicorn would raise the signal again, which would skip the clean-up."""
 
-    def __init__(self, config: uvicorn.Config, leaving: _Leaving) -> None:
+    def __init__(self, config: uvicorn.Config, shutdown: _Shutdown) -> None:
         super().__init__(config)
-        self._leaving = leaving
-        leaving.servers.append(self)
+        self._shutdown = shutdown
+        shutdown.servers.append(self)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        def leave(_number: int, _frame: FrameType | None) -> None:
-            self._leaving.leave()
+        def on_signal(_number: int, _frame: FrameType | None) -> None:
+            self._shutdown.begin()
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, leave)
+            signal.signal(number, on_signal)
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        end_overdue(self)
+        close_overdue(self)
         return await super().on_tick(counter)
 
 
-async def _listen(home: str, running: wiring.Running, found: Listening, listens: Callable[[], None]) -> None:
+async def _listen(home: str, running: wiring.Running, listening: Listening, on_listening: Callable[[], None]) -> None:
     """Serve the Unix socket and TCP; each server counts its own connections."""
-    blocking = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="filrouge-request")
-    asyncio.get_running_loop().set_default_executor(blocking)
-    leaving = _Leaving(home, running.parts.stopping)
-    app = Front(running, leaving.leave, found)
-    served = [(_Server(inside_config(app), leaving), bound_socket(home))]
-    if found.listener is not None:
-        served.append((_Server(outside(app, settings_of(running.parts)), leaving), found.listener))
-    with runtime_file(home, found.url):
-        listens()
+    worker_threads = ThreadPoolExecutor(_MAX_WORKER_THREADS, thread_name_prefix="filrouge-request")
+    asyncio.get_running_loop().set_default_executor(worker_threads)
+    shutdown = _Shutdown(home, running.parts.stopping)
+    app = Front(running, shutdown.begin, listening)
+    servers = [(_Server(unix_config(app), shutdown), bind_socket(home))]
+    if listening.listener is not None:
+        servers.append((_Server(tcp_config(app, settings_of(running.parts)), shutdown), listening.listener))
+    with runtime_file(home, listening.url):
+        on_listening()
         loop = asyncio.get_running_loop()
         loop.call_later(_WARM_UP_SECONDS, running.warm_up)
         preparing = Thread(target=_prepare, args=(app, loop), name="filrouge-preparing", daemon=True)
         loop.call_later(_PREPARE_SECONDS, preparing.start)
-        watch = asyncio.create_task(_leave_with_the_home(leaving, home))
-        await asyncio.gather(*(server.serve(sockets=[listener]) for server, listener in served))
+        watch = asyncio.create_task(_stop_when_home_is_gone(shutdown, home))
+        await asyncio.gather(*(server.serve(sockets=[listener]) for server, listener in servers))
         watch.cancel()
 
 
@@ -243,9 +244,9 @@ def _prepare(front: Front, loop: asyncio.AbstractEventLoop) -> None:
         import_module("filrouge.server.deferred").import_all(app, loop)
 
 
-async def _leave_with_the_home(leaving: _Leaving, home: str) -> None:
+async def _stop_when_home_is_gone(shutdown: _Shutdown, home: str) -> None:
     """Stop the daemon when its home is deleted; it would only hold memory until the machine restarts."""
     while os.path.exists(inside(home, RUNTIME)):
-        await asyncio.sleep(_LOOK_AT_HOME_SECONDS)
+        await asyncio.sleep(_HOME_CHECK_SECONDS)
     _LOG.info("the home is gone")
-    leaving.leave()
+    shutdown.begin()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from filrouge.core.errors import BadInput, NotFound, StoreError
 from filrouge.core.paths import LOG
-from filrouge.daemon.process import JsonLines, PlainLines, last_lines, new_lines, parsed
+from filrouge.daemon.process import JsonLines, PlainLines, last_lines, new_lines, parse_lines
 
 CANARY = "marzipan-otter"
 FORMS = (PlainLines(), JsonLines())
@@ -37,7 +37,7 @@ def test_every_record_is_one_line_that_can_be_read_again(message: str) -> None:
         line = form.format(record(message))
         assert "\n" not in line
         assert "\r" not in line
-        [found] = parsed([line])
+        [found] = parse_lines([line])
         assert (found["level"], found["logger"]) == ("INFO", "filrouge.part")
     assert json.loads(JsonLines().format(record(message)))["message"] == message
 
@@ -97,7 +97,7 @@ def test_what_is_written_is_followed_across_a_rotation(tmp_path: Path) -> None:
 
 
 def test_a_line_of_another_hand_is_a_message_alone() -> None:
-    assert parsed(["Timeout (0:00:25)!", "{broken"]) == [
+    assert parse_lines(["Timeout (0:00:25)!", "{broken"]) == [
         {"time": None, "level": None, "logger": None, "message": "Timeout (0:00:25)!"},
         {"time": None, "level": None, "logger": None, "message": "{broken"},
     ]

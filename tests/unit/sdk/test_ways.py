@@ -18,7 +18,7 @@ import pytest
 import filrouge
 from filrouge.core.errors import BadInput, Busy, DaemonUnavailable, FilrougeError, NotFound
 from filrouge.daemon import client
-from filrouge.daemon.process import bound_socket, is_held
+from filrouge.daemon.process import bind_socket, is_held
 
 from .given import WORDS_ONLY, daemon
 
@@ -48,7 +48,7 @@ def test_no_daemon_is_started_where_that_is_not_wanted(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_hangs_is_told_from_one_that_is_away(tmp_path: Path) -> None:
-    listener = bound_socket(str(tmp_path))
+    listener = bind_socket(str(tmp_path))
     with listener, filrouge.BlockingMemory(str(tmp_path), timeout=0.2) as memory:
         with pytest.raises(DaemonUnavailable, match="is there and did not answer"):
             memory.status()
@@ -82,7 +82,7 @@ def test_what_is_observed_elsewhere_is_not_kept_here(tmp_path: Path) -> None:
 
 def test_a_verb_that_is_cancelled_lets_go_of_its_connection(tmp_path: Path) -> None:
     async def scenario() -> None:
-        with bound_socket(str(tmp_path)) as listener:
+        with bind_socket(str(tmp_path)) as listener:
             listener.setblocking(False)
             async with filrouge.Memory(str(tmp_path), start=False) as memory:
                 asking = asyncio.create_task(memory.search("anything"))

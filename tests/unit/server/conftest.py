@@ -15,7 +15,7 @@ import uvicorn
 
 from filrouge.core.clock import SystemClock
 from filrouge.daemon import client
-from filrouge.daemon.process import bound_socket
+from filrouge.daemon.process import bind_socket
 from filrouge.daemon.reply import Reply
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
@@ -81,7 +81,7 @@ def serving(home: str, listening: Listening | None = None) -> Generator[Api]:
     app = create_app(running, leaving.set, listening)
     found = Api(home=home, parts=running.parts, contract=Contract(app), asked_to_leave=leaving)
     config = uvicorn.Config(app, log_config=None, lifespan="off")
-    server, listener = uvicorn.Server(config), bound_socket(home)
+    server, listener = uvicorn.Server(config), bind_socket(home)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -16,7 +16,7 @@ import uvicorn
 
 from filrouge.core.clock import SystemClock
 from filrouge.daemon import client
-from filrouge.daemon.process import bound_socket
+from filrouge.daemon.process import bind_socket
 from filrouge.runtime import wiring
 from filrouge.server.listening import Listening
 from filrouge.server.serving import Front
@@ -31,7 +31,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]:
     front = Front(running, Flag().set, Listening())
     if request.param == "afterwards":
         front.load()
-    server, listener = uvicorn.Server(uvicorn.Config(front, log_config=None, lifespan="off")), bound_socket(home)
+    server, listener = uvicorn.Server(uvicorn.Config(front, log_config=None, lifespan="off")), bind_socket(home)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

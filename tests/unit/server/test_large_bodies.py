@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.capture.events import LONGEST_TEXT, MAX_VALUES
-from filrouge.server.admission import KEPT, KEPT_OF_ITEM, KEPT_VALUES, JsonCutter
+from filrouge.server.admission import MAX_ITEM_CHARS, MAX_ITEM_VALUES, MAX_STRING_CHARS, JsonCutter
 
 MARK = re.compile(r"\n\[filrouge: (\d+) characters cut\]\Z")
 
@@ -19,7 +19,7 @@ MARK = re.compile(r"\n\[filrouge: (\d+) characters cut\]\Z")
 def cut(raw: bytes, piece: int = 65_536) -> bytes:
     cutter = JsonCutter()
     pieces = [raw[at : at + piece] for at in range(0, len(raw), piece)] or [b""]
-    return b"".join(cutter.fed(one, is_last=n == len(pieces) - 1) for n, one in enumerate(pieces))
+    return b"".join(cutter.feed(one, is_last=n == len(pieces) - 1) for n, one in enumerate(pieces))
 
 
 def body(data: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_what_is_no_json_passes_to_the_byte_too(raw: bytes, piece: int) -> None:
 def test_a_long_text_keeps_its_beginning_to_the_letter_and_counts_the_rest(
     unit: str, piece: int, ascii_only: bool
 ) -> None:
-    text = unit * ((KEPT + 50_000) // len(unit) + 1)
+    text = unit * ((MAX_STRING_CHARS + 50_000) // len(unit) + 1)
     raw = json.dumps(body({"text": text}), ensure_ascii=ascii_only).encode()
     found = json.loads(cut(raw, piece))
     said = found["events"][0]["data"]["text"]
@@ -69,7 +69,7 @@ def test_many_long_texts_of_one_event_share_what_is_kept_and_the_next_event_has_
     for event in found["events"]:
         outputs = [call["output"] for call in event["data"]["calls"]]
         assert outputs[:1] == texts[:1]
-        assert sum(map(len, outputs)) < KEPT_OF_ITEM + 10 * 1_100
+        assert sum(map(len, outputs)) < MAX_ITEM_CHARS + 10 * 1_100
         assert [text[0] for text in outputs] == [str(n) for n in range(10)]
 
 
@@ -78,7 +78,7 @@ def test_many_values_are_cut_within_their_containers_and_the_events_own_fields_s
     call = {"name": "Bash", "id": "c1", "output": lines, "failed": False}
     events = [{"id": str(n), "data": {"calls": [call]}, "kind": "tools", "key": "k"} for n in range(2)]
     raw = cut(json.dumps({"events": events}).encode())
-    assert len(raw) < 2 * 60 * KEPT_VALUES
+    assert len(raw) < 2 * 60 * MAX_ITEM_VALUES
     for n, event in enumerate(json.loads(raw)["events"]):
         assert (event["id"], event["kind"], event["key"]) == (str(n), "tools", "k")
         [kept] = event["data"]["calls"]
@@ -95,5 +95,5 @@ def test_one_object_of_many_fields_is_cut() -> None:
     found = json.loads(cut(json.dumps(body(fields)).encode()))
     assert found["events"][0]["kind"] == "prompt"
     left = found["events"][0]["data"]
-    assert len(left) <= 2 * KEPT_VALUES + 2
+    assert len(left) <= 2 * MAX_ITEM_VALUES + 2
     assert left["filrouge"] == f"[filrouge: {50_000 - len(left) + 1} fields cut]"

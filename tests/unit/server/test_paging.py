@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.errors import BadInput
-from filrouge.server.queries import paged
+from filrouge.server.queries import page_of
 from tests.unit.server.conftest import Api
 from tests.unit.server.test_idempotency import get
 
@@ -22,7 +22,7 @@ def page(rows: list[Row], limit: int | None, cursor: str | None) -> tuple[list[R
     scope: Row = dict.fromkeys(("type", "method"), "http")
     scope |= {"path": "/rows", "query_string": b"a=1", "headers": list[Any](), "server": ("x", 1)}
     response = Response()
-    found = paged(Request(scope), response, rows, limit=limit, cursor=cursor, by="at")
+    found = page_of(Request(scope), response, rows, limit=limit, cursor=cursor, by="at")
     link = re.fullmatch(r'</rows\?a=1&cursor=([\w-]+)>; rel="next"', response.headers.get("Link", ""))
     return found, link[1] if link else None
 

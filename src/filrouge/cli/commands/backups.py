@@ -180,7 +180,7 @@ def between_daemons(directory: str) -> Generator[None]:
     """
     was_there = _drained(directory)
     try:
-        with home_lock(directory, patience=_DRAIN_SECONDS):
+        with home_lock(directory, timeout=_DRAIN_SECONDS):
             yield
     finally:
         if was_there:

@@ -80,7 +80,7 @@ def logs(
         raise BadInput("--json and --follow cannot be combined.")
     lines = files.last_lines(home(), number)
     if json:
-        output.show_json(files.parsed(lines))
+        output.show_json(files.parse_lines(lines))
         return
     for line in lines:
         output.write(f"{line}\n")

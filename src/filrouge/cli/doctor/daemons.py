@@ -40,7 +40,7 @@ from filrouge.core.network import is_loopback
 from filrouge.core.paths import CONFIG, FAILURE, LOCK, LOG, PROJECT_FILE, REFUSED, RUNTIME, SPOOL, nearest, socket_path
 from filrouge.core.settings import allowed_in_project_file, check, from_environment, resolve
 from filrouge.daemon import client
-from filrouge.daemon.process import LOG_BYTES, ensure_running, home_lock, last_lines, parsed
+from filrouge.daemon.process import LOG_BYTES, ensure_running, home_lock, last_lines, parse_lines
 from filrouge.daemon.starting import is_locked
 from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
@@ -272,7 +272,7 @@ def _log(scene: Scene) -> CheckResult:
         remedy = "Run `filrouge daemon stop`; the next one rotates it."
         return warn(f"it has {size >> 20} MB and is not rotated", remedy)
     try:
-        records = parsed(last_lines(scene.home, _LINES))
+        records = parse_lines(last_lines(scene.home, _LINES))
     except NotFound:
         return ok("there is none yet")
     since = f"{scene.now - _LATELY:%Y-%m-%dT%H:%M:%S}"

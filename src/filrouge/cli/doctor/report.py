@@ -45,7 +45,7 @@ from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.settings import Effective, Settings
 from filrouge.core.text import in_json, visible
-from filrouge.daemon.process import describe_exception, last_lines, parsed
+from filrouge.daemon.process import describe_exception, last_lines, parse_lines
 from filrouge.runtime.disk import sizes
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.soundness import schema_number
@@ -253,7 +253,7 @@ def _columns(tx: Tx, query: str, *names: str) -> list[dict[str, Any]]:
 def _log(scene: Scene) -> list[str]:
     """Return the log lines in Filrouge's own format. Other lines may contain anything that a library printed."""
     try:
-        records = parsed(last_lines(scene.home, _LOG_LINES))
+        records = parse_lines(last_lines(scene.home, _LOG_LINES))
     except NotFound:
         return ["There is no log yet."]
     return [

@@ -113,7 +113,7 @@ async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Revoke a token or session. It is refused from now on."""
     parts = parts_of(request)
     gone = await await_future(parts.writer.submit(lambda tx: repository.revoke(parts, tx, token_id)))
-    cast("TokenCache", request.app.state.keys).forget()
+    cast("TokenCache", request.app.state.keys).clear()
     return gone
 
 

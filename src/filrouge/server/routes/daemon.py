@@ -309,9 +309,15 @@ async def daemon_health() -> dict[str, str]:
 async def daemon_status(request: Request) -> dict[str, Any]:
     """Report where the daemon listens, and its state in counts."""
     parts = parts_of(request)
-    whole = await read_in_tx(request, lambda tx: health.status(parts, tx))
-    found = request.app.state.listening
-    return {"running": True, "url": found.url, "notice": found.notice, "socket": socket_path(parts.home), **whole}
+    counts = await read_in_tx(request, lambda tx: health.status(parts, tx))
+    listening = request.app.state.listening
+    return {
+        "running": True,
+        "url": listening.url,
+        "notice": listening.notice,
+        "socket": socket_path(parts.home),
+        **counts,
+    }
 
 
 @daemon_router.get("/daemon/health", responses=response_model(HealthReport))
@@ -325,18 +331,18 @@ async def daemon_well(request: Request) -> dict[str, Any]:
 @requires("admin")
 async def daemon_stop(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
     """Stop the daemon. It accepts nothing new, finishes what it has started, and exits."""
-    return _leaving(request, tasks)
+    return _stop_after_answer(request, tasks)
 
 
 @daemon_router.post("/daemon/drain", responses=response_model(LeavingAnswer))
 @requires("admin")
 async def daemon_drain(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
     """Stop the daemon for a newer version that takes over."""
-    return _leaving(request, tasks)
+    return _stop_after_answer(request, tasks)
 
 
-def _leaving(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
-    tasks.add_task(request.app.state.leave)
+def _stop_after_answer(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
+    tasks.add_task(request.app.state.stop)
     return {"status": "stopping", "version": __version__}
 
 
@@ -351,7 +357,7 @@ async def live_live(socket: WebSocket) -> None:
         )
         await socket.send_denial_response(refused(full, status=503))
         return
-    with sockets.one_more():
+    with sockets.count_one():
         await socket.accept()
         parts.metrics.live_sockets(sockets.open)
         try:
@@ -362,7 +368,7 @@ async def live_live(socket: WebSocket) -> None:
 
 #: The files that are served, with their media types.
 FILES: Final[Mapping[str, str]] = {"live.js": "text/javascript; charset=utf-8"}
-_HELD: Final[dict[str, bytes]] = {}
+_file_contents: Final[dict[str, bytes]] = {}
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 
 
@@ -371,9 +377,9 @@ async def static_static(name: str) -> Response:
     """Return a file of the web pages. `live.js` shares one WebSocket among the tabs of a browser."""
     if name not in FILES:
         raise NotFound(f"There is no file {name!r} here.", remedy=f"There are: {', '.join(FILES)}.")
-    if name not in _HELD:
-        _HELD[name] = resources.files("filrouge").joinpath("web", "static", name).read_bytes()
-    return Response(_HELD[name], headers={**_HEADERS, "Content-Type": FILES[name]})
+    if name not in _file_contents:
+        _file_contents[name] = resources.files("filrouge").joinpath("web", "static", name).read_bytes()
+    return Response(_file_contents[name], headers={**_HEADERS, "Content-Type": FILES[name]})
 
 
 ROUTERS = (daemon_router, live_router, pages_router)

@@ -12,7 +12,7 @@ from filrouge.erasure import service
 from filrouge.erasure.service import MAX_QUERY_CHARS, ForgetRequest
 from filrouge.server.admission import requires
 from filrouge.server.middleware import ReceiptId, RowId
-from filrouge.server.queries import Cursor, paged
+from filrouge.server.queries import Cursor, page_of
 from filrouge.server.responses import Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes.maintenance import ForgetPreview, KeptReceipt, ReceiptAnswer
 
@@ -56,7 +56,7 @@ async def forgetting_receipts(
     parts = parts_of(request)
     most = -1 if cursor else limit + 1
     found = await read_in_tx(request, lambda tx: service.receipts(parts, tx, limit=most))
-    return paged(request, response, found, limit=limit, cursor=cursor, by="at", name="receipt")
+    return page_of(request, response, found, limit=limit, cursor=cursor, by="at", name="receipt")
 
 
 @router.get("/api/memory/receipts/{receipt_id}", responses=response_model(KeptReceipt))

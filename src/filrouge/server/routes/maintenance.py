@@ -23,7 +23,7 @@ from filrouge.runtime import jobs
 from filrouge.runtime.metrics import CONTENT_TYPE
 from filrouge.server.admission import requires
 from filrouge.server.middleware import GardenId, JobId, RecallId
-from filrouge.server.queries import Cursor, behind, link_next
+from filrouge.server.queries import Cursor, link_next, number_in
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes import daemon
 from filrouge.server.routes.context import LoggedRecall
@@ -347,9 +347,9 @@ async def jobs_jobs(
     cursor: Cursor = None,
 ) -> dict[str, Any]:
     """Return the queue's counts and its jobs, oldest first."""
-    place = behind(cursor) or 0
+    after = number_in(cursor) or 0
     body, following = await read_in_tx(
-        request, lambda tx: jobs.jobs(tx, state=state, kind=kind, behind=place, limit=limit)
+        request, lambda tx: jobs.jobs(tx, state=state, kind=kind, behind=after, limit=limit)
     )
     link_next(request, response, following)
     return body
@@ -361,8 +361,8 @@ async def jobs_letters(
 ) -> list[dict[str, Any]]:
     """List the jobs that failed too often and were set aside, oldest first. `GET /extract/dead-letters` lists the model
     answers that could not be parsed."""
-    place = behind(cursor) or 0
-    found, following = await read_in_tx(request, lambda tx: jobs.dead_jobs(tx, behind=place, limit=limit))
+    after = number_in(cursor) or 0
+    found, following = await read_in_tx(request, lambda tx: jobs.dead_jobs(tx, behind=after, limit=limit))
     link_next(request, response, following)
     return found
 

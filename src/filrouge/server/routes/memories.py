@@ -39,7 +39,7 @@ from filrouge.search.repository import FilteredRows, SearchScope
 from filrouge.search.service import Mode, Question, recall, search_turns
 from filrouge.server.admission import requires
 from filrouge.server.middleware import MemoryId, ThreadId
-from filrouge.server.queries import Cursor, PageLimit, behind, link_next, paged
+from filrouge.server.queries import Cursor, PageLimit, link_next, number_in, page_of
 from filrouge.server.responses import (
     Answer,
     Body,
@@ -413,7 +413,7 @@ async def memory_facts(request: Request, response: Response, query: Listed) -> l
         request,
         lambda tx: reports.listing(parts, tx, query.project, rules=False, history=query.history, filters=query.filters),
     )
-    return paged(request, response, found, limit=query.limit, cursor=query.cursor, by="created_at")
+    return page_of(request, response, found, limit=query.limit, cursor=query.cursor, by="created_at")
 
 
 @memory_router.post("/api/memory/facts", responses=response_model(Success))
@@ -693,7 +693,7 @@ async def changing_reviews(
     parts = parts_of(request)
     most = -1 if cursor else limit + 1
     found = await read_in_tx(request, lambda tx: service.list_reviews(parts, tx, settled=settled, limit=most))
-    return paged(request, response, found, limit=limit, cursor=cursor, by="at")
+    return page_of(request, response, found, limit=limit, cursor=cursor, by="at")
 
 
 @changing_router.get("/api/memory/review/{memory_id}", responses=response_model(ReviewAnswer))
@@ -789,7 +789,7 @@ async def novelty_memories(
 ) -> list[dict[str, Any]]:
     """List memories of every kind, rules included, newest first. With `as_of`, list those that were current at that
     time. All projects are listed unless one is named."""
-    parts, skip = parts_of(request), behind(cursor) or 0
+    parts, skip = parts_of(request), number_in(cursor) or 0
 
     def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
         place = SearchScope(project=repository.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
@@ -831,7 +831,7 @@ async def rules_all_rules(request: Request, response: Response, query: Listed) -
         request,
         lambda tx: service.list_rules(parts, tx, query.project, history=query.history, filters=query.filters),
     )
-    return paged(request, response, found, limit=query.limit, cursor=query.cursor, by="created_at")
+    return page_of(request, response, found, limit=query.limit, cursor=query.cursor, by="created_at")
 
 
 @rules_router.post("/api/memory/rules", status_code=201, responses=response_model(RuleAnswer, status=201))

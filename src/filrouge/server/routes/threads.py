@@ -20,7 +20,7 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.projects.repository import project_id
 from filrouge.search.filters import moment_of
 from filrouge.server.middleware import BridgeId, ThreadId, TurnId
-from filrouge.server.queries import Cursor, PageLimit, paged
+from filrouge.server.queries import Cursor, PageLimit, page_of
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.threads import bridge_service, reports, service
 from filrouge.threads.bridge_service import graph as graph_found
@@ -349,7 +349,7 @@ async def threads_list_threads(
     parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
     narrowed: dict[str, Any] = {"status": status, "limit": _ALL if cursor else limit + 1, "agent": agent, "as_of": then}
     found = await read_in_tx(request, lambda tx: reports.listing(parts, tx, project or [], **narrowed))
-    return paged(request, response, found, limit=limit, cursor=cursor, by="last_active")
+    return page_of(request, response, found, limit=limit, cursor=cursor, by="last_active")
 
 
 @threads_router.get("/api/memory/threads/{thread_id}", responses=response_model(ThreadDetail))
@@ -432,7 +432,7 @@ async def bridges_bridges(
         place = project_id(tx, project or [])
         return bridge_service.bridges(parts, tx, project=place, everywhere=not project, thread_id=thread, kind=kind)
 
-    return paged(request, response, await read_in_tx(request, find), limit=limit, cursor=cursor, by="strength")
+    return page_of(request, response, await read_in_tx(request, find), limit=limit, cursor=cursor, by="strength")
 
 
 @bridges_router.post("/api/memory/bridges", status_code=201, responses=response_model(BridgeAnswer, status=201))
