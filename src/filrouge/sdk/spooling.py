@@ -29,22 +29,22 @@ def spool(home: str, body: Mapping[str, Any]) -> int:
         DaemonUnavailable: the project is given by a short name, which only the daemon can resolve.
         CannotWrite: the home is not writable.
     """
-    told = _read(body)
-    where, messages = told.conversation(), told.said()
-    if any(":" not in name for name in where.project):
+    turns = _parse(body)
+    conversation, messages = turns.conversation(), turns.to_messages()
+    if any(":" not in name for name in conversation.project):
         raise DaemonUnavailable(
-            "The daemon does not answer, and it alone knows which project that is.",
-            remedy="Hand the messages over again, or name the project by its id, so that they can wait.",
+            "The daemon does not answer, and only the daemon can tell which project this name means.",
+            remedy="Send the messages again later, or name the project by its id, so that they can be spooled.",
         )
     try:
-        for event in events_of(where, messages, where.project, SystemClock().now()).events:
+        for event in events_of(conversation, messages, conversation.project, SystemClock().now()).events:
             inbox.append(inside(home, SPOOL), cleaned(event, redact_completely).to_json())
     except OSError as error:
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
     return len(messages)
 
 
-def _read(body: Mapping[str, Any]) -> TurnsBody:
+def _parse(body: Mapping[str, Any]) -> TurnsBody:
     try:
         return TurnsBody.model_validate(body)
     except ValidationError as error:

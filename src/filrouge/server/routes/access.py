@@ -112,9 +112,9 @@ async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
 async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Revoke a token or session. It is refused from now on."""
     parts = parts_of(request)
-    gone = await await_future(parts.writer.submit(lambda tx: repository.revoke(parts, tx, token_id)))
+    revoked = await await_future(parts.writer.submit(lambda tx: repository.revoke(parts, tx, token_id)))
     cast("TokenCache", request.app.state.keys).clear()
-    return gone
+    return revoked
 
 
 @router.post(
@@ -132,7 +132,7 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
     parts, url = parts_of(request), request.app.state.listening.url
     if url is None:
         raise BadInput(
-            "The daemon listens on no TCP port, so no browser can reach it.",
+            "The daemon does not listen on TCP, so no browser can reach it.",
             remedy="See `filrouge daemon status` for the reason, and the setting port.",
         )
     secret, until = await await_future(parts.writer.submit(lambda tx: repository.new_link(parts, tx, body.scope)))

@@ -251,9 +251,9 @@ async def injecting_context_of(body: ContextBody, request: Request) -> dict[str,
     parts = parts_of(request)
     project = await read_in_tx(request, lambda tx: resolve_project(tx, body.names)[1] or "")
     event = _event(parts, body, "prompt", {"text": body.prompt})
-    given = await run_recall(parts, lambda _: build_for_hook(parts, event, project))
-    log(parts, given, delivered=not await request.is_disconnected())
-    return result_json(given)
+    result = await run_recall(parts, lambda _: build_for_hook(parts, event, project))
+    log(parts, result, delivered=not await request.is_disconnected())
+    return result_json(result)
 
 
 @memory_router.post("/api/memory/context/preview", responses=response_model(PreviewAnswer))

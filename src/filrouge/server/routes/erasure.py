@@ -35,16 +35,16 @@ class ForgetBody(Body):
 async def forgetting_forget(body: ForgetBody, request: Request) -> dict[str, Any]:
     """Preview what would be forgotten, or forget it with the preview's token. 409 if the rows have changed since the
     preview. The answer is a preview or a receipt."""
-    parts, asked = parts_of(request), ForgetRequest(text=body.text, id=body.id)
+    parts, forget_request = parts_of(request), ForgetRequest(text=body.text, id=body.id)
     if not body.dry_run and body.token:
-        receipt = await in_thread(lambda: service.forget(parts, asked, body.token))
+        receipt = await in_thread(lambda: service.forget(parts, forget_request, body.token))
         return receipt.to_json()
     if not body.dry_run and body.at_once:
-        _, receipt = await in_thread(lambda: service.forget_at_once(parts, asked))
+        _, receipt = await in_thread(lambda: service.forget_at_once(parts, forget_request))
         return receipt.to_json()
     if not body.dry_run:
-        raise BadInput("To forget takes the token of a preview.", remedy="Ask with `dry_run` first, or with `at_once`.")
-    found = await in_thread(lambda: service.preview(parts, asked))
+        raise BadInput("Forgetting needs the token of a preview.", remedy="Send `dry_run` first, or `at_once`.")
+    found = await in_thread(lambda: service.preview(parts, forget_request))
     return found.to_json()
 
 
@@ -54,8 +54,8 @@ async def forgetting_receipts(
 ) -> list[dict[str, Any]]:
     """List the receipts of what was forgotten, newest first, each with whether its signature is valid."""
     parts = parts_of(request)
-    most = -1 if cursor else limit + 1
-    found = await read_in_tx(request, lambda tx: service.receipts(parts, tx, limit=most))
+    max_rows = -1 if cursor else limit + 1
+    found = await read_in_tx(request, lambda tx: service.receipts(parts, tx, limit=max_rows))
     return page_of(request, response, found, limit=limit, cursor=cursor, by="at", name="receipt")
 
 

@@ -219,20 +219,20 @@ async def gardens_begin(request: Request, response: Response, body: GardenBody |
     if body is not None and body.dry_run:
         found = await in_thread(lambda: garden_service.plan(parts))
         return {"garden": None, "plan": found.to_json(language)}
-    begun = await in_thread(lambda: garden_service.begin(parts))
-    garden_id = begun.garden_id
+    started = await in_thread(lambda: garden_service.begin(parts))
+    garden_id = started.garden_id
     if garden_id is None:
-        return {"garden": None, "plan": begun.plan.to_json(language)}
+        return {"garden": None, "plan": started.plan.to_json(language)}
     response.status_code = 202
     garden = await read_in_tx(request, lambda tx: garden_service.described(tx, ConsolidationRuns(tx).get(garden_id)))
-    return {"garden": garden, "plan": begun.plan.to_json(language)}
+    return {"garden": garden, "plan": started.plan.to_json(language)}
 
 
 @garden_router.get("/api/memory/gardens", responses=response_model(list[GardenAnswer]))
 async def gardens_gardens(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> list[dict[str, Any]]:
     """List the latest runs, newest first."""
     return await read_in_tx(
-        request, lambda tx: [garden_service.described(tx, one) for one in ConsolidationRuns(tx).newest(limit)]
+        request, lambda tx: [garden_service.described(tx, run) for run in ConsolidationRuns(tx).newest(limit)]
     )
 
 
@@ -348,10 +348,10 @@ async def jobs_jobs(
 ) -> dict[str, Any]:
     """Return the queue's counts and its jobs, oldest first."""
     after = number_in(cursor) or 0
-    body, following = await read_in_tx(
+    body, last_number = await read_in_tx(
         request, lambda tx: jobs.jobs(tx, state=state, kind=kind, behind=after, limit=limit)
     )
-    link_next(request, response, following)
+    link_next(request, response, last_number)
     return body
 
 
@@ -362,8 +362,8 @@ async def jobs_letters(
     """List the jobs that failed too often and were set aside, oldest first. `GET /extract/dead-letters` lists the model
     answers that could not be parsed."""
     after = number_in(cursor) or 0
-    found, following = await read_in_tx(request, lambda tx: jobs.dead_jobs(tx, behind=after, limit=limit))
-    link_next(request, response, following)
+    found, last_number = await read_in_tx(request, lambda tx: jobs.dead_jobs(tx, behind=after, limit=limit))
+    link_next(request, response, last_number)
     return found
 
 

@@ -273,7 +273,9 @@ changing_router = APIRouter(tags=["changing"])
 rules_router = APIRouter(tags=["rules"])
 concepts_router = APIRouter(tags=["concepts"])
 memory_tool_router = APIRouter(tags=["memory tool"])
-Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
+ProjectNames = Annotated[
+    list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")
+]
 Limit = Annotated[int, Query(ge=1, le=200)]
 # Filters in requests: query parameters or body fields, with the same names and meanings.
 
@@ -303,28 +305,28 @@ class FilterBody(Body):
         Raises:
             BadInput: a time is invalid, or a kind is unknown.
         """
-        given = self.model_dump(include=set(FilterBody.model_fields))
-        return parse_filters({name: value for name, value in given.items() if value not in (None, "")})[0]
+        fields = self.model_dump(include=set(FilterBody.model_fields))
+        return parse_filters({name: value for name, value in fields.items() if value not in (None, "")})[0]
 
 
-def filters_of(**given: Any) -> Filters:
+def filters_of(**parameters: Any) -> Filters:
     """Return the filters from a request's query string; its parameters are the fields of `FilterBody`."""
-    return FilterBody(**{name: value for name, value in given.items() if value is not None}).filters()
+    return FilterBody(**{name: value for name, value in parameters.items() if value is not None}).filters()
 
 
-def _parameter(name: str, described: FieldInfo) -> Parameter:
+def _query_parameter(name: str, field: FieldInfo) -> Parameter:
     """Return a field of the body as a parameter of the query string; a list may be absent."""
-    query = Query(description=described.description)
-    is_list = described.default_factory is not None
-    kind: Any = described.annotation
-    annotation: Any = Annotated[kind | None if is_list else kind, *described.metadata, query]
-    default = None if is_list else described.default
+    query = Query(description=field.description)
+    is_list = field.default_factory is not None
+    field_type: Any = field.annotation
+    annotation: Any = Annotated[field_type | None if is_list else field_type, *field.metadata, query]
+    default = None if is_list else field.default
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 # FastAPI reads a dependency's parameters from its signature.
-vars(filters_of)["__signature__"] = Signature([_parameter(*one) for one in FilterBody.model_fields.items()])
-Narrowed = Annotated[Filters, Depends(filters_of)]
+vars(filters_of)["__signature__"] = Signature([_query_parameter(*item) for item in FilterBody.model_fields.items()])
+FilterParams = Annotated[Filters, Depends(filters_of)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -347,8 +349,8 @@ class ListQuery:
 
 
 async def list_query_of(
-    filters: Narrowed,
-    project: Names = None,
+    filters: FilterParams,
+    project: ProjectNames = None,
     history: bool = False,
     limit: PageLimit = None,
     cursor: Cursor = None,
@@ -363,7 +365,7 @@ async def list_query_of(
     return ListQuery(filters=filters, project=project or [], history=history, limit=limit, cursor=cursor)
 
 
-Listed = Annotated[ListQuery, Depends(list_query_of)]
+ListParams = Annotated[ListQuery, Depends(list_query_of)]
 
 
 class FactBody(Body):
@@ -405,7 +407,7 @@ class SearchBody(FilterBody):
 
 
 @memory_router.get("/api/memory/facts", responses=response_model(list[MemoryAnswer]))
-async def memory_facts(request: Request, response: Response, query: Listed) -> list[dict[str, Any]]:
+async def memory_facts(request: Request, response: Response, query: ListParams) -> list[dict[str, Any]]:
     """List the current memories except rules, newest first. With `as_of`, list those that were current at that time.
     All projects are listed unless one is named."""
     parts = parts_of(request)
@@ -451,10 +453,10 @@ async def memory_add_memory(body: StatementBody, request: Request) -> dict[str, 
 async def memory_search(
     request: Request,
     q: str,
-    filters: Narrowed,
+    filters: FilterParams,
     mode: Mode = "text",
     limit: Limit = 10,
-    project: Names = None,
+    project: ProjectNames = None,
     collection: Literal["turns", "memories", "threads", "notes", "all"] = "all",
     status: Annotated[Status, Query(description="Only threads in this state.")] = "all",
 ) -> list[dict[str, Any]]:
@@ -471,8 +473,8 @@ async def memory_search(
             return found_threads(parts, tx, q, project or [], mode=mode, status=status, limit=limit, filters=filters)
         if collection == "notes":
             return [hit_json(hit) for hit in search_notes(parts, tx, q, mode=mode, limit=limit).hits]
-        place = repository.project_id(tx, project or [])
-        question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit, filters=filters)
+        project_id = repository.project_id(tx, project or [])
+        question = Question(text=q, project=project_id, everywhere=not project, mode=mode, limit=limit, filters=filters)
         turns = [] if collection == "memories" else [search_turns(parts, tx, question)]
         memories = [] if collection == "turns" else [recall(parts, tx, question)]
         found = health.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
@@ -506,15 +508,15 @@ async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
         results = [
             hit | {"text": hit["content"], "source": hit["channel"], "similarity": hit["relevance"]} for hit in found
         ]
-        known, settings = max(ranking.known, notes.known), parts.settings(tx)
-        least = settings.auto_retrieve_min_score
-        if body.known_only and known < least and all(hit["relevance"] < least for hit in results):
+        probability_known, settings = max(ranking.known, notes.known), parts.settings(tx)
+        min_score = settings.auto_retrieve_min_score
+        if body.known_only and probability_known < min_score and all(hit["relevance"] < min_score for hit in results):
             results = []
         language = detect_language([body.query]) if settings.language == "auto" else settings.language
         return {
             "results": results,
             "notices": list(ranking.notices),
-            "known": round(known, 4),
+            "known": round(probability_known, 4),
             "nothing_known": not results,
             "message": "" if results else _NOTHING_KNOWN[language],
         }
@@ -592,14 +594,14 @@ class DoneAnswer(Answer):
 
 
 @memory_router.get("/api/memory/facts/{key:path}", responses=response_model(MemoryAnswer))
-async def facts_one(key: str, request: Request, project: Names = None) -> dict[str, Any]:
+async def facts_one(key: str, request: Request, project: ProjectNames = None) -> dict[str, Any]:
     """Return the fact with a key. A memory without a key is addressed by its id."""
     parts = parts_of(request)
     return await read_in_tx(request, lambda tx: one_json(parts, tx, fact_of(parts, tx, key, project or [])))
 
 
 @memory_router.patch("/api/memory/facts/{key:path}", responses=response_model(DoneAnswer, example={"success": True}))
-async def facts_change(key: str, body: ValueBody, request: Request, project: Names = None) -> dict[str, Any]:
+async def facts_change(key: str, body: ValueBody, request: Request, project: ProjectNames = None) -> dict[str, Any]:
     """Change the value of a fact. The old value stays in its history. A memory without a key is addressed by its id."""
     parts = parts_of(request)
     await in_thread(lambda: change_fact(parts, key, body.value, project or []))
@@ -607,7 +609,7 @@ async def facts_change(key: str, body: ValueBody, request: Request, project: Nam
 
 
 @memory_router.delete("/api/memory/facts/{key:path}", responses=response_model(DoneAnswer, example={"success": True}))
-async def facts_delete(key: str, request: Request, project: Names = None) -> dict[str, Any]:
+async def facts_delete(key: str, request: Request, project: ProjectNames = None) -> dict[str, Any]:
     """Move a fact to the bin. `restore` and `undo` bring it back."""
     parts = parts_of(request)
     await in_thread(lambda: bin_fact(parts, key, project or []))
@@ -691,8 +693,8 @@ async def changing_reviews(
 ) -> list[dict[str, Any]]:
     """List the review queue, newest first. With `await_future`, also list entries that are already settled."""
     parts = parts_of(request)
-    most = -1 if cursor else limit + 1
-    found = await read_in_tx(request, lambda tx: service.list_reviews(parts, tx, settled=settled, limit=most))
+    max_rows = -1 if cursor else limit + 1
+    found = await read_in_tx(request, lambda tx: service.list_reviews(parts, tx, settled=settled, limit=max_rows))
     return page_of(request, response, found, limit=limit, cursor=cursor, by="at")
 
 
@@ -714,8 +716,8 @@ async def changing_settle(memory_id: MemoryId, body: SettleBody, request: Reques
 async def changing_undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
     """Undo a decision and every decision that depends on it. The answer lists what is, or would be, undone."""
     parts = parts_of(request)
-    carried_out = plan_undo if body.dry_run else undo
-    found = await in_thread(lambda: carried_out(parts, entry=body.entry, memory_id=body.memory_id))
+    plan_or_undo = plan_undo if body.dry_run else undo
+    found = await in_thread(lambda: plan_or_undo(parts, entry=body.entry, memory_id=body.memory_id))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
 
@@ -773,8 +775,8 @@ async def novelty_novel(body: NovelBody, request: Request) -> dict[str, Any]:
     names = [body.project] if isinstance(body.project, str) else body.project
     user = body.user_id or LOCAL_USER
     found = await in_thread(lambda: is_novel(parts, body.text, body.threshold, names=names, user=user))
-    near = found.nearest
-    nearest = near and {"id": near.id, "content": near.text, "similarity": round(found.similarity, 4)}
+    memory = found.nearest
+    nearest = memory and {"id": memory.id, "content": memory.text, "similarity": round(found.similarity, 4)}
     return {"novel": found.novel, "nearest": nearest}
 
 
@@ -782,8 +784,8 @@ async def novelty_novel(body: NovelBody, request: Request) -> dict[str, Any]:
 async def novelty_memories(
     request: Request,
     response: Response,
-    filters: Narrowed,
-    project: Names = None,
+    filters: FilterParams,
+    project: ProjectNames = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
@@ -792,15 +794,15 @@ async def novelty_memories(
     parts, skip = parts_of(request), number_in(cursor) or 0
 
     def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
-        place = SearchScope(project=repository.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
-        ids = FilteredRows(tx, "memory", place, filters).newest_first
+        scope = SearchScope(project=repository.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
+        ids = FilteredRows(tx, "memory", scope, filters).newest_first
         names, now = repository.names_of(tx), parts.clock.now()
         found = parts.memories(tx).known(ids[skip : skip + limit])
-        rows = [reports.memory_json(one, names, now) for one in found]
+        rows = [reports.memory_json(memory, names, now) for memory in found]
         return rows, skip + limit if len(ids) > skip + limit else None
 
-    rows, following = await read_in_tx(request, find)
-    link_next(request, response, following)
+    rows, next_skip = await read_in_tx(request, find)
+    link_next(request, response, next_skip)
     return rows
 
 
@@ -823,7 +825,7 @@ class ChangeBody(Body):
 
 
 @rules_router.get("/api/memory/rules", responses=response_model(list[RuleAnswer]))
-async def rules_all_rules(request: Request, response: Response, query: Listed) -> list[dict[str, Any]]:
+async def rules_all_rules(request: Request, response: Response, query: ListParams) -> list[dict[str, Any]]:
     """List the rules, newest first, each with its source and its state. With `as_of`, list those that were in force at
     that time. All projects are listed unless one is named."""
     parts = parts_of(request)
@@ -839,7 +841,7 @@ async def rules_add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
     """Add a rule and return it as it is listed."""
     parts = parts_of(request)
     action = await in_thread(lambda: service.add_rule(parts, body.text, names=body.project, scope=body.scope))
-    return await _as_listed(request, action.memory_id)
+    return await _listed_rule(request, action.memory_id)
 
 
 @rules_router.patch("/api/memory/rules/{rule_id}", responses=response_model(RuleAnswer))
@@ -855,7 +857,7 @@ async def rules_change_rule(rule_id: MemoryId, body: ChangeBody, request: Reques
             service.switch(parts, id_, enabled=body.enabled)
         return id_
 
-    return await _as_listed(request, await in_thread(change))
+    return await _listed_rule(request, await in_thread(change))
 
 
 @rules_router.delete("/api/memory/rules/{rule_id}", responses=response_model(ActionAnswer))
@@ -865,7 +867,7 @@ async def rules_remove_rule(rule_id: MemoryId, request: Request) -> dict[str, An
     return action_json(await in_thread(lambda: service.remove_rule(parts, rule_id)))
 
 
-async def _as_listed(request: Request, rule_id: str) -> dict[str, Any]:
+async def _listed_rule(request: Request, rule_id: str) -> dict[str, Any]:
     parts = parts_of(request)
     return await read_in_tx(request, lambda tx: service.get_rule(parts, tx, rule_id))
 

@@ -102,7 +102,7 @@ async def projects_all_projects(request: Request) -> list[dict[str, Any]]:
 async def projects_add_names(body: NamesBody, request: Request) -> dict[str, Any]:
     """Add names to a project, and return it as it is listed."""
     parts = parts_of(request)
-    return await in_thread(lambda: service.add_names(parts, _listed(body.project), body.names))
+    return await in_thread(lambda: service.add_names(parts, _as_list(body.project), body.names))
 
 
 @router.post("/api/memory/projects/merge", responses=response_model(MergeAnswer))
@@ -110,8 +110,8 @@ async def projects_add_names(body: NamesBody, request: Request) -> dict[str, Any
 async def projects_merge(body: ProjectMergeBody, request: Request) -> dict[str, Any]:
     """Merge one project into another permanently. A dry run only reports what would move."""
     parts = parts_of(request)
-    carried_out = service.plan_merge if body.dry_run else service.merge_projects
-    found = await in_thread(lambda: carried_out(parts, _listed(body.source), _listed(body.into)))
+    plan_or_merge = service.plan_merge if body.dry_run else service.merge_projects
+    found = await in_thread(lambda: plan_or_merge(parts, _as_list(body.source), _as_list(body.into)))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
 
@@ -121,10 +121,10 @@ async def projects_join(body: JoinBody, request: Request) -> dict[str, Any]:
     """Agree that a folder belongs to the project that its file names. The file is `.filrouge.toml`. A dry run only
     reports the effect."""
     parts = parts_of(request)
-    carried_out = service.plan_join if body.dry_run else service.join_project
-    found = await in_thread(lambda: carried_out(parts, body.names))
+    plan_or_join = service.plan_join if body.dry_run else service.join_project
+    found = await in_thread(lambda: plan_or_join(parts, body.names))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
 
-def _listed(names: str | list[str]) -> list[str]:
+def _as_list(names: str | list[str]) -> list[str]:
     return [names] if isinstance(names, str) else names

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from filrouge.core.errors import BadInput
 from filrouge.extraction.service import TextOrMessage, extract_now
-from filrouge.maintenance import health as verbs
+from filrouge.maintenance import health
 from filrouge.providers.models import Operation
 from filrouge.providers.spending import dead_letters, extract_status
 from filrouge.search.spaces import describe, reindex
@@ -274,14 +274,14 @@ _EXAMPLE: dict[str, Any] = {
 
 
 @memory_router.get("/api/memory/usage", responses=response_model(FiguresAnswer, example=_EXAMPLE))
-async def usage_usage(request: Request, days: Annotated[int, Query(ge=1, le=366)] = verbs.DAYS) -> dict[str, Any]:
+async def usage_usage(request: Request, days: Annotated[int, Query(ge=1, le=366)] = health.DAYS) -> dict[str, Any]:
     """Return usage figures. They cover memories by kind, recalls and their tokens by day and project, model costs and
     disk usage."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: verbs.usage(parts, tx, days))
+    return await read_in_tx(request, lambda tx: health.usage(parts, tx, days))
 
 
-_LONGEST = 1_000_000
+_MAX_CHARS = 1_000_000
 
 
 class ExtractBody(BaseModel):
@@ -294,7 +294,7 @@ class ExtractBody(BaseModel):
     source: str = Field("", max_length=400, description="`agent/project`: through what, and in which project.")
     context: str = Field("", max_length=2000, description="On what occasion; noted, and nothing more.")
 
-    def spoken(self) -> str | list[TextOrMessage]:
+    def to_messages(self) -> str | list[TextOrMessage]:
         """Return the messages.
 
         Raises:
@@ -303,12 +303,14 @@ class ExtractBody(BaseModel):
         if isinstance(self.messages, str):
             texts, found = [self.messages], self.messages
         else:
-            texts = [one if isinstance(one, str) else one.content for one in self.messages]
-            found = [one if isinstance(one, str) else one.message(place) for place, one in enumerate(self.messages)]
+            texts = [item if isinstance(item, str) else item.content for item in self.messages]
+            found = [
+                item if isinstance(item, str) else item.to_message(index) for index, item in enumerate(self.messages)
+            ]
         if not found or (isinstance(found, str) and not found.strip()):
-            raise BadInput("There is nothing to understand: messages is empty.")
-        if (size := sum(map(len, texts))) > _LONGEST or len(texts) > 1000:
-            raise BadInput(f"There are {len(texts)} messages with {size} characters; at most 1000 with {_LONGEST}.")
+            raise BadInput("There is nothing to extract: messages is empty.")
+        if (size := sum(map(len, texts))) > _MAX_CHARS or len(texts) > 1000:
+            raise BadInput(f"There are {len(texts)} messages with {size} characters; at most 1000 with {_MAX_CHARS}.")
         return found
 
 
@@ -346,8 +348,8 @@ class ExtractedAnswer(Answer):
 async def extracting_extract(body: ExtractBody, request: Request) -> dict[str, Any]:
     """Extract memories from messages now. 501 if extraction is switched off. Messages that this source sent before are
     skipped."""
-    parts, spoken = parts_of(request), body.spoken()
-    done = await in_thread(lambda: extract_now(parts, spoken, source=body.source, context=body.context))
+    parts, messages = parts_of(request), body.to_messages()
+    done = await in_thread(lambda: extract_now(parts, messages, source=body.source, context=body.context))
     return {"actions": [action_json(action) for action in done.actions], **done.to_json()}
 
 

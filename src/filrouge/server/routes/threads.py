@@ -23,7 +23,6 @@ from filrouge.server.middleware import BridgeId, ThreadId, TurnId
 from filrouge.server.queries import Cursor, PageLimit, page_of
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.threads import bridge_service, reports, service
-from filrouge.threads.bridge_service import graph as graph_found
 from filrouge.threads.bridges import graph_of, to_dot, to_svg
 from filrouge.threads.models import Action, BridgeBy, BridgeKind, Occasion, ThreadState, Timeframe, TitleBy
 from filrouge.threads.reports import (
@@ -298,7 +297,7 @@ async def topics_timeline(
 # Threads: list, read, correct, and explain why a turn is in its thread.
 
 #: The limit for a query of a project's threads when a cursor is given.
-_ALL = 1_000_000
+_NO_LIMIT = 1_000_000
 
 ThreadProject = Annotated[
     list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")
@@ -347,8 +346,11 @@ async def threads_list_threads(
     """List the threads, most recently active first. All projects unless one is named. With `as_of`, as they were
     then."""
     parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
-    narrowed: dict[str, Any] = {"status": status, "limit": _ALL if cursor else limit + 1, "agent": agent, "as_of": then}
-    found = await read_in_tx(request, lambda tx: reports.listing(parts, tx, project or [], **narrowed))
+    max_rows = _NO_LIMIT if cursor else limit + 1
+    found = await read_in_tx(
+        request,
+        lambda tx: reports.listing(parts, tx, project or [], status=status, limit=max_rows, agent=agent, as_of=then),
+    )
     return page_of(request, response, found, limit=limit, cursor=cursor, by="last_active")
 
 
@@ -368,8 +370,8 @@ async def threads_change_thread(thread_id: ThreadId, body: ThreadBody, request: 
     if body.title is not None:
         title = body.title
         return await in_thread(lambda: service.rename(parts, thread_id, title))
-    act = service.archive if body.status == "archived" else service.reopen
-    return await in_thread(lambda: act(parts, thread_id))
+    change_status = service.archive if body.status == "archived" else service.reopen
+    return await in_thread(lambda: change_status(parts, thread_id))
 
 
 @threads_router.post("/api/memory/threads/{thread_id}/merge", responses=response_model(ThreadDetail))
@@ -401,9 +403,9 @@ async def threads_why_thread(turn_id: TurnId, request: Request) -> dict[str, Any
 
 
 BridgeProject = Annotated[list[str] | None, Query(description="Names of the project; none = all.")]
-_TYPES = {"dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
+_MEDIA_TYPES = {"dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
 #: An SVG may contain titles from untrusted text; this header forbids scripts and requests wherever it is opened.
-_HARMLESS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+_SVG_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
 class BridgeBody(Body):
@@ -429,8 +431,8 @@ async def bridges_bridges(
     parts = parts_of(request)
 
     def find(tx: Tx) -> list[dict[str, Any]]:
-        place = project_id(tx, project or [])
-        return bridge_service.bridges(parts, tx, project=place, everywhere=not project, thread_id=thread, kind=kind)
+        id_ = project_id(tx, project or [])
+        return bridge_service.bridges(parts, tx, project=id_, everywhere=not project, thread_id=thread, kind=kind)
 
     return page_of(request, response, await read_in_tx(request, find), limit=limit, cursor=cursor, by="strength")
 
@@ -456,7 +458,7 @@ async def bridges_remove(bridge_id: BridgeId, request: Request) -> dict[str, Any
     responses={
         200: {
             "model": GraphAnswer,
-            "content": {name: {"schema": {"type": "string"}} for name in _TYPES.values()},
+            "content": {name: {"schema": {"type": "string"}} for name in _MEDIA_TYPES.values()},
         }
     },
 )
@@ -470,14 +472,14 @@ async def bridges_graph(
     parts = parts_of(request)
 
     def read(tx: Tx) -> dict[str, Any]:
-        place = project_id(tx, project or [])
-        return graph_found(parts, tx, project=place, everywhere=not project, limit=limit)
+        id_ = project_id(tx, project or [])
+        return bridge_service.graph(parts, tx, project=id_, everywhere=not project, limit=limit)
 
     found = await read_in_tx(request, read)
     if form == "json":
         return JSONResponse(found)
     text = await in_thread(lambda: (to_dot if form == "dot" else to_svg)(graph_of(found)))
-    return Response(text, media_type=_TYPES[form], headers=_HARMLESS)
+    return Response(text, media_type=_MEDIA_TYPES[form], headers=_SVG_HEADERS)
 
 
 ROUTERS = (topics_router, threads_router, bridges_router)

@@ -41,8 +41,8 @@ from filrouge.transfer.service import (
 
 router = APIRouter(tags=["transfer"])
 #: Maximum bytes of one import; `filrouge import` sends a larger export in pieces.
-LARGEST: Final = 32 * 1024 * 1024
-_TYPES: Final = {"json": "application/json", "csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+MAX_IMPORT_BYTES: Final = 32 * 1024 * 1024
+_MEDIA_TYPES: Final = {"json": "application/json", "csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
 
 class RowsAnswer(Answer):
@@ -85,7 +85,7 @@ class ImportedAnswer(Answer):
     problems: list[ProblemOfRow]
 
 
-_NONE = {"added": 0, "present": 0, "forgotten": 0, "bad": 0}
+_NO_ROWS = {"added": 0, "present": 0, "forgotten": 0, "bad": 0}
 
 
 @router.get(
@@ -106,7 +106,7 @@ async def exporting_export(
     state of work."""
     parts = parts_of(request)
     headers = {"Content-Disposition": f'attachment; filename="filrouge-{what or "export"}.{form}"'}
-    return StreamingResponse(export(parts, form, what), media_type=_TYPES[form], headers=headers)
+    return StreamingResponse(export(parts, form, what), media_type=_MEDIA_TYPES[form], headers=headers)
 
 
 @router.post(
@@ -115,10 +115,10 @@ async def exporting_export(
     responses=response_model(
         ImportedAnswer,
         example={
-            "projects": {**_NONE, "present": 1},
-            "messages": {**_NONE, "added": 12},
-            "memories": {**_NONE, "added": 3},
-            "beside": dict.fromkeys(RowsBeside.model_fields, _NONE),
+            "projects": {**_NO_ROWS, "present": 1},
+            "messages": {**_NO_ROWS, "added": 12},
+            "memories": {**_NO_ROWS, "added": 3},
+            "beside": dict.fromkeys(RowsBeside.model_fields, _NO_ROWS),
             "threads_passed_over": 1,
             "problems": [],
         },
@@ -133,23 +133,25 @@ async def exporting_import_(request: Request, trusted: bool = False) -> dict[str
     raw = bytearray()
     async for piece in request.stream():
         raw += piece
-        if len(raw) > LARGEST:
-            raise BadInput(f"An import has at most {LARGEST} bytes.", remedy="`filrouge import` reads a larger one.")
+        if len(raw) > MAX_IMPORT_BYTES:
+            raise BadInput(
+                f"An import has at most {MAX_IMPORT_BYTES} bytes.", remedy="Import a larger one with `filrouge import`."
+            )
     try:
-        given = await asyncio.to_thread(json.loads, bytes(raw))
+        document = await asyncio.to_thread(json.loads, bytes(raw))
     except (ValueError, RecursionError) as error:
-        raise BadInput("The body is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
-    done = await in_thread(lambda: import_document(parts, given, trusted=trusted))
+        raise BadInput("The body is not JSON.", remedy="Send what `filrouge export` writes.") from error
+    done = await in_thread(lambda: import_document(parts, document, trusted=trusted))
     return done.to_json()
 
 
 _Name = Annotated[str, Field(max_length=4096)]
 _Source = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 _Seconds = Annotated[float, Field(ge=0, le=1e12)]
-_OFFSET: Final = 2**53
+_MAX_OFFSET: Final = 2**53
 
 
-class _Placed(Body):
+class _ImportedBody(Body):
     """The fields that messages and statements share."""
 
     key: str = Field(min_length=1, max_length=4096)
@@ -158,7 +160,7 @@ class _Placed(Body):
     project: list[_Name] = Field(default_factory=list[str], max_length=20)
 
 
-class TurnBody(_Placed):
+class TurnBody(_ImportedBody):
     """One message. `key` is the same in every import; `at` is in seconds since 1970, 0 if unknown."""
 
     session: str = Field(min_length=1, max_length=4096)
@@ -166,19 +168,19 @@ class TurnBody(_Placed):
     source: SourceType
     call_id: _Name = ""
 
-    def told(self) -> ImportedTurn:
+    def to_turn(self) -> ImportedTurn:
         """Return the message as an import value."""
         return ImportedTurn(**self.model_dump(exclude={"project"}), project=tuple(self.project))
 
 
-class MemoryBody(_Placed):
+class MemoryBody(_ImportedBody):
     """One statement from another program; `place` is its location there."""
 
     kind: ImportedKind = "fact"
     place: _Name = ""
     subject: _Name = ""
 
-    def told(self) -> ImportedMemory:
+    def to_memory(self) -> ImportedMemory:
         """Return the statement as an import value."""
         return ImportedMemory(**self.model_dump(exclude={"project"}), project=tuple(self.project))
 
@@ -188,7 +190,7 @@ class MarkBody(Body):
 
     path: str = Field(min_length=1, max_length=4096)
     session: _Name
-    offset: int = Field(ge=0, le=_OFFSET)
+    offset: int = Field(ge=0, le=_MAX_OFFSET)
     skipped_long: int = Field(default=0, ge=0, le=1_000_000)
 
 
@@ -237,8 +239,8 @@ async def imports_take(request: Request, body: PageBody) -> dict[str, Any]:
     page = ImportPage(
         source=body.source,
         trusted=body.trusted,
-        turns=[one.told() for one in body.turns],
-        memories=[one.told() for one in body.memories],
+        turns=[turn.to_turn() for turn in body.turns],
+        memories=[memory.to_memory() for memory in body.memories],
         mark=TranscriptMark(**body.mark.model_dump()) if body.mark else None,
     )
     done = await in_thread(lambda: import_page(parts, page))

@@ -16,8 +16,8 @@ from filrouge.search.filters import moment_of
 from filrouge.server.responses import Answer, await_future, in_thread, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["turns"])
-_NAME = 200
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_NAME_CHARS = 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MessageBody(BaseModel):
@@ -32,20 +32,20 @@ class MessageBody(BaseModel):
     )
     file_path: str | None = Field(None, max_length=4096, description="The file that it is about.")
     at: str | None = Field(None, description="When it was said (ISO 8601); without it: now.")
-    id: str = Field("", max_length=_NAME, description="The program's own id, unique in its session.")
+    id: str = Field("", max_length=_MAX_NAME_CHARS, description="The program's own id, unique in its session.")
 
-    def message(self, place: int) -> Message:
+    def to_message(self, index: int) -> Message:
         """Return the message.
 
         Raises:
             BadInput: it has neither content nor tool results, or its time is invalid.
         """
-        results = [{"output": one} if isinstance(one, str) else one for one in self.tool_results]
+        results = [{"output": result} if isinstance(result, str) else result for result in self.tool_results]
         if not self.content.strip() and not results:
-            raise BadInput(f"messages.{place} says nothing.", remedy="Give it a content, or tool_results.")
-        at = moment_of(f"messages.{place}.at", self.at)
-        if at is not None and at < _BEGINNING:
-            raise BadInput(f"messages.{place}.at lies before 1970.", remedy="Leave it out if it is not known.")
+            raise BadInput(f"messages.{index} is empty.", remedy="Give it content or tool_results.")
+        at = moment_of(f"messages.{index}.at", self.at)
+        if at is not None and at < _EPOCH:
+            raise BadInput(f"messages.{index}.at lies before 1970.", remedy="Leave it out if it is not known.")
         return Message(
             role=self.role,
             content=self.content,
@@ -59,10 +59,12 @@ class MessageBody(BaseModel):
 class TurnsBody(BaseModel):
     """Messages, oldest first, and where they were said."""
 
-    channel: str = Field(min_length=1, max_length=_NAME)
-    session_id: str = Field(min_length=1, max_length=_NAME)
-    user_id: str | None = Field(None, max_length=_NAME, description="Whose they are; without it, this daemon's user.")
-    agent_id: str | None = Field(None, max_length=_NAME, description="A helper agent; none for the main one.")
+    channel: str = Field(min_length=1, max_length=_MAX_NAME_CHARS)
+    session_id: str = Field(min_length=1, max_length=_MAX_NAME_CHARS)
+    user_id: str | None = Field(
+        None, max_length=_MAX_NAME_CHARS, description="Whose they are; without it, this daemon's user."
+    )
+    agent_id: str | None = Field(None, max_length=_MAX_NAME_CHARS, description="A helper agent; none for the main one.")
     project: str | list[str] | None = Field(None, description="A project's name, id, or several aliases.")
     messages: list[MessageBody] = Field(min_length=1, max_length=1000)
 
@@ -77,13 +79,13 @@ class TurnsBody(BaseModel):
             project=tuple(name for name in names if name.strip()),
         )
 
-    def said(self) -> list[Message]:
+    def to_messages(self) -> list[Message]:
         """Return the messages.
 
         Raises:
             BadInput: a message is empty, or its time is invalid.
         """
-        return [message.message(place) for place, message in enumerate(self.messages)]
+        return [message.to_message(index) for index, message in enumerate(self.messages)]
 
 
 class ToldAnswer(Answer):
@@ -117,10 +119,10 @@ async def turns_add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
     equal messages of one request count as separate messages, and those of another request count as duplicates.
     """
     parts = parts_of(request)
-    where, messages = body.conversation(), body.said()
-    telling, future = await in_thread(lambda: deliver(parts, where, messages))
-    told = telling.outcome(await await_future(future))
-    return {"accepted": told.accepted, "duplicates": told.duplicates}
+    conversation, messages = body.conversation(), body.to_messages()
+    events, future = await in_thread(lambda: deliver(parts, conversation, messages))
+    counts = events.outcome(await await_future(future))
+    return {"accepted": counts.accepted, "duplicates": counts.duplicates}
 
 
 @router.get(
@@ -142,7 +144,7 @@ async def turns_add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
 )
 async def turns_messages(
     request: Request,
-    channel: Annotated[str, Query(min_length=1, max_length=_NAME)],
+    channel: Annotated[str, Query(min_length=1, max_length=_MAX_NAME_CHARS)],
     session_id: str | None = None,
     user_id: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
