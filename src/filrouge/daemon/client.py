@@ -68,15 +68,15 @@ def request(
         DaemonUnavailable: no daemon listens, the time is over, or the answer is not from our daemon.
     """
     deadline = time.monotonic() + timeout
-    address = own_socket(directory)
+    address = verified_socket(directory)
     try:
-        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
-            _set_timeout(wire, deadline)
-            wire.connect(address)
-            _set_timeout(wire, deadline)
-            more = "".join(f"{name}: {value}\r\n" for name, value in options.get("headers", {}).items())
-            wire.sendall(encode_request(method, path, body, headers=more))
-            return parse_answer(_read_answer(wire, deadline, options.get("on_answer")))
+        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as connection:
+            _set_timeout(connection, deadline)
+            connection.connect(address)
+            _set_timeout(connection, deadline)
+            header_lines = "".join(f"{name}: {value}\r\n" for name, value in options.get("headers", {}).items())
+            connection.sendall(encode_request(method, path, body, headers=header_lines))
+            return parse_answer(_read_answer(connection, deadline, options.get("on_answer")))
     except (OSError, ValueError) as error:
         raise DaemonUnavailable from error
 
@@ -121,12 +121,12 @@ def notify(directory: str, path: str, body: dict[str, Any], timeout: float = 0.1
     Raises:
         DaemonUnavailable: no daemon listens, or the message was not sent in time.
     """
-    address = own_socket(directory)
+    address = verified_socket(directory)
     try:
-        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
-            wire.settimeout(timeout)
-            wire.connect(address)
-            wire.sendall(encode_request("POST", path, body))
+        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as connection:
+            connection.settimeout(timeout)
+            connection.connect(address)
+            connection.sendall(encode_request("POST", path, body))
     except OSError as error:
         raise DaemonUnavailable from error
 
@@ -139,9 +139,9 @@ def is_remote(environ: Mapping[str, str]) -> bool:
 def is_absent(directory: str) -> bool:
     """Return True if no daemon listens; a daemon that hangs counts as present."""
     try:
-        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
-            wire.settimeout(0.05)
-            wire.connect(socket_path(directory))
+        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as connection:
+            connection.settimeout(0.05)
+            connection.connect(socket_path(directory))
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
         return True
     except OSError:
@@ -149,12 +149,12 @@ def is_absent(directory: str) -> bool:
     return False
 
 
-def start(directory: str, *words: str) -> Literal["started", "starting", "there"]:
+def start(directory: str, *arguments: str) -> Literal["started", "starting", "there"]:
     """Start a detached daemon for that home, unless one is running or starting.
 
     Args:
         directory: the home.
-        words: arguments for the daemon; the default is `STARTED_BY_CLIENT`.
+        arguments: arguments for the daemon; the default is `STARTED_BY_CLIENT`.
 
     Returns:
         `started`: this call started it. `starting`: another process started one that does not listen yet, or the last
@@ -164,18 +164,18 @@ def start(directory: str, *words: str) -> Literal["started", "starting", "there"
         OSError: the home cannot be written, or no process can be created.
     """
     make_private(directory)
-    if _failed_just_now(directory):
+    if _has_failed_just_now(directory):
         return "starting"
     lock = starting.acquire(directory)
     if lock is None:
         return "starting"
     lock = starting.move_descriptor(lock)
-    if SUCCESSOR not in words and not is_absent(directory):
+    if SUCCESSOR not in arguments and not is_absent(directory):
         starting.release(directory, lock)
         return "there"
     spawned = False
     try:
-        spawn(directory, lock, words or (STARTED_BY_CLIENT,))
+        spawn(directory, lock, arguments or (STARTED_BY_CLIENT,))
         spawned = True
     finally:
         if not spawned:
@@ -191,9 +191,9 @@ def is_starting(directory: str) -> bool:
 
 def wait_ready(directory: str, deadline: float) -> bool:
     """Return True once the daemon answers `/health`, False if it does not before `deadline` (monotonic)."""
-    while (left := deadline - time.monotonic()) > 0:
+    while (seconds_left := deadline - time.monotonic()) > 0:
         try:
-            return request(directory, "GET", "/health", timeout=left).status == 200
+            return request(directory, "GET", "/health", timeout=seconds_left).status == 200
         except DaemonUnavailable:
             time.sleep(min(0.01, max(0.0, deadline - time.monotonic())))
     return False
@@ -212,27 +212,27 @@ def replace_older_daemon(directory: str, reply: Reply, timeout: float = 0.1) -> 
     return True
 
 
-def own_socket(directory: str) -> str:
-    """Return the path of that home's socket.
+def verified_socket(directory: str) -> str:
+    """Return the path of that home's socket after checking its owner.
 
     Raises:
         DaemonUnavailable: there is none, or it belongs to another user.
     """
     path = socket_path(directory)
     try:
-        facts = os.lstat(path)
+        status = os.lstat(path)
     except (OSError, ValueError) as error:
         raise DaemonUnavailable from error
-    if not stat.S_ISSOCK(facts.st_mode) or facts.st_uid != os.getuid():
+    if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.getuid():
         raise DaemonUnavailable("The daemon's socket belongs to another user.")
     return path
 
 
-def _set_timeout(wire: _socket.socket, deadline: float) -> None:
-    left = deadline - time.monotonic()
-    if left <= 0:
+def _set_timeout(connection: _socket.socket, deadline: float) -> None:
+    seconds_left = deadline - time.monotonic()
+    if seconds_left <= 0:
         raise TimeoutError
-    wire.settimeout(left)
+    connection.settimeout(seconds_left)
 
 
 def encode_request(
@@ -255,27 +255,27 @@ def answer_length(raw: bytes | bytearray) -> int:
         ValueError: the answer is larger than any of ours.
     """
     if len(raw) > MAX_ANSWER_BYTES:
-        raise ValueError("the answer has no end")
+        raise ValueError("the answer is too long")
     end = raw.find(b"\r\n\r\n")
     length = _headers(bytes(raw[:end])).get("content-length") if end >= 0 else None
     return end + 4 + int(length) if length is not None else -1
 
 
-def _read_answer(wire: _socket.socket, deadline: float, on_answer: Callable[[], float] | None = None) -> bytes:
+def _read_answer(connection: _socket.socket, deadline: float, on_answer: Callable[[], float] | None = None) -> bytes:
     """Read the whole answer: up to its content length, else to the end of the stream."""
     raw = bytearray()
-    need = -1
-    while need < 0 or len(raw) < need:
-        _set_timeout(wire, deadline)
-        piece = wire.recv(65536)
-        if not piece:
+    length = -1
+    while length < 0 or len(raw) < length:
+        _set_timeout(connection, deadline)
+        chunk = connection.recv(65536)
+        if not chunk:
             break
         if on_answer and not raw:
             deadline = time.monotonic() + on_answer()
-        raw += piece
-        need = answer_length(raw) if need < 0 or len(raw) > MAX_ANSWER_BYTES else need
-    if len(raw) < need:
-        raise ValueError("the answer breaks off")
+        raw += chunk
+        length = answer_length(raw) if length < 0 or len(raw) > MAX_ANSWER_BYTES else length
+    if len(raw) < length:
+        raise ValueError("the answer is incomplete")
     return bytes(raw)
 
 
@@ -292,30 +292,30 @@ def parse_answer(raw: bytes) -> Reply:
         ValueError: it is not a complete HTTP answer.
         DaemonUnavailable: the answer is not from our daemon.
     """
-    head, blank, content = raw.partition(b"\r\n\r\n")
-    words = head.split(b"\r\n", 1)[0].split()
-    if not blank or len(words) < 2 or not words[0].startswith(b"HTTP/1."):
+    head, separator, content = raw.partition(b"\r\n\r\n")
+    status_line = head.split(b"\r\n", 1)[0].split()
+    if not separator or len(status_line) < 2 or not status_line[0].startswith(b"HTTP/1."):
         raise ValueError("not an HTTP answer")
     headers = _headers(head)
     if headers.get("transfer-encoding", "").lower() == "chunked":
         content = _decode_chunks(content)
-    return parse_reply(int(words[1]), headers.get(VERSION_HEADER, ""), content)
+    return parse_reply(int(status_line[1]), headers.get(VERSION_HEADER, ""), content)
 
 
 def _decode_chunks(content: bytes) -> bytes:
-    whole = bytearray()
+    decoded = bytearray()
     while True:
         size, found, content = content.partition(b"\r\n")
         length = int(size.split(b";")[0], 16) if found else -1
         if length < 0 or len(content) < length:
-            raise ValueError("the answer breaks off")
+            raise ValueError("the answer is incomplete")
         if length == 0:
-            return bytes(whole)
-        whole += content[:length]
+            return bytes(decoded)
+        decoded += content[:length]
         content = content[length + 2 :]
 
 
-def _failed_just_now(directory: str) -> bool:
+def _has_failed_just_now(directory: str) -> bool:
     try:
         return 0 <= time.time() - os.lstat(os.path.join(directory, FAILURE)).st_mtime < START_PAUSE
     except OSError:

@@ -104,7 +104,7 @@ def start_lock(home: str) -> Generator[Callable[[], None]]:
     Yields a function that releases the lock, to be called when the daemon listens. The end of the block releases it
     too.
     """
-    handle = starting.inherited(home)
+    handle = starting.inherited_lock(home)
     if handle is None:
         with suppress(OSError):  # an unwritable home is reported when its lock is taken
             handle = starting.acquire(home)

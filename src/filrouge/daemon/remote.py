@@ -21,8 +21,8 @@ from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import socket_path
 from filrouge.daemon.reply import MAX_ANSWER_BYTES, VERSION_HEADER, Reply, parse_error, parse_reply
 
-_PIECE = 1 << 16
-_MOST_REFUSED = 1 << 16
+_CHUNK_BYTES = 1 << 16
+_MAX_PROBLEM_BYTES = 1 << 16
 
 
 def request(
@@ -52,10 +52,10 @@ def request(
     """
     deadline = time.monotonic() + timeout
     try:
-        with closing(_connection(url, timeout)) as opened:
+        with closing(_connection(url, timeout)) as connection:
             content = None if body is None else json.dumps(body)
-            opened.request(method, _base(url) + path, content, {**_headers(key), **(headers or {})})
-            return _reply(opened, deadline, on_answer)
+            connection.request(method, _base(url) + path, content, {**_headers(key), **(headers or {})})
+            return _reply(connection, deadline, on_answer)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DaemonUnavailable(f"The Filrouge daemon at {without_credentials(url)} does not answer.") from error
 
@@ -68,13 +68,13 @@ def streamed(directory: str, url: str, key: str, path: str, timeout: float) -> G
         FilrougeError: the daemon refuses the request, with its reason.
     """
     try:
-        with closing(_connection(url, timeout) if url else _Local(directory, timeout)) as opened:
-            opened.request("GET", _base(url) + path, headers=_headers(key) if url else {})
-            answer = opened.getresponse()
+        with closing(_connection(url, timeout) if url else _LocalConnection(directory, timeout)) as connection:
+            connection.request("GET", _base(url) + path, headers=_headers(key) if url else {})
+            answer = connection.getresponse()
             if answer.status != 200:
-                raise parse_error(_problem(answer.read(_MOST_REFUSED)))
-            while piece := answer.read(_PIECE):
-                yield piece
+                raise parse_error(_problem(answer.read(_MAX_PROBLEM_BYTES)))
+            while chunk := answer.read(_CHUNK_BYTES):
+                yield chunk
     except (OSError, http.client.HTTPException) as error:
         raise DaemonUnavailable("The connection to the daemon broke during its answer.") from error
 
@@ -87,7 +87,7 @@ def _problem(raw: bytes) -> Any:
         return {}
 
 
-class _Local(http.client.HTTPConnection):
+class _LocalConnection(http.client.HTTPConnection):
     """HTTP over the socket of a home."""
 
     def __init__(self, directory: str, timeout: float) -> None:
@@ -102,16 +102,16 @@ class _Local(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def checked_url(url: str) -> SplitResult:
+def check_url(url: str) -> SplitResult:
     """Return the parts of an address that a key may be sent to.
 
     Raises:
         DaemonUnavailable: the address would expose the key.
     """
-    place = urlsplit(url)
-    host = place.hostname or ""
-    if (place.scheme == "https" and host) or (place.scheme == "http" and _is_private_host(host)):
-        return place
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if (parts.scheme == "https" and host) or (parts.scheme == "http" and _is_private_host(host)):
+        return parts
     raise DaemonUnavailable(
         f"The address {without_credentials(url)} is not safe for a key.",
         remedy="Use https in FILROUGE_URL, or an address of this machine or a private network.",
@@ -124,9 +124,9 @@ def _connection(url: str, timeout: float) -> http.client.HTTPConnection:
     Raises:
         DaemonUnavailable: the address would expose the key.
     """
-    place = checked_url(url)
-    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
-    return kind(place.hostname or "", place.port, timeout=timeout)
+    parts = check_url(url)
+    connection_class = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return connection_class(parts.hostname or "", parts.port, timeout=timeout)
 
 
 def _is_private_host(host: str) -> bool:
@@ -145,32 +145,32 @@ def _base(url: str) -> str:
 
 def _headers(key: str) -> dict[str, str]:
     """Return the common request headers, with the key if there is one."""
-    said = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
-    return {**said, "Authorization": f"Bearer {key}"} if key else said
+    headers = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
+    return {**headers, "Authorization": f"Bearer {key}"} if key else headers
 
 
 def _reply(
     connection: http.client.HTTPConnection, deadline: float, on_answer: Callable[[], float] | None = None
 ) -> Reply:
-    wire = connection.sock
+    opened_socket = connection.sock
     answer = connection.getresponse()
     raw = bytearray()
     if on_answer:
-        left = on_answer()
-        deadline = time.monotonic() + left
-        if wire is not None:
-            wire.settimeout(left)
-    while piece := answer.read1(65536):
-        raw += piece
-        left = deadline - time.monotonic()
-        if left <= 0 or len(raw) > MAX_ANSWER_BYTES:
+        seconds_left = on_answer()
+        deadline = time.monotonic() + seconds_left
+        if opened_socket is not None:
+            opened_socket.settimeout(seconds_left)
+    while chunk := answer.read1(65536):
+        raw += chunk
+        seconds_left = deadline - time.monotonic()
+        if seconds_left <= 0 or len(raw) > MAX_ANSWER_BYTES:
             raise TimeoutError
         if connection.sock is not None:
-            connection.sock.settimeout(left)
+            connection.sock.settimeout(seconds_left)
     return parse_reply(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw))
 
 
 def without_credentials(url: str) -> str:
     """Return the address without a user or a key in it."""
-    place = urlsplit(url)
-    return f"{place.scheme}://{(place.netloc or '').rpartition('@')[2]}"
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{(parts.netloc or '').rpartition('@')[2]}"

@@ -18,11 +18,11 @@ def parse_error(body: Any) -> FilrougeError:
 
 
 def named_error(name: str, message: str, remedy: str | None) -> FilrougeError:
-    """Return the error of that class name."""
-    kind = getattr(errors, name, FilrougeError) if name in errors.__all__ else FilrougeError
-    if kind is Unreadable:  # the model's answer stays in the daemon
+    """Return an error of the class with that name; `FilrougeError` if there is none."""
+    error_class = getattr(errors, name, FilrougeError) if name in errors.__all__ else FilrougeError
+    if error_class is Unreadable:  # the model's answer stays in the daemon
         return _unreadable(message, remedy)
-    return kind(message, remedy=remedy)
+    return error_class(message, remedy=remedy)
 
 
 def _unreadable(message: str, remedy: str | None) -> Unreadable:
@@ -32,7 +32,7 @@ def _unreadable(message: str, remedy: str | None) -> Unreadable:
 
 
 VERSION_HEADER = "x-filrouge-version"
-#: An answer is not read beyond this.
+#: A longer answer is refused.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
@@ -41,11 +41,11 @@ class Reply(NamedTuple):
 
     status: int
     body: dict[str, Any]
-    """The JSON object of the answer; empty where the answer is none or is not an object."""
+    """The JSON object of the answer; empty if the answer is empty or is not an object."""
     version: str
-    """The daemon's version, or empty where it does not tell."""
+    """The daemon's version; empty if the answer does not contain it."""
     value: Any = None
-    """The whole JSON value of the answer: some routes answer a list."""
+    """The JSON value of the answer, which may also be a list."""
 
 
 def parse_reply(status: int, version: str, raw: bytes) -> Reply:
@@ -64,8 +64,8 @@ def parse_reply(status: int, version: str, raw: bytes) -> Reply:
 
 def is_newer(mine: str, theirs: str) -> bool:
     """Return True if `mine` is a later version; a version that cannot be parsed is neither newer nor older."""
-    own, other = _numbers(mine), _numbers(theirs)
-    return bool(own and other) and own > other
+    our_numbers, their_numbers = _numbers(mine), _numbers(theirs)
+    return bool(our_numbers and their_numbers) and our_numbers > their_numbers
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -66,8 +66,8 @@ def is_locked(path: str) -> bool:
     return False
 
 
-def inherited(directory: str) -> int | None:
-    """Return the lock's descriptor if the starting process passed it on, else None."""
+def inherited_lock(directory: str) -> int | None:
+    """Return the start lock's descriptor if the starter passed it to this process, else None."""
     if not _is_same_file(DESCRIPTOR, _path(directory)):
         return None
     os.set_inheritable(DESCRIPTOR, False)
@@ -107,13 +107,13 @@ _LAUNCH: Final = (
 )
 
 
-def spawn(directory: str, lock: int, words: tuple[str, ...]) -> None:
+def spawn(directory: str, lock: int, arguments: tuple[str, ...]) -> None:
     """Start a daemon for that home, detached from the agent's session.
 
     Args:
         directory: the home.
         lock: a descriptor that holds the start lock; the daemon gets a copy.
-        words: its command line arguments.
+        arguments: its command line arguments.
 
     Raises:
         OSError: no process can be created.
@@ -121,13 +121,13 @@ def spawn(directory: str, lock: int, words: tuple[str, ...]) -> None:
     null = os.devnull
     os.posix_spawn(
         sys.executable,
-        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *words],
+        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *arguments],
         _daemon_environment(directory),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, null, os.O_WRONLY, 0),
             (os.POSIX_SPAWN_OPEN, 2, null, os.O_WRONLY, 0),
-            *((os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()),
+            *((os.POSIX_SPAWN_CLOSE, number) for number in _inheritable_descriptors()),
             (os.POSIX_SPAWN_DUP2, lock, DESCRIPTOR),
         ],
         setsid=True,
@@ -135,15 +135,12 @@ def spawn(directory: str, lock: int, words: tuple[str, ...]) -> None:
 
 
 def _daemon_environment(directory: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _SESSION_VARIABLES}
-    return {**kept, "FILROUGE_HOME": directory}
+    environment = {name: value for name, value in os.environ.items() if name not in _SESSION_VARIABLES}
+    return {**environment, "FILROUGE_HOME": directory}
 
 
-def _inheritable() -> list[int]:
-    """Return the descriptors that an agent left inheritable.
-
-    A daemon that kept one would keep the agent's pipe open.
-    """
+def _inheritable_descriptors() -> list[int]:
+    """Return the descriptors that an agent left inheritable; a daemon that had one would keep the agent's pipe open."""
     found: list[int] = []
     for name in os.listdir("/dev/fd"):
         try:

@@ -35,7 +35,7 @@ from filrouge.core.paths import home as default_home
 from filrouge.core.scope import ScopeName
 from filrouge.daemon import client, process
 from filrouge.daemon.client import API_KEY, URL
-from filrouge.daemon.remote import checked_url, without_credentials
+from filrouge.daemon.remote import check_url, without_credentials
 from filrouge.daemon.reply import Reply, is_newer, parse_error
 from filrouge.hosts.command_hooks import whole_text
 from filrouge.memories.models import Kind
@@ -69,10 +69,10 @@ from filrouge.threads.models import Timeframe
 # messages of `observe` when no daemon answers.
 
 
-class Way(Protocol):
+class Transport(Protocol):
     """A transport: sends requests to the routes. The caller turns problem documents in replies into errors.
 
-    `OwnDaemon` and `Elsewhere` are below; `Embedded` is in a module of its own.
+    `LocalDaemon` and `RemoteDaemon` are below; `Embedded` is in a module of its own.
     """
 
     @property
@@ -97,7 +97,7 @@ class Way(Protocol):
         ...
 
 
-class OwnDaemon:
+class LocalDaemon:
     """The daemon of a home on this machine, over its Unix socket; started if it is not running."""
 
     def __init__(self, home: str, *, start: bool, connections: int) -> None:
@@ -113,15 +113,15 @@ class OwnDaemon:
         """Send a request; if no daemon answers, start one and send it again."""
         request = client.encode_request(method, target, body)
         try:
-            reply = await self._exchanged(request, timeout)
+            reply = await self._send_once(request, timeout)
         except TimeoutError:
             raise process.not_responding_error(self._directory, timeout) from None
         except (OSError, ValueError, DaemonUnavailable):
             if not self._start:
                 raise DaemonUnavailable from None
-            await self._woken()
+            await self._start_daemon()
             try:
-                reply = await self._exchanged(request, timeout)
+                reply = await self._send_once(request, timeout)
             except (OSError, ValueError) as error:
                 raise DaemonUnavailable from error
         if self._start and is_newer(__version__, reply.version):
@@ -131,12 +131,12 @@ class OwnDaemon:
     async def close(self) -> None:
         """Do nothing: no connection outlives its request."""
 
-    async def _exchanged(self, request: bytes, timeout: float) -> Reply:
+    async def _send_once(self, request: bytes, timeout: float) -> Reply:
         async with asyncio.timeout(timeout), self._slots:
-            streams = await asyncio.open_unix_connection(client.own_socket(self._directory))
+            streams = await asyncio.open_unix_connection(client.verified_socket(self._directory))
             return await _exchange(*streams, request)
 
-    async def _woken(self) -> None:
+    async def _start_daemon(self) -> None:
         """Start the daemon; after a cancellation the thread checks once more and ends."""
         is_abandoned = threading.Event()
         try:
@@ -145,32 +145,35 @@ class OwnDaemon:
             is_abandoned.set()
 
 
-class Elsewhere:
+class RemoteDaemon:
     """A daemon at a URL, with its key: https, or http for this machine and private networks."""
 
     home = None
 
     def __init__(self, url: str, key: str, *, connections: int) -> None:
-        self._place = checked_url(url)
+        self._address = check_url(url)
         self._url = without_credentials(url)
         self._key = f"Authorization: Bearer {key}\r\n" if key else ""
         if key and not (key.isascii() and key.isprintable()):
-            raise DaemonUnavailable("The API key contains invalid characters.", remedy="Give `api_key` as it was.")
+            raise DaemonUnavailable(
+                "The API key contains invalid characters.",
+                remedy="Pass `api_key` exactly as `filrouge token create` printed it.",
+            )
         self._slots = asyncio.Semaphore(connections)
-        self._tls = ssl.create_default_context() if self._place.scheme == "https" else None
+        self._tls = ssl.create_default_context() if self._address.scheme == "https" else None
 
     async def open(self) -> None:
         """Do nothing: each request opens its own connection."""
 
     async def send(self, method: str, target: str, body: Mapping[str, Any] | None, timeout: float) -> Reply:
         """Send a request to that address only."""
-        path = self._place.path.rstrip("/") + target
-        netloc = self._place.netloc.rpartition("@")[2]
+        path = self._address.path.rstrip("/") + target
+        netloc = self._address.netloc.rpartition("@")[2]
         request = client.encode_request(method, path, body, host=netloc, headers=self._key)
-        port = self._place.port or (443 if self._tls else 80)
+        port = self._address.port or (443 if self._tls else 80)
         try:
             async with asyncio.timeout(timeout), self._slots:
-                streams = await asyncio.open_connection(self._place.hostname, port, ssl=self._tls)
+                streams = await asyncio.open_connection(self._address.hostname, port, ssl=self._tls)
                 return await _exchange(*streams, request)
         except (OSError, ValueError) as error:
             raise process.unreachable_error(self._url) from error
@@ -184,12 +187,12 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
         writer.write(request)
         await writer.drain()
         raw = bytearray()
-        need = -1
-        while (need < 0 or len(raw) < need) and (piece := await reader.read(65536)):
-            raw += piece
-            need = client.answer_length(raw) if need < 0 or len(raw) > client.MAX_ANSWER_BYTES else need
-        if len(raw) < need:
-            raise ValueError("the answer breaks off")
+        length = -1
+        while (length < 0 or len(raw) < length) and (chunk := await reader.read(65536)):
+            raw += chunk
+            length = client.answer_length(raw) if length < 0 or len(raw) > client.MAX_ANSWER_BYTES else length
+        if len(raw) < length:
+            raise ValueError("the answer is incomplete")
         return client.parse_answer(bytes(raw))
     finally:
         writer.close()
@@ -201,7 +204,7 @@ When = str | date | datetime
 """A day or a moment: `2026-05-01`, `2026-05-01T14:30`, a `date`, or a `datetime` with its zone."""
 
 
-class Narrow(TypedDict, total=False):
+class FilterOptions(TypedDict, total=False):
     """Filters on memories and turns; every filter is an exact match."""
 
     project: str
@@ -230,10 +233,10 @@ class Narrow(TypedDict, total=False):
 class Client:
     """Base of the method groups: sends requests through the open transport."""
 
-    _way: Way | None = None
+    _transport: Transport | None = None
     _timeout: float = 30.0
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -242,12 +245,12 @@ class Client:
         query: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        if self._way is None:
+        if self._transport is None:
             raise BadInput("This memory is not open.", remedy="Use it inside `async with filrouge.Memory(…)`.")
-        written = query_string(query or {})
-        target = f"{path}?{written}" if written else path
-        sent = None if body is None else _whole(dict(body))
-        reply = await self._way.send(method, target, sent, self._timeout if timeout is None else timeout)
+        encoded = query_string(query or {})
+        target = f"{path}?{encoded}" if encoded else path
+        content = None if body is None else _repair_surrogates(dict(body))
+        reply = await self._transport.send(method, target, content, self._timeout if timeout is None else timeout)
         if reply.status >= 400:
             raise parse_error(reply.body)
         return reply.value
@@ -260,7 +263,9 @@ def path_with_id(path: str, id_: str) -> str:
         BadInput: the id is empty or contains a slash, so the path would match another route.
     """
     if not id_.strip(".") or "/" in id_:
-        raise BadInput(f"This is no id: {id_!r}.", remedy="Ids come from the verbs: `search`, `facts`, `threads`, …")
+        raise BadInput(
+            f"This is not an id: {id_!r}.", remedy="Methods such as `search`, `facts` and `threads` return ids."
+        )
     return path.format(quote(id_, safe="", errors="replace"))
 
 
@@ -269,13 +274,13 @@ def project_list(project: str | None) -> list[str]:
     return [project] if project else []
 
 
-def filter_params(filters: Narrow) -> dict[str, Any]:
+def filter_params(filters: FilterOptions) -> dict[str, Any]:
     """Return filters as query strings and bodies take them."""
-    given: dict[str, Any] = dict(filters)
+    params: dict[str, Any] = dict(filters)
     for name in ("kind", "project"):
-        if isinstance(given.get(name), str):
-            given[name] = project_list(given[name])
-    return {name: iso_time(name, value) for name, value in given.items() if value is not None}
+        if isinstance(params.get(name), str):
+            params[name] = project_list(params[name])
+    return {name: iso_time(name, value) for name, value in params.items() if value is not None}
 
 
 def iso_time(name: str, value: Any) -> Any:
@@ -285,21 +290,21 @@ def iso_time(name: str, value: Any) -> Any:
         BadInput: a datetime has no time zone, so its meaning would depend on the machine.
     """
     if isinstance(value, datetime) and value.tzinfo is None:
-        raise BadInput(f"{name} has no zone: {value}.", remedy="Give it one: `datetime(…, tzinfo=UTC)`.")
+        raise BadInput(f"{name} has no time zone: {value}.", remedy="Add one: `datetime(…, tzinfo=UTC)`.")
     return value.isoformat() if isinstance(value, date) else value
 
 
 def query_string(query: Mapping[str, Any]) -> str:
     """Return a query string without the None values; a lone surrogate, which UTF-8 cannot encode, becomes `?`."""
-    plain = {
+    params = {
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in query.items()
         if value is not None
     }
-    return urlencode(plain, doseq=True, errors="replace")
+    return urlencode(params, doseq=True, errors="replace")
 
 
-def _whole(value: Any) -> Any:
+def _repair_surrogates(value: Any) -> Any:
     """Return the value with lone surrogates repaired in every string.
 
     A chat may cut a message in the middle of an emoji; such a message is still stored.
@@ -307,10 +312,10 @@ def _whole(value: Any) -> Any:
     if isinstance(value, str):
         return whole_text(value)
     if isinstance(value, dict):
-        said = cast("dict[Any, Any]", value)
-        return {_whole(key): _whole(one) for key, one in said.items()}
+        mapping = cast("dict[Any, Any]", value)
+        return {_repair_surrogates(key): _repair_surrogates(item) for key, item in mapping.items()}
     if isinstance(value, (list, tuple)):
-        return [_whole(one) for one in cast("list[Any]", value)]
+        return [_repair_surrogates(item) for item in cast("list[Any]", value)]
     return value
 
 
@@ -318,7 +323,7 @@ def _whole(value: Any) -> Any:
 
 Mode = Literal["text", "semantic", "hybrid"]
 #: Maximum characters of a query that the daemon reads; more would only lengthen the URL.
-_LONGEST = 2000
+_MAX_QUERY_CHARS = 2000
 
 
 class Queries(Client):
@@ -332,7 +337,7 @@ class Queries(Client):
         *,
         collection: Literal["all", "turns", "memories"] = "all",
         timeout: float | None = None,
-        **filters: Unpack[Narrow],
+        **filters: Unpack[FilterOptions],
     ) -> list[Found]:
         """Search turns and memories. Without a match the list is empty; the query may contain any punctuation.
 
@@ -348,14 +353,14 @@ class Queries(Client):
             BadInput: a filter or argument is invalid; the message names it and the valid values.
             NotFound: no project has this name.
         """
-        asked = {
-            "q": query[:_LONGEST],
+        params = {
+            "q": query[:_MAX_QUERY_CHARS],
             "mode": mode,
             "limit": limit,
             "collection": collection,
             **filter_params(filters),
         }
-        return read_all(Found, await self._ask("GET", "/api/memory/search", query=asked, timeout=timeout))
+        return read_all(Found, await self._request("GET", "/api/memory/search", query=params, timeout=timeout))
 
     async def recall(
         self,
@@ -365,7 +370,7 @@ class Queries(Client):
         threshold: float = 0.0,
         mode: Literal["semantic", "hybrid"] = "hybrid",
         timeout: float | None = None,
-        **filters: Unpack[Narrow],
+        **filters: Unpack[FilterOptions],
     ) -> Recalled:
         """Recall the memories that answer a question, best first, with a score for whether anything is known about it.
 
@@ -379,14 +384,14 @@ class Queries(Client):
             BadInput: a filter or argument is invalid; the message names it and the valid values.
             NotFound: no project has this name.
         """
-        asked = {
+        body = {
             "query": query,
             "k": limit,
             "hybrid": mode == "hybrid",
             "threshold": threshold,
             **filter_params(filters),
         }
-        return read(Recalled, await self._ask("POST", "/search", asked, timeout=timeout))
+        return read(Recalled, await self._request("POST", "/search", body, timeout=timeout))
 
     async def context(
         self,
@@ -416,7 +421,7 @@ class Queries(Client):
             "agent_id": agent_id,
             "project": project_list(project),
         }
-        return read(Context, await self._ask("POST", "/memory/context", body, timeout=timeout))
+        return read(Context, await self._request("POST", "/memory/context", body, timeout=timeout))
 
     async def recent(
         self,
@@ -434,8 +439,8 @@ class Queries(Client):
             session_id: only messages of this session.
             user_id: only messages of this user.
         """
-        asked = {"channel": channel, "session_id": session_id, "user_id": user_id, "limit": limit}
-        return read_all(Message, await self._ask("GET", "/api/memory/messages", query=asked, timeout=timeout))
+        query = {"channel": channel, "session_id": session_id, "user_id": user_id, "limit": limit}
+        return read_all(Message, await self._request("GET", "/api/memory/messages", query=query, timeout=timeout))
 
     async def is_novel(
         self,
@@ -457,7 +462,7 @@ class Queries(Client):
             BadInput: the text is empty or too long.
         """
         body = {"text": text, "threshold": threshold, "project": project_list(project), "user_id": user_id}
-        answer = await self._ask("POST", "/memory/novel", body, timeout=timeout)
+        answer = await self._request("POST", "/memory/novel", body, timeout=timeout)
         return bool(answer["novel"])
 
 
@@ -468,7 +473,7 @@ class Lists(Client):
     """Methods that list memories, threads and topics, and methods for settings and status."""
 
     async def facts(
-        self, *, history: bool = False, timeout: float | None = None, **filters: Unpack[Narrow]
+        self, *, history: bool = False, timeout: float | None = None, **filters: Unpack[FilterOptions]
     ) -> list[Remembered]:
         """List the current memories except rules, newest first; of all projects unless one is named.
 
@@ -481,11 +486,11 @@ class Lists(Client):
             BadInput: a filter or argument is invalid; the message names it and the valid values.
             NotFound: no project has this name.
         """
-        asked = {"history": history, **filter_params(filters)}
-        return read_all(Remembered, await self._ask("GET", "/api/memory/facts", query=asked, timeout=timeout))
+        query = {"history": history, **filter_params(filters)}
+        return read_all(Remembered, await self._request("GET", "/api/memory/facts", query=query, timeout=timeout))
 
     async def rules(
-        self, *, history: bool = False, timeout: float | None = None, **filters: Unpack[Narrow]
+        self, *, history: bool = False, timeout: float | None = None, **filters: Unpack[FilterOptions]
     ) -> list[Rule]:
         """List the rules (standing instructions), newest first; of all projects unless one is named.
 
@@ -496,8 +501,8 @@ class Lists(Client):
             BadInput: a filter or argument is invalid; the message names it and the valid values.
             NotFound: no project has this name.
         """
-        asked = {"history": history, **filter_params(filters)}
-        return read_all(Rule, await self._ask("GET", "/api/memory/rules", query=asked, timeout=timeout))
+        query = {"history": history, **filter_params(filters)}
+        return read_all(Rule, await self._request("GET", "/api/memory/rules", query=query, timeout=timeout))
 
     async def history(self, memory_id: str, *, timeout: float | None = None) -> History:
         """Return every version of a memory, oldest first, and every decision about it.
@@ -506,7 +511,8 @@ class Lists(Client):
             NotFound: no memory has this id.
         """
         return read(
-            History, await self._ask("GET", path_with_id("/api/memory/memories/{}/history", memory_id), timeout=timeout)
+            History,
+            await self._request("GET", path_with_id("/api/memory/memories/{}/history", memory_id), timeout=timeout),
         )
 
     async def threads(
@@ -530,8 +536,8 @@ class Lists(Client):
             NotFound: no project has this name.
         """
         then = iso_time("as_of", as_of)
-        asked = {"status": status, "limit": limit, "project": project_list(project), "agent": agent, "as_of": then}
-        return read_all(Thread, await self._ask("GET", "/api/memory/threads", query=asked, timeout=timeout))
+        query = {"status": status, "limit": limit, "project": project_list(project), "agent": agent, "as_of": then}
+        return read_all(Thread, await self._request("GET", "/api/memory/threads", query=query, timeout=timeout))
 
     async def thread(self, thread_id: str, *, timeout: float | None = None) -> Thread:
         """Return one thread; its `raw` also contains the state of its work, its links, newest turns and drifts.
@@ -542,7 +548,9 @@ class Lists(Client):
         Raises:
             NotFound: no thread has this id.
         """
-        return read(Thread, await self._ask("GET", path_with_id("/api/memory/threads/{}", thread_id), timeout=timeout))
+        return read(
+            Thread, await self._request("GET", path_with_id("/api/memory/threads/{}", thread_id), timeout=timeout)
+        )
 
     async def topics(
         self,
@@ -560,14 +568,14 @@ class Lists(Client):
             min_mention_count: minimum number of sessions that mention the topic.
             agent_id: only what was said to this agent.
         """
-        asked = {
+        query = {
             "timeframe": timeframe,
             "limit": limit,
             "min_mention_count": min_mention_count,
             "agent_id": agent_id,
             "user_id": user_id,
         }
-        answer = await self._ask("GET", "/api/memory/topics", query=asked, timeout=timeout)
+        answer = await self._request("GET", "/api/memory/topics", query=query, timeout=timeout)
         return read_all(Topic, answer["topics"])
 
     async def timeline(
@@ -584,8 +592,8 @@ class Lists(Client):
         Args:
             language: language of the text; None = the language that the user writes.
         """
-        asked = {"limit": limit, "agent_id": agent_id, "user_id": user_id, "language": language}
-        return read(Timeline, await self._ask("GET", "/api/memory/timeline", query=asked, timeout=timeout))
+        query = {"limit": limit, "agent_id": agent_id, "user_id": user_id, "language": language}
+        return read(Timeline, await self._request("GET", "/api/memory/timeline", query=query, timeout=timeout))
 
     async def settings(
         self, changes: Mapping[str, Any] | None = None, *, timeout: float | None = None
@@ -596,16 +604,16 @@ class Lists(Client):
             BadConfig: a name or value is invalid, or a file or the environment fixes the setting.
         """
         if changes is None:
-            return await self._ask("GET", "/api/memory/settings", timeout=timeout)
-        return await self._ask("PATCH", "/api/memory/settings", dict(changes), timeout=timeout)
+            return await self._request("GET", "/api/memory/settings", timeout=timeout)
+        return await self._request("PATCH", "/api/memory/settings", dict(changes), timeout=timeout)
 
     async def status(self, *, timeout: float | None = None) -> dict[str, Any]:
         """Return the daemon's status, in counts."""
-        return await self._ask("GET", "/daemon/status", timeout=timeout)
+        return await self._request("GET", "/daemon/status", timeout=timeout)
 
     async def health(self, *, timeout: float | None = None) -> dict[str, Any]:
         """Return health figures of the daemon; `warnings` says what to do about problems."""
-        return await self._ask("GET", "/daemon/health", timeout=timeout)
+        return await self._request("GET", "/daemon/health", timeout=timeout)
 
 
 # Changes.
@@ -641,7 +649,7 @@ class Changes(Client):
             NotFound: no project has this name.
         """
         body = {"text": text, "project": project_list(project), "scope": scope, "channel": channel}
-        answer = await self._ask("POST", "/api/memory/memories", body, timeout=timeout)
+        answer = await self._request("POST", "/api/memory/memories", body, timeout=timeout)
         return read_all(Action, answer["actions"])
 
     async def observe(
@@ -663,8 +671,8 @@ class Changes(Client):
 
         Args:
             messages: oldest first, each with `role` (user, assistant or tool) and `content`; optionally `tool_results`,
-                `file_path`, an `id` of the program's own, and `path_with_id`, the time as ISO 8601 or as a `datetime`
-                with a time zone.
+                `file_path`, an `id` of the program's own, and `at`, the time as ISO 8601 or as a `datetime` with a
+                time zone.
             channel: the channel where the messages were said; `recent` separates channels, `recall` does not.
             session_id: the session.
             user_id: the user they belong to; None = this memory's user.
@@ -682,17 +690,17 @@ class Changes(Client):
             "user_id": user_id,
             "agent_id": agent_id,
             "project": project,
-            "messages": [{name: iso_time(name, value) for name, value in one.items()} for one in messages],
+            "messages": [{name: iso_time(name, value) for name, value in message.items()} for message in messages],
         }
         body = {name: value for name, value in body.items() if value is not None}
         try:
-            return read(Observed, await self._ask("POST", "/memory/turns", body, timeout=timeout))
+            return read(Observed, await self._request("POST", "/memory/turns", body, timeout=timeout))
         except DaemonUnavailable:
-            if self._way is None or self._way.home is None:
+            if self._transport is None or self._transport.home is None:
                 raise
             spooling = import_module("filrouge.sdk.spooling")
-            kept = await asyncio.to_thread(spooling.spool, self._way.home, body)
-            return Observed(accepted=kept, duplicates=0, spooled=True)
+            count = await asyncio.to_thread(spooling.spool, self._transport.home, body)
+            return Observed(accepted=count, duplicates=0, spooled=True)
 
     async def extract(
         self,
@@ -712,9 +720,9 @@ class Changes(Client):
             ExtractionOff: extraction is switched off here.
             BadInput: the text is empty or too long.
         """
-        said = messages if isinstance(messages, str) else [dict(one) for one in messages]
-        body = {"messages": said, "source": source, "context": context}
-        return read(Extracted, await self._ask("POST", "/memory/extract", body, timeout=timeout))
+        content = messages if isinstance(messages, str) else [dict(message) for message in messages]
+        body = {"messages": content, "source": source, "context": context}
+        return read(Extracted, await self._request("POST", "/memory/extract", body, timeout=timeout))
 
     async def supersede(
         self, old_id: str, new_text: str, *, source: str = "", timeout: float | None = None
@@ -725,7 +733,7 @@ class Changes(Client):
             NotFound: no memory has this id.
         """
         body = {"old_id": old_id, "new_text": new_text, "source": source}
-        return read(Superseded, await self._ask("POST", "/memory/supersede", body, timeout=timeout))
+        return read(Superseded, await self._request("POST", "/memory/supersede", body, timeout=timeout))
 
     async def forget(
         self,
@@ -752,8 +760,8 @@ class Changes(Client):
             Stale: the rows that the token covers have changed.
         """
         body = {"text": text, "id": id, "dry_run": dry_run, "token": token, "at_once": at_once}
-        patience = _FORGETTING_SECONDS if timeout is None else timeout
-        return read(Forgotten, await self._ask("POST", "/api/memory/forget", body, timeout=patience))
+        seconds = _FORGETTING_SECONDS if timeout is None else timeout
+        return read(Forgotten, await self._request("POST", "/api/memory/forget", body, timeout=seconds))
 
     async def pin(self, memory_id: str, *, pinned: bool = True, timeout: float | None = None) -> Action:
         """Pin a memory, so that only the user can change it; or unpin it.
@@ -762,7 +770,7 @@ class Changes(Client):
             NotFound: no memory has this id.
         """
         path = path_with_id("/api/memory/memories/{}", memory_id)
-        return read(Action, await self._ask("PATCH", path, {"pinned": pinned}, timeout=timeout))
+        return read(Action, await self._request("PATCH", path, {"pinned": pinned}, timeout=timeout))
 
     async def bin(self, memory_id: str, *, timeout: float | None = None) -> Action:
         """Move a memory to the bin; it is no longer found, and `restore` brings it back.
@@ -771,7 +779,7 @@ class Changes(Client):
             NotFound: no memory has this id.
         """
         return read(
-            Action, await self._ask("POST", path_with_id("/api/memory/memories/{}/bin", memory_id), timeout=timeout)
+            Action, await self._request("POST", path_with_id("/api/memory/memories/{}/bin", memory_id), timeout=timeout)
         )
 
     async def restore(self, memory_id: str, *, timeout: float | None = None) -> Action:
@@ -781,7 +789,8 @@ class Changes(Client):
             NotFound: no memory has this id.
         """
         return read(
-            Action, await self._ask("POST", path_with_id("/api/memory/memories/{}/restore", memory_id), timeout=timeout)
+            Action,
+            await self._request("POST", path_with_id("/api/memory/memories/{}/restore", memory_id), timeout=timeout),
         )
 
     async def undo(
@@ -802,7 +811,7 @@ class Changes(Client):
             BadInput: not exactly one of the two is given, or the decision cannot be undone.
         """
         body = {"memory_id": memory_id, "entry": entry, "dry_run": dry_run}
-        return read(Undone, await self._ask("POST", "/api/memory/undo", body, timeout=timeout))
+        return read(Undone, await self._request("POST", "/api/memory/undo", body, timeout=timeout))
 
     async def set_fact(
         self,
@@ -819,7 +828,7 @@ class Changes(Client):
             BadInput: the key or the value is empty or too long.
         """
         body = {"key": key, "value": value, "project": project_list(project), "scope": scope}
-        await self._ask("POST", "/api/memory/facts", body, timeout=timeout)
+        await self._request("POST", "/api/memory/facts", body, timeout=timeout)
 
     async def change_fact(
         self, key: str, value: str, *, project: str | None = None, timeout: float | None = None
@@ -832,8 +841,8 @@ class Changes(Client):
         Raises:
             NotFound: no fact has this key.
         """
-        await self._ask(
-            "PATCH", _fact(key), {"value": value}, query={"project": project_list(project)}, timeout=timeout
+        await self._request(
+            "PATCH", _fact_path(key), {"value": value}, query={"project": project_list(project)}, timeout=timeout
         )
 
     async def remove_fact(self, key: str, *, project: str | None = None, timeout: float | None = None) -> None:
@@ -845,7 +854,7 @@ class Changes(Client):
         Raises:
             NotFound: no fact has this key.
         """
-        await self._ask("DELETE", _fact(key), query={"project": project_list(project)}, timeout=timeout)
+        await self._request("DELETE", _fact_path(key), query={"project": project_list(project)}, timeout=timeout)
 
     async def add_rule(
         self,
@@ -862,7 +871,7 @@ class Changes(Client):
             NotFound: no project has this name.
         """
         body = {"text": text, "project": project_list(project), "scope": scope}
-        return read(Rule, await self._ask("POST", "/api/memory/rules", body, timeout=timeout))
+        return read(Rule, await self._request("POST", "/api/memory/rules", body, timeout=timeout))
 
     async def change_rule(
         self, rule_id: str, *, text: str | None = None, enabled: bool | None = None, timeout: float | None = None
@@ -875,7 +884,7 @@ class Changes(Client):
         """
         body = {"text": text, "enabled": enabled}
         return read(
-            Rule, await self._ask("PATCH", path_with_id("/api/memory/rules/{}", rule_id), body, timeout=timeout)
+            Rule, await self._request("PATCH", path_with_id("/api/memory/rules/{}", rule_id), body, timeout=timeout)
         )
 
     async def remove_rule(self, rule_id: str, *, timeout: float | None = None) -> Action:
@@ -884,13 +893,15 @@ class Changes(Client):
         Raises:
             NotFound: no rule has this id.
         """
-        return read(Action, await self._ask("DELETE", path_with_id("/api/memory/rules/{}", rule_id), timeout=timeout))
+        return read(
+            Action, await self._request("DELETE", path_with_id("/api/memory/rules/{}", rule_id), timeout=timeout)
+        )
 
 
-def _fact(key: str) -> str:
+def _fact_path(key: str) -> str:
     """Return the path of a fact; a key may contain any character, slashes included."""
     if not key.strip("./"):
-        raise BadInput(f"This is no key: {key!r}.", remedy="`facts` lists them.")
+        raise BadInput(f"This is not a key: {key!r}.", remedy="`facts` lists the keys.")
     return f"/api/memory/facts/{quote(key, errors='replace')}"
 
 
@@ -933,13 +944,13 @@ class Memory(Changes, Queries, Lists):
             BadInput: both `embedded` and `url` are given.
         """
         if embedded and url:
-            raise BadInput("A memory is embedded or at a url, not both.", remedy="Leave one of them out.")
+            raise BadInput("`embedded` and `url` exclude each other.", remedy="Pass only one of them.")
         self._home = home or default_home(environ)
         # An explicit home wins; FILROUGE_URL applies only when no home is given.
-        seen = os.environ if environ is None else environ
-        self._url = url or ("" if home else seen.get(URL, "").strip())
-        self._key = api_key or seen.get(API_KEY, "").strip()
-        self._holds = embedded
+        variables = os.environ if environ is None else environ
+        self._url = url or ("" if home else variables.get(URL, "").strip())
+        self._key = api_key or variables.get(API_KEY, "").strip()
+        self._is_embedded = embedded
         self._start = start
         self._timeout = timeout
         self._connections = connections
@@ -960,30 +971,30 @@ class Memory(Changes, Queries, Lists):
             Busy: it is embedded, and a daemon or another program has the home open.
             StoreError: it is embedded, and the database cannot be opened.
         """
-        if self._way is not None:
-            raise BadInput("This memory is open already.", remedy="Make a `Memory` for each block.")
-        self._way = way = self._made()
-        with on_failure(self._forget_way):
-            await way.open()
+        if self._transport is not None:
+            raise BadInput("This memory is already open.", remedy="Create one `Memory` for each block.")
+        self._transport = transport = self._make_transport()
+        with on_failure(self._drop_transport):
+            await transport.open()
         return self
 
-    def _forget_way(self) -> None:
-        self._way = None
+    def _drop_transport(self) -> None:
+        self._transport = None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the memory and everything that it opened."""
-        way, self._way = self._way, None
-        if way is not None:
-            await way.close()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
 
-    def _made(self) -> Way:
-        if self._holds:
+    def _make_transport(self) -> Transport:
+        if self._is_embedded:
             return import_module("filrouge.sdk.embedded").Embedded(self._home, environ=self._environ)
         if self._url:
-            return Elsewhere(self._url, self._key, connections=self._connections)
-        return OwnDaemon(self._home, start=self._start, connections=self._connections)
+            return RemoteDaemon(self._url, self._key, connections=self._connections)
+        return LocalDaemon(self._home, start=self._start, connections=self._connections)
 
 
 # `BlockingMemory`: the client for programs without an event loop.
@@ -995,16 +1006,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _waited(
-    verb: Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]],
+def _blocking(
+    method: Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[BlockingMemory, P], T]:
     """Return the blocking version of an async method."""
 
-    @wraps(verb)
-    def waited(self: BlockingMemory, *given: P.args, **named: P.kwargs) -> T:
-        return self._wait(verb(self._memory, *given, **named))  # pyright: ignore[reportPrivateUsage]
+    @wraps(method)
+    def blocking(self: BlockingMemory, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._wait(method(self._memory, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]
 
-    return waited
+    return blocking
 
 
 class BlockingMemory:
@@ -1037,8 +1048,8 @@ class BlockingMemory:
             environ=environ,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._door = threading.Lock()  # no coroutine is submitted to a loop that is being stopped
-        self._held = ExitStack()
+        self._lock = threading.Lock()  # no coroutine is submitted to a loop that is being stopped
+        self._resources = ExitStack()
 
     @classmethod
     def embedded(
@@ -1047,46 +1058,46 @@ class BlockingMemory:
         """Return a memory that opens the home in this process; no daemon can run for that home meanwhile."""
         return cls(home, embedded=True, timeout=timeout, environ=environ)
 
-    remember = _waited(Memory.remember)
-    observe = _waited(Memory.observe)
-    extract = _waited(Memory.extract)
-    supersede = _waited(Memory.supersede)
-    forget = _waited(Memory.forget)
-    pin = _waited(Memory.pin)
-    bin = _waited(Memory.bin)
-    restore = _waited(Memory.restore)
-    undo = _waited(Memory.undo)
-    set_fact = _waited(Memory.set_fact)
-    change_fact = _waited(Memory.change_fact)
-    remove_fact = _waited(Memory.remove_fact)
-    add_rule = _waited(Memory.add_rule)
-    change_rule = _waited(Memory.change_rule)
-    remove_rule = _waited(Memory.remove_rule)
-    search = _waited(Memory.search)
-    recall = _waited(Memory.recall)
-    context = _waited(Memory.context)
-    recent = _waited(Memory.recent)
-    is_novel = _waited(Memory.is_novel)
-    facts = _waited(Memory.facts)
-    rules = _waited(Memory.rules)
-    history = _waited(Memory.history)
-    threads = _waited(Memory.threads)
-    thread = _waited(Memory.thread)
-    topics = _waited(Memory.topics)
-    timeline = _waited(Memory.timeline)
-    settings = _waited(Memory.settings)
-    status = _waited(Memory.status)
-    health = _waited(Memory.health)
+    remember = _blocking(Memory.remember)
+    observe = _blocking(Memory.observe)
+    extract = _blocking(Memory.extract)
+    supersede = _blocking(Memory.supersede)
+    forget = _blocking(Memory.forget)
+    pin = _blocking(Memory.pin)
+    bin = _blocking(Memory.bin)
+    restore = _blocking(Memory.restore)
+    undo = _blocking(Memory.undo)
+    set_fact = _blocking(Memory.set_fact)
+    change_fact = _blocking(Memory.change_fact)
+    remove_fact = _blocking(Memory.remove_fact)
+    add_rule = _blocking(Memory.add_rule)
+    change_rule = _blocking(Memory.change_rule)
+    remove_rule = _blocking(Memory.remove_rule)
+    search = _blocking(Memory.search)
+    recall = _blocking(Memory.recall)
+    context = _blocking(Memory.context)
+    recent = _blocking(Memory.recent)
+    is_novel = _blocking(Memory.is_novel)
+    facts = _blocking(Memory.facts)
+    rules = _blocking(Memory.rules)
+    history = _blocking(Memory.history)
+    threads = _blocking(Memory.threads)
+    thread = _blocking(Memory.thread)
+    topics = _blocking(Memory.topics)
+    timeline = _blocking(Memory.timeline)
+    settings = _blocking(Memory.settings)
+    status = _blocking(Memory.status)
+    health = _blocking(Memory.health)
 
     def __enter__(self) -> Self:
         """Open the memory as `Memory` does, and start its thread."""
         if self._loop is not None:
-            raise BadInput("This memory is open already.", remedy="Make a `BlockingMemory` for each block.")
+            raise BadInput("This memory is already open.", remedy="Create one `BlockingMemory` for each block.")
         self._loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=_turned, args=(self._loop,), name="filrouge-memory", daemon=True)
+        thread = threading.Thread(target=_run_loop, args=(self._loop,), name="filrouge-memory", daemon=True)
         thread.start()
-        self._held.callback(self._stopped, self._loop, thread)
-        with on_failure(self._held.close):
+        self._resources.callback(self._stop_loop, self._loop, thread)
+        with on_failure(self._resources.close):
             self._wait(self._memory.__aenter__())
         return self
 
@@ -1097,26 +1108,26 @@ class BlockingMemory:
         try:
             self._wait(self._memory.__aexit__(kind, error, trace))
         finally:
-            self._held.close()
+            self._resources.close()
 
-    def _wait(self, verb: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the memory's loop and wait for it; an interrupt cancels it."""
-        with self._door:
+        with self._lock:
             if self._loop is None:
-                verb.close()
+                coroutine.close()
                 raise BadInput("This memory is not open.", remedy="Use it inside `with filrouge.BlockingMemory(…)`.")
-            running = asyncio.run_coroutine_threadsafe(verb, self._loop)
+            running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         with on_failure(running.cancel):
             return running.result()
 
-    def _stopped(self, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-        with self._door:
+    def _stop_loop(self, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+        with self._lock:
             self._loop = None
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
 
-def _turned(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Run a loop until it is stopped, then cancel the tasks left on it."""
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.get_loop().run_forever()

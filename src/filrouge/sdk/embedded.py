@@ -33,11 +33,11 @@ class Embedded:
         self.home: str | None = home
         self._directory = home
         self._environ = environ
-        self._held = ExitStack()
+        self._resources = ExitStack()
         self._app: FastAPI | None = None
-        self._under_way = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._running_requests = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
 
     async def open(self) -> None:
         """Acquire the home and load its indexes, in a worker thread.
@@ -46,7 +46,7 @@ class Embedded:
             Busy: a daemon or another program has the home open.
             StoreError: the database cannot be opened, is damaged, or is newer than this program.
         """
-        opening = asyncio.ensure_future(asyncio.to_thread(self._opened))
+        opening = asyncio.ensure_future(asyncio.to_thread(self._open_home))
         try:
             self._app = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -58,43 +58,43 @@ class Embedded:
         """Send one request to the application."""
         if self._app is None:
             raise Busy("This home is closed.", remedy="Use the memory inside its `async with` block.")
-        self._under_way += 1
-        self._quiet.clear()
+        self._running_requests += 1
+        self._is_idle.clear()
         try:
             async with asyncio.timeout(timeout):
-                return await _called(self._app, self._directory, method, target, body)
+                return await _call_app(self._app, self._directory, method, target, body)
         except TimeoutError:
             raise DaemonUnavailable(
-                f"There was no answer within {timeout:.0f} seconds.", remedy="Give the verb more time: `timeout`."
+                f"There was no answer within {timeout:.0f} seconds.", remedy="Pass a longer `timeout`."
             ) from None
         finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._quiet.set()
+            self._running_requests -= 1
+            if not self._running_requests:
+                self._is_idle.set()
 
     async def close(self) -> None:
         """Wait for the running requests, finish pending writes, and release the home."""
         self._app = None
-        await self._quiet.wait()
-        await asyncio.to_thread(self._held.close)
+        await self._is_idle.wait()
+        await asyncio.to_thread(self._resources.close)
 
-    def _opened(self) -> FastAPI:
-        running = self._held.enter_context(owned(self._directory, environ=self._environ))
+    def _open_home(self) -> FastAPI:
+        running = self._resources.enter_context(owned(self._directory, environ=self._environ))
         return create_app(running, lambda: None)
 
 
-async def _called(app: FastAPI, home: str, method: str, target: str, body: Mapping[str, Any] | None) -> Reply:
+async def _call_app(app: FastAPI, home: str, method: str, target: str, body: Mapping[str, Any] | None) -> Reply:
     """Send one request as the server would pass it on from the Unix socket."""
     path, _, query = target.partition("?")
     content = b"" if body is None else json.dumps(body).encode("ascii")
-    unread: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": content, "more_body": False}]
-    over = asyncio.Event()
+    requests: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": content, "more_body": False}]
+    is_complete = asyncio.Event()
     status, headers, answer = 0, dict[str, str](), bytearray()
 
     async def receive() -> MutableMapping[str, Any]:
-        if unread:
-            return unread.pop()
-        await over.wait()
+        if requests:
+            return requests.pop()
+        await is_complete.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Mapping[str, Any]) -> None:
@@ -105,14 +105,14 @@ async def _called(app: FastAPI, home: str, method: str, target: str, body: Mappi
         elif message["type"] == "http.response.body":
             answer.extend(message.get("body", b""))
             if not message.get("more_body"):
-                over.set()
+                is_complete.set()
 
     try:
         await app(_scope(home, method, path, query, content), receive, send)
     except Exception:
-        if not over.is_set():
+        if not is_complete.is_set():
             raise
-        _LOG.exception("%s %s stumbled", method, path)  # the response is already complete, with its problem document
+        _LOG.exception("%s %s failed", method, path)  # the response is already complete, with its problem document
     return parse_reply(status, headers.get(VERSION_HEADER, ""), bytes(answer))
 
 

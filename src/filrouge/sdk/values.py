@@ -36,6 +36,7 @@ class Action(Answered):
         action: the decision: add, update, confirm, skip, conflict, …
         id: the memory that was created or changed; may be empty if nothing was stored.
         superseded: the ids of the memories that the decision superseded.
+        reason: why the decision was taken, for a person.
         review: the id in the review queue; empty if the statement does not wait there.
     """
 
@@ -63,7 +64,15 @@ class Observed(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extracted(Answered):
-    """The result of an extraction: how many statements were read, stored, replaced and withdrawn, and each decision."""
+    """The result of an extraction.
+
+    Attributes:
+        extracted_count: number of statements that were read in the text.
+        stored_count: number of new memories.
+        updated_count: number of memories that were replaced.
+        deleted_count: number of memories that were withdrawn.
+        actions: every decision, in order.
+    """
 
     extracted_count: int
     stored_count: int
@@ -74,7 +83,13 @@ class Extracted(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Superseded(Answered):
-    """The result of replacing a memory's text; the new version has the id `new_id`."""
+    """The result of replacing a memory's text.
+
+    Attributes:
+        old_id: the memory that was replaced; it is now superseded.
+        new_id: the live memory with the new text.
+        previous_text: the text of the replaced memory.
+    """
 
     old_id: str
     new_id: str
@@ -102,7 +117,14 @@ class Forgotten(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Undone(Answered):
-    """What undoing a decision changed, or with `dry_run` would change; `text` describes it for a person."""
+    """What undoing a decision changed, or with `dry_run` would change.
+
+    Attributes:
+        entry: the journal entry that was undone.
+        decisions: the undone decisions, each with entry, at, actor, action, memory_id and reason.
+        changes: the changed memories, each with id, text, what, and its state before and after.
+        text: the same for a person.
+    """
 
     entry: int
     decisions: tuple[Mapping[str, Any], ...]
@@ -160,6 +182,7 @@ class Context(Answered):
         context: the block for the model, marked as data; empty if nothing is relevant.
         memories: the memories in the block: id, content, score, channel, timestamp, time_ago, type, section.
         notes: the notes in the block: path and content.
+        notices: notes for the user, for example that only full text was searched.
     """
 
     context: str
@@ -170,7 +193,15 @@ class Context(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message(Answered):
-    """A turn, verbatim; `at` is when it was said."""
+    """A turn, verbatim.
+
+    Attributes:
+        id: the turn's id.
+        role: who said it: user, assistant or tool.
+        at: when it was said.
+        channel: where it came from: `claude-code`, `cli`, `api`, ...
+        session_id: the session of the agent or program that it belongs to.
+    """
 
     id: str
     role: str
@@ -191,6 +222,13 @@ class Remembered(Answered):
         state: live, superseded, binned or quarantined.
         valid_from, valid_to: when it is valid; `valid_to` is None while it has no end.
         trust: 0 imported, 1 the agent, 2 the user's prompts, 3 the user's own hand.
+        value: the value of a core fact; the text of a memory without a key.
+        project: the project's id; None for a memory outside every project.
+        confidence: from 0 to 1: how sure extraction was of the statement.
+        supersedes, superseded_by: the ids of the previous and the next version.
+        pinned: only the user may change it.
+        disabled: it stays listed, but is not used; rules only.
+        mention_count: how often it was stated.
         vitality: from 0 to 1; decays with time unless the memory is used or stated again.
     """
 
@@ -220,14 +258,24 @@ class Remembered(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule(Remembered):
-    """A standing instruction; `standing` says whether it is in force (`standing`), waiting or disabled."""
+    """A standing instruction.
+
+    Attributes:
+        standing: `standing` if it is in force, else `waiting`, `disabled`, or the memory's state.
+    """
 
     standing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History(Answered):
-    """Every version of a memory, oldest first, and every decision about it from the journal."""
+    """The history of a memory.
+
+    Attributes:
+        id, text, state: those of the memory that was asked for.
+        versions: every version, oldest first.
+        journal: every decision about it, as journal entries.
+    """
 
     id: str
     text: str
@@ -264,7 +312,14 @@ class Thread(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topic(Answered):
-    """A topic of the conversations."""
+    """A topic of the conversations.
+
+    Attributes:
+        first_date, last_date: when it was first and last mentioned.
+        conversations: number of sessions that mention it.
+        thread_ids: the threads about it.
+        vitality: from 0 to 1; decays with time unless the topic is mentioned again.
+    """
 
     id: str
     title: str
@@ -280,7 +335,12 @@ class Topic(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline(Answered):
-    """Topics grouped by how long ago they were last mentioned; `text` is the same for a person."""
+    """Topics grouped by how long ago they were last mentioned.
+
+    Attributes:
+        total: number of topics in all groups.
+        text: the same for a person.
+    """
 
     this_week: tuple[Topic, ...]
     last_week: tuple[Topic, ...]
@@ -308,8 +368,8 @@ def read(kind: type[T], value: Any) -> T:
         return _object(kind, value)
     except (KeyError, TypeError, ValueError) as error:
         raise FilrougeError(
-            f"The daemon's answer is no {kind.__name__}: {error}.",
-            remedy="Give the daemon and this program the same version of Filrouge.",
+            f"The daemon's answer cannot be read as {kind.__name__}: {error}.",
+            remedy="Use the same version of Filrouge for the daemon and this program.",
         ) from error
 
 
@@ -319,34 +379,34 @@ def read_all(kind: type[T], values: Any) -> list[T]:
 
 
 def _object(kind: type[T], value: Any) -> T:
-    given = cast("Mapping[str, Any]", value)
-    hints, must = _fields(kind)
-    found: dict[str, Any] = {}
+    json_object = cast("Mapping[str, Any]", value)
+    hints, required = _fields(kind)
+    fields: dict[str, Any] = {}
     for name, hint in hints.items():
         if name == RAW:
-            found[RAW] = given
-        elif name in given or name in must:
-            found[name] = _read(hint, given[name])
-    return kind(**found)
+            fields[RAW] = json_object
+        elif name in json_object or name in required:
+            fields[name] = _read(hint, json_object[name])
+    return kind(**fields)
 
 
 @cache
 def _fields(kind: type[Any]) -> tuple[dict[str, Any], frozenset[str]]:
     """Return the type hints of a dataclass, and the names of its fields without a default."""
     missing = dataclasses.MISSING
-    must = {
-        one.name
-        for one in dataclasses.fields(kind)
-        if one.default is missing and one.default_factory is missing and one.name != RAW
+    required = {
+        field_.name
+        for field_ in dataclasses.fields(kind)
+        if field_.default is missing and field_.default_factory is missing and field_.name != RAW
     }
-    return get_type_hints(kind), frozenset(must)
+    return get_type_hints(kind), frozenset(required)
 
 
 def _read(hint: Any, value: Any) -> Any:
     if isinstance(hint, UnionType):
-        return None if value is None else _read(next(one for one in get_args(hint) if one is not type(None)), value)
+        return None if value is None else _read(next(part for part in get_args(hint) if part is not type(None)), value)
     if hint is datetime:
         return datetime.fromisoformat(value)
     if get_origin(hint) is tuple:
-        return tuple(_read(get_args(hint)[0], one) for one in value)
+        return tuple(_read(get_args(hint)[0], item) for item in value)
     return _object(hint, value) if dataclasses.is_dataclass(hint) and isinstance(hint, type) else value

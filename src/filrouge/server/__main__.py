@@ -39,7 +39,7 @@ def main() -> int:
     os.umask(0o077)  # for every way of starting: a log file that is rotated later must stay private, too
     home = home_directory()
     started_by_client, successor = STARTED_BY_CLIENT in sys.argv, SUCCESSOR in sys.argv
-    if started_by_client and starting.inherited(home) is None:
+    if started_by_client and starting.inherited_lock(home) is None:
         return 0  # no process was elected to start this daemon
     is_superseded = _is_replaced if successor else _is_served
     timeout = _TAKE_OVER_SECONDS if started_by_client or successor else _LOCK_CHECK_SECONDS
