@@ -201,7 +201,7 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
 # Shared by all methods: the request, its errors, and the encoding of queries and filters.
 
 When = str | date | datetime
-"""A day or a moment: `2026-05-01`, `2026-05-01T14:30`, a `date`, or a `datetime` with its zone."""
+"""A day or a time: `2026-05-01`, `2026-05-01T14:30`, a `date`, or a `datetime` with its zone."""
 
 
 class FilterOptions(TypedDict, total=False):
@@ -211,17 +211,17 @@ class FilterOptions(TypedDict, total=False):
     """The id, an alias or the short name of a known project."""
     user: str
     agent: str
-    """Who learned it: an agent's id, or its channel where it has none."""
+    """The agent that learned it: its id, or its channel if it has no id."""
     channel: str
     kind: Kind | str | Sequence[str]
     """A kind of memory, or several; or `turn`."""
     since: When
     until: When
-    """Said before then; a day counts whole."""
+    """Said before this time; a day is included."""
     as_of: When
-    """What was believed then; of a day, at its end."""
+    """What was current at this time, or at the end of this day."""
     trust: int
-    """At least: 1 the agent, 2 the user's prompts, 3 the user's own hand."""
+    """Minimum trust: 1 the agent, 2 the user's prompts, 3 what the user entered by hand."""
     role: Role
     thread: str
     branch: str

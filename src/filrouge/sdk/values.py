@@ -221,7 +221,7 @@ class Remembered(Answered):
         kind: fact, decision, preference, intent, constraint, episode, concept, note or rule.
         state: live, superseded, binned or quarantined.
         valid_from, valid_to: when it is valid; `valid_to` is None while it has no end.
-        trust: 0 imported, 1 the agent, 2 the user's prompts, 3 the user's own hand.
+        trust: 0 imported, 1 the agent, 2 the user's prompts, 3 what the user entered by hand.
         value: the value of a core fact; the text of a memory without a key.
         project: the project's id; None for a memory outside every project.
         confidence: from 0 to 1: how sure extraction was of the statement.

@@ -113,7 +113,7 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     responses = operation["responses"]
     responses.pop("422", None)
     problem: dict[str, Any] = {"content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-    for status, description in (("4XX", "It was refused; `detail` says why."), ("5XX", "It could not be done now.")):
+    for status, description in (("4XX", "Refused; `detail` says why."), ("5XX", "Failed; `detail` says why.")):
         responses[status] = {"description": description, **problem}
     for parameter in operation.get("parameters", ()):
         parameter["schema"] = _without_null(parameter["schema"])

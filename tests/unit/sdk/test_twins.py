@@ -47,7 +47,7 @@ def test_threads_share_a_blocking_memory_and_nothing_of_it_is_left(tmp_path: Pat
         with ThreadPoolExecutor(8) as pool:
             done = list(pool.map(memory.remember, (f"Locker {n} belongs to crew {n}." for n in range(16))))
         assert len({one.id for [one] in done}) == 16
-        with pytest.raises(BadInput, match="open already"), memory:
+        with pytest.raises(BadInput, match="already open"), memory:
             pass
     assert set(threading.enumerate()) == before
     assert not is_held(str(tmp_path))

@@ -290,9 +290,9 @@ REFUSED: list[tuple[Callable[[Memory], Awaitable[Any]], type[FilrougeError], str
     (
         lambda memory: memory.search("x", since=datetime(2026, 5, 1)),
         BadInput,
-        "since has no zone: 2026-05-01 00:00:00.",
+        "since has no time zone: 2026-05-01 00:00:00.",
     ),
-    (lambda memory: memory.history("../facts"), BadInput, "This is no id: '../facts'."),
+    (lambda memory: memory.history("../facts"), BadInput, "This is not an id: '../facts'."),
     (lambda memory: memory.remember("  "), BadInput, "There is nothing to remember: the text is empty."),
     (lambda memory: memory.settings({"colour": "red"}), BadConfig, "There is no setting 'colour' (request)."),
 ]

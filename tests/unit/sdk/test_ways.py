@@ -50,7 +50,7 @@ def test_no_daemon_is_started_where_that_is_not_wanted(tmp_path: Path) -> None:
 def test_a_daemon_that_hangs_is_told_from_one_that_is_away(tmp_path: Path) -> None:
     listener = bind_socket(str(tmp_path))
     with listener, filrouge.BlockingMemory(str(tmp_path), timeout=0.2) as memory:
-        with pytest.raises(DaemonUnavailable, match="is there and did not answer"):
+        with pytest.raises(DaemonUnavailable, match="runs but did not answer"):
             memory.status()
         with pytest.raises(DaemonUnavailable, match="within 0 seconds"):
             memory.search("anything", timeout=0.05)
@@ -65,7 +65,7 @@ def test_what_is_observed_waits_in_the_home_where_nobody_answers_and_is_known_wh
         assert (waiting.accepted, waiting.duplicates, waiting.spooled) == (1, 0, True)
         with pytest.raises(BadInput, match=r"body\.messages\.0\.role"):
             memory.observe([{"role": "nobody", "content": "x"}], channel="desk", session_id="one")
-        with pytest.raises(DaemonUnavailable, match="alone knows which project"):
+        with pytest.raises(DaemonUnavailable, match="only the daemon can tell"):
             memory.observe(said, channel="desk", session_id="one", project="ferries")
     assert b"4711" not in b"".join(path.read_bytes() for path in (tmp_path / "spool").iterdir())
     with filrouge.BlockingMemory.embedded(str(tmp_path), environ=WORDS_ONLY) as memory:
@@ -154,7 +154,7 @@ def test_a_memory_is_open_in_its_block_alone_and_can_be_opened_again(tmp_path: P
     async def scenario() -> None:
         async with memory:
             await memory.remember("The tide table hangs in the kitchen.")
-            with pytest.raises(BadInput, match="open already"):
+            with pytest.raises(BadInput, match="already open"):
                 await memory.__aenter__()
         with pytest.raises(BadInput, match="not open"):
             await memory.search("tide")
@@ -169,7 +169,7 @@ async def _found(memory: filrouge.Memory) -> None:
 
 
 def test_a_memory_is_embedded_or_elsewhere() -> None:
-    with pytest.raises(BadInput, match="not both"):
+    with pytest.raises(BadInput, match="exclude each other"):
         filrouge.Memory(embedded=True, url="https://memory.example")
 
 

@@ -48,7 +48,7 @@ def test_what_cannot_be_done_is_refused_with_the_way_out(api: Api) -> None:
         ("PATCH", f"/api/memory/rules/{one['id']}", {}, 400, "nothing to change"),
         ("PATCH", "/api/memory/rules/nobody", {"enabled": False}, 404, "nobody"),
         ("DELETE", "/api/memory/rules/nobody", None, 404, "nobody"),
-        ("GET", "/api/memory/rules?history=true&trust=2", None, 400, "goes with no filter"),
+        ("GET", "/api/memory/rules?history=true&trust=2", None, 400, "accepts no filter"),
     ):
         refused = done(api, method, path, body, status)
         assert said in refused["detail"]

@@ -128,7 +128,7 @@ def test_what_was_forgotten_does_not_come_back(api: Api) -> None:
 @pytest.mark.parametrize(
     ("message", "named"),
     [
-        ({"role": "user", "content": " "}, "messages.0 says nothing"),
+        ({"role": "user", "content": " "}, "messages.0 is empty"),
         ({"role": "system", "content": "Be kind."}, "role"),
         ({"role": "user", "content": "Hello.", "at": "soon"}, "messages.0.at"),
         ({"role": "user", "content": "Hello.", "at": "0001-01-01"}, "messages.0.at"),

@@ -49,8 +49,8 @@ class HitAnswer(Answer):
     boosts: dict[str, float] = Field(description="What each feature added to the score, by name.")
     bm25_score: float
     vector_score: float
-    score: float = Field(description="What the order is by; it compares within one search alone.")
-    similarity: float | None = Field(description="Calibrated cosine; null where there is no vector.")
+    score: float = Field(description="The results are ordered by it; comparable only within one search.")
+    similarity: float | None = Field(description="Calibrated cosine; null if there is no vector.")
     coverage: float
     relevance: float = Field(ge=0, le=1, description="The probability that it answers the query.")
 
@@ -84,7 +84,7 @@ class SearchAnswer(Answer):
     known: float = Field(ge=0, le=1, description="The probability that anything about the question is known.")
     nothing_known: bool
     message: str = Field(
-        description="That nothing is known, in the language of the settings or the question; else empty."
+        description="A sentence that nothing is known, in the language of the settings or the question; else empty."
     )
 
 
@@ -130,7 +130,7 @@ class LoggedRecall(Answer):
     memories_injected: int = Field(ge=0)
     obsidian_notes_injected: int = Field(ge=0)
     total_tokens_added: int = Field(ge=0)
-    omitted: dict[str, int] = Field(description="How many candidates are not listed, by the reason.")
+    omitted: dict[str, int] = Field(description="The number of candidates that are not listed, by reason.")
     notices: list[str]
     latency_ms: float
     created_at: str
@@ -167,7 +167,7 @@ class GivenNote(Answer):
 class ContextAnswer(Answer):
     """The context for a prompt."""
 
-    context: str = Field(description="The block; empty where nothing is worth saying.")
+    context: str = Field(description="The block; empty if nothing is relevant.")
     memories: list[GivenMemory]
     notes: list[GivenNote]
     notices: list[str]
@@ -195,7 +195,7 @@ class DeliveredAnswer(Answer):
     accepted: int = Field(ge=0)
     duplicates: int = Field(ge=0)
     context: str
-    recall: str = Field("", description="To be sent to /hooks/delivered once the context was printed; may be empty.")
+    recall: str = Field("", description="Send it to /hooks/delivered after printing the context; may be empty.")
 
 
 # Hook routes: deliver events and get the context block in the same round trip.
@@ -223,11 +223,13 @@ class ContextBody(Body):
     prompt: str
     channel: str = "api"
     session_id: str = ""
-    user_id: str | None = Field(None, max_length=200, description="Whose memory is asked; none: this daemon's user.")
+    user_id: str | None = Field(
+        None, max_length=200, description="The user whose memory is queried; none = this daemon's user."
+    )
     project: str | list[str] = Field(default_factory=list[str], description="A project's name, id, or several aliases.")
 
     agent_id: str | None = Field(
-        None, max_length=200, description="A helper agent that the prompt is for; none for the main one."
+        None, max_length=200, description="The helper agent that the prompt is for; none = the main agent."
     )
 
     @property

@@ -122,8 +122,8 @@ class WritesAnswer(Answer):
     """Whether the daemon can write to disk."""
 
     works: bool
-    cause: str = Field(description="Why not; or empty.")
-    next: str = Field(description="What to do; or empty.")
+    cause: str = Field(description="Why it cannot; empty if it can.")
+    next: str = Field(description="What to do about it; may be empty.")
 
 
 class StatusAnswer(Answer):
@@ -131,7 +131,7 @@ class StatusAnswer(Answer):
 
     running: Literal[True]
     url: str | None
-    notice: str = Field(description="Why it does not listen over TCP, though it should; or empty.")
+    notice: str = Field(description="Why it does not listen on TCP although a port is configured; empty otherwise.")
     socket: str
     version: str
     pid: int
@@ -145,7 +145,7 @@ class StatusAnswer(Answer):
     vectors: int
     queue: QueueCounts
     spooled: int
-    lost: int = Field(description="Events that hooks could neither hand over nor write to the spool.")
+    lost: int = Field(description="Events that hooks could neither deliver nor spool.")
     projects: list[CapturedProject]
     waiting_folders: list[WaitingFolder]
     last_activity: str | None
@@ -160,7 +160,7 @@ class StatusAnswer(Answer):
     embedding_space: str
     vectors_in_memory: int
     index_ready: bool
-    word_indexes: dict[str, int] = Field(description="Up to which row each large table has a word index of its own.")
+    word_indexes: dict[str, int] = Field(description="For each large table, the last row that its word index covers.")
     resumed: bool
 
 

@@ -68,15 +68,15 @@ class Cited(Answer):
     """A span of a turn that is evidence for a memory."""
 
     turn_id: str
-    start: int = Field(ge=0, description="The first character, counted from 0.")
-    end: int = Field(ge=0, description="The character behind the last.")
+    start: int = Field(ge=0, description="The index of the first character, from 0.")
+    end: int = Field(ge=0, description="The end, exclusive.")
 
 
 class MemoryAnswer(Answer):
     """A memory as it is listed."""
 
     id: str
-    key: str = Field(description="The key of a core fact; the id of a memory without one.")
+    key: str = Field(description="The key of a core fact; the id of a memory without a key.")
     value: str
     text: str
     kind: Kind
@@ -87,7 +87,7 @@ class MemoryAnswer(Answer):
     channel: str
     session_id: str
     branch: str = Field(description="The git branch, or the beginning of the commit, it was learned on; may be empty.")
-    language: str = Field(description="Of the text: en, fr or es; empty if it was not recorded.")
+    language: str = Field(description="The language of the text: en, fr or es; empty if it was not recorded.")
     subject: str
     confidence: float = Field(ge=0, le=1)
     sentiment: Sentiment
@@ -102,11 +102,11 @@ class MemoryAnswer(Answer):
     pinned: bool
     disabled: bool
     mention_count: int = Field(ge=0)
-    vitality: float = Field(ge=0, le=1, description="Vitality; 1 = just used.")
+    vitality: float = Field(ge=0, le=1, description="How present it is; 1 = just used.")
     uses: int = Field(ge=0)
     last_used: str | None
     evidence: list[Cited]
-    made_by: str = Field(description="Who understood it: `heuristic`, `user`, or a model's name.")
+    made_by: str = Field(description="What extracted it: `heuristic`, `user`, or a model's name.")
 
 
 class Quote(Answer):
@@ -126,7 +126,7 @@ class JournalEntry(Answer):
     actor: str
     action: str
     memory_id: str
-    payload: dict[str, Any] | None = Field(description="What was decided and why; null where it was forgotten.")
+    payload: dict[str, Any] | None = Field(description="What was decided and why; null if it was forgotten.")
     undone: bool
 
 
@@ -177,7 +177,7 @@ class ActionAnswer(Answer):
     id: str
     superseded: list[str] = Field(description="The ids of memories that it ended.")
     reason: str
-    review: str = Field(description="The id under which its statement waits for a person; empty = it does not.")
+    review: str = Field(description="The id in the review queue; empty if the statement does not wait there.")
 
 
 class ActionsAnswer(Answer):
@@ -279,23 +279,25 @@ ProjectNames = Annotated[
 Limit = Annotated[int, Query(ge=1, le=200)]
 # Filters in requests: query parameters or body fields, with the same names and meanings.
 
-_WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
-_BRANCH = "Said while this git branch was checked out: its whole name."
+_WHEN = "A day (2026-05-01) or a time (2026-05-01T14:30), in this machine's time zone unless it names one."
+_BRANCH = "The full name of the git branch that was checked out when it was said."
 
 
 class FilterBody(Body):
     """Filters on memories and turns."""
 
     user: str | None = None
-    agent: str | None = Field(None, description="Who learned it: an agent's id, or its channel where it has none.")
+    agent: str | None = Field(None, description="The agent that learned it: its id, or its channel if it has no id.")
     channel: str | None = None
     kind: list[str] = Field(default_factory=list[str], description="Kinds of memories, or `turn`.")
-    since: str | None = Field(None, description=f"Said from then on. {_WHEN}")
-    until: str | None = Field(None, description=f"Said before then; a day counts whole. {_WHEN}")
-    as_of: str | None = Field(None, description=f"What was believed then, at the end of a day. {_WHEN}")
-    trust: int = Field(0, ge=0, le=3, description="At least: 1 the agent, 2 the user's prompts, 3 the user's own hand.")
+    since: str | None = Field(None, description=f"Said at this time or later. {_WHEN}")
+    until: str | None = Field(None, description=f"Said before this time; a day is included. {_WHEN}")
+    as_of: str | None = Field(None, description=f"What was current at this time, or at the end of this day. {_WHEN}")
+    trust: int = Field(
+        0, ge=0, le=3, description="Minimum trust: 1 the agent, 2 the user's prompts, 3 what the user entered by hand."
+    )
     role: Role | None = None
-    thread: ThreadId | None = Field(None, description="A thread's id: its turns, and what rests on them.")
+    thread: ThreadId | None = Field(None, description="A thread's id: its turns, and the memories learned from them.")
     branch: str | None = Field(None, description=_BRANCH)
     language: Language | None = Field(None, description="Memories in this language.")
 
@@ -361,7 +363,7 @@ async def list_query_of(
         BadInput: `history` comes with a filter.
     """
     if history and filters.narrow:
-        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
+        raise BadInput("`history` shows every state and accepts no filter.", remedy="Use `as_of` for a point in time.")
     return ListQuery(filters=filters, project=project or [], history=history, limit=limit, cursor=cursor)
 
 
@@ -385,7 +387,7 @@ class StatementBody(Body):
     project: list[str] = Field(default_factory=list[str])
     scope: ScopeName | None = None
     channel: str = "api"
-    branch: str = Field("", max_length=255, description="The git branch that is checked out where it is said.")
+    branch: str = Field("", max_length=255, description="The git branch that is checked out.")
 
 
 _NOTHING_KNOWN: Final[Mapping[Language, str]] = {
@@ -691,7 +693,7 @@ async def changing_reviews(
     limit: int = Query(200, ge=1, le=1000),
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
-    """List the review queue, newest first. With `await_future`, also list entries that are already settled."""
+    """List the review queue, newest first. With `settled`, also list entries that are already settled."""
     parts = parts_of(request)
     max_rows = -1 if cursor else limit + 1
     found = await read_in_tx(request, lambda tx: service.list_reviews(parts, tx, settled=settled, limit=max_rows))

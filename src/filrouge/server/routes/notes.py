@@ -17,7 +17,7 @@ class FixedNote(Answer):
     """A note that is always included."""
 
     path: str
-    found: bool = Field(description="False for one that is not in the vault; it is passed over.")
+    found: bool = Field(description="False if it is not in the vault; then it is skipped.")
 
 
 class NoteTrouble(Answer):
@@ -31,14 +31,14 @@ class PageTrouble(Answer):
     """A line or page that was left unchanged."""
 
     path: str
-    memory_id: str = Field(description="The memory of the line; empty where it is about a page.")
+    memory_id: str = Field(description="The memory of the line; empty if the problem concerns a page.")
     trouble: str = Field(description="Why, and what to do about it.")
 
 
 class WrittenAnswer(Answer):
     """The pages that Filrouge writes memories into."""
 
-    folder: str = Field(description="Empty where nothing is written into the vault.")
+    folder: str = Field(description="Empty if nothing is written into the vault.")
     problem: str = Field(description="Why nothing can be written.")
     pages: int
     memories: int
@@ -48,17 +48,17 @@ class WrittenAnswer(Answer):
 class NotesAnswer(Answer):
     """The vault: what is indexed, what is included in prompts, and what could not be read."""
 
-    folder: str = Field(description="Empty where no vault is named.")
-    enabled: bool = Field(description="Whether notes are brought into prompts.")
-    is_there: bool = Field(description="False while the vault cannot be read; then nothing of it is shown.")
+    folder: str = Field(description="Empty if no vault is configured.")
+    enabled: bool = Field(description="Whether notes are included in prompts.")
+    is_there: bool = Field(description="False while the vault cannot be read; then no note is shown.")
     problem: str = Field(description="Why it cannot be read.")
     looked_at: str | None
     notes: int
     chunks: int
-    embedded: int = Field(description="Of the chunks, those that are found by meaning already.")
-    waiting: int = Field(description="Notes that are still to be read.")
+    embedded: int = Field(description="The chunks that already have vectors.")
+    waiting: int = Field(description="Notes that are not indexed yet.")
     tag: str
-    tagged: list[str] = Field(description="Notes that the tag brings, the latest first.")
+    tagged: list[str] = Field(description="Notes that have the tag, latest first.")
     fixed: list[FixedNote]
     troubles: list[NoteTrouble]
     written: WrittenAnswer

@@ -19,14 +19,14 @@ class ProjectAnswer(Answer):
     """A project with its names and the number of its rows."""
 
     id: str
-    name: str = Field(description="What a person would call it.")
+    name: str = Field(description="A name for people.")
     aliases: list[str] = Field(
         description="Every name that leads to it: `origin:`, `root:`, `clone:`, `path:`, `name:`."
     )
     created_at: str
-    last_activity: str | None = Field(description="When something was said in it last.")
+    last_activity: str | None = Field(description="When something was last said in it.")
     turns: int = Field(ge=0)
-    memories: int = Field(ge=0, description="Those that are believed now.")
+    memories: int = Field(ge=0, description="Live memories.")
     threads: int = Field(ge=0)
 
 
@@ -54,12 +54,12 @@ class MergeAnswer(Answer):
     into: str
     source_name: str
     into_name: str
-    aliases: list[str] = Field(description="Names that lead to the other from then on.")
+    aliases: list[str] = Field(description="Names that lead to the other project after the merge.")
     turns: int = Field(ge=0)
-    memories: int = Field(ge=0, description="Of whatever state.")
+    memories: int = Field(ge=0, description="Memories in any state.")
     threads: int = Field(ge=0)
     events: int = Field(ge=0)
-    replaced: list[str] = Field(description="Live memories that end, because both projects say them.")
+    replaced: list[str] = Field(description="Live memories that end, because both projects have them.")
     dry_run: bool
     text: str
 
@@ -81,11 +81,11 @@ class JoinAnswer(Answer):
 
     folder: str = Field(description="The folder that holds the file.")
     name: str
-    project: str = Field(description="Whose name it is; empty where no project has it yet.")
+    project: str = Field(description="The project with this name; empty if there is none yet.")
     project_name: str
     memories: int = Field(ge=0)
     turns: int = Field(ge=0)
-    folders: list[str] = Field(description="Names of the folders that the name is open to.")
+    folders: list[str] = Field(description="The folders that may use the name.")
     agreed: bool
     dry_run: bool
     text: str

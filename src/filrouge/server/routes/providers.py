@@ -99,7 +99,7 @@ class ModelDay(Answer):
     calls: int
     input_tokens: int
     output_tokens: int
-    estimated: int = Field(description="1 where the provider did not count, and the tokens are estimated.")
+    estimated: int = Field(description="1 if the tokens are estimated, because the provider did not count them.")
     dollars: float | None
 
 
@@ -291,8 +291,10 @@ class ExtractBody(BaseModel):
         description="A text of the program's own, or messages with roles, oldest first. Labels in a text (`User:`)"
         " give nobody's words the user's trust.",
     )
-    source: str = Field("", max_length=400, description="`agent/project`: through what, and in which project.")
-    context: str = Field("", max_length=2000, description="On what occasion; noted, and nothing more.")
+    source: str = Field("", max_length=400, description="`agent/project`: the agent, and the project it is about.")
+    context: str = Field(
+        "", max_length=2000, description="The occasion; it is recorded, and nothing is extracted from it."
+    )
 
     def to_messages(self) -> str | list[TextOrMessage]:
         """Return the messages.

@@ -302,7 +302,7 @@ _NO_LIMIT = 1_000_000
 ThreadProject = Annotated[
     list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")
 ]
-OpenedBy = Annotated[str | None, Query(description="Only those that this agent opened: its id, or its channel.")]
+OpenedBy = Annotated[str | None, Query(description="Only threads that this agent opened: its id, or its channel.")]
 Turns = Annotated[list[TurnId], Field(min_length=1, max_length=1000)]
 
 
@@ -340,11 +340,13 @@ async def threads_list_threads(
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     project: ThreadProject = None,
     agent: OpenedBy = None,
-    as_of: Annotated[str | None, Query(description="As they were then; a day counts whole.")] = None,
+    as_of: Annotated[
+        str | None, Query(description="The threads as they were at this time, or at the end of this day.")
+    ] = None,
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
     """List the threads, most recently active first. All projects unless one is named. With `as_of`, as they were
-    then."""
+    at that time."""
     parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
     max_rows = _NO_LIMIT if cursor else limit + 1
     found = await read_in_tx(
@@ -421,8 +423,10 @@ class BridgeBody(Body):
 async def bridges_bridges(
     request: Request,
     response: Response,
-    thread: Annotated[ThreadId | None, Query(description="Only those of this thread: its id.")] = None,
-    kind: Annotated[str | None, Query(alias="type", description="Only this: extends, depends_on, ...")] = None,
+    thread: Annotated[ThreadId | None, Query(description="Only bridges of this thread: its id.")] = None,
+    kind: Annotated[
+        str | None, Query(alias="type", description="Only bridges of this kind: extends, depends_on, ...")
+    ] = None,
     project: BridgeProject = None,
     limit: PageLimit = None,
     cursor: Cursor = None,
@@ -466,7 +470,7 @@ async def bridges_graph(
     request: Request,
     form: Annotated[Literal["json", "dot", "svg"], Query(alias="format")] = "json",
     project: BridgeProject = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Threads, those that were active last.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Number of threads; the most recently active ones.")] = 100,
 ) -> Response:
     """Return threads and bridges as JSON, as Graphviz DOT or as an SVG image."""
     parts = parts_of(request)

@@ -24,14 +24,14 @@ class MessageBody(BaseModel):
     """One message of a conversation."""
 
     role: Role
-    content: str = Field("", description="The text; one that is very long is cut, with a mark that says so.")
+    content: str = Field("", description="The text; a very long text is cut, with a mark that says so.")
     tool_results: list[str | dict[str, Any]] = Field(
         default_factory=list[str | dict[str, Any]],
         max_length=200,
-        description="What tools gave back: a text, or an object with `output` and perhaps `name`, `id`, `input`.",
+        description="Results of tools: a text, or an object with `output` and optionally `name`, `id`, `input`.",
     )
-    file_path: str | None = Field(None, max_length=4096, description="The file that it is about.")
-    at: str | None = Field(None, description="When it was said (ISO 8601); without it: now.")
+    file_path: str | None = Field(None, max_length=4096, description="The file that the message is about.")
+    at: str | None = Field(None, description="When it was said (ISO 8601); none = now.")
     id: str = Field("", max_length=_MAX_NAME_CHARS, description="The program's own id, unique in its session.")
 
     def to_message(self, index: int) -> Message:
@@ -62,9 +62,9 @@ class TurnsBody(BaseModel):
     channel: str = Field(min_length=1, max_length=_MAX_NAME_CHARS)
     session_id: str = Field(min_length=1, max_length=_MAX_NAME_CHARS)
     user_id: str | None = Field(
-        None, max_length=_MAX_NAME_CHARS, description="Whose they are; without it, this daemon's user."
+        None, max_length=_MAX_NAME_CHARS, description="The user they belong to; none = this daemon's user."
     )
-    agent_id: str | None = Field(None, max_length=_MAX_NAME_CHARS, description="A helper agent; none for the main one.")
+    agent_id: str | None = Field(None, max_length=_MAX_NAME_CHARS, description="A helper agent; none = the main agent.")
     project: str | list[str] | None = Field(None, description="A project's name, id, or several aliases.")
     messages: list[MessageBody] = Field(min_length=1, max_length=1000)
 
