@@ -340,7 +340,7 @@ def _read_failure(directory: str) -> FilrougeError | None:
 #
 # The setting `log_format` chooses between plain lines and JSON lines (docs/reference/logs.md).
 
-Form = Literal["text", "json"]
+LogFormat = Literal["text", "json"]
 LOG_BYTES: Final = 2_000_000
 LOG_FILES: Final = 3
 #: The record attribute that holds a decision.
@@ -381,7 +381,7 @@ class _LogFile(RotatingFileHandler):
         return open(handle, "a", encoding=self.encoding, errors=self.errors)
 
 
-def log_to_file(home: str, form: Form = "text") -> None:
+def log_to_file(home: str, form: LogFormat = "text") -> None:
     """Write the log to the home, with rotation; a new file gets mode 0600."""
     handler = _LogFile(inside(home, LOG), maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
     handler.setFormatter(JsonLines() if form == "json" else PlainLines())

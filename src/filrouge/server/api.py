@@ -28,7 +28,7 @@ from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
 from filrouge.server.middleware import IdempotencyMiddleware, check_request, expand_short_ids
 from filrouge.server.openapi import build_document
-from filrouge.server.problems import PROBLEM, problem, refused
+from filrouge.server.problems import PROBLEM, problem_document, problem_response
 from filrouge.server.routes import context, daemon
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def create_app(running: Running, stop: Callable[[], None], listening: Listening 
 async def _handle_filrouge_error(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, FilrougeError):
         raise error
-    return refused(error)
+    return problem_response(error)
 
 
 async def _handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
@@ -133,8 +133,8 @@ async def _handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "literal_error":
         choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
-        return refused(BadInput(refusal(where, first["input"], choices), remedy=REMEDY))
-    return refused(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
+        return problem_response(BadInput(refusal(where, first["input"], choices), remedy=REMEDY))
+    return problem_response(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
 
 
 async def _handle_framework_error(request: Request, error: Exception) -> JSONResponse:
@@ -144,7 +144,7 @@ async def _handle_framework_error(request: Request, error: Exception) -> JSONRes
     status = HTTPStatus(error.status_code)
     kind = NotFound if status == HTTPStatus.NOT_FOUND else BadInput
     document = {
-        **problem(kind(f"{request.method} {request.url.path}: {error.detail}.", remedy=_REMEDY), status),
+        **problem_document(kind(f"{request.method} {request.url.path}: {error.detail}.", remedy=_REMEDY), status),
         "type": f"urn:filrouge:error:{status.phrase.title().replace(' ', '')}",
         "title": f"{status.phrase}.",
     }
@@ -156,4 +156,4 @@ async def _handle_framework_error(request: Request, error: Exception) -> JSONRes
 
 async def _handle_unexpected_error(request: Request, _: Exception) -> JSONResponse:
     """Answer an unexpected error, which is in the log, with a problem document."""
-    return refused(FilrougeError(f"The daemon failed at {request.method} {request.url.path}; see its log."))
+    return problem_response(FilrougeError(f"The daemon failed at {request.method} {request.url.path}; see its log."))

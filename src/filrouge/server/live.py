@@ -146,7 +146,7 @@ def parse_topics(text: str) -> list[Topic]:
         raise InvalidMessage(_MALFORMED, "not JSON") from None
     topics: Any = cast("dict[str, Any]", body).get("subscribe") if isinstance(body, dict) and len(body) == 1 else None  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(topics, list):
-        raise InvalidMessage(_MALFORMED, 'only {"subscribe": [topics]} is understood')
+        raise InvalidMessage(_MALFORMED, 'send only {"subscribe": [topics]}')
     names = cast("list[Any]", topics)
     if not all(isinstance(name, str) and name in TOPICS for name in names):
         raise InvalidMessage(_MALFORMED, f"topics are {', '.join(TOPICS)}")

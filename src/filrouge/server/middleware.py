@@ -29,7 +29,7 @@ from filrouge.runtime.repository import IdempotentRequests, RecordKind, StoredAn
 from filrouge.runtime.services import Parts
 from filrouge.server.admission import ACCESS, read_and_replay
 from filrouge.server.deferred import methods_at
-from filrouge.server.problems import refused
+from filrouge.server.problems import problem_response
 from filrouge.server.responses import await_future, read_in_tx
 
 # Idempotency keys: a repeated request gets the stored answer and is not executed again.
@@ -68,7 +68,7 @@ class IdempotencyMiddleware:
             self._running_keys.add(hashed)
         except FilrougeError as error:
             headers = {"Retry-After": "1"} if isinstance(error, Busy) else {}
-            await refused(error, headers=headers)(scope, receive, send)
+            await problem_response(error, headers=headers)(scope, receive, send)
             return
         try:
             await self._execute_once(scope, receive, send, hashed, request)
@@ -156,14 +156,14 @@ async def _fingerprint(scope: Scope, receive: Receive, key: str) -> tuple[bytes,
 async def _send_stored(stored: StoredAnswer, request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
     if stored.request is None:
         error = Stale("This key was used before, and a later forgetting erased its answer.", remedy="Use another key.")
-        await refused(error)(scope, receive, send)
+        await problem_response(error)(scope, receive, send)
         return
     if stored.request != request:
         error = BadInput(f"This {HEADER} was used for another request.", remedy="Use a new key for each request.")
-        await refused(error, status=422)(scope, receive, send)
+        await problem_response(error, status=422)(scope, receive, send)
         return
     if stored.body is None:
-        await refused(Stale("The request with this key was executed; its answer was too long to store."))(
+        await problem_response(Stale("The request with this key was executed; its answer was too long to store."))(
             scope, receive, send
         )
         return

@@ -14,7 +14,7 @@ from filrouge.core.errors import FilrougeError, TooMany, Unauthorized
 PROBLEM: Final = "application/problem+json"
 
 
-def problem(error: FilrougeError, status: int) -> dict[str, Any]:
+def problem_document(error: FilrougeError, status: int) -> dict[str, Any]:
     """Return the problem document of an error."""
     return {
         "type": f"urn:filrouge:error:{type(error).__name__}",
@@ -26,11 +26,16 @@ def problem(error: FilrougeError, status: int) -> dict[str, Any]:
     }
 
 
-def refused(error: FilrougeError, *, status: int = 0, headers: Mapping[str, str] | None = None) -> JSONResponse:
+def problem_response(
+    error: FilrougeError, *, status: int = 0, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     """Return the response for an error, with the error's own status unless `status` is given."""
     code = status or error.http_status
     return JSONResponse(
-        problem(error, code), status_code=code, media_type=PROBLEM, headers={**_headers_of(error), **(headers or {})}
+        problem_document(error, code),
+        status_code=code,
+        media_type=PROBLEM,
+        headers={**_headers_of(error), **(headers or {})},
     )
 
 
@@ -43,7 +48,7 @@ def _headers_of(error: FilrougeError) -> dict[str, str]:
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: FilrougeError) -> None:
     """Answer a request or a WebSocket handshake with an error, without reading its body."""
-    body = json.dumps(problem(error, error.http_status)).encode()
+    body = json.dumps(problem_document(error, error.http_status)).encode()
     head = {"Content-Type": PROBLEM, "Content-Length": str(len(body)), **_headers_of(error)}
     headers = [(name.lower().encode(), value.encode()) for name, value in head.items()]
     kind = "http.response"

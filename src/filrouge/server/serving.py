@@ -37,7 +37,7 @@ from filrouge.core.errors import FilrougeError
 from filrouge.core.lazy_re import compile_waiting
 from filrouge.core.paths import DATABASE, LOG, RUNTIME, inside
 from filrouge.core.settings import resolve
-from filrouge.daemon.process import Form, bind_socket, limit_arenas, log_to_file, runtime_file
+from filrouge.daemon.process import LogFormat, bind_socket, limit_arenas, log_to_file, runtime_file
 from filrouge.runtime import wiring
 from filrouge.runtime.wiring import Running, stored_settings
 from filrouge.server.admission import HEALTH, SMALL_BODY_BYTES, read_and_replay, settings_of, with_version_header
@@ -166,7 +166,7 @@ def serve(home: str, on_listening: Callable[[], None]) -> None:
         _LOG.info("filrouge stopped")
 
 
-def _log_format(home: str) -> Form:
+def _log_format(home: str) -> LogFormat:
     """Return the log format from the settings; plain text if the settings or the database cannot be read."""
     path = inside(home, DATABASE)
     try:

@@ -258,7 +258,7 @@ def test_problems_are_errors_by_their_name_and_unknown_ones_the_root(elsewhere: 
             memory.facts()
         assert (type(refused.value), refused.value.remedy) == (FilrougeError, "Look.")
         elsewhere.answer = (200, [{"id": "m"}])
-        with pytest.raises(FilrougeError, match="is no Remembered: 'key'"):
+        with pytest.raises(FilrougeError, match="cannot be read as Remembered: 'key'"):
             memory.facts()
 
 

@@ -21,7 +21,7 @@ from filrouge.maintenance.backup_files import BackupKind
 from filrouge.runtime.wiring import Running
 from filrouge.server.admission import requires
 from filrouge.server.live import MAX_SOCKETS, Sockets, serve_feed
-from filrouge.server.problems import refused
+from filrouge.server.problems import problem_response
 from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
 
 # Response models.
@@ -355,7 +355,7 @@ async def live_live(socket: WebSocket) -> None:
         full = Busy(
             f"{MAX_SOCKETS} sockets are open.", remedy="Share one among the tabs of a browser (`/static/live.js`)."
         )
-        await socket.send_denial_response(refused(full, status=503))
+        await socket.send_denial_response(problem_response(full, status=503))
         return
     with sockets.count_one():
         await socket.accept()
@@ -368,7 +368,7 @@ async def live_live(socket: WebSocket) -> None:
 
 #: The files that are served, with their media types.
 FILES: Final[Mapping[str, str]] = {"live.js": "text/javascript; charset=utf-8"}
-_file_contents: Final[dict[str, bytes]] = {}
+_FILE_CONTENTS: Final[dict[str, bytes]] = {}
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 
 
@@ -377,9 +377,9 @@ async def static_static(name: str) -> Response:
     """Return a file of the web pages. `live.js` shares one WebSocket among the tabs of a browser."""
     if name not in FILES:
         raise NotFound(f"There is no file {name!r} here.", remedy=f"There are: {', '.join(FILES)}.")
-    if name not in _file_contents:
-        _file_contents[name] = resources.files("filrouge").joinpath("web", "static", name).read_bytes()
-    return Response(_file_contents[name], headers={**_HEADERS, "Content-Type": FILES[name]})
+    if name not in _FILE_CONTENTS:
+        _FILE_CONTENTS[name] = resources.files("filrouge").joinpath("web", "static", name).read_bytes()
+    return Response(_FILE_CONTENTS[name], headers={**_HEADERS, "Content-Type": FILES[name]})
 
 
 ROUTERS = (daemon_router, live_router, pages_router)
