@@ -28,10 +28,10 @@ from filrouge.providers.e5 import (
     Tokenizer,
     Weights,
     build,
+    decode_blocks,
     load_tokenizer,
     model_path,
-    source,
-    unpacked,
+    weights_path,
 )
 
 ROOT: Final = Path(__file__).parents[1]
@@ -82,7 +82,7 @@ class Floating:
     def read(self, text: str) -> None:
         marks = self._tokenizer.marks
         ids = [marks.begin, *self._tokenizer.ids(text)[:MOST_TOKENS], marks.end]
-        state = self._norm(unpacked(self._words[np.array(ids)]) + self._positions[: len(ids)], "emb.ln")
+        state = self._norm(decode_blocks(self._words[np.array(ids)]) + self._positions[: len(ids)], "emb.ln")
         for layer in range(self._weights.sizes.layers):
             state = self._layer(state, layer)
 
@@ -143,7 +143,7 @@ def main() -> int:
     model = model_path()
     build(model)  # for its tokenizer and tables; the network inside it is not asked
     words, positions = np.load(Path(model) / WORD_TABLE, mmap_mode="r"), np.load(Path(model) / POSITION_TABLE)
-    network = Floating(Weights(source()), load_tokenizer(model), words, positions)
+    network = Floating(Weights(weights_path()), load_tokenizer(model), words, positions)
     sample = texts(given.data)
     for text in sample:
         network.read(text)

@@ -37,7 +37,7 @@ from filrouge.providers.calibration import (
     Floats,
     Language,
     bundled,
-    fitted,
+    fit_calibration,
     from_turns,
     shares,
     unrelated_turns,
@@ -75,7 +75,7 @@ class Space:
 
     @property
     def calibration(self) -> Calibration:
-        return self.shipped or fitted(self.measured_on.cosines())
+        return self.shipped or fit_calibration(self.measured_on.cosines())
 
     def linear(self) -> Calibration:
         """The one-line rule: straight from the median of unrelated pairs of the measured half to 1."""

@@ -47,19 +47,19 @@ from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import pattern_of, predict
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import (
+    CONTEXT_TOKENS,
     NEED_CHANGES_FILE,
     POSITION_TABLE,
-    SETTING_TOKENS,
     SHARED_LAYERS,
     WORD_TABLE,
     OnnxE5,
     Tokenizer,
     Weights,
     build,
+    decode_blocks,
     load_tokenizer,
     model_path,
-    source,
-    unpacked,
+    weights_path,
 )
 from filrouge.search.repository import CONTEXT_CHARACTERS
 from filrouge.search.vector_search import in_passes
@@ -85,7 +85,7 @@ TEMPERATURE: Final = 0.02
 #: The probability from which on an unlabelled sentence stands among the candidates; of the product's memories a fifth
 #: are such.
 LOOKS_STATED: Final = 0.1
-#: Tokens of a prompt that are read in training. Of a statement it is `SETTING_TOKENS`.
+#: Tokens of a prompt that are read in training. Of a statement it is `CONTEXT_TOKENS`.
 LONGEST: Final = 96
 #: The kinds of prompts that need something.
 NEEDY: Final = ("question", "task")
@@ -216,7 +216,7 @@ class Encoder:
     def __init__(self) -> None:
         self.path = model_path()
         build(self.path)
-        self.weights = Weights(source())
+        self.weights = Weights(weights_path())
         self.sizes = self.weights.sizes
         self.tokenizer: Tokenizer = load_tokenizer(self.path)
         self._words = np.load(Path(self.path) / WORD_TABLE, mmap_mode="r")
@@ -264,14 +264,14 @@ class Encoder:
     def statements(self, given: Sequence[tuple[str, str]], *, in_setting: bool) -> Halfway:
         """Statements, alone or behind the words before them."""
         marks, prefix = self.tokenizer.marks, self.tokenizer.ids("passage:")
-        ids, own = list[list[int]](), np.zeros((len(given), SETTING_TOKENS), np.float32)
+        ids, own = list[list[int]](), np.zeros((len(given), CONTEXT_TOKENS), np.float32)
         for row, (before, text) in enumerate(given):
-            words = self.tokenizer.ids(text)[: SETTING_TOKENS - 12]
-            room = max(0, SETTING_TOKENS - 2 - len(prefix) - len(words))
+            words = self.tokenizer.ids(text)[: CONTEXT_TOKENS - 12]
+            room = max(0, CONTEXT_TOKENS - 2 - len(prefix) - len(words))
             behind = self.tokenizer.ids(before)[-room:] if in_setting and before and room else []
             ids.append([marks.begin, *prefix, *behind, *words, marks.end])
             own[row, len(ids[-1]) - 1 - len(words) if behind else 0 : len(ids[-1])] = 1.0
-        states, real = self._halfway(ids, SETTING_TOKENS)
+        states, real = self._halfway(ids, CONTEXT_TOKENS)
         return Halfway(states=states, real=real, own=own)
 
     def _halfway(self, ids: Sequence[list[int]], longest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -284,7 +284,7 @@ class Encoder:
             words = np.zeros((len(some), width, self.sizes.hidden), np.float32)
             for row, at in enumerate(some):
                 real[at, : len(ids[at])] = 1.0
-                words[row, : len(ids[at])] = unpacked(self._words[np.array(ids[at])])
+                words[row, : len(ids[at])] = decode_blocks(self._words[np.array(ids[at])])
             words += self._positions[:width]
             states[some, :width] = np.asarray(self._run_below(words, real[some, :width]))[:, :longest]
         return states, real

@@ -103,7 +103,7 @@ def _of_project(project: Project) -> Iterator[Row]:
 
 def embedder() -> Embedder:
     """The bundled one, which makes the vector of a text once."""
-    return CachingEmbedder(e5(), most_bytes=10**9)
+    return CachingEmbedder(e5(), max_bytes=10**9)
 
 
 def embedded(given: Sequence[Row], model: Embedder) -> tuple[Numbers, Numbers]:

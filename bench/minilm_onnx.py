@@ -17,7 +17,7 @@ import numpy as np
 from minilm import MiniLM
 
 from filrouge.core.protocols import Vector
-from filrouge.providers.e5 import FLOAT, MICROSOFT, Network, value
+from filrouge.providers.e5 import FLOAT, MICROSOFT, Network, value_info
 
 FILE: Final = "model.onnx"
 _INT64, _AS_INT32, _LAYERS, _HEADS, _DIMENSION = 7, 6, 6, 12, 384
@@ -57,7 +57,9 @@ def export(directory: Path) -> None:
 
 def _network(w: dict[str, Any]) -> bytes:
     shape = ("batch", "tokens")
-    net = Network(inputs=[value(name, _INT64, shape) for name in ("input_ids", "attention_mask", "token_type_ids")])
+    net = Network(
+        inputs=[value_info(name, _INT64, shape) for name in ("input_ids", "attention_mask", "token_type_ids")]
+    )
     net.step("Cast", ["attention_mask"], "mask", to=_AS_INT32)
     tables = [
         net.constant(kind, w[f"embeddings.{kind}_embeddings.weight"]) for kind in ("word", "position", "token_type")
@@ -73,7 +75,7 @@ def _network(w: dict[str, Any]) -> bytes:
     for number in range(_LAYERS):
         out = "last_hidden_state" if number == _LAYERS - 1 else f"layer.{number + 1}"
         states = _layer(net, w, states, f"encoder.layer.{number}", out)
-    return net.file(value(states, FLOAT, (*shape, _DIMENSION)))
+    return net.file(value_info(states, FLOAT, (*shape, _DIMENSION)))
 
 
 def _layer(net: Network, w: dict[str, Any], states: str, name: str, out: str) -> str:

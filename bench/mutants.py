@@ -45,7 +45,7 @@ MUTANTS = (
         "sum(size.bytes for size in sizes) >= 0", "tests/unit/context",
     ),
     Mutant(
-        "store", "runtime/journal.py", '            elif not _intact(row):\n', "            elif False:\n",
+        "store", "runtime/journal.py", '            elif not _is_intact(row):\n', "            elif False:\n",
         "tests/unit/runtime/test_journal.py",
     ),
     Mutant(

@@ -137,7 +137,7 @@ def played(
     *,
     recipe: str = "balanced",
     limit: int = _RANKED,
-    makers: wiring.Makers | None = None,
+    makers: wiring.EmbedderFactories | None = None,
 ) -> Iterator[tuple[dict[str, Any], float]]:
     """The run's lines, each with the seconds that taking in one event of its store took."""
     home = tempfile.mkdtemp(prefix="filrouge-recall-")

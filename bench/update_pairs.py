@@ -191,7 +191,11 @@ class Told:
         return self._parts.readers.here(lambda tx: self._conflicts(tx, memory))
 
     def _conflicts(self, tx: Tx, memory: Memory) -> list[tuple[tuple[str, int] | None, str]]:
-        entries = [dict(one.payload) for one in Journal(tx).of(memory.id) if one.action == "conflict" and one.payload]
+        entries = [
+            dict(one.payload)
+            for one in Journal(tx).entries_about(memory.id)
+            if one.action == "conflict" and one.payload
+        ]
         turns = {turn.id: turn.key for turn in Turns(tx, self._parts.analyser).get([one["turn"] for one in entries])}
         return [(self._keys.get(turns.get(one["turn"], "")), str(one["text"])) for one in entries]
 

@@ -78,7 +78,7 @@ def memory_database(clock: Clock | None = None) -> Database:
     """
     database = Database(":memory:")
     if clock is None:
-        database.bare.deserialize("main", _empty())
+        database.raw_connection.deserialize("main", _empty())
     else:
         database.migrate(clock)
     return database
@@ -89,7 +89,7 @@ def _empty() -> bytes:
     """Return the bytes of an empty database file. Cached, because creating the schema takes 10 ms."""
     database = Database(":memory:")
     database.migrate(ManualClock())
-    return bytes(database.bare.serialize("main"))
+    return bytes(database.raw_connection.serialize("main"))
 
 
 class AnotherHash:
@@ -157,14 +157,14 @@ class ScriptedModel:
         self._answers = answers
         self._decides = decides
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
+    async def complete(self, request: CompletionRequest) -> Completion:
         """Return the next answer, or raise it if it is an error."""
-        self.asked.append(ask)
+        self.asked.append(request)
         answers = self._answers
-        said = answers(ask) if callable(answers) else answers[min(len(self.asked), len(answers)) - 1]
+        said = answers(request) if callable(answers) else answers[min(len(self.asked), len(answers)) - 1]
         if isinstance(said, ModelUnavailable):
             raise said
-        read, wrote = -(-len(ask.prompt.text + ask.text) // 4), -(-len(said) // 4)
+        read, wrote = -(-len(request.prompt.text + request.text) // 4), -(-len(said) // 4)
         spent = {(self.provider, self.model): Usage(calls=1, input_tokens=read, output_tokens=wrote)}
         return Completion(text=said, provider=self.provider, model=self.model, spent=spent, decides=self._decides)
 

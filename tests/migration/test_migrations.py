@@ -81,17 +81,17 @@ def test_a_new_database_has_the_schema_that_the_replaced_migrations_made(kept: s
     assert [columns(new, name) for name in tables(old)] == [columns(old, name) for name in tables(old)]
     # The settings of the full-text indexes are rows; secure deletion is one of them.
     settings = ("messages_fts_config", "memories_fts_config", "vault_fts_config")
-    assert [row_hashes(new.bare)[name] for name in settings] == [row_hashes(old.bare)[name] for name in settings]
+    assert [row_hashes(new.raw_connection)[name] for name in settings] == [row_hashes(old.raw_connection)[name] for name in settings]
 
 
 def tables(database: Database) -> list[str]:
-    rows: list[Any] = list(database.bare.execute("select name from pragma_table_list where schema = 'main'"))
+    rows: list[Any] = list(database.raw_connection.execute("select name from pragma_table_list where schema = 'main'"))
     return [name for (name,) in rows]
 
 
 def columns(database: Database, table: str) -> list[Any]:
     """Name, type, not null, default and place in the key of each column, in stored order."""
-    return list(database.bare.execute("select * from pragma_table_xinfo(?)", (table,)))
+    return list(database.raw_connection.execute("select * from pragma_table_xinfo(?)", (table,)))
 
 
 def test_a_database_of_the_baseline_is_brought_to_the_present_schema(kept: str, home: str) -> None:
@@ -132,7 +132,7 @@ def test_a_later_migration_makes_of_an_old_database_what_it_makes_of_a_new_one(k
     assert old.migrate(ManualClock(), steps=steps) == [name for name in names if name != "0021_baseline"]
     assert new.migrate(ManualClock(), steps=steps) == names
     assert old.schema() == new.schema()
-    assert {row[0] for row in old.bare.execute("select mood from memories")} == {"calm"}
+    assert {row[0] for row in old.raw_connection.execute("select mood from memories")} == {"calm"}
     assert old.check() == []
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from filrouge.runtime.jobs import DEADLY, MAX_DEATHS
+from filrouge.runtime.jobs import MAX_DEATHS, TOO_MANY_DEATHS
 
 from .processes import environment, left, workplace
 
@@ -57,5 +57,7 @@ def test_what_kills_every_process_that_touches_it_is_set_aside_and_the_rest_is_d
         codes.append(subprocess.run(asked, env=environment(home), cwd=workplace(home), check=False).returncode)
     assert codes == [-signal.SIGSEGV] * MAX_DEATHS + [0]
     found = left(home)
-    assert [(job["kind"], job["state"], job["error"]) for job in found.jobs] == [("index_turn", "dead", DEADLY)]
+    assert [(job["kind"], job["state"], job["error"]) for job in found.jobs] == [
+        ("index_turn", "dead", TOO_MANY_DEATHS)
+    ]
     assert {event["state"] for event in found.events} == {"done"}

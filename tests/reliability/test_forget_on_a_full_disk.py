@@ -13,7 +13,7 @@ from filrouge.capture import inbox
 from filrouge.core.paths import DISK_RESERVE, SPOOL, inside
 from filrouge.erasure.tombstones import FILE, KEY, HomeKey, Tombstone, TombstoneFile
 from filrouge.runtime import disk
-from filrouge.runtime.disk import BYTES, ensure_reserve
+from filrouge.runtime.disk import RESERVE_BYTES, ensure_reserve
 
 from .processes import assert_sound, daemon, eventually, quiet, run, tiny_disk
 from .test_full_disk import deliver, event
@@ -37,13 +37,13 @@ def test_a_reserve_that_was_cut_short_is_made_whole(home: str) -> None:
         with open(inside(home, DISK_RESERVE), "wb") as file:
             file.write(bytes(cut))
         assert ensure_reserve(home)
-        assert size(home) == BYTES
+        assert size(home) == RESERVE_BYTES
 
 
 def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) -> None:
     with tiny_disk(home, megabytes=100) as fill:
         with daemon(home):
-            eventually("there is a reserve", lambda: size(home) == BYTES)
+            eventually("there is a reserve", lambda: size(home) == RESERVE_BYTES)
             assert run(home, "remember", f"The {SECRET} supplier sends invoices on Fridays.").code == 0
             eventually("everything is understood", lambda: quiet(home))
             assert not os.path.exists(inside(home, KEY))
@@ -63,7 +63,7 @@ def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) 
             os.unlink(inside(home, "filler"))
             assert "supplier" not in run(home, "recall", "Which supplier sends invoices?").out
         with daemon(home):
-            eventually("the reserve is back", lambda: size(home) == BYTES)
+            eventually("the reserve is back", lambda: size(home) == RESERVE_BYTES)
             assert files_with(home, SECRET) == []
         assert_sound(home)
 

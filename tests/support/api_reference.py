@@ -228,7 +228,7 @@ def _set_aside(parts: Parts, turn: str) -> None:
     def write(tx: Tx) -> None:
         for one in (turn, "nothing"):
             Jobs(tx).enqueue("analyse", {"turn": one}, dedupe=f"analyse:{one}", at=now, delay=3600)
-        for row in Jobs(tx).listed(state="queued"):
+        for row in Jobs(tx).list_page(state="queued"):
             if row["kind"] == "analyse":
                 tx.run("jobs.lease", {"worker": "w", "now": "2026", "lease_until": "2099", "seqs": f"[{row['seq']}]"})
                 job = Job(id=row["id"], kind="analyse", payload={}, attempts=MAX_ATTEMPTS, worker="w")

@@ -21,7 +21,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_own, sync
+from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_nofollow, sync
 
 MAGIC: Final = b"FRS1"
 HEADER: Final = Struct(">4sII")
@@ -72,7 +72,7 @@ def read_spool_file(path: str) -> SpoolFile:
         OSError: the file exists but cannot be read, or is a symbolic link.
     """
     try:
-        with open(open_own(path, os.O_RDONLY), "rb") as file:
+        with open(open_nofollow(path, os.O_RDONLY), "rb") as file:
             raw = file.read()
     except FileNotFoundError:
         return SpoolFile([], torn=False, bad=0)
@@ -207,7 +207,7 @@ class Losses(NamedTuple):
 def reserve(directory: str) -> None:
     """Write a record with a count of 0, if there is none and the disk has room."""
     with suppress(OSError):
-        file = open_own(inside(directory, LOST_EVENTS), os.O_RDWR | os.O_CREAT)
+        file = open_nofollow(inside(directory, LOST_EVENTS), os.O_RDWR | os.O_CREAT)
         try:
             if os.fstat(file).st_size < _BYTES and _locked(file):
                 _write_record(file, _parsed(os.pread(file, _BYTES, 0)))
@@ -223,7 +223,7 @@ def add_losses(directory: str, reason: Reason, number: int = 1) -> None:
         OSError: the record cannot be written.
     """
     make_private(directory)
-    file = open_own(inside(directory, LOST_EVENTS), os.O_RDWR | os.O_CREAT)
+    file = open_nofollow(inside(directory, LOST_EVENTS), os.O_RDWR | os.O_CREAT)
     try:
         alone = _locked(file)
         before = _parsed(os.pread(file, _BYTES, 0))
@@ -239,7 +239,7 @@ def add_losses(directory: str, reason: Reason, number: int = 1) -> None:
 def read_losses(directory: str) -> Losses:
     """Return the losses of that home."""
     try:
-        file = open_own(inside(directory, LOST_EVENTS), os.O_RDONLY)
+        file = open_nofollow(inside(directory, LOST_EVENTS), os.O_RDONLY)
     except OSError:
         return Losses()
     try:
@@ -251,7 +251,7 @@ def read_losses(directory: str) -> Losses:
 def clear(directory: str) -> None:
     """Reset the count to 0. The record stays, for the next time the disk is full."""
     with suppress(FileNotFoundError):
-        file = open_own(inside(directory, LOST_EVENTS), os.O_WRONLY)
+        file = open_nofollow(inside(directory, LOST_EVENTS), os.O_WRONLY)
         try:
             _write_record(file, Losses())
         finally:

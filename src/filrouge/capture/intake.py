@@ -46,7 +46,7 @@ from filrouge.capture.redact import (
 from filrouge.capture.secret_rules import RULES
 from filrouge.core import lazy_re as re
 from filrouge.core.clock import from_epoch, new_id
-from filrouge.core.lazy_re import made_when_used
+from filrouge.core.lazy_re import lazy_pattern
 from filrouge.core.protocols import Redactor
 from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction.heuristics import statements_of
@@ -292,7 +292,7 @@ def redact_completely(text: str) -> str:
 
 
 def _compile(pattern: str) -> _Pattern:
-    return made_when_used(lambda: cast("_Pattern", re2.compile(pattern, _OPTIONS)))  # pyright: ignore[reportUnknownMemberType]
+    return lazy_pattern(lambda: cast("_Pattern", re2.compile(pattern, _OPTIONS)))  # pyright: ignore[reportUnknownMemberType]
 
 
 def _quiet() -> Any:

@@ -104,12 +104,12 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
     stated = sum(one.kind in _PERSONAL for turn in turns if to_be_analysed(turn) for one in extract(turn))
     if user is None:
         if stated:
-            parts.metrics.preference_lost("user_identifier_missing", stated)
+            parts.metrics.count_lost_preferences("user_identifier_missing", stated)
             _LOG.error("%d preferences of session %s were not stored: no user id was given", stated, session.id)
         return False, place
     scope = replace(place, user=user, agent="")
     owned = [replace(turn, scope=scope) for turn in turns]
-    with on_failure(lambda: parts.metrics.preference_lost("extraction_error")):
+    with on_failure(lambda: parts.metrics.count_lost_preferences("extraction_error")):
         readings = understanding.read_turns(parts, [turn for turn in owned if to_be_analysed(turn)])
     own = {reading.turn.id: reading for reading in readings}
     done = list[Any]()
@@ -125,7 +125,7 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
             if turn.id in own:
                 done.extend(understanding.apply_reading(parts, tx, own[turn.id], fresh))
 
-    with on_failure(lambda: parts.metrics.preference_lost("persistence_error", max(1, stated))):
+    with on_failure(lambda: parts.metrics.count_lost_preferences("persistence_error", max(1, stated))):
         parts.writer.run(write)
     understanding.update_index(parts, parts.vectors if not readings else readings[0].vectors, done)
     return True, scope

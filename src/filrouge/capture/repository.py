@@ -20,7 +20,7 @@ from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.models import TRUST_TYPED, Turn
 from filrouge.core.clock import add_seconds, from_epoch, from_text, to_text
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.core.rows import fields_of, number_of, picked
+from filrouge.core.rows import fields_of, number_of, pick_columns
 from filrouge.core.scope import Scope
 from filrouge.projects.repository import Projects
 from filrouge.runtime import journal
@@ -97,7 +97,7 @@ class Events:
 def event_intact(row: dict[str, Any]) -> bool:
     """Return True if the row's seal is valid."""
     try:
-        return journal.holds(row["row_key"], row["row_hash"], json.loads(row["payload"]))
+        return journal.matches_seal(row["row_key"], row["row_hash"], json.loads(row["payload"]))
     except ValueError:
         return False
 
@@ -228,7 +228,7 @@ _SAME = ("id", "key", "host", "role", "source", "text", "trust", "skipped")
 def turn_from_row(row: dict[str, Any]) -> Turn:
     """Build a turn from its row."""
     return Turn(
-        **picked(row, _SAME),
+        **pick_columns(row, _SAME),
         scope=Scope.from_row(row),
         at=from_text(row["at"]),
         event_id=row["event_id"] or "",
@@ -246,4 +246,4 @@ def _content(id_: str, role: str, text: str, at: datetime) -> dict[str, object]:
 def turn_intact(row: dict[str, Any]) -> bool:
     """Return True if the row's seal is valid."""
     content = _content(row["id"], row["role"], row["text"], from_text(row["at"]))
-    return journal.holds(row["row_key"], row["row_hash"], content)
+    return journal.matches_seal(row["row_key"], row["row_hash"], content)

@@ -114,7 +114,7 @@ def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceip
         for event in events
         for held in (settings[event.cwd],)
     ]
-    parts.metrics.cut(cut)
+    parts.metrics.count_cut(cut)
     future = parts.writer.submit(lambda tx: _store_all(parts, tx, clean))
     future.add_done_callback(lambda _: parts.work_waiting.set())
     return future
@@ -193,7 +193,7 @@ def drain_spool(parts: Parts) -> int:
     for path in inbox.waiting(inside(parts.home, SPOOL), abandoned_before=long_ago):
         # One file that cannot be taken in must not hold up the others. If the database is at fault, every file stays.
         at_fault = (CannotWrite, Corrupt, Busy)
-        with logged(_LOG, "spool file %s is set aside", os.path.basename(path), passing=at_fault) as attempt:
+        with logged(_LOG, "spool file %s is set aside", os.path.basename(path), reraise=at_fault) as attempt:
             try:
                 accepted += _store_spool_file(parts, path)
             except OSError as error:
@@ -225,7 +225,7 @@ def _store_spool_file(parts: Parts, path: str) -> int:
 def spool_watch(parts: Parts) -> PeriodicTask:
     """Return a task that drains the spool every few seconds; a hook that gives up on a busy daemon leaves a file."""
     failed = "the spool could not be drained; its files are kept"
-    return PeriodicTask(_LOOK_SECONDS, lambda: drain_spool(parts), name="spool", failed=failed)
+    return PeriodicTask(_LOOK_SECONDS, lambda: drain_spool(parts), name="spool", failure_message=failed)
 
 
 def _event(raw: dict[str, object]) -> Event | None:

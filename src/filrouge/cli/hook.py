@@ -199,7 +199,7 @@ def clear_refusal(directory: str) -> None:
 
 def _content(path: str) -> str:
     try:
-        with open(paths.open_own(path, os.O_RDONLY), "rb") as file:
+        with open(paths.open_nofollow(path, os.O_RDONLY), "rb") as file:
             return file.read(_LARGEST_FILE).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""

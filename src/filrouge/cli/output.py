@@ -32,7 +32,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from filrouge.core.choices import closest_first, listed
+from filrouge.core.choices import closest_first, join_with_or
 from filrouge.core.errors import BadInput, CannotWrite, FilrougeError
 from filrouge.core.text import in_json, one_line, visible
 from filrouge.hosts.setup.entries import AGENTS
@@ -302,7 +302,9 @@ def checked_agents(names: Sequence[str]) -> list[str]:
     """
     for name in names:
         if name not in AGENTS:
-            raise BadInput(f"There is no agent {name!r}.", remedy=f"There are: {listed(closest_first(name, AGENTS))}.")
+            raise BadInput(
+                f"There is no agent {name!r}.", remedy=f"There are: {join_with_or(closest_first(name, AGENTS))}."
+            )
     return list(dict.fromkeys(names))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from filrouge.cli import output
 from filrouge.core.errors import FilrougeError
-from filrouge.core.paths import CONFIG, DATABASE, inside, is_ours, make_private
+from filrouge.core.paths import CONFIG, DATABASE, inside, is_filrouge_directory, make_private
 from filrouge.hosts.setup import files, plan
 from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.files import Machine
@@ -226,7 +226,7 @@ def mode_warning(directory: str) -> str:
     mode = stat.S_IMODE(os.stat(directory).st_mode) if os.path.isdir(directory) else 0
     if not mode & 0o077:
         return ""
-    if os.stat(directory).st_uid == os.getuid() and is_ours(directory):
+    if os.stat(directory).st_uid == os.getuid() and is_filrouge_directory(directory):
         return f"changes the mode of {directory} from {mode:03o} to 700: others can look into it"
     return f"left alone: {directory} holds more than Filrouge's files, and others can look into it (mode {mode:03o})"
 

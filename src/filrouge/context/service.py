@@ -41,7 +41,7 @@ from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.feed_messages import RecallInjected
-from filrouge.runtime.journal import record
+from filrouge.runtime.journal import log_decision
 from filrouge.runtime.services import Parts
 from filrouge.search.models import START_PREVIEW, DeliveryOutcome, Recall
 
@@ -108,7 +108,7 @@ def log(parts: Parts, given: ContextResult, *, delivered: bool) -> str:
         return ""
     outcome: DeliveryOutcome = "empty" if not given.block.text else "delivered" if delivered else "late"
     if request.occasion == "prompt":
-        parts.metrics.recalled(given.block.items, given.milliseconds / 1000)
+        parts.metrics.record_recall(given.block.items, given.milliseconds / 1000)
     row = _row(given, request, new_id(parts.clock.now()), outcome)
     if outcome == "late":
         parts.writer.submit(lambda tx: Recalls(tx).add(row))
@@ -254,7 +254,7 @@ def _write_log(parts: Parts, tx: Tx, row: Recall) -> None:
 def _record_usage(parts: Parts, tx: Tx, row: Recall) -> None:
     """Count the injected tokens, and each memory injected for a prompt as used. Session starts do not count as use."""
     if row.tokens_added:
-        LlmUsage(tx).recalled(row.channel, row.tokens_added, row.at)
+        LlmUsage(tx).add_recall(row.channel, row.tokens_added, row.at)
     if row.preview != START_PREVIEW:
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
@@ -290,9 +290,9 @@ def _publish(parts: Parts, row: Recall) -> None:
         latency_ms=row.latency_ms,
         at=to_text(row.at),
     )
-    parts.metrics.injected("start" if row.preview == START_PREVIEW else "prompt", row.tokens_added)
+    parts.metrics.count_injected("start" if row.preview == START_PREVIEW else "prompt", row.tokens_added)
     parts.bus.publish(told)
-    record(told)
+    log_decision(told)
 
 
 def _shown(verdict: Verdict, request: ContextRequest | None) -> dict[str, Any]:

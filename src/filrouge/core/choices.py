@@ -1,7 +1,7 @@
-"""Words that are none of those that exist: the message names the valid ones, the closest first.
+"""Checks of words that the user chose: an error message names the valid ones, the closest first.
 
-Every command says so, and most commands load no settings, so the names stand here a second time; a test holds them
-against `core.settings.Settings`.
+The names of all settings are listed here as well as in `core.settings.Settings`: every command checks them, and most
+commands do not load the settings. A test compares the two.
 """
 
 from __future__ import annotations
@@ -12,50 +12,50 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from filrouge.core.errors import BadInput
-from filrouge.core.paths import nearest
+from filrouge.core.paths import find_project_file
 
 #: The default remedy of such an error.
 REMEDY: Final = "Use one of these."
 
 
-def closest_first(given: str, known: Iterable[str]) -> list[str]:
-    """Return all known words: those similar to the given one first, then the others in their order."""
-    words = list(known)
-    near = difflib.get_close_matches(given.lower(), words, n=3, cutoff=0.6)
-    return near + [word for word in words if word not in near]
+def closest_first(word: str, valid_words: Iterable[str]) -> list[str]:
+    """Return all valid words: those similar to `word` first, then the others in their order."""
+    choices = list(valid_words)
+    similar = difflib.get_close_matches(word.lower(), choices, n=3, cutoff=0.6)
+    return similar + [choice for choice in choices if choice not in similar]
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'budget'?`, or an empty text if no known word is similar."""
-    near = difflib.get_close_matches(given.lower(), list(known), n=1, cutoff=0.6)
-    return f" Did you mean {near[0]!r}?" if near else ""
+def did_you_mean(word: str, valid_words: Iterable[str]) -> str:
+    """Return ` Did you mean 'budget'?`, or an empty text if no valid word is similar."""
+    similar = difflib.get_close_matches(word.lower(), list(valid_words), n=1, cutoff=0.6)
+    return f" Did you mean {similar[0]!r}?" if similar else ""
 
 
-def listed(words: Sequence[str]) -> str:
+def join_with_or(words: Sequence[str]) -> str:
     """Return `a, b or c`; an empty word is shown as `''`."""
-    shown = [word or "''" for word in words]
-    return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+    quoted = [word or "''" for word in words]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else quoted[0]
 
 
-def refusal(what: str, given: object, known: Iterable[str]) -> str:
-    """Return a message such as `--in is turns, memories or all, not 'moon'.`"""
-    return f"{what} is {listed(closest_first(str(given), known))}, not {given!r}."
+def invalid_choice(subject: str, given: object, valid_words: Iterable[str]) -> str:
+    """Return the message for a word that is not valid: `--in is turns, memories or all, not 'moon'.`"""
+    return f"{subject} is {join_with_or(closest_first(str(given), valid_words))}, not {given!r}."
 
 
-def one_of(what: str, given: str, known: Iterable[str]) -> None:
-    """Check that a word is one of the known ones.
+def check_choice(subject: str, given: str, valid_words: Iterable[str]) -> None:
+    """Check that a word is one of the valid ones.
 
     Raises:
-        BadInput: it is not; the message lists them.
+        BadInput: it is not; the message lists the valid ones.
     """
-    words = list(known)
-    if given not in words:
-        raise BadInput(refusal(what, given, words), remedy=REMEDY)
+    choices = list(valid_words)
+    if given not in choices:
+        raise BadInput(invalid_choice(subject, given, choices), remedy=REMEDY)
 
 
 # Misspelt names: variables `FILROUGE_…` and keys of `.filrouge.toml` that nothing reads. Every command reports them.
 
-#: The key of that file that is not a setting: the name of the project.
+#: The only key of `.filrouge.toml` that is not a setting: the name of the project.
 PROJECT_KEY: Final = "project"
 PREFIX: Final = "FILROUGE_"
 
@@ -86,32 +86,34 @@ NOT_SETTINGS: Final = frozenset(
 _VARIABLES: Final = {name.upper() for name in SETTINGS} | NOT_SETTINGS | ALSO_CALLED.keys()
 
 
-#: Project files are untrusted input, so only this much is read.
-_LARGEST_FILE: Final = 262_144
-_LONGEST_KEY: Final = 60
+#: Project files are untrusted input, so only their beginning is read.
+_MAX_FILE_BYTES: Final = 262_144
+_MAX_KEY_CHARS: Final = 60
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return each variable that nothing reads, with ` Did you mean …?` or an empty text."""
     names = sorted(name for name in environ if name.startswith(PREFIX))
-    return [(name, _near(name)) for name in names if name.removeprefix(PREFIX).upper() not in _VARIABLES]
+    return [(name, _similar_variable(name)) for name in names if name.removeprefix(PREFIX).upper() not in _VARIABLES]
 
 
 def unknown_keys(keys: Iterable[str]) -> list[tuple[str, str]]:
     """Return each project file key that nothing reads, with ` Did you mean …?` or an empty text."""
-    known = sorted(SETTINGS | {PROJECT_KEY})
-    return [(key[:_LONGEST_KEY], did_you_mean(key[:_LONGEST_KEY], known)) for key in keys if key not in known]
+    valid_keys = sorted(SETTINGS | {PROJECT_KEY})
+    return [
+        (key[:_MAX_KEY_CHARS], did_you_mean(key[:_MAX_KEY_CHARS], valid_keys)) for key in keys if key not in valid_keys
+    ]
 
 
-def sentences(environ: Mapping[str, str], directory: str) -> list[str]:
+def name_warnings(environ: Mapping[str, str], directory: str) -> list[str]:
     """Return warnings, one line each: the first unknown variable, and the first unknown key of the project file."""
-    found = list[str]()
-    for name, near in unknown_variables(environ)[:1]:
-        found.append(f"{name} is no setting and does nothing.{near}")
-    path = nearest(directory)
-    for key, near in unknown_keys(_keys(path))[:1]:
-        found.append(f"There is no setting {key!r} ({path}).{near}")
-    return found
+    warnings = list[str]()
+    for name, hint in unknown_variables(environ)[:1]:
+        warnings.append(f"{name} is not a setting and does nothing.{hint}")
+    path = find_project_file(directory)
+    for key, hint in unknown_keys(_keys(path))[:1]:
+        warnings.append(f"There is no setting {key!r} ({path}).{hint}")
+    return warnings
 
 
 def _keys(path: str) -> list[str]:
@@ -119,11 +121,11 @@ def _keys(path: str) -> list[str]:
         return []
     try:
         with open(path, "rb") as file:
-            return list(tomllib.loads(file.read(_LARGEST_FILE).decode("utf-8")))
+            return list(tomllib.loads(file.read(_MAX_FILE_BYTES).decode("utf-8")))
     except (OSError, ValueError):  # a command that reads the file reports the error itself
         return []
 
 
-def _near(name: str) -> str:
-    near = difflib.get_close_matches(name.removeprefix(PREFIX).upper(), sorted(_VARIABLES), n=1)
-    return f" Did you mean {PREFIX}{near[0]}?" if near else ""
+def _similar_variable(name: str) -> str:
+    similar = difflib.get_close_matches(name.removeprefix(PREFIX).upper(), sorted(_VARIABLES), n=1)
+    return f" Did you mean {PREFIX}{similar[0]}?" if similar else ""

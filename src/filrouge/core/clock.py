@@ -189,7 +189,7 @@ def parse_datetime(text: str, *, end: bool = False) -> datetime:
     try:
         return at.astimezone(UTC)
     except OverflowError:
-        raise ValueError(f"{text!r} is out of reach") from None
+        raise ValueError(f"{text!r} is out of range") from None
 
 
 def _with_plural(n: int, unit: str, language: Language) -> str:

@@ -6,15 +6,11 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 
 @contextmanager
 def on_failure(undo: Callable[[], object]) -> Generator[None]:
-    """Call `undo` if the block raises anything, cancellation and Ctrl-C included. The error is raised further."""
+    """Call `undo` if the block raises anything, cancellation and Ctrl-C included, and raise the error again."""
     with ExitStack() as stack:
         stack.callback(undo)
         yield
@@ -23,24 +19,24 @@ def on_failure(undo: Callable[[], object]) -> Generator[None]:
 
 @dataclass
 class Attempt:
-    """Whether a block that may fail did."""
+    """Whether a block of code failed."""
 
     failed: bool = False
 
 
 @contextmanager
 def logged(
-    log: logging.Logger, message: str, *arguments: object, passing: tuple[type[Exception], ...] = ()
+    log: logging.Logger, message: str, *arguments: object, reraise: tuple[type[Exception], ...] = ()
 ) -> Generator[Attempt]:
     """Log any exception of the block with its traceback, and go on after the block.
 
     Args:
-        passing: exceptions that are raised further.
+        reraise: exceptions that are not logged but raised again.
     """
     attempt = Attempt()
     try:
         yield attempt
-    except passing:
+    except reraise:
         raise
     except Exception:
         attempt.failed = True

@@ -45,23 +45,23 @@ class Installation:
     repository: str = ""
     requirements: tuple[tuple[str, str], ...] = ()
 
-    def add(self, *packages: str) -> str:
+    def install_command(self, *packages: str) -> str:
         """Return the command that installs packages next to Filrouge."""
         return self._install(*map(shlex.quote, packages))
 
-    def add_extra(self, extra: str) -> str:
+    def install_extra_command(self, extra: str) -> str:
         """Return the command that installs the packages of an extra."""
         needed = [package for name, package in self.requirements if name == extra]
-        return self.add(*(needed or [f"{_DISTRIBUTION}[{extra}]"]))
+        return self.install_command(*(needed or [f"{_DISTRIBUTION}[{extra}]"]))
 
-    def reinstall(self, package: str) -> str:
+    def reinstall_command(self, package: str) -> str:
         """Return the command that reinstalls a damaged package from a wheel."""
         name = shlex.quote(package)
         if self.tool == "uv tool" or not self.has_pip:
             return self._install("--reinstall-package", name, name)
         return f"{shlex.quote(self.python)} -m pip install --force-reinstall --no-deps --only-binary :all: {name}"
 
-    def upgrade(self) -> str:
+    def upgrade_command(self) -> str:
         """Return the command that upgrades Filrouge and its dependencies."""
         if self.tool != "pip":
             return f"{self.tool} upgrade {shlex.quote(os.path.basename(self.prefix))}"
@@ -71,7 +71,7 @@ class Installation:
         source = f"{_DISTRIBUTION} @ {self.repository}" if self.repository else _DISTRIBUTION
         return self._install("--upgrade", shlex.quote(source))
 
-    def remove(self) -> str:
+    def uninstall_command(self) -> str:
         """Return the command that uninstalls Filrouge."""
         if self.tool != "pip":
             return f"{self.tool} uninstall {shlex.quote(os.path.basename(self.prefix))}"
@@ -90,18 +90,18 @@ class Installation:
 def this_installation() -> Installation:
     """Describe the running copy."""
     try:
-        found = metadata.distribution(_DISTRIBUTION)
+        distribution = metadata.distribution(_DISTRIBUTION)
     except metadata.PackageNotFoundError:  # run from a source tree that is not installed
         source, requirements = {}, ()
     else:
-        source = _json(found.read_text("direct_url.json"))
-        requirements = tuple(_by_extra(line) for line in found.requires or () if _EXTRA.search(line))
-    managed: list[Tool] = [tool for file, tool in _MANAGER_FILES if os.path.exists(os.path.join(sys.prefix, file))]
+        source = _json(distribution.read_text("direct_url.json"))
+        requirements = tuple(_by_extra(line) for line in distribution.requires or () if _EXTRA.search(line))
+    managers: list[Tool] = [tool for file, tool in _MANAGER_FILES if os.path.exists(os.path.join(sys.prefix, file))]
     vcs, url = cast("dict[str, Any]", source.get("vcs_info") or {}), str(source.get("url", ""))
     return Installation(
         python=sys.executable,
         prefix=sys.prefix,
-        tool=managed[0] if managed else "pip",
+        tool=managers[0] if managers else "pip",
         has_pip=importlib.util.find_spec("pip") is not None,
         checkout=_path(url) if "dir_info" in source else "",
         repository=f"{vcs.get('vcs', 'git')}+{url}" if vcs else "",
@@ -109,30 +109,30 @@ def this_installation() -> Installation:
     )
 
 
-def add(*packages: str) -> str:
+def install_command(*packages: str) -> str:
     """Return the command that installs packages next to this copy of Filrouge."""
-    return this_installation().add(*packages)
+    return this_installation().install_command(*packages)
 
 
-def add_extra(extra: str) -> str:
+def install_extra_command(extra: str) -> str:
     """Return the command that installs the packages of an extra next to this copy of Filrouge."""
-    return this_installation().add_extra(extra)
+    return this_installation().install_extra_command(extra)
 
 
-def reinstall(package: str) -> str:
+def reinstall_command(package: str) -> str:
     """Return the command that reinstalls a damaged package of this copy."""
-    return this_installation().reinstall(package)
+    return this_installation().reinstall_command(package)
 
 
-def upgrade() -> str:
+def upgrade_command() -> str:
     """Return the command that upgrades this copy of Filrouge."""
-    return this_installation().upgrade()
+    return this_installation().upgrade_command()
 
 
 def _by_extra(requirement: str) -> tuple[str, str]:
     """Return an extra's name and the package it needs, without the environment markers after the semicolon."""
-    found = _EXTRA.search(requirement)
-    return (found[1] if found else "", requirement.partition(";")[0].strip())
+    extra = _EXTRA.search(requirement)
+    return (extra[1] if extra else "", requirement.partition(";")[0].strip())
 
 
 def _json(text: str | None) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
     from filrouge.core import lazy_re as re
 
-Hundreds of patterns stand in module-level constants. Compiling all of them took a quarter of the daemon's start, and a
-start needs none. A pattern that is wrong raises `re.error` at its first use instead of at import; a test compiles all.
+Hundreds of patterns are module-level constants. Compiling all of them took a quarter of the daemon's start, and a
+start needs none. An invalid pattern raises `re.error` at its first use instead of at import; a test compiles all.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
     "Match",
     "Pattern",
     "compile",
-    "compile_waiting",
+    "compile_all",
     "escape",
     "findall",
     "finditer",
     "fullmatch",
-    "made_when_used",
+    "lazy_pattern",
     "match",
     "search",
     "split",
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 #: Every pattern that is not compiled yet.
-_waiting: set[_LazyPattern] = set()
+_uncompiled: set[_LazyPattern] = set()
 
 
 #: Reentrant, because compiling one pattern can trigger the compilation of another.
@@ -70,16 +70,18 @@ class _LazyPattern:
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
-        _waiting.add(self)
+        _uncompiled.add(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         with _compiling:
-            if self in _waiting:
+            if self in _uncompiled:
                 compiled = self._make()
-                self.__dict__.update({each: getattr(compiled, each) for each in dir(compiled) if each[0] != "_"})
-                _waiting.discard(self)
+                self.__dict__.update(
+                    {public: getattr(compiled, public) for public in dir(compiled) if public[0] != "_"}
+                )
+                _uncompiled.discard(self)
         try:
             return self.__dict__[name]
         except KeyError:
@@ -88,22 +90,22 @@ class _LazyPattern:
 
 def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 (stands in for `re.compile`)
     """Return a lazy pattern with the methods and attributes of a compiled one; functions of `re` do not take it."""
-    return made_when_used(lambda: re.compile(pattern, flags))
+    return lazy_pattern(lambda: re.compile(pattern, flags))
 
 
-def made_when_used(make: Callable[[], T]) -> T:
+def lazy_pattern(make: Callable[[], T]) -> T:
     """Return a pattern of any regex engine that `make` compiles on first use."""
     return cast("T", _LazyPattern(make))
 
 
-def compile_waiting() -> int:
+def compile_all() -> int:
     """Compile every pattern that was not used yet, and return their number.
 
     Raises:
         re.error: a pattern is invalid.
     """
     count = 0
-    for one in list(_waiting):
-        _ = cast("re.Pattern[str]", one).search
+    for uncompiled in list(_uncompiled):
+        _ = cast("re.Pattern[str]", uncompiled).search
         count += 1
     return count

@@ -33,7 +33,13 @@ def checked_address(address: str, *, setting: str) -> str:
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         parts, fits = None, False
-    if not fits or parts is None or any(sign in parts.netloc for sign in "@ \t") or parts.query or parts.fragment:
+    if (
+        not fits
+        or parts is None
+        or any(character in parts.netloc for character in "@ \t")
+        or parts.query
+        or parts.fragment
+    ):
         raise BadConfig(
             f"{setting} is not a valid address.",
             remedy="Give http:// or https://, a host, and a path if there is one; keys belong in the environment.",
@@ -42,13 +48,18 @@ def checked_address(address: str, *, setting: str) -> str:
 
 
 # Circuit breaker. Closed: every call passes. Open: every call fails at once. When the pause is over, one call passes as
-# a probe while the others still fail fast; success closes the breaker, failure starts the next pause. A pause that the
-# service itself asks for opens the breaker whatever the failure count.
+# a probe while the others still fail fast; success closes the breaker, failure starts the next pause. If the service
+# itself asks for a pause, the breaker opens whatever the failure count.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CircuitOpen:
-    """Why calls are blocked, and for how many more seconds."""
+    """Why calls are blocked.
+
+    Attributes:
+        cause: the last failure, a full sentence.
+        seconds: time until the next attempt.
+    """
 
     cause: str
     seconds: float
@@ -61,33 +72,33 @@ class CircuitBreaker:
     """Counts consecutive failures of one service. Thread-safe."""
 
     def __init__(self, rest_seconds: float, now: Callable[[], float] = monotonic, *, failures: int) -> None:
-        self._most = failures
-        self._rest = rest_seconds
+        self._max_failures = failures
+        self._pause_seconds = rest_seconds
         self._now = now
         self._lock = Lock()
         self._failures = 0
-        self._until = 0.0
+        self._open_until = 0.0
         self._cause = ""
 
     def enter(self) -> CircuitOpen | None:
         """Return None if the call may proceed, otherwise the pause in force."""
         with self._lock:
-            if self._failures < self._most:
+            if self._failures < self._max_failures:
                 return None
             now = self._now()
-            if now < self._until:
-                return CircuitOpen(cause=self._cause, seconds=self._until - now)
-            self._until = now + self._rest
+            if now < self._open_until:
+                return CircuitOpen(cause=self._cause, seconds=self._open_until - now)
+            self._open_until = now + self._pause_seconds
             return None
 
     def succeeded(self) -> None:
         """Record a success and close the breaker."""
         with self._lock:
-            self._failures, self._until = 0, 0.0
+            self._failures, self._open_until = 0, 0.0
 
     def failed(self, cause: str, pause: float | None = None) -> None:
         """Record a failure; `pause` is the number of seconds from now that the service asked callers to wait."""
         with self._lock:
-            self._failures = self._failures + 1 if pause is None else max(self._most, self._failures + 1)
+            self._failures = self._failures + 1 if pause is None else max(self._max_failures, self._failures + 1)
             self._cause = cause
-            self._until = max(self._until, self._now() + (self._rest if pause is None else pause))
+            self._open_until = max(self._open_until, self._now() + (self._pause_seconds if pause is None else pause))

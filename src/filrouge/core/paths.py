@@ -46,7 +46,7 @@ MAX_SOCKET_PATH = 100
 SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
 #: Lists the agents' settings files that Filrouge wrote to.
 SETUP_LIST = "setup.json"
-_OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS, SETUP_LIST, CONFIG)
+_OWN_FILES = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS, SETUP_LIST, CONFIG)
 #: Every file and folder of the home except the socket and rotated logs. None of them may be a symbolic link.
 FILES = (
     *(DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOG, CONFIG, LOCK, RUNTIME, FAILURE, HOOK_SETTINGS, REFUSED),
@@ -71,9 +71,9 @@ def user_directory(
         linux: the variable that names the platform's directory, and the directory without it.
     """
     env = os.environ if environ is None else environ
-    given = env.get(variable, "").strip()
-    if given:
-        return os.path.abspath(os.path.expanduser(given))
+    configured = env.get(variable, "").strip()
+    if configured:
+        return os.path.abspath(os.path.expanduser(configured))
     if sys.platform == "darwin":
         return os.path.join(os.path.expanduser(mac), name)
     return os.path.join(env.get(linux[0], "").strip() or os.path.expanduser(linux[1]), name)
@@ -99,7 +99,7 @@ def _short_directory() -> str:
     return f"{SHORT_SOCKETS}/filrouge-{os.getuid()}"
 
 
-def open_own(path: str, flags: int) -> int:
+def open_nofollow(path: str, flags: int) -> int:
     """Open one of Filrouge's files without following a symbolic link; a new file gets mode 0600.
 
     Returns:
@@ -113,11 +113,11 @@ def open_own(path: str, flags: int) -> int:
 
 def sync(path: str) -> None:
     """Sync a file, or the names in a directory, to disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        os.fsync(descriptor)
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
 def find_symlink(directory: str) -> str:
@@ -127,10 +127,10 @@ def find_symlink(directory: str) -> str:
     the home could make Filrouge read or overwrite the file that it points to.
     """
     try:
-        itself = os.lstat(directory)
+        status = os.lstat(directory)
     except OSError:
         return ""
-    if stat.S_ISLNK(itself.st_mode) and itself.st_uid not in (os.getuid(), 0):
+    if stat.S_ISLNK(status.st_mode) and status.st_uid not in (os.getuid(), 0):
         return directory
     for name in (*FILES, *FOLDERS):
         path = os.path.join(directory, name)
@@ -165,27 +165,29 @@ def make_private(directory: str) -> None:
         _own_short_directory(directory)
         return
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    facts = os.stat(directory)
-    open_to_others = facts.st_mode & 0o077 and not facts.st_mode & stat.S_ISVTX
-    if facts.st_uid == os.getuid() and open_to_others and is_ours(directory):
+    status = os.stat(directory)
+    open_to_others = status.st_mode & 0o077 and not status.st_mode & stat.S_ISVTX
+    if status.st_uid == os.getuid() and open_to_others and is_filrouge_directory(directory):
         os.chmod(directory, 0o700)
 
 
-def is_ours(directory: str) -> bool:
+def is_filrouge_directory(directory: str) -> bool:
     """Return True for an empty directory, or one that holds Filrouge's files and no foreign folder."""
     with os.scandir(directory) as found:
         entries = {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
-    if any(folder and name not in FOLDERS for name, folder in entries.items()):
+    if any(is_folder and name not in FOLDERS for name, is_folder in entries.items()):
         return False
-    return any(name in entries for name in (*_OURS, SPOOL)) or all(name.endswith(_KNOWN_SUFFIXES) for name in entries)
+    return any(name in entries for name in (*_OWN_FILES, SPOOL)) or all(
+        name.endswith(_KNOWN_SUFFIXES) for name in entries
+    )
 
 
 def _own_short_directory(directory: str) -> None:
     """Create or verify the directory of short sockets. It must be private, because `/tmp` is writable for everybody."""
     if not os.path.lexists(directory):
         os.makedirs(directory, 0o700, exist_ok=True)
-    facts = os.lstat(directory)
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+    status = os.lstat(directory)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(
             f"{directory} must be a directory of this user alone (mode 0700, no link); remove it, or set a"
             " FILROUGE_HOME with a shorter path."
@@ -201,7 +203,7 @@ def unlink_quietly(path: str) -> None:
 PROJECT_FILE: Final = ".filrouge.toml"
 
 
-def nearest(directory: str) -> str:
+def find_project_file(directory: str) -> str:
     """Return the path of the project file in the directory or its closest parent; empty if there is none."""
     while not os.path.isfile(found := os.path.join(directory, PROJECT_FILE)):
         if (parent := os.path.dirname(directory)) == directory:

@@ -135,25 +135,25 @@ class PromptEmbedder(Protocol):
     """
 
     @property
-    def nothing(self) -> Vector | None:
-        """The vector that prompts which need no memory point towards; None if the model was not trained for it."""
+    def no_need_vector(self) -> Vector | None:
+        """The vector that is near prompts which need no memory; None if the model was not trained for it."""
         ...
 
-    def seek(self, text: str) -> Vector | None:
-        """Embed a prompt for comparison with the vectors of `sought`; None if the model was not trained for it.
+    def prompt_need_vector(self, text: str) -> Vector | None:
+        """Embed a prompt for comparison with the vectors of `need_vectors`; None if the model was not trained for it.
 
         Cosines of these vectors are on another scale than those of `query`. They rank the memories that a prompt needs
-        first, and their distance from the cosine with `nothing` says how much each is needed.
+        first, and their distance from the cosine with `no_need_vector` says how much each is needed.
         """
         ...
 
     @property
-    def revision(self) -> str:
-        """Version of whatever produced the vectors of `sought`; empty if the model was not trained for it."""
+    def need_revision(self) -> str:
+        """Version of whatever produced the vectors of `need_vectors`; empty if the model was not trained for it."""
         ...
 
-    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
-        """Embed statements for comparison with the vectors of `seek`; None if the model was not trained for it.
+    def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
+        """Embed statements for comparison with `prompt_need_vector`; None if the model was not trained for it.
 
         Args:
             statements: pairs of the words before a statement, which may be empty, and the statement.
@@ -297,7 +297,7 @@ class LanguageModel(Protocol):
         """The provider's name for the model."""
         ...
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
+    async def complete(self, request: CompletionRequest) -> Completion:
         """Return the answer.
 
         Raises:

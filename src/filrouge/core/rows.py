@@ -1,4 +1,4 @@
-"""Rows of queries: the columns that are named like fields of a value, and the results of counting queries."""
+"""Helpers for query rows: some columns of a row, some fields of a value, a row that must exist, a count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from filrouge.core.errors import NotFound
 from filrouge.core.protocols import Tx
 
 
-def picked(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def pick_columns(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return these columns of a row."""
     return {name: row[name] for name in names}
 
@@ -19,8 +19,8 @@ def fields_of(value: object, names: Iterable[str]) -> dict[str, object]:
     return {name: getattr(value, name) for name in names}
 
 
-def required(tx: Tx, query: str, parameters: Mapping[str, object], *, missing: str, remedy: str) -> dict[str, Any]:
-    """Return the row of a query.
+def require_row(tx: Tx, query: str, parameters: Mapping[str, object], *, missing: str, remedy: str) -> dict[str, Any]:
+    """Return the first row of a query.
 
     Raises:
         NotFound: there is none; with the message `missing`.

@@ -54,30 +54,39 @@ _COLUMNS: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectChoice:
-    """The project that a list of names stands for, and the new names to store for it."""
+    """The project that a list of names stands for.
+
+    Attributes:
+        name: the short name to show.
+        new_aliases: the names to store for the project, in addition to those it has.
+    """
 
     id: str
     name: str
     new_aliases: tuple[str, ...]
 
 
-def choose_project(names: Sequence[str], known: Mapping[str, str]) -> ProjectChoice | None:
-    """Decide which project `names` (strongest first) stand for, given every `known` alias → project id.
+def choose_project(names: Sequence[str], projects_by_name: Mapping[str, str]) -> ProjectChoice | None:
+    """Decide which project the names stand for; None if there are no names.
 
-    Returns None for an empty list. An unknown project gets its strongest name as its id. A name that the user chose
-    (`name:`) decides alone, and no other name is linked to it, because one repository may hold several such projects.
+    An unknown project gets its strongest name as its id. A name that the user chose (`name:`) decides alone, and no
+    other name is linked to it, because one repository may hold several such projects.
+
+    Args:
+        names: the names of a directory, strongest first.
+        projects_by_name: the project id of every known name.
     """
     if not names:
         return None
     if names[0].startswith("name:"):
-        return _choice(known.get(names[0]) or names[0], names[:1], names, known)
+        return _choice(projects_by_name.get(names[0]) or names[0], names[:1], names, projects_by_name)
     strong = [name for name in names if not name.startswith("path:")]
-    found = next((known[name] for name in strong if name in known), None)
+    found = next((projects_by_name[name] for name in strong if name in projects_by_name), None)
     if found is None:
-        path = next((name for name in names if name.startswith("path:") and name in known), None)
-        if path is not None and _agrees(known[path], strong, known):
-            found = known[path]
-    return _choice(found or names[0], names, names, known)
+        path = next((name for name in names if name.startswith("path:") and name in projects_by_name), None)
+        if path is not None and _agrees(projects_by_name[path], strong, projects_by_name):
+            found = projects_by_name[path]
+    return _choice(found or names[0], names, names, projects_by_name)
 
 
 def display_name(names: Sequence[str]) -> str:
@@ -87,17 +96,21 @@ def display_name(names: Sequence[str]) -> str:
     return full.rstrip("/").rpartition("/")[2] or full
 
 
-def _choice(project: str, remembered: Sequence[str], names: Sequence[str], known: Mapping[str, str]) -> ProjectChoice:
-    fresh = tuple(name for name in remembered if known.get(name) != project and not _taken(name, known))
+def _choice(
+    project: str, storable: Sequence[str], names: Sequence[str], projects_by_name: Mapping[str, str]
+) -> ProjectChoice:
+    fresh = tuple(
+        name for name in storable if projects_by_name.get(name) != project and not _is_taken(name, projects_by_name)
+    )
     return ProjectChoice(id=project, name=display_name(names), new_aliases=fresh)
 
 
-def _agrees(project: str, strong: Sequence[str], known: Mapping[str, str]) -> bool:
+def _agrees(project: str, strong: Sequence[str], projects_by_name: Mapping[str, str]) -> bool:
     """Return False if the project already has a different name of a kind that also occurs in `strong`."""
     kinds = {name.partition(":")[0] for name in strong}
-    return not any(owner == project and alias.partition(":")[0] in kinds for alias, owner in known.items())
+    return not any(owner == project and alias.partition(":")[0] in kinds for alias, owner in projects_by_name.items())
 
 
-def _taken(name: str, known: Mapping[str, str]) -> bool:
+def _is_taken(name: str, projects_by_name: Mapping[str, str]) -> bool:
     """Return True if the name is known and is not a path; only paths can move to another project."""
-    return name in known and not name.startswith("path:")
+    return name in projects_by_name and not name.startswith("path:")

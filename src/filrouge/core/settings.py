@@ -22,11 +22,11 @@ from filrouge.core.choices import (
     REMEDY,
     closest_first,
     did_you_mean,
-    listed,
-    refusal,
+    invalid_choice,
+    join_with_or,
 )
 from filrouge.core.errors import BadConfig
-from filrouge.core.paths import CONFIG, nearest
+from filrouge.core.paths import CONFIG, find_project_file
 from filrouge.extraction.models import Reminder
 
 Origin = Literal["default", "stored", "user file", "project file", "environment"]
@@ -51,7 +51,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     auto_retrieve_enabled: bool = Field(default=True, description="Add memories to prompts.")
-    auto_retrieve_max_results: int = Field(default=4, ge=1, le=10, description="At most this many memories a prompt.")
+    auto_retrieve_max_results: int = Field(default=4, ge=1, le=10, description="Maximum memories added to a prompt.")
     auto_retrieve_min_score: float = Field(
         default=0.5, ge=0.0, le=1.0, description="Minimum probability that a prompt has relevant memories."
     )
@@ -61,13 +61,13 @@ class Settings(BaseModel):
         le=8000,
         description="Milliseconds that a prompt waits for its memories while the daemon works on them.",
     )
-    notes_enabled: bool = Field(default=True, description="Bring notes of the vault into prompts.")
+    notes_enabled: bool = Field(default=True, description="Inject notes of the vault.")
     notes_folder: str = Field(
         default="",
         description="The vault: a folder of Markdown notes, or the address of Obsidian's plugin; empty = none.",
     )
-    notes_paths: tuple[str, ...] = Field(default=(), description="Notes that are always brought, by path.")
-    notes_tag: str = Field(default="filrouge", description="Up to 5 notes with this tag are brought.")
+    notes_paths: tuple[str, ...] = Field(default=(), description="Paths of notes that are always injected.")
+    notes_tag: str = Field(default="filrouge", description="Up to 5 notes with this tag are injected.")
     notes_write_folder: str = Field(
         default="", description="Vault folder for pages of memories; empty = write no pages."
     )
@@ -89,7 +89,7 @@ class Settings(BaseModel):
     llm_model: str = Field(default="", description="Model for extraction; empty = the provider's default for the mode.")
     llm_url: str = Field(default="", description="Address of the model's server; empty = the provider's own.")
     llm_cascade: tuple[str, ...] = Field(
-        default=(), description="Models to try after that one, in order, each PROVIDER or PROVIDER:MODEL."
+        default=(), description="Models to try if llm_model fails, in order, each PROVIDER or PROVIDER:MODEL."
     )
     llm_operations: tuple[str, ...] = Field(
         default=(), description="Other models for single operations: OPERATION=PROVIDER or OPERATION=PROVIDER:MODEL."
@@ -97,13 +97,15 @@ class Settings(BaseModel):
     llm_decides: Literal["auto", "yes", "no"] = Field(
         default="auto", description="Whether a model decides updates; auto = only remote models."
     )
-    llm_seconds: float = Field(default=30.0, gt=0, le=600, description="A model has so long to answer.")
-    ollama_seconds: float = Field(default=60.0, gt=0, le=600, description="A model of Ollama has so long to answer.")
-    llm_max_tokens: int = Field(default=1024, ge=128, le=32_000, description="Longest answer of a model.")
-    llm_daily_tokens: int = Field(default=200_000, ge=0, description="Tokens that models may cost a day (UTC).")
-    llm_daily_dollars: float = Field(default=0.0, ge=0, description="Dollars that models may cost a day; 0 = no limit.")
-    claude_cli_path: str = Field(default="", description="Where the Claude command line is, an absolute path.")
-    codex_cli_path: str = Field(default="", description="Where the Codex command line is, an absolute path.")
+    llm_seconds: float = Field(default=30.0, gt=0, le=600, description="Time limit for a model's answer, in seconds.")
+    ollama_seconds: float = Field(
+        default=60.0, gt=0, le=600, description="Time limit for an answer of Ollama, in seconds."
+    )
+    llm_max_tokens: int = Field(default=1024, ge=128, le=32_000, description="Maximum tokens of a model's answer.")
+    llm_daily_tokens: int = Field(default=200_000, ge=0, description="Maximum tokens of all models per day (UTC).")
+    llm_daily_dollars: float = Field(default=0.0, ge=0, description="Maximum dollars per day (UTC); 0 = no limit.")
+    claude_cli_path: str = Field(default="", description="Absolute path of the Claude command line.")
+    codex_cli_path: str = Field(default="", description="Absolute path of the Codex command line.")
     analyzer_allow_offline: bool = Field(
         default=True, description="Use heuristics while the model is unavailable; false = wait for the model."
     )
@@ -126,25 +128,25 @@ class Settings(BaseModel):
         default="e5", description="Embedder: e5 (multilingual), hashing (words only), or PROVIDER:MODEL."
     )
     embedding_url: str = Field(default="", description="Address of the embedding server; empty = the provider's own.")
-    embedding_dimensions: int = Field(default=0, ge=0, le=8192, description="Length of vectors; 0 = the model's own.")
+    embedding_dimensions: int = Field(default=0, ge=0, le=8192, description="Vector length; 0 = the model's default.")
     backup_hours: float = Field(
-        default=24.0, ge=0, le=8760, description="Hours between backups, if something changed; 0 = never."
+        default=24.0, ge=0, le=8760, description="Hours between backups; one is made if something changed; 0 = never."
     )
     backup_keep: int = Field(default=7, ge=1, le=1000, description="Number of newest scheduled backups to keep.")
-    backup_keep_weeks: int = Field(default=4, ge=0, le=520, description="Keep one for each of so many weeks before.")
+    backup_keep_weeks: int = Field(default=4, ge=0, le=520, description="Number of older weeks to keep one backup of.")
 
     garden_idle_minutes: int = Field(
         default=30, ge=0, le=1440, description="Idle minutes before maintenance runs; 0 = never."
     )
     garden_rest_hours: int = Field(default=12, ge=1, le=720, description="Minimum hours between two idle runs.")
     garden_hour: int = Field(
-        default=-1, ge=-1, le=23, description="Hour of the day at which the garden is tended; -1 = at none."
+        default=-1, ge=-1, le=23, description="Hour of the day at which maintenance runs; -1 = no fixed hour."
     )
 
-    log_format: Literal["text", "json"] = Field(default="text", description="Lines of the log, from the next start on.")
+    log_format: Literal["text", "json"] = Field(default="text", description="Log format, from the next start on.")
 
     host: str = Field(
-        default="127.0.0.1", description="Address to listen on; one that others reach needs a token and TLS."
+        default="127.0.0.1", description="Address to listen on; any but a local one needs a token and TLS."
     )
     port: int = Field(
         default=8900, ge=0, le=65_535, description="TCP port to listen on, or the next free one; 0 or off = none."
@@ -152,11 +154,11 @@ class Settings(BaseModel):
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="Additional host names of this daemon, HOST or HOST:PORT, for example behind a proxy."
     )
-    tls_cert: str = Field(default="", description="File with the certificate, for an address that others reach.")
-    tls_key: str = Field(default="", description="File with the key of that certificate.")
-    limit_body_mb: float = Field(default=10.0, gt=0, le=1024, description="Largest body of a request over TCP.")
-    limit_requests: int = Field(default=100, ge=1, le=100_000, description="Requests a second of one token.")
-    limit_connections: int = Field(default=64, ge=1, le=10_000, description="Connections over TCP at once.")
+    tls_cert: str = Field(default="", description="File with the TLS certificate, for an address that is not local.")
+    tls_key: str = Field(default="", description="File with the private key of that certificate.")
+    limit_body_mb: float = Field(default=10.0, gt=0, le=1024, description="Maximum MB of a request's body over TCP.")
+    limit_requests: int = Field(default=100, ge=1, le=100_000, description="Maximum requests per second of one token.")
+    limit_connections: int = Field(default=64, ge=1, le=10_000, description="Maximum TCP connections at once.")
     limit_seconds: float = Field(
         default=10.0,
         gt=0,
@@ -174,7 +176,7 @@ class Settings(BaseModel):
     def _within(cls, value: str) -> str:
         names = value.strip().strip("/").split("/") if value.strip() else []
         if any(not name or name.startswith(".") or name == "~" or set(name) & set("\\:\0") for name in names):
-            raise ValueError("it names a folder within the vault, such as Filrouge or Notes/Memory")
+            raise ValueError("it must name a folder inside the vault, such as Filrouge or Notes/Memory")
         return "/".join(names)
 
     @field_validator("extract_provider", mode="before")
@@ -188,7 +190,11 @@ _DEFAULTS: dict[str, Any] = Settings().model_dump(mode="json")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effective:
-    """The settings in force, and the layer that each value comes from."""
+    """The settings in effect.
+
+    Attributes:
+        origins: the layer that each value comes from, by the setting's name.
+    """
 
     settings: Settings
     origins: Mapping[str, Origin]
@@ -208,7 +214,7 @@ def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str],
         cwd: where the search for a project file starts; None = ignore project files.
 
     Raises:
-        BadConfig: naming the key and its layer.
+        BadConfig: a layer has an unknown key or an invalid value; the message names both.
     """
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = dict.fromkeys(Settings.model_fields, "default")
@@ -245,27 +251,31 @@ def check(changes: Mapping[str, Any], *, where: str, remedy: str = REMEDY) -> di
         remedy: the remedy of the error.
 
     Raises:
-        BadConfig: naming the first key that is unknown (with the known ones, closest first) or has an invalid value.
+        BadConfig: a key is unknown, or its value is invalid. The message names the first such key and lists the valid
+            names or values, closest first.
     """
     for key in changes:
         if key not in Settings.model_fields:
-            near, known = did_you_mean(key, Settings.model_fields), listed(closest_first(key, Settings.model_fields))
-            raise BadConfig(f"There is no setting {key!r} ({where}).{near} There are: {known}.", remedy=remedy)
+            hint, valid_names = (
+                did_you_mean(key, Settings.model_fields),
+                join_with_or(closest_first(key, Settings.model_fields)),
+            )
+            raise BadConfig(f"There is no setting {key!r} ({where}).{hint} There are: {valid_names}.", remedy=remedy)
     try:
         model = Settings.model_validate(dict(changes))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0]) if first["loc"] else "?"
-        if first["type"] == "literal_error":
-            message = refusal(f"Setting {key!r} ({where})", first["input"], choices_of(key))
+        problem = error.errors()[0]
+        key = str(problem["loc"][0]) if problem["loc"] else "?"
+        if problem["type"] == "literal_error":
+            message = invalid_choice(f"Setting {key!r} ({where})", problem["input"], choices_of(key))
             raise BadConfig(message, remedy=remedy) from error
-        raise BadConfig(f"Setting {key!r} ({where}) does not fit: {first['msg']}.", remedy=remedy) from error
+        raise BadConfig(f"Setting {key!r} ({where}) does not fit: {problem['msg']}.", remedy=remedy) from error
     return {key: getattr(model, key) for key in changes}
 
 
 def choices_of(key: str) -> tuple[str, ...]:
     """Return the allowed values of a setting whose type is a `Literal`."""
-    return tuple(str(one) for one in get_args(Settings.model_fields[key].annotation))
+    return tuple(str(choice) for choice in get_args(Settings.model_fields[key].annotation))
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -279,8 +289,8 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         if key in NOT_SETTINGS or key.lower() not in Settings.model_fields or not value.strip():
             continue
         is_list = isinstance(Settings.model_fields[key.lower()].default, tuple)
-        parts = [part.strip() for part in value.split(",") if part.strip()]
-        found[key.lower()] = parts if is_list else value.strip()
+        items = [item.strip() for item in value.split(",") if item.strip()]
+        found[key.lower()] = items if is_list else value.strip()
     return found
 
 
@@ -291,9 +301,9 @@ def allowed_in_project_file(key: str) -> bool:
 
 def _project_file(cwd: str | None) -> tuple[str, dict[str, Any]]:
     """Return the path of the nearest `.filrouge.toml` and the settings in it that a project file may set."""
-    found = nearest(os.path.abspath(cwd)) if cwd else ""
-    raw = _toml(found) if found else {}
-    return found, {key: raw[key] for key in raw if key in _PROJECT_KEYS}
+    path = find_project_file(os.path.abspath(cwd)) if cwd else ""
+    content = _toml(path) if path else {}
+    return path, {key: content[key] for key in content if key in _PROJECT_KEYS}
 
 
 def _toml(path: str) -> dict[str, Any]:

@@ -1,11 +1,9 @@
-"""Makes control characters in foreign text visible, and compiles regular expressions on first use.
+"""Makes control characters in foreign text visible.
 
 Terminals obey C0 and C1 controls (escape sequences, carriage return, backspace), and all displays obey bidirectional
 overrides, line separators and invisible format characters such as Unicode tags. `visible` replaces them with a readable
 notation: `\\x1b`, `\\u202e`, `\\U000e0041`. JSON output uses JSON escapes instead, which a program decodes to the exact
 text. The joiners U+200C and U+200D and the soft hyphen stay, because words and emoji are spelt with them.
-
-The module also stands in for `re` (`from filrouge.core import text as re`): patterns compile on first use.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the same as a single line: line ends and tabs become spaces."""
+    """Return a text as a single line with visible control characters; line ends and tabs become spaces."""
     return visible(_LINE_ENDS.sub(" ", text))
 
 

@@ -25,7 +25,17 @@ from typing import Any, Final, Literal
 
 from filrouge._version import __version__
 from filrouge.core.errors import Busy, CannotWrite, DaemonUnavailable, FilrougeError, NotFound, StoreError
-from filrouge.core.paths import FAILURE, LOCK, LOG, RUNTIME, find_symlink, inside, make_private, open_own, socket_path
+from filrouge.core.paths import (
+    FAILURE,
+    LOCK,
+    LOG,
+    RUNTIME,
+    find_symlink,
+    inside,
+    make_private,
+    open_nofollow,
+    socket_path,
+)
 from filrouge.core.text import in_json, visible
 from filrouge.daemon import client, starting
 from filrouge.daemon.reply import Reply, named_error
@@ -84,7 +94,7 @@ def home_lock(
     refuse_links(home)
     try:
         make_private(home)
-        handle = open_own(inside(home, LOCK), os.O_RDWR | os.O_CREAT)
+        handle = open_nofollow(inside(home, LOCK), os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
     try:
@@ -377,7 +387,7 @@ class _LogFile(RotatingFileHandler):
     """A log file that is opened without following a symbolic link."""
 
     def _open(self) -> TextIOWrapper:
-        handle = open_own(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        handle = open_nofollow(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         return open(handle, "a", encoding=self.encoding, errors=self.errors)
 
 

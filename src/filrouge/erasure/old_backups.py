@@ -141,7 +141,7 @@ def _rewrite(parts: Parts, path: str, sought: Removal, at: datetime, actor: str)
             trouble = "; ".join(database.check())
             database.checkpoint()
             left = _reach(parts, database.tx, sought)[1]
-            database.lay_flat()
+            database.disable_wal()
         finally:
             database.close()
         if trouble or left:

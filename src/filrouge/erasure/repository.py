@@ -22,7 +22,7 @@ from filrouge.capture.repository import Turns
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.errors import BadInput, Busy, NotFound
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.core.rows import required
+from filrouge.core.rows import require_row
 from filrouge.erasure.models import AffectedRow, Effect, MatchReason, Receipt
 from filrouge.erasure.tombstones import Tombstone, TombstoneHasher
 from filrouge.extraction.repository import Analyses, Session, output_hash
@@ -471,7 +471,7 @@ class Receipts:
             NotFound: there is no receipt with this id.
         """
         missing, remedy = f"There is no receipt {id_!r}.", "List them with `filrouge forget --receipts`."
-        return _receipt(required(self._tx, "receipts.get", {"id": id_}, missing=missing, remedy=remedy))
+        return _receipt(require_row(self._tx, "receipts.get", {"id": id_}, missing=missing, remedy=remedy))
 
     def all(self, limit: int) -> list[Receipt]:
         """Return the newest receipts, newest first."""
@@ -514,7 +514,7 @@ def carry_out(parts: StoreContext, tx: Tx, reach: ForgetPlan, *, at: datetime, a
         space_id: the embedding space for the vectors of changed threads.
     """
     reading = [f"{EXTRACT}:{one.host}:{one.id}" for one in reach.worked]
-    waited = [name for name in reading if Jobs(tx).known_as(name)]
+    waited = [name for name in reading if Jobs(tx).get_by_key(name)]
     Jobs(tx).drop(waited)  # a model may be reading a deleted text right now; its answer is discarded
     ForgetRepository(tx, parts.analyser).carry_out(reach, at=at, actor=actor)
     for session in reach.sessions:

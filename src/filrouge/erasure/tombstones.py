@@ -26,7 +26,7 @@ from filrouge.capture.intake import turns_of
 from filrouge.capture.models import Turn
 from filrouge.capture.repository import event_key
 from filrouge.core.clock import from_epoch, from_text, to_text
-from filrouge.core.paths import FORGET_KEY, FORGOTTEN, open_own
+from filrouge.core.paths import FORGET_KEY, FORGOTTEN, open_nofollow
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import normalised
 
@@ -53,7 +53,7 @@ class HomeKey:
     def read(self) -> bytes | None:
         """Return the key, or None if nothing was ever forgotten here."""
         try:
-            with open(open_own(self._path, os.O_RDONLY), "rb") as file:
+            with open(open_nofollow(self._path, os.O_RDONLY), "rb") as file:
                 found = file.read()
         except FileNotFoundError:
             return None
@@ -69,7 +69,7 @@ class HomeKey:
         if found is None:
             found = secrets.token_bytes(_LENGTH)
             part = f"{self._path}.new"
-            file = open_own(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            file = open_nofollow(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 _append(file, found)
                 os.replace(part, self._path)
@@ -141,7 +141,7 @@ class TombstoneFile:
     def read(self) -> dict[bytes, Tombstone]:
         """Return the tombstones in the file, by hash; skip an incomplete line."""
         try:
-            with open(open_own(self._path, os.O_RDONLY), encoding="ascii", errors="replace") as file:
+            with open(open_nofollow(self._path, os.O_RDONLY), encoding="ascii", errors="replace") as file:
                 lines = [line.split() for line in file]
         except FileNotFoundError:
             return {}
@@ -164,7 +164,7 @@ class TombstoneFile:
         lines = "".join(f"{one.kind} {one.hash.hex()} {to_text(one.at)}\n" for one in stones)
         if not lines:
             return
-        file = open_own(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        file = open_nofollow(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             _append(file, f"\n{lines}".encode("ascii"))  # the previous line may be incomplete
         finally:

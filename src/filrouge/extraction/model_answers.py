@@ -149,7 +149,7 @@ def ask_model(
         prompt=prompts(operation, language),
         text=text,
         schema=schema_of(shape),
-        most_tokens=most_tokens,
+        max_tokens=most_tokens,
         seconds=seconds,
     )
     return (yield from ask_and_parse(ask, prompts("repair", language), read))

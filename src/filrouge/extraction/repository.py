@@ -19,7 +19,7 @@ from filrouge.capture.models import Turn
 from filrouge.capture.repository import text_hash, turn_from_row
 from filrouge.core.clock import add_seconds, new_id, to_text
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.core.rows import number_of, picked
+from filrouge.core.rows import number_of, pick_columns
 from filrouge.extraction.models import Analysis, Entity, Point, Quote
 from filrouge.memories.models import Noop, Span, Statement, Update
 from filrouge.memories.repository import Memories, Origin
@@ -37,7 +37,7 @@ def analysis_from_text(text: str) -> Analysis:
     raw: Mapping[str, Any] = json.loads(text)
     quotes: dict[str, Any] = {name: _quotes(raw[name]) for name in _QUOTES}
     return Analysis(
-        **picked(raw, ("summary", "intent", "language", "made_by")),
+        **pick_columns(raw, ("summary", "intent", "language", "made_by")),
         **quotes,
         concepts=tuple(raw["concepts"]),
         implicit_context=tuple(raw["implicit_context"]),

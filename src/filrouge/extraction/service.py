@@ -301,7 +301,7 @@ def _with_context(event: Event, context: str) -> Event:
 def _prepare(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
     cut = CutCounts()
     clean = cleaned(event, parts.redact, cut)
-    parts.metrics.cut(cut)
+    parts.metrics.count_cut(cut)
     turns = turns_of(clean, "")
     if has_speaker:
         readings = read_turns(parts, turns)

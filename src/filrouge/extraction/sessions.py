@@ -92,7 +92,7 @@ def analyze_session_for_concepts(
     messages = read_history(parts, session, history or ())
     digest = _hash(messages) if messages else parts.readers.here(lambda tx: _hash_of(parts, tx, session))
     cached = None if force else parts.readers.here(lambda tx: _cached(parts, tx, session, digest))
-    parts.metrics.cache(hit=cached is not None)
+    parts.metrics.count_cache_lookup(hit=cached is not None)
     if cached is not None:
         return analysis_fields(cached)
     if messages:
@@ -150,9 +150,9 @@ def analyse_turns(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Anal
         rarity, projects = parts.readers.here(lambda tx: _load_background(parts, tx, turns))
         found = parts.analyst(turns, former=former, rarity=rarity, projects=projects)
     except Exception as error:
-        parts.metrics.analysis_failed(getattr(error, "provider", "heuristic"), error)
+        parts.metrics.record_analysis_failure(getattr(error, "provider", "heuristic"), error)
         raise
-    parts.metrics.analysed(found.made_by.partition("/")[0], monotonic() - begun)
+    parts.metrics.record_analysis(found.made_by.partition("/")[0], monotonic() - begun)
     return found
 
 
@@ -302,5 +302,5 @@ def queue_idle(parts: Parts) -> int:
 def idle_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that looks for idle sessions once a minute."""
     return PeriodicTask(
-        _WATCH_SECONDS, lambda: queue_idle(parts), name="idle", failed="could not search for idle sessions"
+        _WATCH_SECONDS, lambda: queue_idle(parts), name="idle", failure_message="could not search for idle sessions"
     )

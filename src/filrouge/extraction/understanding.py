@@ -643,11 +643,11 @@ class RequestRunner:
         try:
             done = self.parts.models.ask(ask, self.settings)
         except ModelUnavailable as error:
-            meters.spent(ask.operation, error.spent)
-            meters.analysis_failed(self.settings.extract_provider, error)
+            meters.count_model_calls(ask.operation, error.spent)
+            meters.record_analysis_failure(self.settings.extract_provider, error)
             raise
-        meters.spent(ask.operation, done.spent)
-        meters.analysed(done.provider, monotonic() - begun)
+        meters.count_model_calls(ask.operation, done.spent)
+        meters.record_analysis(done.provider, monotonic() - begun)
         return done
 
     def _similarities(self, pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
@@ -696,4 +696,4 @@ def _queue(tx: Tx, host: str, session: str, now: datetime, delay: float) -> None
     """Queue one job per conversation, at the earliest time requested."""
     name = f"{EXTRACT}:{host}:{session}"
     if not Jobs(tx).enqueue(EXTRACT, {"host": host, "session": session}, dedupe=name, at=now, delay=delay):
-        Jobs(tx).sooner(name, add_seconds(now, delay))
+        Jobs(tx).move_forward(name, add_seconds(now, delay))

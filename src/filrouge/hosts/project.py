@@ -21,7 +21,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from filrouge.core.paths import PROJECT_FILE, nearest, stable_hash
+from filrouge.core.paths import PROJECT_FILE, find_project_file, stable_hash
 
 NAME_PREFIX = "name:"
 HOLDER_PREFIX = "under:"
@@ -250,7 +250,7 @@ def is_capture_enabled(cwd: str, environ: Mapping[str, str]) -> bool:
     if given or not os.path.isabs(cwd):
         return given not in OFF
     try:
-        if path := nearest(os.path.normpath(cwd)):
+        if path := find_project_file(os.path.normpath(cwd)):
             return re.search(r"(?m)^[ \t]*auto_capture[ \t]*=[ \t]*false\b", _top(_read(path))) is None
     except (OSError, ValueError):
         pass

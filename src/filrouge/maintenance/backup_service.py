@@ -250,7 +250,7 @@ def back_up_if_due(parts: Parts) -> Manifest | None:
 def backup_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that checks every five minutes whether a backup is due."""
     return PeriodicTask(
-        _SCHEDULE_SECONDS, lambda: back_up_if_due(parts), name="backup", failed="the scheduled backup failed"
+        _SCHEDULE_SECONDS, lambda: back_up_if_due(parts), name="backup", failure_message="the scheduled backup failed"
     )
 
 

@@ -27,7 +27,7 @@ from filrouge.core.clock import Language, from_text, new_id, text_or_none, time_
 from filrouge.core.errors import Busy, CannotWrite
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.core.rows import number_of, picked, required
+from filrouge.core.rows import number_of, pick_columns, require_row
 from filrouge.core.scope import Scope
 from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
@@ -123,7 +123,7 @@ class ConsolidationRuns:
             NotFound: there is no run with this id.
         """
         missing, remedy = f"There is no run {garden_id!r} of the garden.", "See `filrouge garden --list`."
-        return _garden(required(self._tx, "gardens.get", {"id": garden_id}, missing=missing, remedy=remedy))
+        return _garden(require_row(self._tx, "gardens.get", {"id": garden_id}, missing=missing, remedy=remedy))
 
     def newest(self, limit: int) -> list[ConsolidationRun]:
         """Return the latest runs, newest first."""
@@ -193,7 +193,7 @@ class ConsolidationRuns:
 def _garden(row: Mapping[str, Any]) -> ConsolidationRun:
     plan = json.loads(row["plan"])
     return ConsolidationRun(
-        **picked(row, ("id", "occasion", "state", "error")),
+        **pick_columns(row, ("id", "occasion", "state", "error")),
         counts=plan["counts"],
         memories_until=int(plan["memories_until"]),
         totals=json.loads(row["totals"]),
@@ -271,7 +271,7 @@ class Merging:
 
     def was_merged(self, one: str, other: str) -> bool:
         """Return True if these two were merged once. A user who undid the merge said that they differ."""
-        found = Journal(self._tx).of(one)
+        found = Journal(self._tx).entries_about(one)
         return any(entry.action == MERGE_ACTION and {one, other} <= entry.touches for entry in found)
 
     def _copied(self, kept: Mapping[str, Any], gone: Mapping[str, Any]) -> dict[str, Any]:
@@ -792,7 +792,7 @@ def _step_job(parts: Parts, garden: ConsolidationRun, step: RunStep) -> JobResul
     # One session that cannot be read must not hold up the others.
     prepared = Effects(write=_failed)
     passed_over = "step %d (%s) of the garden %s is passed over"
-    with logged(_LOG, passed_over, step.place, step.kind, garden.id, passing=(CannotWrite,)):
+    with logged(_LOG, passed_over, step.place, step.kind, garden.id, reraise=(CannotWrite,)):
         prepared = DOERS[step.kind](parts, step.subject)
     told = list[MemoryProgress]()
 
@@ -831,7 +831,7 @@ def _publish(parts: Parts, told: Sequence[MemoryProgress]) -> None:
 
 def _failure_reason(tx: Tx) -> str:
     """Return why the active run cannot continue; empty if it can."""
-    known = Jobs(tx).known_as(GARDEN)
+    known = Jobs(tx).get_by_key(GARDEN)
     if known is None:
         return _LOST
     return str(known["error"] or _LOST) if known["state"] == "dead" else ""
@@ -846,7 +846,7 @@ _LATE: Final = timedelta(hours=12)
 def garden_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that checks once a minute whether a run is due."""
     failed = "the check for a due consolidation run failed"
-    return PeriodicTask(_LOOK_SECONDS, Watch(parts).look, name="garden", failed=failed)
+    return PeriodicTask(_LOOK_SECONDS, Watch(parts).look, name="garden", failure_message=failed)
 
 
 class Watch:

@@ -264,7 +264,7 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
     """Return the metrics in Prometheus text format."""
     count = Jobs(tx).count()
     jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
-    return parts.metrics.text(
+    return parts.metrics.render(
         jobs=jobs,
         events=Events(tx).ledger(),
         received=Events(tx).received(),

@@ -34,7 +34,7 @@ from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_files import GO, Manifest
 from filrouge.maintenance.copies import differing
 from filrouge.maintenance.restore import keep_files, keep_present
-from filrouge.runtime.journal import Journal, relinked
+from filrouge.runtime.journal import Journal, recompute_chain
 from filrouge.runtime.soundness import broken_by_table, problems
 from filrouge.runtime.sqlite import Connection, Database, migrations, refuse_older
 from filrouge.runtime.wiring import analyser
@@ -545,7 +545,7 @@ def relink(tx: Tx, *, at: datetime, lost: int) -> int:
     """
     if Journal(tx).verify().sound:
         return 0
-    rows = relinked(tx.all("journal.everything"))
+    rows = recompute_chain(tx.all("journal.everything"))
     tx.many("journal.relink", rows)
     redacted = sum(bool(row["redact"]) for row in rows)
     payload = {"reason": "repaired after damage", "entries": len(rows), "lost": lost, "redacted": redacted}
@@ -802,7 +802,7 @@ def _made_anew(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tup
             refuse_older(schema)
             known = 0 < schema <= migrations("sqlite")[-1].number
             database.migrate(clock, upto=schema if known else None)
-            salvage = Salvage(content=content, target=database.bare, at=to_text(clock.now()))
+            salvage = Salvage(content=content, target=database.raw_connection, at=to_text(clock.now()))
             salvage.run()
         except Unreadable as error:
             raise Corrupt(f"The memory database cannot be read any more: {error}.", remedy=_REMEDY) from error

@@ -23,7 +23,7 @@ from filrouge.core.clock import from_text, to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.settings import Settings
 from filrouge.maintenance.consolidation import Cutoffs, Policy, cutoffs, next_pressure
-from filrouge.runtime.disk import BYTES, delete_reserve, ensure_reserve, sizes
+from filrouge.runtime.disk import RESERVE_BYTES, delete_reserve, ensure_reserve, sizes
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.journal import Journal
@@ -129,7 +129,7 @@ def policy_of(settings: Settings) -> Policy:
 def retention_watch(parts: Parts) -> PeriodicTask:
     """Return a task that runs each minute: keep the disk reserve, and queue retention once a day."""
     failed = "the retention check failed"
-    return PeriodicTask(_LOOK_SECONDS, lambda: _look(parts), name="retention", failed=failed)
+    return PeriodicTask(_LOOK_SECONDS, lambda: _look(parts), name="retention", failure_message=failed)
 
 
 def _look(parts: Parts) -> None:
@@ -169,7 +169,7 @@ def last_run(tx: Tx) -> dict[str, Any] | None:
 
 def retain(parts: Parts, payload: Payload) -> JobResult:
     """Job: delete the next expired turns, then old logs, then shrink the file, then write the journal entry."""
-    if shutil.disk_usage(parts.home).free < BYTES:
+    if shutil.disk_usage(parts.home).free < RESERVE_BYTES:
         delete_reserve(parts.home)
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     policy, pressure = policy_of(settings), int(payload["pressure"])

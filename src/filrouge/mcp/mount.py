@@ -71,7 +71,9 @@ async def _endpoint(request: Request) -> ASGIApp:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
                 raise
-            raise NotInstalled(f"MCP cannot be served: {error}.", remedy=f"Run `{installation.add(_SDK)}`.") from error
+            raise NotInstalled(
+                f"MCP cannot be served: {error}.", remedy=f"Run `{installation.install_command(_SDK)}`."
+            ) from error
         named = await read_in_tx(
             request, lambda tx: parts_of(request).effective(tx).to_json().get("allowed_hosts") or ()
         )

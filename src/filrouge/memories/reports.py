@@ -167,7 +167,7 @@ def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
 
 def entries_about(tx: Tx, memory_id: str) -> list[dict[str, Any]]:
     """Return all journal entries about a memory, oldest first; reverted entries are marked."""
-    entries = Journal(tx).of(memory_id)
+    entries = Journal(tx).entries_about(memory_id)
     gone = reverted(entries)
     return [
         {

@@ -83,7 +83,7 @@ def row_of(memory: Memory) -> dict[str, object]:
 
 def intact(row: dict[str, Any]) -> bool:
     """Return True if the row still matches its seal."""
-    return journal.holds(row["row_key"], row["row_hash"], content_of(memory_from_row(row)))
+    return journal.matches_seal(row["row_key"], row["row_hash"], content_of(memory_from_row(row)))
 
 
 def content_of(memory: Memory) -> dict[str, object]:

@@ -69,7 +69,7 @@ class Undoing:
         """
         if memory_id not in self._lives.kin([memory_id]):
             raise NotFound(f"There is no memory {memory_id!r}.")
-        entries = Journal(self._tx).of(memory_id)
+        entries = Journal(self._tx).entries_about(memory_id)
         gone = reverted(entries)
         for entry in reversed(entries):
             if entry.seq not in gone and entry.undoes is None and memory_id in changes_of_entry(entry):
@@ -148,7 +148,7 @@ class Undoing:
         while wanted - known:
             new = wanted - known
             known |= new
-            for entry in Journal(self._tx).of(*new, after=asked.seq):
+            for entry in Journal(self._tx).entries_about(*new, after=asked.seq):
                 found[entry.seq] = entry
                 wanted |= entry.touches
         return [found[seq] for seq in sorted(found)]

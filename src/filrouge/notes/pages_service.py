@@ -276,7 +276,7 @@ def pages_watch(parts: Parts) -> PeriodicTask:
     sync = PageSync(parts)
     failed = "the pages could not be written"
     return PeriodicTask(
-        lambda: _IDLE_SECONDS if sync.is_idle else _LOOK_SECONDS, sync.look, name="vault-pages", failed=failed
+        lambda: _IDLE_SECONDS if sync.is_idle else _LOOK_SECONDS, sync.look, name="vault-pages", failure_message=failed
     )
 
 

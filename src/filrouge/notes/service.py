@@ -61,9 +61,9 @@ def vault_watches(parts: Parts) -> tuple[PeriodicTask, PeriodicTask]:
         return _IDLE_SECONDS if watch.is_idle else seconds
 
     failed = "the notes could not be embedded"
-    vectors = PeriodicTask(lambda: rest(_REST_SECONDS), watch.embed, name="vault-vectors", failed=failed)
+    vectors = PeriodicTask(lambda: rest(_REST_SECONDS), watch.embed, name="vault-vectors", failure_message=failed)
     failed = "the vault could not be scanned"
-    return PeriodicTask(lambda: rest(_LOOK_SECONDS), look, name="vault", failed=failed), vectors
+    return PeriodicTask(lambda: rest(_LOOK_SECONDS), look, name="vault", failure_message=failed), vectors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

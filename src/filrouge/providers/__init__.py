@@ -1,8 +1,8 @@
 """Providers: embedders and language models, with their registries.
 
-In: texts to embed, and requests (`Ask`) to a model. Out: unit vectors of a named embedding space, and answers
-(`Completion`) with their cost. Open `embedders` and `language_models` for options and registries, `service` for the
-configured models and the daily budget, `e5` for the bundled embedder.
+In: texts to embed, and requests (`CompletionRequest`) to a model. Out: unit vectors of a named embedding space, and
+answers (`Completion`) with their cost. Open `embedders` and `language_models` for options and registries, `service` for
+the configured models and the daily budget, `e5` for the bundled embedder.
 
 Invariants: nothing is downloaded and no key is used unless the user chose it, and libraries send no telemetry. ONNX
 Runtime reads `ORT_DISABLE_TELEMETRY` when it is loaded; without it, it writes a device id and an event database into

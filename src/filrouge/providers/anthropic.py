@@ -13,7 +13,7 @@ from filrouge.providers import http_client
 from filrouge.providers.language_models import DefaultModels, ModelOptions
 from filrouge.providers.pydantic_models import AnswerMode, ModelListEndpoint, SdkModel
 
-_HOME: Final = "https://api.anthropic.com"
+_DEFAULT_ADDRESS: Final = "https://api.anthropic.com"
 _KEY: Final = "ANTHROPIC_API_KEY"
 SIZES: Final = DefaultModels(small="claude-haiku-5-5", medium="claude-sonnet-5-5", large="claude-opus-5-5")
 
@@ -24,22 +24,24 @@ def model(options: ModelOptions) -> SdkModel:
     Raises:
         BadConfig: no key, or no usable address.
     """
-    address = options.address(_HOME).removesuffix("/v1")
-    key = options.key(_KEY, who="Anthropic", address=address, needed=not options.url.strip())
-    who = options.identity("Anthropic" if address == _HOME else "The Anthropic-compatible server", SIZES)
-    http = http_client.client(address, without=[] if key else ["Authorization", "X-Api-Key"])
+    address = options.address(_DEFAULT_ADDRESS).removesuffix("/v1")
+    key = options.key(_KEY, provider_name="Anthropic", address=address, needed=not options.url.strip())
+    identity = options.identity(
+        "Anthropic" if address == _DEFAULT_ADDRESS else "The Anthropic-compatible server", SIZES
+    )
+    http = http_client.client(address, dropped_headers=[] if key else ["Authorization", "X-Api-Key"])
     sdk = AsyncAnthropic(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
-    asked = AnthropicModel(who.model, provider=AnthropicProvider(anthropic_client=sdk))
-    modes = ("native", "prompted") if asked.profile.get("supports_json_schema_output") else ("prompted",)
+    request_model = AnthropicModel(identity.model, provider=AnthropicProvider(anthropic_client=sdk))
+    modes = ("native", "prompted") if request_model.profile.get("supports_json_schema_output") else ("prompted",)
     return SdkModel(
-        who,
-        [AnswerMode(model=asked, mode=mode) for mode in modes],
+        identity,
+        [AnswerMode(model=request_model, mode=mode) for mode in modes],
         http,
-        ModelListEndpoint(address=f"{address}/v1/models?limit=1", headers=_spoken(sdk.default_headers)),
+        ModelListEndpoint(address=f"{address}/v1/models?limit=1", headers=_sent_headers(sdk.default_headers)),
         {"thinking": False},
     )
 
 
-def _spoken(headers: Mapping[str, str | Omit]) -> dict[str, str]:
+def _sent_headers(headers: Mapping[str, str | Omit]) -> dict[str, str]:
     """Return the headers that the SDK sends: the key in its current form, and the API version."""
     return {name: value for name, value in headers.items() if isinstance(value, str)}

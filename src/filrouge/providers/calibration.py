@@ -54,10 +54,10 @@ class Cosines:
     """The cosines that a calibration is computed from.
 
     Attributes:
-        unrelated: of two texts of different subjects.
-        same: of a text and its paraphrase, in the order of the sample.
-        unrelated_questions: of a question and a text of another subject.
-        answers: of a question and the text that answers it, in the order of the sample.
+        unrelated: cosines of two texts of different subjects.
+        same: cosines of a text and its paraphrase, in the order of the sample.
+        unrelated_questions: cosines of a question and a text of another subject.
+        answers: cosines of a question and the text that answers it, in the order of the sample.
     """
 
     unrelated: Floats
@@ -83,8 +83,8 @@ class EmbeddedSample:
 
     def __init__(self, embedder: Embedder, subjects: Sequence[Subject]) -> None:
         self.subjects = tuple(subjects)
-        self._told_twice = [at for at, subject in enumerate(subjects) if subject.same is not None]
-        self._asked = [at for at, subject in enumerate(subjects) if subject.question is not None]
+        self._with_paraphrase = [index for index, subject in enumerate(subjects) if subject.same is not None]
+        self._with_question = [index for index, subject in enumerate(subjects) if subject.question is not None]
         self._texts = embedder.passages([subject.text for subject in subjects])
         self._same = embedder.passages([subject.same for subject in subjects if subject.same is not None])
         questions = [embedder.query(subject.question) for subject in subjects if subject.question is not None]
@@ -92,28 +92,36 @@ class EmbeddedSample:
 
     def cosines(self, languages: frozenset[Language] = frozenset({"en", "fr"}), *, across: bool = False) -> Cosines:
         """Return cosines of pairs within each language, or with `across` of pairs in two different languages."""
-        have = np.array([subject.language for subject in self.subjects])
-        wanted = np.isin(have, list(languages))
-        alike = (have[:, None] == have[None, :]) != across
-        pairs = np.triu(wanted[:, None] & wanted[None, :] & alike, 1)
+        subject_languages = np.array([subject.language for subject in self.subjects])
+        selected = np.isin(subject_languages, list(languages))
+        language_pair_fits = (subject_languages[:, None] == subject_languages[None, :]) != across
+        pairs = np.triu(selected[:, None] & selected[None, :] & language_pair_fits, 1)
         same = [
-            at for at, owner in enumerate(self._told_twice) if self._takes_part(owner, wanted=wanted, across=across)
+            index
+            for index, owner in enumerate(self._with_paraphrase)
+            if self._takes_part(owner, selected=selected, across=across)
         ]
-        asked = [at for at, owner in enumerate(self._asked) if self._takes_part(owner, wanted=wanted, across=across)]
-        questions = self._questions[asked] @ self._texts.T
-        owners = [self._asked[at] for at in asked]
-        spoken = np.array([self.subjects[owner].other or self.subjects[owner].language for owner in owners], dtype=str)
-        stray = ((spoken[:, None] == have[None, :]) != across) & wanted[None, :]
-        stray[np.arange(len(owners)), owners] = False
+        used_questions = [
+            index
+            for index, owner in enumerate(self._with_question)
+            if self._takes_part(owner, selected=selected, across=across)
+        ]
+        questions = self._questions[used_questions] @ self._texts.T
+        owners = [self._with_question[index] for index in used_questions]
+        question_languages = np.array(
+            [self.subjects[owner].other or self.subjects[owner].language for owner in owners], dtype=str
+        )
+        unrelated_pairs = ((question_languages[:, None] == subject_languages[None, :]) != across) & selected[None, :]
+        unrelated_pairs[np.arange(len(owners)), owners] = False
         return Cosines(
             unrelated=(self._texts @ self._texts.T)[pairs],
-            same=(self._same[same] * self._texts[[self._told_twice[at] for at in same]]).sum(axis=1),
-            unrelated_questions=questions[stray],
+            same=(self._same[same] * self._texts[[self._with_paraphrase[index] for index in same]]).sum(axis=1),
+            unrelated_questions=questions[unrelated_pairs],
             answers=questions[np.arange(len(owners)), owners],
         )
 
-    def _takes_part(self, owner: int, *, wanted: NDArray[np.bool_], across: bool) -> bool:
-        return bool(wanted[owner]) and (self.subjects[owner].other is not None) == across
+    def _takes_part(self, owner: int, *, selected: NDArray[np.bool_], across: bool) -> bool:
+        return bool(selected[owner]) and (self.subjects[owner].other is not None) == across
 
 
 # Measuring a calibration. The scale is that of the bundled model, multilingual-e5-small: the straight line from its
@@ -153,14 +161,14 @@ QUESTIONS: Final[Shares] = (
 TURNS: Final[tuple[tuple[float, float], ...]] = ((0.0, 0.5), (0.15, 0.20), (0.35, 0.016))
 
 #: Minimum number of turn pairs; fewer cannot determine a tail of 1.6 %.
-FEWEST_PAIRS: Final = 2_000
+MIN_PAIRS: Final = 2_000
 #: Maximum length of a short turn, in characters: about 60 words, like the longest text in the sample.
 SHORT_TURN: Final = 400
-_MOST_TURNS: Final = 800
+_MAX_TURNS: Final = 800
 _SEED: Final = 7
 #: Minimum distance between anchors, so that the scale never jumps.
-_APART: Final = 0.005
-_STEPS: Final = 4_001
+_MIN_ANCHOR_DISTANCE: Final = 0.005
+_CANDIDATE_COUNT: Final = 4_001
 
 
 def measure(embedder: Embedder, sample: Sequence[Subject] | None = None) -> Calibration:
@@ -169,10 +177,10 @@ def measure(embedder: Embedder, sample: Sequence[Subject] | None = None) -> Cali
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
-    return fitted(EmbeddedSample(embedder, bundled("measure") if sample is None else sample).cosines())
+    return fit_calibration(EmbeddedSample(embedder, bundled("measure") if sample is None else sample).cosines())
 
 
-def fitted(cosines: Cosines) -> Calibration:
+def fit_calibration(cosines: Cosines) -> Calibration:
     """Return the calibration computed from these cosines.
 
     Raises:
@@ -200,13 +208,19 @@ def from_turns(vectors: Vectors, sessions: Sequence[str], sample: Calibration) -
         sample: the calibration measured on the sample.
     """
     unrelated = unrelated_turns(vectors, sessions)
-    if len(unrelated) < FEWEST_PAIRS:
+    if len(unrelated) < MIN_PAIRS:
         return None
     tail = [(float(np.quantile(unrelated, 1.0 - share)), level) for level, share in TURNS]
-    end, top = tail[-1]
-    before = float(np.interp(top, [level for _, level in sample.texts], [cosine for cosine, _ in sample.texts]))
-    stretch = (1.0 - end) / (1.0 - before) if before < 1.0 else 1.0
-    upper = [(max(cosine, end + (cosine - before) * stretch), level) for cosine, level in sample.texts if level > top]
+    tail_cosine, tail_level = tail[-1]
+    sample_cosine = float(
+        np.interp(tail_level, [level for _, level in sample.texts], [cosine for cosine, _ in sample.texts])
+    )
+    stretch = (1.0 - tail_cosine) / (1.0 - sample_cosine) if sample_cosine < 1.0 else 1.0
+    upper = [
+        (max(cosine, tail_cosine + (cosine - sample_cosine) * stretch), level)
+        for cosine, level in sample.texts
+        if level > tail_level
+    ]
     return Calibration(
         texts=_rising([*tail, *upper[:-1]]), questions=sample.questions, origin="turns", pairs=len(unrelated)
     )
@@ -215,44 +229,44 @@ def from_turns(vectors: Vectors, sessions: Sequence[str], sample: Calibration) -
 def unrelated_turns(vectors: Vectors, sessions: Sequence[str]) -> Floats:
     """Return the cosines of turn pairs from different sessions, of at most 800 turns; the sample is deterministic."""
     distinct: dict[bytes, tuple[str, int]] = {}
-    for at, (vector, session) in enumerate(zip(vectors, sessions, strict=True)):
+    for index, (vector, session) in enumerate(zip(vectors, sessions, strict=True)):
         key = vector.tobytes()
-        distinct[key] = min(distinct.get(key, (session, at)), (session, at))
+        distinct[key] = min(distinct.get(key, (session, index)), (session, index))
     ordered = [distinct[key] for key in sorted(distinct)]
-    drawn = np.random.default_rng(_SEED).permutation(len(ordered))[:_MOST_TURNS]
-    kept = vectors[[ordered[place][1] for place in drawn]]
-    owners = np.array([ordered[place][0] for place in drawn], dtype=str)
-    return (kept @ kept.T)[np.triu(owners[:, None] != owners[None, :], 1)]
+    order = np.random.default_rng(_SEED).permutation(len(ordered))[:_MAX_TURNS]
+    sample = vectors[[ordered[number][1] for number in order]]
+    owners = np.array([ordered[number][0] for number in order], dtype=str)
+    return (sample @ sample.T)[np.triu(owners[:, None] != owners[None, :], 1)]
 
 
-def shares(cosines: Floats, at: Floats) -> Floats:
-    """Return the share of these cosines above each value in `at`, interpolated linearly."""
+def shares(cosines: Floats, thresholds: Floats) -> Floats:
+    """Return the share of these cosines above each value in `thresholds`, interpolated linearly."""
     ordered = np.sort(cosines)
-    places = (np.arange(len(ordered)) + 0.5) / len(ordered)
-    return 1.0 - np.interp(at, ordered, places, left=0.0, right=1.0)
+    ranks = (np.arange(len(ordered)) + 0.5) / len(ordered)
+    return 1.0 - np.interp(thresholds, ordered, ranks, left=0.0, right=1.0)
 
 
 def _anchors(reference: Shares, unrelated: Floats, related: Floats) -> tuple[Anchor, ...]:
     """Return for each level the cosine whose two shares are nearest to the reference shares (least squares)."""
     if not len(unrelated) or not len(related):
         raise ValueError("A calibration is measured on unrelated pairs and on related ones; one kind is missing.")
-    candidates = np.linspace(-1.0, 1.0, _STEPS)
+    candidates = np.linspace(-1.0, 1.0, _CANDIDATE_COUNT)
     above_unrelated, above_related = shares(unrelated, candidates), shares(related, candidates)
-    found: list[Anchor] = []
+    anchors: list[Anchor] = []
     for level, of_unrelated, of_related in reference:
-        apart = (above_unrelated - of_unrelated) ** 2 + (above_related - of_related) ** 2
-        best = np.flatnonzero(apart <= apart.min() + 1e-12)
-        found.append((float(candidates[best[len(best) // 2]]), level))
-    return _rising(found)
+        distances = (above_unrelated - of_unrelated) ** 2 + (above_related - of_related) ** 2
+        best = np.flatnonzero(distances <= distances.min() + 1e-12)
+        anchors.append((float(candidates[best[len(best) // 2]]), level))
+    return _rising(anchors)
 
 
 def _rising(anchors: Sequence[Anchor]) -> tuple[Anchor, ...]:
     """Return the anchors with (1, 1) appended, each forced to be at least a little above the one before."""
-    found: list[Anchor] = []
+    rising: list[Anchor] = []
     lowest = -1.0
-    for place, (cosine, level) in enumerate(anchors):
-        highest = 1.0 - _APART * (len(anchors) - place)
+    for index, (cosine, level) in enumerate(anchors):
+        highest = 1.0 - _MIN_ANCHOR_DISTANCE * (len(anchors) - index)
         lowest = min(max(cosine, lowest), highest)
-        found.append((lowest, level))
-        lowest += _APART
-    return (*found, (1.0, 1.0))
+        rising.append((lowest, level))
+        lowest += _MIN_ANCHOR_DISTANCE
+    return (*rising, (1.0, 1.0))

@@ -11,72 +11,71 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from filrouge.core.errors import ModelUnavailable
-from filrouge.providers.command_line import CommandLine, program_path
-from filrouge.providers.http_client import problem
-from filrouge.providers.language_models import DefaultModels, ModelOptions, usage_of
+from filrouge.providers.command_line import CommandLine
+from filrouge.providers.http_client import status_failure
+from filrouge.providers.language_models import DefaultModels, usage_of
 from filrouge.providers.models import Completion, CompletionRequest, Usage
 
 SIZES: Final = DefaultModels(small="haiku", medium="sonnet", large="opus")
-_SETTING: Final = "claude_cli_path"
 _NO_HOOKS: Final = (
     "--safe-mode", "--setting-sources", "", "--settings", '{"disableAllHooks":true}',
     "--tools", "", "--strict-mcp-config", "--no-session-persistence",
 )  # fmt: skip
 
 
-def model(options: ModelOptions) -> ClaudeCli:
-    """Return the model for these options.
-
-    Raises:
-        BadConfig: the command line is not found.
-    """
-    return ClaudeCli(options.identity("Claude Code", SIZES), program_path(options, "claude", _SETTING), options.environ)
-
-
 class ClaudeCli(CommandLine):
     """Implements `LanguageModel` over `claude -p`, with one process per answer."""
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
+    label = "Claude Code"
+    sizes = SIZES
+    program = "claude"
+    setting = "claude_cli_path"
+
+    async def complete(self, request: CompletionRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
             ModelUnavailable: with the cause.
         """
-        answer = ("--output-format", "json", "--json-schema", json.dumps(ask.schema))
-        done = await self._run(
-            ["-p", "--model", self.model, *_NO_HOOKS, *answer, "--system-prompt", ask.prompt.text], ask.text
+        answer_options = ("--output-format", "json", "--json-schema", json.dumps(request.schema))
+        process = await self._run(
+            ["-p", "--model", self.model, *_NO_HOOKS, *answer_options, "--system-prompt", request.prompt.text],
+            request.text,
         )
-        if not done.whole:
-            raise self._who.failure("too_long", "printed more than any answer needs")
-        result = _result(done.printed)
+        if not process.is_complete:
+            raise self._identity.failure("too_long", "printed more than any answer needs")
+        result = _result(process.output)
         if result is None:
-            raise self._who.failure("other", f"ended with {done.code} and no answer")
-        if result.get("is_error") or done.code:
-            raise self._failed(result, done.code, _usage(ask, result, ""))
+            raise self._identity.failure("other", f"ended with {process.code} and no answer")
+        if result.get("is_error") or process.code:
+            raise self._failed(result, process.code, _usage(request, result, ""))
         text = _text(result)
-        return self._who.completion(text, _usage(ask, result, text))
+        return self._identity.completion(text, _usage(request, result, text))
 
     def _failed(self, result: Mapping[str, Any], code: int, usage: Usage) -> ModelUnavailable:
         """Return the error for a failed run. The program's own message is left out, because it may quote the text."""
         status = result.get("api_error_status")
         if isinstance(status, int) and status >= 300:
-            kind = problem(self._who, status).failures[0].kind
-            return self._who.failure(kind, f"was answered {status} by its service", usage=usage)
+            kind = status_failure(self._identity, status).failures[0].kind
+            return self._identity.failure(kind, f"was answered {status} by its service", usage=usage)
         if result.get("stop_reason") == "refusal":
-            return self._who.failure("refused", "refused to answer", usage=usage)
-        return self._who.failure("other", f"ended with {code} and an error; is it logged in?", usage=usage)
+            return self._identity.failure("refused", "refused to answer", usage=usage)
+        return self._identity.failure("other", f"ended with {code} and an error; is it logged in?", usage=usage)
 
 
-def _result(printed: bytes) -> dict[str, Any] | None:
+model = ClaudeCli  # the entry point of this provider
+
+
+def _result(output: bytes) -> dict[str, Any] | None:
     """Return the result object that the program prints; None if there is none."""
     try:
-        found: Any = json.loads(printed)
+        parsed: Any = json.loads(output)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         return None
-    whole = cast("dict[str, Any]", found)
-    return whole if whole.get("type") == "result" else None
+    result = cast("dict[str, Any]", parsed)
+    return result if result.get("type") == "result" else None
 
 
 def _text(result: Mapping[str, Any]) -> str:
@@ -84,19 +83,21 @@ def _text(result: Mapping[str, Any]) -> str:
     by_schema = result.get("structured_output")
     if by_schema is not None:
         return json.dumps(by_schema, ensure_ascii=False)
-    said = result.get("result")
-    return said if isinstance(said, str) else ""
+    text = result.get("result")
+    return text if isinstance(text, str) else ""
 
 
-def _usage(ask: CompletionRequest, result: Mapping[str, Any], text: str) -> Usage:
-    found: Any = result.get("usage")
-    counts = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    read = [counts.get(name) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
+def _usage(request: CompletionRequest, result: Mapping[str, Any], text: str) -> Usage:
+    reported: Any = result.get("usage")
+    counts = cast("dict[str, Any]", reported) if isinstance(reported, dict) else {}
+    input_counts = [
+        counts.get(name) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    ]
     dollars: Any = result.get("total_cost_usd")
     return usage_of(
-        ask,
+        request,
         text,
-        input_tokens=sum(count for count in read if isinstance(count, int)),
+        input_tokens=sum(count for count in input_counts if isinstance(count, int)),
         output_tokens=counts.get("output_tokens"),
         dollars=float(dollars) if isinstance(dollars, int | float) and 0 <= dollars < 1e6 else None,
     )

@@ -12,13 +12,12 @@ import os
 import tempfile
 from typing import Any, Final, cast
 
-from filrouge.providers.command_line import CommandLine, program_path
-from filrouge.providers.language_models import MAX_REPLY_BYTES, DefaultModels, ModelOptions, usage_of
+from filrouge.providers.command_line import CommandLine
+from filrouge.providers.language_models import MAX_REPLY_BYTES, DefaultModels, usage_of
 from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.pydantic_models import strict_schema
 
 SIZES: Final = DefaultModels(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
-_SETTING: Final = "codex_cli_path"
 _NO_HOOKS: Final = (
     "--ephemeral", "--skip-git-repo-check", "-s", "read-only",
     "-c", "features.hooks=false", "-c", "mcp_servers={}", "-c", "notify=[]",
@@ -30,22 +29,18 @@ _NO_TOOLS: Final = (
     "-c", "features.image_generation=false", "-c", "features.goals=false",
     "-c", 'web_search="disabled"',
 )  # fmt: skip
-_THINK_LITTLE: Final = ("-c", 'model_reasoning_effort="low"')
-
-
-def model(options: ModelOptions) -> CodexCli:
-    """Return the model for these options.
-
-    Raises:
-        BadConfig: the command line is not found.
-    """
-    return CodexCli(options.identity("Codex", SIZES), program_path(options, "codex", _SETTING), options.environ)
+_LOW_REASONING: Final = ("-c", 'model_reasoning_effort="low"')
 
 
 class CodexCli(CommandLine):
     """Implements `LanguageModel` over `codex exec`, with one process per answer."""
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
+    label = "Codex"
+    sizes = SIZES
+    program = "codex"
+    setting = "codex_cli_path"
+
+    async def complete(self, request: CompletionRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
@@ -54,20 +49,25 @@ class CodexCli(CommandLine):
         with tempfile.TemporaryDirectory(prefix="filrouge-") as directory:
             schema, answer = os.path.join(directory, "schema.json"), os.path.join(directory, "answer.txt")
             with open(schema, "w", encoding="utf-8") as file:
-                json.dump(strict_schema(ask.schema), file)
+                json.dump(strict_schema(request.schema), file)
             files = ("--output-schema", schema, "-o", answer, "--json")
-            done = await self._run(
-                ["exec", "-m", self.model, *_NO_HOOKS, *_NO_TOOLS, *_THINK_LITTLE, *files, "-"],
-                f"{ask.prompt.text}\n\n{ask.text}",
+            process = await self._run(
+                ["exec", "-m", self.model, *_NO_HOOKS, *_NO_TOOLS, *_LOW_REASONING, *files, "-"],
+                f"{request.prompt.text}\n\n{request.text}",
             )
             text = _read(answer)
-        read, wrote = _counts(done.printed)
-        usage = usage_of(ask, text or "", input_tokens=read, output_tokens=wrote, dollars=None)
-        if not done.whole or (text is not None and len(text) > MAX_REPLY_BYTES):
-            raise self._who.failure("too_long", "printed more than any answer needs", usage=usage)
-        if done.code or text is None:
-            raise self._who.failure("other", f"ended with {done.code} and no answer; is it logged in?", usage=usage)
-        return self._who.completion(text, usage)
+        input_tokens, output_tokens = _token_counts(process.output)
+        usage = usage_of(request, text or "", input_tokens=input_tokens, output_tokens=output_tokens, dollars=None)
+        if not process.is_complete or (text is not None and len(text) > MAX_REPLY_BYTES):
+            raise self._identity.failure("too_long", "printed more than any answer needs", usage=usage)
+        if process.code or text is None:
+            raise self._identity.failure(
+                "other", f"ended with {process.code} and no answer; is it logged in?", usage=usage
+            )
+        return self._identity.completion(text, usage)
+
+
+model = CodexCli  # the entry point of this provider
 
 
 def _read(path: str) -> str | None:
@@ -79,10 +79,10 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _counts(printed: bytes) -> tuple[int | None, int | None]:
+def _token_counts(output: bytes) -> tuple[int | None, int | None]:
     """Return the input and output tokens of all turns, from the printed events; None if none are reported."""
-    read = wrote = 0
-    for line in printed.splitlines():
+    input_tokens = output_tokens = 0
+    for line in output.splitlines():
         try:
             event: Any = json.loads(line)
         except (ValueError, RecursionError):
@@ -90,10 +90,10 @@ def _counts(printed: bytes) -> tuple[int | None, int | None]:
         usage: Any = cast("dict[str, Any]", event).get("usage") if isinstance(event, dict) else None
         if isinstance(usage, dict):
             counts = cast("dict[str, Any]", usage)
-            read += _number(counts.get("input_tokens"))
-            wrote += _number(counts.get("output_tokens"))
-    return read or None, wrote or None
+            input_tokens += _count_or_zero(counts.get("input_tokens"))
+            output_tokens += _count_or_zero(counts.get("output_tokens"))
+    return input_tokens or None, output_tokens or None
 
 
-def _number(given: Any) -> int:
-    return given if isinstance(given, int) else 0
+def _count_or_zero(value: Any) -> int:
+    return value if isinstance(value, int) else 0

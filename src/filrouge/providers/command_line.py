@@ -19,28 +19,40 @@ import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from filrouge.capture.events import INTERNAL
 from filrouge.core.errors import BadConfig
-from filrouge.providers.language_models import MAX_REPLY_BYTES, IdentifiedModel, ModelIdentity, ModelOptions
+from filrouge.providers.language_models import (
+    MAX_REPLY_BYTES,
+    DefaultModels,
+    IdentifiedModel,
+    ModelIdentity,
+    ModelOptions,
+)
 
-_KEYS: Final = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY", "VOYAGE_API_KEY"})
+_API_KEY_VARIABLES: Final = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY", "VOYAGE_API_KEY"})
 #: Disable update checks and statistics, which do not help an answer.
 _QUIET: Final = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-_CHUNK: Final = 65_536
-_LOOK_SECONDS: Final = 0.02
+_CHUNK_BYTES: Final = 65_536
+_POLL_SECONDS: Final = 0.02
 #: Time limit for draining a pipe after the group was killed; only a process that left the group can hold it open.
 _DRAIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessResult:
-    """The result of a process: its exit code and its output; `whole` is False if the output exceeded the limit."""
+    """The result of a process.
+
+    Attributes:
+        code: its exit code; negative if a signal ended it.
+        output: what it printed on standard output, up to a little more than `MAX_REPLY_BYTES`.
+        is_complete: False if it printed more than `MAX_REPLY_BYTES`.
+    """
 
     code: int
-    printed: bytes
-    whole: bool
+    output: bytes
+    is_complete: bool
 
 
 def program_path(options: ModelOptions, name: str, setting: str) -> str:
@@ -49,12 +61,12 @@ def program_path(options: ModelOptions, name: str, setting: str) -> str:
     Raises:
         BadConfig: it is not found, or the path is not absolute; the message names the setting.
     """
-    given = options.cli_path.strip()
-    if given and not os.path.isabs(given):
+    configured = options.cli_path.strip()
+    if configured and not os.path.isabs(configured):
         raise BadConfig(f"`{setting}` must be an absolute path.", remedy=f"Set it to what `which {name}` prints.")
-    found = given or shutil.which(name, path=options.environ.get("PATH", os.defpath)) or ""
+    found = configured or shutil.which(name, path=options.environ.get("PATH", os.defpath)) or ""
     if not os.access(found, os.X_OK) or os.path.isdir(found):
-        where = f"at {given}" if given else "on the PATH"
+        where = f"at {configured}" if configured else "on the PATH"
         raise BadConfig(
             f"The program `{name}` is not found {where}.",
             remedy=f"Install it, or set `{setting}` to what `which {name}` prints.",
@@ -64,16 +76,16 @@ def program_path(options: ModelOptions, name: str, setting: str) -> str:
 
 def _child_environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
     """Return the environment of a child. Its PATH starts with the program's directory, where npm installs `node`."""
-    places = os.pathsep.join([os.path.dirname(path), environ.get("PATH", os.defpath)])
-    return {name: value for name, value in environ.items() if name not in _KEYS} | {
+    search_path = os.pathsep.join([os.path.dirname(path), environ.get("PATH", os.defpath)])
+    return {name: value for name, value in environ.items() if name not in _API_KEY_VARIABLES} | {
         **_QUIET,
-        "PATH": places,
+        "PATH": search_path,
         INTERNAL: "1",
     }
 
 
 async def run_process(
-    command: Sequence[str], *, text: str, directory: str, environ: Mapping[str, str], who: ModelIdentity
+    command: Sequence[str], *, text: str, directory: str, environ: Mapping[str, str], identity: ModelIdentity
 ) -> ProcessResult:
     """Run the process to its end; cancelling this kills the whole group.
 
@@ -91,10 +103,10 @@ async def run_process(
             start_new_session=True,
         )
     except OSError as error:
-        failed = who.failure("configuration", f"cannot be started: {error.strerror or type(error).__name__}")
+        failure = identity.failure("configuration", f"cannot be started: {error.strerror or type(error).__name__}")
     else:
         return await _wait_and_kill(process, text)
-    raise failed
+    raise failure
 
 
 async def _wait_and_kill(process: asyncio.subprocess.Process, text: str) -> ProcessResult:
@@ -105,7 +117,7 @@ async def _wait_and_kill(process: asyncio.subprocess.Process, text: str) -> Proc
     try:
         # On some Python versions, `wait` would also wait for processes that inherited the pipes.
         while process.returncode is None:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
     finally:
         _kill(process)
         await asyncio.wait([reading, writing], timeout=_DRAIN_SECONDS)
@@ -113,8 +125,8 @@ async def _wait_and_kill(process: asyncio.subprocess.Process, text: str) -> Proc
         writing.cancel()
         await asyncio.wait([reading, writing])
         await process.wait()
-    printed = b"" if reading.cancelled() else reading.result()
-    return ProcessResult(code=process.returncode or 0, printed=printed, whole=len(printed) <= MAX_REPLY_BYTES)
+    output = b"" if reading.cancelled() else reading.result()
+    return ProcessResult(code=process.returncode or 0, output=output, is_complete=len(output) <= MAX_REPLY_BYTES)
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -131,27 +143,44 @@ async def _write(pipe: asyncio.StreamWriter, data: bytes) -> None:
         await pipe.wait_closed()
 
 
-async def _read(pipe: asyncio.StreamReader, enough: Callable[[], None]) -> bytes:
-    """Read to the end, discarding bytes beyond the limit; at the limit `enough` is called to stop the process."""
+async def _read(pipe: asyncio.StreamReader, stop: Callable[[], None]) -> bytes:
+    """Read to the end, discarding bytes beyond the limit; at the limit `stop` is called to stop the process."""
     found = bytearray()
-    while chunk := await pipe.read(_CHUNK):
+    while chunk := await pipe.read(_CHUNK_BYTES):
         if len(found) <= MAX_REPLY_BYTES:
             found += chunk
         else:
-            enough()
+            stop()
     return bytes(found)
 
 
 class CommandLine(IdentifiedModel):
-    """The part of `LanguageModel` that all command lines share; a subclass implements `complete`."""
+    """The part of `LanguageModel` that all command lines share. A subclass implements `complete`.
 
-    def __init__(self, who: ModelIdentity, path: str, environ: Mapping[str, str]) -> None:
-        super().__init__(who)
-        self._path = path
-        self._environ = _child_environment(environ, path)
+    Attributes:
+        label: the program's name for display.
+        sizes: its default models.
+        program: the name of its executable.
+        setting: the setting with the path of the executable.
+    """
+
+    label: ClassVar[str]
+    sizes: ClassVar[DefaultModels]
+    program: ClassVar[str]
+    setting: ClassVar[str]
+
+    def __init__(self, options: ModelOptions) -> None:
+        """Find the program.
+
+        Raises:
+            BadConfig: it is not found.
+        """
+        super().__init__(options.identity(self.label, self.sizes))
+        self._path = program_path(options, self.program, self.setting)
+        self._environ = _child_environment(options.environ, self._path)
 
     def __repr__(self) -> str:
-        return f"<{self._who} at {self._path}>"
+        return f"<{self._identity} at {self._path}>"
 
     async def check(self) -> None:
         """Run the program with `--version`.
@@ -159,9 +188,9 @@ class CommandLine(IdentifiedModel):
         Raises:
             ModelUnavailable: it cannot be started, or ends with an error.
         """
-        done = await self._run(["--version"], "")
-        if done.code:
-            raise self._who.failure("configuration", f"ends with {done.code} when asked for its version")
+        result = await self._run(["--version"], "")
+        if result.code:
+            raise self._identity.failure("configuration", f"ends with {result.code} when asked for its version")
 
     async def close(self) -> None:
         """Do nothing: no process outlives its answer."""
@@ -170,5 +199,5 @@ class CommandLine(IdentifiedModel):
         """Run the program once, in a new empty directory."""
         with tempfile.TemporaryDirectory(prefix="filrouge-") as empty:
             return await run_process(
-                [self._path, *arguments], text=text, directory=empty, environ=self._environ, who=self._who
+                [self._path, *arguments], text=text, directory=empty, environ=self._environ, identity=self._identity
             )

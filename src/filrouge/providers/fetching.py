@@ -31,15 +31,20 @@ from filrouge.providers.published_e5 import PublishedModel
 
 #: Called with the number of bytes of this file received so far.
 BytesReceived = Callable[[int], None]
-_TRIES: Final = 5
+_MAX_ATTEMPTS: Final = 5
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
-_MOST_REDIRECTS: Final = 5
+_MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WantedFile:
-    """A file to download: its address, its size in bytes, and its SHA-256 in hexadecimal digits."""
+    """A file to download.
+
+    Attributes:
+        size: in bytes.
+        sha256: in hexadecimal digits.
+    """
 
     address: str
     size: int
@@ -50,35 +55,35 @@ class _ConnectionLost(Exception):
     """The connection ended early; received bytes are kept."""
 
 
-def download(wanted: WantedFile, path: str, arrived: BytesReceived) -> None:
+def download(target: WantedFile, path: str, on_received: BytesReceived) -> None:
     """Make sure that the complete file is at `path`. The caller holds a lock, so only one process downloads.
 
     Raises:
         EmbedderUnavailable: no network, no such file, or unexpected content; the message says which.
         OSError: it cannot be written.
     """
-    if _matches(wanted, path):
-        arrived(wanted.size)
+    if _matches(target, path):
+        on_received(target.size)
         return
     part = f"{path}.part"
-    _check_disk_space(wanted, part)
-    with httpx.Client(timeout=_TIMEOUT, trust_env=not is_loopback(wanted.address)) as client:
-        for left in reversed(range(_TRIES)):
-            before = _size(part)
+    _check_disk_space(target, part)
+    with httpx.Client(timeout=_TIMEOUT, trust_env=not is_loopback(target.address)) as client:
+        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
+            size_before = _size(part)
             try:
-                _resume(client, wanted, part, arrived)
+                _resume(client, target, part, on_received)
                 break
             except _ConnectionLost as error:
                 # Retry only if this attempt received some bytes.
-                if not left or _size(part) <= before:
+                if not attempts_left or _size(part) <= size_before:
                     raise EmbedderUnavailable(
-                        f"{wanted.address} broke off after {_size(part)} of {wanted.size} bytes: {error}.",
+                        f"{target.address} broke off after {_size(part)} of {target.size} bytes: {error}.",
                         remedy="Check the network and run the command again: what has arrived is kept.",
                     ) from error.__cause__
-    if not _matches(wanted, part):
+    if not _matches(target, part):
         _remove(part)
         raise EmbedderUnavailable(
-            f"What {wanted.address} sent is not the file that was expected (its SHA-256 differs); it was removed.",
+            f"What {target.address} sent is not the file that was expected (its SHA-256 differs). It was removed.",
             remedy="Try again. If it fails again, use another mirror or network, because this one alters files.",
         )
     with open(part, "rb") as file:
@@ -87,55 +92,55 @@ def download(wanted: WantedFile, path: str, arrived: BytesReceived) -> None:
     _remove(part)
 
 
-def _resume(client: httpx.Client, wanted: WantedFile, part: str, arrived: BytesReceived) -> None:
+def _resume(client: httpx.Client, target: WantedFile, part: str, on_received: BytesReceived) -> None:
     """Send one request: append what is missing, or start again."""
-    have = _size(part)
-    tag = _tag(part)
-    if have >= wanted.size or (have and not tag):
+    received = _size(part)
+    tag = _read_tag(part)
+    if received >= target.size or (received and not tag):
         _remove(part)
-        have = 0
+        received = 0
     headers = {"Accept-Encoding": "identity"}
-    if have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": tag}
+    if received:
+        headers |= {"Range": f"bytes={received}-", "If-Range": tag}
     try:
-        with _following(client, wanted.address, headers) as response:
+        with _following(client, target.address, headers) as response:
             if response.status_code == 416:  # the server's file is shorter than the part
                 _remove(part)
                 raise _ConnectionLost("the server has another file now")
-            goes_on = response.status_code == 206 and _begins_at(response) == have
-            if not goes_on and response.status_code != 200:
-                raise _answered(response.status_code, wanted.address)
-            if not goes_on:
-                have = 0
+            continues = response.status_code == 206 and _range_start(response) == received
+            if not continues and response.status_code != 200:
+                raise _error_of_status(response.status_code, target.address)
+            if not continues:
+                received = 0
                 _remove(part)
-                _keep_tag(part, response.headers.get("ETag", ""))
-            _append(response, wanted, part, have, arrived)
+                _store_tag(part, response.headers.get("ETag", ""))
+            _append(response, target, part, received, on_received)
     except httpx.TransportError as error:
         raise _ConnectionLost(str(error) or type(error).__name__) from error
 
 
-def _append(response: httpx.Response, wanted: WantedFile, part: str, have: int, arrived: BytesReceived) -> None:
-    with open(part, "ab" if have else "wb") as file:
-        arrived(have)
+def _append(response: httpx.Response, target: WantedFile, part: str, received: int, on_received: BytesReceived) -> None:
+    with open(part, "ab" if received else "wb") as file:
+        on_received(received)
         for chunk in response.iter_raw():  # no fixed chunk size: it would lose the last chunk of a broken connection
-            have += len(chunk)
-            if have > wanted.size:  # more than expected, so the sum cannot match
+            received += len(chunk)
+            if received > target.size:  # more than expected, so the sum cannot match
                 file.truncate(0)
                 raise EmbedderUnavailable(
-                    f"{wanted.address} sent more than the {wanted.size} bytes of the file that was expected.",
+                    f"{target.address} sent more than the {target.size} bytes of the file that was expected.",
                     remedy="The mirror holds another file: use another mirror.",
                 )
             file.write(chunk)
             file.flush()
-            arrived(have)
-    if have < wanted.size:
+            on_received(received)
+    if received < target.size:
         raise _ConnectionLost("the reply was too short")
 
 
 @contextmanager
 def _following(client: httpx.Client, address: str, headers: dict[str, str]) -> Generator[httpx.Response]:
     """Yield the reply at the end of the redirects; each step must be encrypted, or on this machine."""
-    for _ in range(_MOST_REDIRECTS + 1):
+    for _ in range(_MAX_REDIRECTS + 1):
         if not address.startswith("https:") and not is_loopback(address):
             raise EmbedderUnavailable(
                 f"{address} is not encrypted, so nothing is fetched from there.", remedy="Use an address with https://."
@@ -148,7 +153,7 @@ def _following(client: httpx.Client, address: str, headers: dict[str, str]) -> G
     raise EmbedderUnavailable(f"{address} only redirects elsewhere.", remedy="Check the mirror's address.")
 
 
-def _answered(status: int, address: str) -> EmbedderUnavailable:
+def _error_of_status(status: int, address: str) -> EmbedderUnavailable:
     if status == 404:
         return EmbedderUnavailable(
             f"{address} was not found (404).", remedy="Check FILROUGE_MODEL_MIRROR, if it is set."
@@ -156,15 +161,15 @@ def _answered(status: int, address: str) -> EmbedderUnavailable:
     return EmbedderUnavailable(f"{address} answered {status}.", remedy="Try again later; what has arrived is kept.")
 
 
-def _begins_at(response: httpx.Response) -> int:
+def _range_start(response: httpx.Response) -> int:
     """Return the start of the range, as in `Content-Range: bytes 100-199/200`; -1 if there is none."""
     unit, _, rest = response.headers.get("Content-Range", "").partition(" ")
     first = rest.partition("-")[0]
     return int(first) if unit == "bytes" and first.isdecimal() else -1
 
 
-def _check_disk_space(wanted: WantedFile, part: str) -> None:
-    needed = wanted.size - min(wanted.size, _size(part))
+def _check_disk_space(target: WantedFile, part: str) -> None:
+    needed = target.size - min(target.size, _size(part))
     free = shutil.disk_usage(os.path.dirname(part)).free
     if free < needed:
         raise EmbedderUnavailable(
@@ -173,26 +178,26 @@ def _check_disk_space(wanted: WantedFile, part: str) -> None:
         )
 
 
-def _matches(wanted: WantedFile, path: str) -> bool:
-    if _size(path) != wanted.size:
+def _matches(target: WantedFile, path: str) -> bool:
+    if _size(path) != target.size:
         return False
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == wanted.sha256
+        return hashlib.file_digest(file, "sha256").hexdigest() == target.sha256
 
 
 def _size(path: str) -> int:
     return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
-def _tag(part: str) -> str:
+def _read_tag(part: str) -> str:
     """Return the strong ETag of the part; a weak one does not guarantee the same bytes."""
     with suppress(OSError, UnicodeDecodeError), open(f"{part}.etag", encoding="ascii") as file:
-        found = file.read()
-        return found if found.startswith('"') and found.endswith('"') and found.isprintable() else ""
+        tag = file.read()
+        return tag if tag.startswith('"') and tag.endswith('"') and tag.isprintable() else ""
     return ""
 
 
-def _keep_tag(part: str, tag: str) -> None:
+def _store_tag(part: str, tag: str) -> None:
     """Store the ETag before the first byte, so that a part is never continued with another version."""
     with open(f"{part}.etag", "w", encoding="ascii", errors="replace") as file:
         file.write(tag)
@@ -223,21 +228,21 @@ def fetch(model: PublishedModel, path: str, progress: Progress, *, consent: bool
     """
     if not consent:
         raise PermissionError("a model is fetched only with consent")
-    arriving = f"{path}.arriving"
+    download_directory = f"{path}.arriving"
 
     def write(directory: str) -> None:
-        os.makedirs(arriving, exist_ok=True)
+        os.makedirs(download_directory, exist_ok=True)
         for file in model.files:
-            here = os.path.join(arriving, file.name)
-            wanted = WantedFile(address=model.address(file), size=file.size, sha256=file.sha256)
-            download(wanted, here, lambda have, file=file: progress(file.name, have, file.size))
-            _second_name(here, os.path.join(directory, file.name))
+            download_path = os.path.join(download_directory, file.name)
+            target = WantedFile(address=model.address(file), size=file.size, sha256=file.sha256)
+            download(target, download_path, lambda received, file=file: progress(file.name, received, file.size))
+            _link(download_path, os.path.join(directory, file.name))
 
     ensure_model(path, write)
-    shutil.rmtree(arriving, ignore_errors=True)
+    shutil.rmtree(download_directory, ignore_errors=True)
 
 
-def _second_name(path: str, other: str) -> None:
+def _link(path: str, other: str) -> None:
     """Link the file under a second name, so that a kill before the model is complete loses nothing."""
     try:
         os.link(path, other)

@@ -19,11 +19,11 @@ from filrouge.core.errors import ModelUnavailable
 from filrouge.core.network import is_loopback
 from filrouge.providers.language_models import MAX_REPLY_BYTES, ModelIdentity
 
-for _chatty in ("httpx2", "httpcore2"):  # addresses and headers must not be logged at any level
-    logging.getLogger(_chatty).setLevel(logging.WARNING)
+for _logger_name in ("httpx2", "httpcore2"):  # addresses and headers must not be logged at any level
+    logging.getLogger(_logger_name).setLevel(logging.WARNING)
 
 
-class TooMuch(httpx2.ReadError):
+class ReplyTooLarge(httpx2.ReadError):
     """A reply that is longer than any answer, or compressed."""
 
 
@@ -36,63 +36,63 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             read += len(chunk)
             if read > MAX_REPLY_BYTES:
-                raise TooMuch("the reply is too long")
+                raise ReplyTooLarge("the reply is too long")
             yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-async def _bound(response: httpx2.Response) -> None:
+async def _limit_reply(response: httpx2.Response) -> None:
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise TooMuch("the reply is packed")
+        raise ReplyTooLarge("the reply is packed")
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream)
 
 
-def client(address: str, without: Collection[str] = ()) -> httpx2.AsyncClient:
+def client(address: str, dropped_headers: Collection[str] = ()) -> httpx2.AsyncClient:
     """Return a client for the server at `address`, to be used on one event loop.
 
     Args:
         address: scheme, host and port; a path is ignored.
-        without: headers that are never sent; an SDK may add headers from variables in the environment.
+        dropped_headers: headers that are never sent; an SDK may add headers from variables in the environment.
     """
-    outside = not is_loopback(address)
+    is_remote = not is_loopback(address)
 
-    async def bare(request: httpx2.Request) -> None:
-        for name in without:
+    async def remove_headers(request: httpx2.Request) -> None:
+        for name in dropped_headers:
             request.headers.pop(name, None)
 
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity"},
-        event_hooks={"request": [bare], "response": [_bound]},
+        event_hooks={"request": [remove_headers], "response": [_limit_reply]},
         follow_redirects=False,
         timeout=None,
-        trust_env=outside,
+        trust_env=is_remote,
         # Loading the CA certificates takes 50 ms, and plain HTTP on this machine does not need them.
-        verify=outside or address.startswith("https:"),
+        verify=is_remote or address.startswith("https:"),
     )
 
 
-def problem(who: ModelIdentity, status: int, retry_after: str = "") -> ModelUnavailable:
+def status_failure(identity: ModelIdentity, status: int, retry_after: str = "") -> ModelUnavailable:
     """Return the error for a status other than 200."""
-    pause = asked_pause(retry_after)
+    pause = parse_retry_after(retry_after)
     if status == 429:
-        return who.failure("rate_limit", "rate limit reached (429)", retry_after=pause)
+        return identity.failure("rate_limit", "rate limit reached (429)", retry_after=pause)
     if status in (401, 403):
-        return who.failure("configuration", f"does not accept the key ({status})")
+        return identity.failure("configuration", f"does not accept the key ({status})")
     if status == 402:
-        return who.failure("configuration", "says that the credit is used up (402)")
+        return identity.failure("configuration", "says that the credit is used up (402)")
     if status == 404:
-        return who.failure("configuration", "does not know the model or the address (404)")
+        return identity.failure("configuration", "does not know the model or the address (404)")
     if 300 <= status < 400:
-        return who.failure("configuration", f"redirects elsewhere ({status}), which is not followed")
+        return identity.failure("configuration", f"redirects elsewhere ({status}), which is not followed")
     if status >= 500 or status in (408, 425):
-        return who.failure("server", f"answered {status}", retry_after=pause)
-    return who.failure("refused", f"refused the request ({status})")
+        return identity.failure("server", f"answered {status}", retry_after=pause)
+    return identity.failure("refused", f"refused the request ({status})")
 
 
-def asked_pause(header: str) -> float | None:
+def parse_retry_after(header: str) -> float | None:
     """Return the seconds of a numeric Retry-After header; None otherwise."""
     try:
         seconds = float(header)
@@ -101,34 +101,34 @@ def asked_pause(header: str) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-async def get(http: httpx2.AsyncClient, address: str, who: ModelIdentity, headers: Mapping[str, str]) -> Any:
+async def get(http: httpx2.AsyncClient, address: str, identity: ModelIdentity, headers: Mapping[str, str]) -> Any:
     """Return the JSON at an address.
 
     Raises:
         ModelUnavailable: with the cause.
     """
-    return await _send(http, http.build_request("GET", address, headers=headers), who)
+    return await _send(http, http.build_request("GET", address, headers=headers), identity)
 
 
-async def post(http: httpx2.AsyncClient, address: str, who: ModelIdentity, body: Mapping[str, Any]) -> Any:
+async def post(http: httpx2.AsyncClient, address: str, identity: ModelIdentity, body: Mapping[str, Any]) -> Any:
     """Send JSON and return the JSON of the reply.
 
     Raises:
         ModelUnavailable: with the cause.
     """
-    return await _send(http, http.build_request("POST", address, json=body), who)
+    return await _send(http, http.build_request("POST", address, json=body), identity)
 
 
-async def _send(http: httpx2.AsyncClient, request: httpx2.Request, who: ModelIdentity) -> Any:
+async def _send(http: httpx2.AsyncClient, request: httpx2.Request, identity: ModelIdentity) -> Any:
     try:
         response = await http.send(request)
         if response.status_code == 200:
             return json.loads(response.content)
-        failed = problem(who, response.status_code, response.headers.get("Retry-After", ""))
-    except TooMuch:
-        failed = who.failure("too_long", "sent a reply that is too long")
+        failure = status_failure(identity, response.status_code, response.headers.get("Retry-After", ""))
+    except ReplyTooLarge:
+        failure = identity.failure("too_long", "sent a reply that is too long")
     except httpx2.HTTPError:
-        failed = who.failure("connection", "cannot be reached, or closed the connection")
+        failure = identity.failure("connection", "cannot be reached, or closed the connection")
     except (ValueError, RecursionError):
-        failed = who.failure("server", "answered with something that is not JSON")
-    raise failed
+        failure = identity.failure("server", "answered with something that is not JSON")
+    raise failure

@@ -30,15 +30,21 @@ T = TypeVar("T")
 
 Mode = Literal["light", "normal", "heavy", "max"]
 #: The size of the provider's model in each mode.
-SIZE_OF: Final[Mapping[Mode, str]] = {"light": "small", "normal": "small", "heavy": "large", "max": "large"}
-#: Time limit for one answer, in seconds. A local model is slower than a hosted one.
-SECONDS: Final[Mapping[str, float]] = {"ollama": 60.0}
-_SECONDS: Final = 30.0
+SIZE_OF_MODE: Final[Mapping[Mode, str]] = {"light": "small", "normal": "small", "heavy": "large", "max": "large"}
+#: Time limits for one answer where they differ from the default: a local model is slower than a hosted one.
+_SECONDS_OF_PROVIDER: Final[Mapping[str, float]] = {"ollama": 60.0}
+_DEFAULT_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DefaultModels:
-    """A provider's default model names by size. Providers change their models, so these are only names."""
+    """A provider's default models by size, as the names that the provider uses.
+
+    Attributes:
+        small: for the modes light and normal.
+        medium: only used if the setting `llm_model` asks for it.
+        large: for the modes heavy and max.
+    """
 
     small: str
     medium: str
@@ -72,12 +78,12 @@ class ModelOptions:
     @property
     def limit(self) -> float:
         """The time limit in effect, in seconds."""
-        return self.seconds or SECONDS.get(self.provider, _SECONDS)
+        return self.seconds or _SECONDS_OF_PROVIDER.get(self.provider, _DEFAULT_SECONDS)
 
     def model_of(self, sizes: DefaultModels) -> str:
         """Return the provider's name of the model."""
-        named = self.model.strip()
-        match named.lower() or SIZE_OF[self.mode]:
+        name = self.model.strip()
+        match name.lower() or SIZE_OF_MODE[self.mode]:
             case "small":
                 return sizes.small
             case "medium":
@@ -85,12 +91,12 @@ class ModelOptions:
             case "large":
                 return sizes.large
             case _:
-                return named
+                return name
 
     def identity(self, label: str, sizes: DefaultModels, *, decides: bool = True) -> ModelIdentity:
         """Return the identity of the model; `decides` holds unless the options say otherwise."""
-        trusted = decides if self.decides is None else self.decides
-        return ModelIdentity(provider=self.provider, model=self.model_of(sizes), label=label, decides=trusted)
+        may_decide = decides if self.decides is None else self.decides
+        return ModelIdentity(provider=self.provider, model=self.model_of(sizes), label=label, decides=may_decide)
 
     def address(self, default: str, variable: str = "") -> str:
         """Return the server's address without a trailing slash: the option, else that variable, else the default.
@@ -100,24 +106,24 @@ class ModelOptions:
         """
         if self.url.strip():
             return checked_address(self.url, setting="llm_url")
-        given = self.environ.get(variable, "").strip() if variable else ""
-        return checked_address(given, setting=variable) if given else default
+        configured = self.environ.get(variable, "").strip() if variable else ""
+        return checked_address(configured, setting=variable) if configured else default
 
-    def key(self, variable: str, *, who: str, address: str, needed: bool) -> str:
+    def key(self, variable: str, *, provider_name: str, address: str, needed: bool) -> str:
         """Return the API key; empty if it would be sent unencrypted to another machine.
 
         Raises:
             BadConfig: it is required and not set, or has characters that a key cannot contain, such as a line break.
         """
-        found = self.environ.get(variable, "").strip()
-        if not found and needed:
+        key = self.environ.get(variable, "").strip()
+        if not key and needed:
             raise BadConfig(
-                f"{who} needs a key, and {variable} is not set.",
+                f"{provider_name} needs a key, and {variable} is not set.",
                 remedy=f"Set {variable} in the daemon's environment, or choose another provider.",
             )
-        if not all("!" <= character <= "~" for character in found):
+        if not all("!" <= character <= "~" for character in key):
             raise BadConfig(f"{variable} holds characters that no key has.", remedy=f"Set {variable} again.")
-        return found if is_loopback(address) or address.startswith("https:") else ""
+        return key if is_loopback(address) or address.startswith("https:") else ""
 
 
 # The result of an attempt: an answer with its cost, or one `Failure` in a `ModelUnavailable`.
@@ -126,17 +132,24 @@ class ModelOptions:
 # own words. For the same reason an error is raised outside the handler of the foreign exception, because the context of
 # an exception is printed with it. An answer must be text, not empty, and at most a megabyte.
 
-#: Maximum characters of an answer; the longest useful one has a hundredth of that.
+#: Maximum characters of an answer; a useful one has at most a hundredth of that.
 MAX_ANSWER_CHARACTERS: Final = 1_000_000
 #: Maximum bytes of a reply: the longest answer in JSON, with room for its escapes.
 MAX_REPLY_BYTES: Final = 2_000_000
-_CHARACTERS_A_TOKEN: Final = 4
-_MOST_TOKENS: Final = 1_000_000_000
+_CHARACTERS_PER_TOKEN: Final = 4
+_MAX_TOKENS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelIdentity:
-    """One model, with its name for display (`label`) and for the usage records."""
+    """One model, as it is named in messages and in the usage records.
+
+    Attributes:
+        provider: the provider's name in settings.
+        model: the provider's name for the model.
+        label: the provider's name for display.
+        decides: whether this model is trusted to decide on extracted facts.
+    """
 
     provider: str
     model: str
@@ -150,11 +163,11 @@ class ModelIdentity:
         self, kind: str, detail: str, *, retry_after: float | None = None, usage: Usage | None = None
     ) -> ModelUnavailable:
         """Return the error of one attempt; `detail` is a sentence without a subject, `usage` the attempt's cost."""
-        told = f"{self} {detail}."
+        message = f"{self} {detail}."
         return ModelUnavailable(
-            told,
+            message,
             failures=(
-                Failure(provider=self.provider, model=self.model, kind=kind, detail=told, retry_after=retry_after),
+                Failure(provider=self.provider, model=self.model, kind=kind, detail=message, retry_after=retry_after),
             ),
             spent={(self.provider, self.model): usage or Usage(calls=1)},
         )
@@ -174,61 +187,66 @@ class ModelIdentity:
 
 
 class IdentifiedModel:
-    """The part of `LanguageModel` that all providers share."""
+    """The part of `LanguageModel` that all providers share: the names of provider and model."""
 
-    def __init__(self, who: ModelIdentity) -> None:
-        self._who = who
+    def __init__(self, identity: ModelIdentity) -> None:
+        self._identity = identity
 
     @property
     def provider(self) -> str:
         """The provider's name in settings."""
-        return self._who.provider
+        return self._identity.provider
 
     @property
     def model(self) -> str:
         """The provider's name for the model, or an alias of it."""
-        return self._who.model
+        return self._identity.model
 
 
 def usage_of(
-    ask: CompletionRequest, answer: str, *, input_tokens: int | None, output_tokens: int | None, dollars: float | None
+    request: CompletionRequest,
+    answer: str,
+    *,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    dollars: float | None,
 ) -> Usage:
     """Return the cost of one call; missing token counts are estimated if there is an answer."""
-    read, wrote = _count(input_tokens), _count(output_tokens)
-    estimated = bool(answer) and not (read and wrote)
+    input_count, output_count = _valid_count(input_tokens), _valid_count(output_tokens)
+    estimated = bool(answer) and not (input_count and output_count)
     if estimated:
-        read = read or _tokens(ask.prompt.text + ask.text)
-        wrote = wrote or _tokens(answer)
-    return Usage(calls=1, input_tokens=read, output_tokens=wrote, estimated=estimated, dollars=dollars)
+        input_count = input_count or _tokens(request.prompt.text + request.text)
+        output_count = output_count or _tokens(answer)
+    return Usage(calls=1, input_tokens=input_count, output_tokens=output_count, estimated=estimated, dollars=dollars)
 
 
 def _tokens(text: str) -> int:
-    return -(-len(text) // _CHARACTERS_A_TOKEN)
+    return -(-len(text) // _CHARACTERS_PER_TOKEN)
 
 
-def _count(given: object) -> int:
+def _valid_count(count: object) -> int:
     """Return a token count; 0 if it is missing or invalid, because some providers report 0, nothing or nonsense."""
-    return given if isinstance(given, int) and 0 < given < _MOST_TOKENS else 0
+    return count if isinstance(count, int) and 0 < count < _MAX_TOKENS else 0
 
 
 # Prices of tokens before they are spent: list prices from genai-prices; local models are free.
 
 #: The price list of each provider. Command lines are paid by subscription, or report their cost afterwards.
-_LISTED: Final = {"anthropic": "anthropic", "openai": "openai"}
+_PRICE_LIST_OF: Final = {"anthropic": "anthropic", "openai": "openai"}
 _FREE: Final = frozenset({"ollama"})
 
 
-def dollars(provider: str, model: str, input_tokens: int, output_tokens: int) -> float | None:
+def list_price(provider: str, model: str, input_tokens: int, output_tokens: int) -> float | None:
     """Return the list price of these tokens; None if it is unknown."""
     if provider in _FREE:
         return 0.0
-    if provider not in _LISTED:
+    if provider not in _PRICE_LIST_OF:
         return None
     from genai_prices import Usage, calc_price
 
     try:
-        used = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
-        return float(calc_price(used, model, provider_id=_LISTED[provider]).total_price)
+        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+        return float(calc_price(usage, model, provider_id=_PRICE_LIST_OF[provider]).total_price)
     except LookupError:
         return None
 
@@ -241,14 +259,14 @@ def dollars(provider: str, model: str, input_tokens: int, output_tokens: int) ->
 # request's own time limit, if it has one, covers all models together, and exceeding it counts against none. The cost of
 # all attempts is summed, even if none succeeds.
 
-FAILURES: Final = 5
+MAX_FAILURES: Final = 5
 REST_SECONDS: Final = 60.0
 CHECK_SECONDS: Final = 5.0
 #: Maximum pause that a server may request; after it, one attempt costs little.
-_LONGEST_PAUSE: Final = 900.0
-_ALIVE: Final = frozenset({"refused", "empty", "too_long"})
+_MAX_PAUSE_SECONDS: Final = 900.0
+_WORKING_FAILURES: Final = frozenset({"refused", "empty", "too_long"})
 
-Spending = dict[tuple[str, str], Usage]
+SpentByModel = dict[tuple[str, str], Usage]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -268,7 +286,7 @@ class Cascade:
         if not steps:
             raise ValueError("a cascade needs a model")
         self._now = now
-        self._steps = [(step, CircuitBreaker(rest_seconds, now, failures=FAILURES)) for step in steps]
+        self._steps = [(step, CircuitBreaker(rest_seconds, now, failures=MAX_FAILURES)) for step in steps]
 
     def __repr__(self) -> str:
         return f"<cascade of {', '.join(repr(step.model) for step, _ in self._steps)}>"
@@ -288,32 +306,32 @@ class Cascade:
         """All models of the cascade, in order."""
         return tuple(step.model for step, _ in self._steps)
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
+    async def complete(self, request: CompletionRequest) -> Completion:
         """Return the first answer.
 
         Raises:
             ModelUnavailable: no model answered; with the failure of each, and the total cost.
         """
-        ask = replace(ask, text=_sendable(ask.text))
+        request = replace(request, text=_without_invalid_characters(request.text))
         failures: list[Failure] = []
-        spent: Spending = {}
-        begun = self._now()
+        spent: SpentByModel = {}
+        start = self._now()
         for step, breaker in self._steps:
-            left = math.inf if ask.seconds is None else ask.seconds - (self._now() - begun)
-            if left <= 0.0:
+            seconds_left = math.inf if request.seconds is None else request.seconds - (self._now() - start)
+            if seconds_left <= 0.0:
                 break
-            if rest := breaker.enter():
-                failures.append(_failure(step.model, "open", str(rest), rest.seconds))
+            if pause := breaker.enter():
+                failures.append(_failure(step.model, "open", str(pause), pause.seconds))
                 continue
-            found = await _attempt(step, ask, left)
-            for who, usage in found.spent.items():
-                spent[who] = spent.get(who, Usage()) + usage
-            if isinstance(found, Completion):
+            result = await _attempt(step, request, seconds_left)
+            for model_key, usage in result.spent.items():
+                spent[model_key] = spent.get(model_key, Usage()) + usage
+            if isinstance(result, Completion):
                 breaker.succeeded()
-                return replace(found, spent=spent)
-            failures += found.failures
-            _count_failure(breaker, found.failures[-1])
-        raise _none(failures, spent)
+                return replace(result, spent=spent)
+            failures += result.failures
+            _count_failure(breaker, result.failures[-1])
+        raise _no_answer(failures, spent)
 
     async def check(self) -> None:
         """Check, without using tokens, whether a model would answer; close the breaker of the first that would.
@@ -323,12 +341,12 @@ class Cascade:
         """
         failures: list[Failure] = []
         for step, breaker in self._steps:
-            found = await _checked(step.model)
-            if not found:
+            model_failures = await _check(step.model)
+            if not model_failures:
                 breaker.succeeded()
                 return
-            failures += found
-        raise _none(failures, {})
+            failures += model_failures
+        raise _no_answer(failures, {})
 
     async def close(self) -> None:
         """Close all models."""
@@ -336,25 +354,29 @@ class Cascade:
             await step.model.close()
 
 
-async def _attempt(step: CascadeEntry, ask: CompletionRequest, left: float) -> Completion | ModelUnavailable:
+async def _attempt(
+    step: CascadeEntry, request: CompletionRequest, seconds_left: float
+) -> Completion | ModelUnavailable:
     """Return one model's answer or failure, within its time limit and the time left for the request."""
-    model, seconds = step.model, min(step.seconds, left)
-    found = await _called(model, model.complete(ask), seconds, late="late" if left < step.seconds else "timeout")
-    if not isinstance(found, Failure):
-        return found
-    lost = Usage(calls=1, estimated=found.kind in ("timeout", "late"))
-    return ModelUnavailable(found.detail, failures=(found,), spent={(model.provider, model.model): lost})
+    model, seconds = step.model, min(step.seconds, seconds_left)
+    result = await _call(
+        model, model.complete(request), seconds, late="late" if seconds_left < step.seconds else "timeout"
+    )
+    if not isinstance(result, Failure):
+        return result
+    usage = Usage(calls=1, estimated=result.kind in ("timeout", "late"))
+    return ModelUnavailable(result.detail, failures=(result,), spent={(model.provider, model.model): usage})
 
 
-async def _checked(model: LanguageModel) -> Sequence[Failure]:
+async def _check(model: LanguageModel) -> Sequence[Failure]:
     """Return why a model would not answer; empty if it would."""
-    found = await _called(model, model.check(), CHECK_SECONDS)
-    if isinstance(found, ModelUnavailable):
-        return found.failures
-    return (found,) if isinstance(found, Failure) else ()
+    result = await _call(model, model.check(), CHECK_SECONDS)
+    if isinstance(result, ModelUnavailable):
+        return result.failures
+    return (result,) if isinstance(result, Failure) else ()
 
 
-async def _called(
+async def _call(
     model: LanguageModel, work: Coroutine[Any, Any, T], seconds: float, late: Literal["late", "timeout"] = "timeout"
 ) -> T | ModelUnavailable | Failure:
     """Return the result of a call to a model, or the error that the model reports, or the failure seen here.
@@ -374,22 +396,22 @@ async def _called(
         return _failure(model, "other", f"{_name(model)} failed with {type(error).__name__}.")
 
 
-def _sendable(text: str) -> str:
+def _without_invalid_characters(text: str) -> str:
     """Return the text without lone surrogates and NUL, which cannot be sent."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 def _count_failure(breaker: CircuitBreaker, failure: Failure) -> None:
-    if failure.kind in _ALIVE:
+    if failure.kind in _WORKING_FAILURES:
         breaker.succeeded()
     elif failure.kind != "late":
-        breaker.failed(failure.detail, min(failure.retry_after, _LONGEST_PAUSE) if failure.retry_after else None)
+        breaker.failed(failure.detail, min(failure.retry_after, _MAX_PAUSE_SECONDS) if failure.retry_after else None)
 
 
-def _none(failures: Sequence[Failure], spent: Spending) -> ModelUnavailable:
-    """Return the error for all failures; call it outside any handler, so that no foreign error becomes its context."""
-    told = " ".join(failure.detail for failure in failures)
-    return ModelUnavailable(told, failures=tuple(failures), spent=spent)
+def _no_answer(failures: Sequence[Failure], spent: SpentByModel) -> ModelUnavailable:
+    """Return the error for all failures. Call it outside any handler, so that no foreign error becomes its context."""
+    message = " ".join(failure.detail for failure in failures)
+    return ModelUnavailable(message, failures=tuple(failures), spent=spent)
 
 
 def _failure(model: LanguageModel, kind: str, detail: str, retry_after: float | None = None) -> Failure:
@@ -426,8 +448,10 @@ def cascade(options: Sequence[ModelOptions], rest_seconds: float = REST_SECONDS)
     Raises:
         BadConfig: one of them cannot be created; the message gives the reason.
     """
-    known = [replace(one, provider=one.provider.strip().lower().replace("-", "_")) for one in options]
-    return Cascade([CascadeEntry(model=_built(one), seconds=one.limit) for one in known], rest_seconds=rest_seconds)
+    normalised = [replace(option, provider=option.provider.strip().lower().replace("-", "_")) for option in options]
+    return Cascade(
+        [CascadeEntry(model=_build(option), seconds=option.limit) for option in normalised], rest_seconds=rest_seconds
+    )
 
 
 def providers() -> list[str]:
@@ -435,33 +459,33 @@ def providers() -> list[str]:
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
-def _built(options: ModelOptions) -> LanguageModel:
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if options.provider not in found:
-        near = difflib.get_close_matches(options.provider, found, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+def _build(options: ModelOptions) -> LanguageModel:
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if options.provider not in entries:
+        similar = difflib.get_close_matches(options.provider, entries, n=1)
+        hint = f" Did you mean {similar[0]!r}?" if similar else ""
         raise BadConfig(
-            f"There is no provider {options.provider!r}.{hint} There are: {', '.join(sorted(found))}.",
+            f"There is no provider {options.provider!r}.{hint} There are: {', '.join(sorted(entries))}.",
             remedy="Set `extract_provider` to one of them, or leave it empty to extract without a model.",
         )
-    return _loaded(found[options.provider])(options)
+    return _load(entries[options.provider])(options)
 
 
-def _loaded(entry: EntryPoint) -> Callable[[ModelOptions], LanguageModel]:
+def _load(entry: EntryPoint) -> Callable[[ModelOptions], LanguageModel]:
     try:
         return entry.load()
     except ImportError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        command = installation.add_extra(extra) if extra else installation.add(error.name or entry.value)
+        command = (
+            installation.install_extra_command(extra)
+            if extra
+            else installation.install_command(error.name or entry.value)
+        )
         raise BadConfig(
             f"The provider {entry.name!r} needs a package that is not installed.",
             remedy=f"Install it: `{command}`.",
         ) from error
 
-
-# The prompts: one Markdown file for each question and language, so that they are read, reviewed and compared as text.
-#
-# A prompt's version is a hash of its text: a memory names the exact words that a model was asked with.
 
 # Prompts: one Markdown file per question and language, so that they can be read, reviewed and compared as text. A
 # prompt's version is a hash of its text, so a memory records the exact words the model received.

@@ -49,6 +49,11 @@ class EmbeddingSpace:
 
     Attributes:
         id: names model, revision, dimension, pooling and prefix; vectors with different ids are never compared.
+        model: the model's name.
+        revision: the version of its weights.
+        dimension: length of the vectors.
+        pooling: how a vector is made from the tokens of a text, such as `mean`.
+        prefix: the name of the prefixes before questions and texts.
         calibration: None until it is measured; cosines are then used unchanged.
     """
 
@@ -67,17 +72,17 @@ class EmbeddingSpace:
 
     def calibrated(self, cosine: float) -> float:
         """Return the similarity of two texts: 0 = unrelated, 1 = same text, comparable across spaces."""
-        return _read(cosine, self.calibration.texts if self.calibration else _AS_IT_IS)
+        return _interpolate(cosine, self.calibration.texts if self.calibration else _IDENTITY_ANCHORS)
 
     def calibrated_to_question(self, cosine: float) -> float:
         """Return the similarity of a question and a text, on the same scale."""
-        return _read(cosine, self.calibration.questions if self.calibration else _AS_IT_IS)
+        return _interpolate(cosine, self.calibration.questions if self.calibration else _IDENTITY_ANCHORS)
 
 
-_AS_IT_IS: tuple[Anchor, ...] = ((0.0, 0.0), (1.0, 1.0))
+_IDENTITY_ANCHORS: tuple[Anchor, ...] = ((0.0, 0.0), (1.0, 1.0))
 
 
-def _read(cosine: float, anchors: tuple[Anchor, ...]) -> float:
+def _interpolate(cosine: float, anchors: tuple[Anchor, ...]) -> float:
     cosines, values = zip(*anchors, strict=True)
     return float(np.interp(cosine, cosines, values))
 
@@ -118,8 +123,8 @@ class Nearest:
     cosine: float
 
 
-# Requests to a language model, and its answers. Code that needs a model yields an `CompletionRequest` and is sent a
-# `Completion`; the transport (HTTP or a child process) is not its concern. The answer is the text exactly as the model
+# Requests to a language model, and its answers. Code that needs a model yields a `CompletionRequest` and is sent a
+# `Completion`; it does not know the transport (HTTP or a child process). The answer is the text exactly as the model
 # returned it. The caller parses it, because each model breaks JSON differently; unreadable answers are kept.
 
 Operation = Literal["extract", "decide", "support", "inform", "thread", "title", "synthesise"]
@@ -134,6 +139,7 @@ class Prompt:
     """Instructions in one language.
 
     Attributes:
+        text: the instructions.
         version: name, language and the first 12 hexadecimal digits of the text's SHA-256: `extract/en/0123456789ab`.
     """
 
@@ -149,7 +155,7 @@ class CompletionRequest:
         prompt: the instructions; they never contain text from a conversation.
         text: the quoted data that the instructions refer to.
         schema: the JSON schema of the answer, an object.
-        most_tokens: maximum tokens of the answer.
+        max_tokens: maximum tokens of the answer.
         seconds: total time limit for all models tried; None = only each model's own limit applies.
     """
 
@@ -157,7 +163,7 @@ class CompletionRequest:
     prompt: Prompt
     text: str
     schema: Mapping[str, Any]
-    most_tokens: int = 1024
+    max_tokens: int = 1024
     seconds: float | None = None
 
 

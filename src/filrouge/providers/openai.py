@@ -19,10 +19,10 @@ from filrouge.providers import http_client
 from filrouge.providers.language_models import DefaultModels, ModelOptions
 from filrouge.providers.pydantic_models import AnswerMode, ModelListEndpoint, SdkModel
 
-_HOME: Final = "https://api.openai.com/v1"
+_DEFAULT_ADDRESS: Final = "https://api.openai.com/v1"
 _KEY: Final = "OPENAI_API_KEY"
 #: Headers that the SDK takes from the environment besides the key; they are meant for OpenAI only.
-_OF_OPENAI: Final = ("OpenAI-Organization", "OpenAI-Project")
+_OPENAI_HEADERS: Final = ("OpenAI-Organization", "OpenAI-Project")
 SIZES: Final = DefaultModels(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
 
 
@@ -32,32 +32,36 @@ def model(options: ModelOptions) -> SdkModel:
     Raises:
         BadConfig: no key for OpenAI itself, or no usable address.
     """
-    at_home = not options.url.strip()
-    address = _base(options.address(_HOME))
-    key = options.key(_KEY, who="OpenAI", address=address, needed=at_home)
-    label = "OpenAI" if at_home else f"The OpenAI-compatible server {urlsplit(address).netloc}"
-    who = options.identity(label, SIZES)
-    http = http_client.client(address, without=[] if at_home else [*_OF_OPENAI, *([] if key else ["Authorization"])])
+    is_openai = not options.url.strip()
+    address = _with_version_path(options.address(_DEFAULT_ADDRESS))
+    key = options.key(_KEY, provider_name="OpenAI", address=address, needed=is_openai)
+    label = "OpenAI" if is_openai else f"The OpenAI-compatible server {urlsplit(address).netloc}"
+    identity = options.identity(label, SIZES)
+    http = http_client.client(
+        address, dropped_headers=[] if is_openai else [*_OPENAI_HEADERS, *([] if key else ["Authorization"])]
+    )
     sdk = AsyncOpenAI(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
     provider = OpenAIProvider(openai_client=sdk)
-    plain, by_words = (
+    json_profile, text_profile = (
         OpenAIModelProfile(
-            openai_chat_supports_max_completion_tokens=at_home,
+            openai_chat_supports_max_completion_tokens=is_openai,
             supports_json_schema_output=True,
-            supports_json_object_output=objects,
+            supports_json_object_output=json_objects,
         )
-        for objects in (True, False)
+        for json_objects in (True, False)
     )
-    asked, without = (OpenAIChatModel(who.model, provider=provider, profile=profile) for profile in (plain, by_words))
+    json_model, text_model = (
+        OpenAIChatModel(identity.model, provider=provider, profile=profile) for profile in (json_profile, text_profile)
+    )
     # Reasoning models accept no temperature; an unknown model on another server is assumed not to reason.
-    reasons = at_home or asked.profile.get("openai_supports_reasoning", False)
-    settings: ModelSettings = {"thinking": False} if reasons else {"temperature": 0.0}
+    may_reason = is_openai or json_model.profile.get("openai_supports_reasoning", False)
+    settings: ModelSettings = {"thinking": False} if may_reason else {"temperature": 0.0}
     return SdkModel(
-        who,
+        identity,
         [
-            AnswerMode(model=asked, mode="native"),
-            AnswerMode(model=asked, mode="prompted"),
-            AnswerMode(model=without, mode="prompted"),
+            AnswerMode(model=json_model, mode="native"),
+            AnswerMode(model=json_model, mode="prompted"),
+            AnswerMode(model=text_model, mode="prompted"),
         ],
         http,
         ModelListEndpoint(address=f"{address}/models", headers={"Authorization": f"Bearer {key}"} if key else {}),
@@ -65,7 +69,7 @@ def model(options: ModelOptions) -> SdkModel:
     )
 
 
-def _base(address: str) -> str:
+def _with_version_path(address: str) -> str:
     """Return the address with `/v1`; servers are given with and without it."""
     address = address.removesuffix("/chat/completions")
     return address if urlsplit(address).path else f"{address}/v1"

@@ -60,14 +60,14 @@ class BackendEmbedder:
 
     def query(self, text: str) -> Vector:
         """Return the vector of a question."""
-        backend = self._loaded()
+        backend = self._load_backend()
         return self._run(lambda: [backend.query(without_invalid_characters(text))], 1)[0]
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of passages."""
         if not texts:
             return np.empty((0, self._known_dimension()), dtype=np.float32)
-        backend = self._loaded()
+        backend = self._load_backend()
         return self._run(
             lambda: list(backend.passages([without_invalid_characters(text) for text in texts])), len(texts)
         )
@@ -87,24 +87,24 @@ class BackendEmbedder:
         return self._dimension
 
     def _run(self, work: Callable[[], Sequence[object]], texts: int) -> Vectors:
-        who = f"{self._provider}:{self._name}"
+        sender = f"{self._provider}:{self._name}"
         try:
             with self._working:
                 rows = work()
         except Exception as error:  # the package's own errors; their messages may quote the text
-            raise EmbedderUnavailable(f"{who} failed with {type(error).__name__}.") from error
-        found = unit_vectors(rows, texts=texts, dimension=self._dimension, who=who)
+            raise EmbedderUnavailable(f"{sender} failed with {type(error).__name__}.") from error
+        found = unit_vectors(rows, texts=texts, dimension=self._dimension, sender=sender)
         self._dimension = found.shape[1]
         return found
 
-    def _loaded(self) -> Backend:
+    def _load_backend(self) -> Backend:
         with self._loading:
             if self._backend is None:
                 self._backend = self._make()
             return self._backend
 
 
-def _package(name: str) -> Any:
+def _import_package(name: str) -> Any:
     """Import the package of an extra with this name.
 
     Raises:
@@ -113,10 +113,12 @@ def _package(name: str) -> Any:
     try:
         return importlib.import_module(name.replace("-", "_"))
     except ImportError as error:
-        raise _missing(f"The package {name}", error, f"Install it: `{installation.add_extra(name)}`.") from error
+        raise _missing(
+            f"The package {name}", error, f"Install it: `{installation.install_extra_command(name)}`."
+        ) from error
 
 
-def _loaded(model: str, command: str, load: Callable[[], Any]) -> Any:
+def _load_model(model: str, command: str, load: Callable[[], Any]) -> Any:
     """Return the model that `load` returns.
 
     Raises:
@@ -167,8 +169,8 @@ class _LoadedFastEmbed:
 
     def __init__(self, model: str) -> None:
         command = f"python -c \"from fastembed import TextEmbedding; TextEmbedding('{model}')\""
-        package = _package("fastembed")
-        self._model: Any = _loaded(
+        package = _import_package("fastembed")
+        self._model: Any = _load_model(
             model, command, lambda: package.TextEmbedding(model_name=model, local_files_only=True)
         )
 
@@ -210,8 +212,8 @@ class _LoadedSentenceTransformer:
 
     def __init__(self, model: str, dimension: int | None) -> None:
         command = f"python -c \"from sentence_transformers import SentenceTransformer; SentenceTransformer('{model}')\""
-        package = _package("sentence-transformers")
-        self._model: Any = _loaded(
+        package = _import_package("sentence-transformers")
+        self._model: Any = _load_model(
             model,
             command,
             lambda: package.SentenceTransformer(model, local_files_only=True, truncate_dim=dimension),

@@ -40,7 +40,13 @@ NETWORK, TOKENIZER = "model_quantized.onnx", "tokenizer.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedFile:
-    """One file of a published model."""
+    """One file of a published model.
+
+    Attributes:
+        path: its path in the repository.
+        size: in bytes.
+        sha256: in hexadecimal digits.
+    """
 
     path: str
     size: int
@@ -57,10 +63,10 @@ class PublishedModel:
     """A model that can be downloaded.
 
     Attributes:
-        host: the address in front of every path.
-        repository: where it is published.
-        revision: of the repository; part of the directory's name and of the space's id.
-        licence: of the weights.
+        host: address of the server, without a trailing slash.
+        repository: owner and name of the repository on the host.
+        revision: commit of the repository; part of the directory's name and of the space's id.
+        licence: licence of the weights.
         files: all files needed to run it.
     """
 
@@ -105,7 +111,7 @@ _E5: Final = PublishedModel(
 )
 
 
-def published(environ: Mapping[str, str]) -> PublishedModel:
+def published_model(environ: Mapping[str, str]) -> PublishedModel:
     """Return the model that `e5-fetched` runs, at the mirror if one is set.
 
     Raises:
@@ -128,11 +134,11 @@ def fetched_path(model: PublishedModel, directory: str | None = None) -> str:
 # a text's vector depends slightly on the other texts in its batch. The space has no shipped calibration; it is measured
 # on this machine, as for any third-party model.
 
-_MOST_TOKENS: Final = 512
+_MAX_TOKENS: Final = 512
 #: Tokens of one batch, padding included.
 _BATCH_TOKENS: Final = 512
 #: What the model's own table removes or replaces by a space: control characters, and zero-width marks.
-_NO_TEXT: Final[Mapping[int, str]] = {
+_REPLACED_CHARACTERS: Final[Mapping[int, str]] = {
     **{number: "" for number in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if not chr(number).isspace()},
     **dict.fromkeys((*range(0x200B, 0x2010), 0xFEFF), " "),
 }
@@ -143,9 +149,9 @@ class FetchedE5(LazyE5["_Loaded"]):
     """Implements `Embedder`. It never downloads: without the file, it raises an error that says how to get it."""
 
     def __init__(self, model: PublishedModel | None = None, directory: str | None = None) -> None:
-        self._published = model or published({})
+        self._published = model or published_model({})
         path = fetched_path(self._published, directory)
-        super().__init__(lambda: _whole(path))
+        super().__init__(lambda: _load_intact(path))
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -159,41 +165,45 @@ class _Loaded:
 
     def __init__(self, directory: str) -> None:
         self._session = onnx_session(os.path.join(directory, NETWORK), _REMEDY)
-        self._tokenizer = unigram(os.path.join(directory, TOKENIZER))
+        self._tokenizer = load_unigram_tokenizer(os.path.join(directory, TOKENIZER))
 
     def question(self, text: str) -> Vector:
         return self.passages([text], lambda: None)[0]
 
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
-        found = [split_tokens(self._tokenizer, normalised(text), _MOST_TOKENS) for text in texts]
-        return embed_batches(found, dimension=DIMENSION, most_tokens=_BATCH_TOKENS, run=self._run, before=before)
+        parts_of_texts = [split_tokens(self._tokenizer, normalise_text(text), _MAX_TOKENS) for text in texts]
+        return embed_batches(
+            parts_of_texts, dimension=DIMENSION, max_tokens=_BATCH_TOKENS, run=self._run, before=before
+        )
 
     def _run(self, batch: list[list[int]]) -> Vectors:
         """Return unit vectors of the parts of one batch: the mean of the hidden states over tokens without padding."""
         longest = max(map(len, batch))
         ids = np.full((len(batch), longest), self._tokenizer.marks.padding, dtype=np.int64)
         mask = np.zeros((len(batch), longest), dtype=np.int64)
-        for row, real, part in zip(ids, mask, batch, strict=True):
+        for row, mask_row, part in zip(ids, mask, batch, strict=True):
             row[: len(part)] = part
-            real[: len(part)] = 1
+            mask_row[: len(part)] = 1
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         states: Vectors = self._session.run(["last_hidden_state"], inputs)[0]
         return normalise(np.matmul(mask[:, None, :].astype(np.float32), states)[:, 0])
 
 
-def _whole(path: str) -> _Loaded:
+def _load_intact(path: str) -> _Loaded:
     state = state_of(path)
     if state != "whole":
         raise EmbedderUnavailable(f"The embedding model in {path} is {state}.", remedy=_REMEDY)
     return _Loaded(path)
 
 
-def normalised(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Return a text as the tokenizer expects it: NFKC-normalised, with single spaces."""
-    return " ".join(unicodedata.normalize("NFKC", without_invalid_characters(text).translate(_NO_TEXT)).split())
+    return " ".join(
+        unicodedata.normalize("NFKC", without_invalid_characters(text).translate(_REPLACED_CHARACTERS)).split()
+    )
 
 
-def unigram(path: str) -> Tokenizer:
+def load_unigram_tokenizer(path: str) -> Tokenizer:
     """Return the tokenizer of a `tokenizer.json` with a Unigram model.
 
     Raises:
@@ -203,8 +213,13 @@ def unigram(path: str) -> Tokenizer:
         with open(path, encoding="utf-8") as file:
             vocabulary: list[tuple[str, float]] = json.load(file)["model"]["vocab"]
         pieces, scores = [piece for piece, _ in vocabulary], [float(score) for _, score in vocabulary]
-        named = {piece: number for number, piece in enumerate(pieces)}
-        marks = SpecialTokens(begin=named["<s>"], end=named["</s>"], padding=named["<pad>"], unknown=named["<unk>"])
+        id_of_piece = {piece: number for number, piece in enumerate(pieces)}
+        marks = SpecialTokens(
+            begin=id_of_piece["<s>"],
+            end=id_of_piece["</s>"],
+            padding=id_of_piece["<pad>"],
+            unknown=id_of_piece["<unk>"],
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbedderUnavailable(f"{path} is not a tokenizer file of this model.", remedy=_REMEDY) from error
     return Tokenizer(pieces, scores, {}, marks)

@@ -21,7 +21,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
 from filrouge.core.errors import ModelUnavailable
-from filrouge.providers.http_client import TooMuch, get, problem
+from filrouge.providers.http_client import ReplyTooLarge, get, status_failure
 from filrouge.providers.language_models import IdentifiedModel, ModelIdentity, usage_of
 from filrouge.providers.models import Completion, CompletionRequest, Operation
 
@@ -32,41 +32,50 @@ from filrouge.providers.models import Completion, CompletionRequest, Operation
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the strict form of a schema; a strict schema does not change."""
-    kept = {key: value for key, value in schema.items() if key != "default"}
-    if isinstance(kept.get("type"), list):  # Anthropic's SDK supports one type at a time
-        kept["anyOf"] = [{"type": one} for one in kept.pop("type")]
-    found = {key: value if key == "properties" else _inner(value) for key, value in kept.items()}
-    if isinstance(found.get("properties"), dict):
-        named = cast("dict[str, Any]", found["properties"])
-        needed = set(cast("list[str]", schema.get("required", [])))
-        found["properties"] = {
-            name: _inner(one) if name in needed else {"anyOf": [_inner(one), {"type": "null"}]}
-            for name, one in named.items()
+    kept_keys = {key: value for key, value in schema.items() if key != "default"}
+    if isinstance(kept_keys.get("type"), list):  # Anthropic's SDK supports one type at a time
+        kept_keys["anyOf"] = [{"type": name} for name in kept_keys.pop("type")]
+    strict = {key: value if key == "properties" else _strict_value(value) for key, value in kept_keys.items()}
+    if isinstance(strict.get("properties"), dict):
+        properties = cast("dict[str, Any]", strict["properties"])
+        required_names = set(cast("list[str]", schema.get("required", [])))
+        strict["properties"] = {
+            name: _strict_value(inner)
+            if name in required_names
+            else {"anyOf": [_strict_value(inner), {"type": "null"}]}
+            for name, inner in properties.items()
         }
-        found |= {"required": list(named), "additionalProperties": False}
-    return found
+        strict |= {"required": list(properties), "additionalProperties": False}
+    return strict
 
 
-def _inner(value: Any) -> Any:
+def _strict_value(value: Any) -> Any:
     if isinstance(value, dict):
         return strict_schema(cast("dict[str, Any]", value))
-    return [_inner(part) for part in cast("list[Any]", value)] if isinstance(value, list) else value
+    return [_strict_value(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 # A model called through pydantic-ai and the provider's SDK. The SDKs do not retry; the cascade decides about that.
-# Servers that only resemble OpenAI's differ in how they can be asked for JSON, so there is a ladder: with a schema, as
-# any JSON object, by instructions only. If the server or its SDK refuses a rung (for example a schema beyond its
-# limits), the next one is tried. The rung that worked is remembered per operation.
+# Servers that only resemble OpenAI's differ in how they can be asked for JSON, so there are several modes: with a
+# schema, as any JSON object, by instructions only. If the server or its SDK refuses a mode (for example a schema beyond
+# its limits), the next one is tried. The mode that worked is remembered per operation.
 
-for _chatty in ("anthropic", "openai", "pydantic_ai"):  # at debug level they log whole requests
-    logging.getLogger(_chatty).setLevel(logging.WARNING)
+for _logger_name in ("anthropic", "openai", "pydantic_ai"):  # at debug level they log whole requests
+    logging.getLogger(_logger_name).setLevel(logging.WARNING)
 
-_IN_WORDS: Final = "Answer with one JSON object that fits this JSON schema, and with nothing before or after it:"
+_JSON_INSTRUCTIONS: Final = (
+    "Answer with one JSON object that fits this JSON schema, and with nothing before or after it:"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerMode:
-    """One way to ask for JSON: `native` with the schema, or `prompted`, with what the model's profile supports."""
+    """One way to ask for JSON.
+
+    Attributes:
+        model: the model; its profile says what the server supports.
+        mode: `native` sends the schema with the request; `prompted` writes it into the instructions.
+    """
 
     model: Model
     mode: Literal["native", "prompted"]
@@ -85,36 +94,36 @@ class SdkModel(IdentifiedModel):
 
     def __init__(
         self,
-        who: ModelIdentity,
-        ladder: Sequence[AnswerMode],
+        identity: ModelIdentity,
+        modes: Sequence[AnswerMode],
         http: httpx2.AsyncClient,
         listing: ModelListEndpoint,
         settings: ModelSettings,
     ) -> None:
-        super().__init__(who)
-        self._ladder = ladder
+        super().__init__(identity)
+        self._modes = modes
         self._http = http
         self._listing = listing
         self._settings = settings
-        self._rungs: dict[Operation, int] = {}
+        self._mode_of_operation: dict[Operation, int] = {}
 
     def __repr__(self) -> str:
-        return f"<{self._who}>"
+        return f"<{self._identity}>"
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
+    async def complete(self, request: CompletionRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
             ModelUnavailable: with the cause.
         """
-        for place in range(self._rungs.get(ask.operation, 0), len(self._ladder)):
-            found = await self._once(ask, self._ladder[place])
-            if isinstance(found, ModelResponse):
-                self._rungs[ask.operation] = place
-                return self._completion(ask, found)
-            if found.failures[0].kind != "refused" or place == len(self._ladder) - 1:
-                raise found
-        raise AssertionError("a ladder has rungs")
+        for number in range(self._mode_of_operation.get(request.operation, 0), len(self._modes)):
+            answer = await self._try_mode(request, self._modes[number])
+            if isinstance(answer, ModelResponse):
+                self._mode_of_operation[request.operation] = number
+                return self._completion(request, answer)
+            if answer.failures[0].kind != "refused" or number == len(self._modes) - 1:
+                raise answer
+        raise AssertionError("there is no answer mode")
 
     async def check(self) -> None:
         """Request the list of models.
@@ -122,52 +131,52 @@ class SdkModel(IdentifiedModel):
         Raises:
             ModelUnavailable: with the cause.
         """
-        await get(self._http, self._listing.address, self._who, self._listing.headers)
+        await get(self._http, self._listing.address, self._identity, self._listing.headers)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
 
-    async def _once(self, ask: CompletionRequest, rung: AnswerMode) -> ModelResponse | ModelUnavailable:
-        told = ask.prompt.text
-        if rung.mode == "prompted":  # one text, because not every chat template supports two system messages
-            told = f"{told}\n\n{_IN_WORDS}\n{json.dumps(ask.schema)}"
+    async def _try_mode(self, request: CompletionRequest, answer_mode: AnswerMode) -> ModelResponse | ModelUnavailable:
+        instructions = request.prompt.text
+        if answer_mode.mode == "prompted":  # one text, because not every chat template supports two system messages
+            instructions = f"{instructions}\n\n{_JSON_INSTRUCTIONS}\n{json.dumps(request.schema)}"
         try:
             return await model_request(
-                rung.model,
-                [ModelRequest(parts=[UserPromptPart(content=ask.text)], instructions=told)],
-                model_settings={**self._settings, "max_tokens": ask.most_tokens},
+                answer_mode.model,
+                [ModelRequest(parts=[UserPromptPart(content=request.text)], instructions=instructions)],
+                model_settings={**self._settings, "max_tokens": request.max_tokens},
                 model_request_parameters=ModelRequestParameters(
-                    output_mode=rung.mode,
+                    output_mode=answer_mode.mode,
                     output_object=OutputObjectDefinition(
-                        json_schema=strict_schema(ask.schema), name=ask.operation, strict=True
+                        json_schema=strict_schema(request.schema), name=request.operation, strict=True
                     ),
                     prompted_output_template=False,
                     allow_text_output=True,
                 ),
             )
         except Exception as error:  # libraries raise many types on a hostile reply: TypeError, recursion…
-            return self._translated(error)
+            return self._failure_of(error)
 
-    def _completion(self, ask: CompletionRequest, response: ModelResponse) -> Completion:
+    def _completion(self, request: CompletionRequest, response: ModelResponse) -> Completion:
         text = response.text or ""
-        counted = not response.usage.unmeasured_requests
+        is_measured = not response.usage.unmeasured_requests
         usage = usage_of(
-            ask,
+            request,
             text,
-            input_tokens=response.usage.input_tokens if counted else None,
-            output_tokens=response.usage.output_tokens if counted else None,
+            input_tokens=response.usage.input_tokens if is_measured else None,
+            output_tokens=response.usage.output_tokens if is_measured else None,
             dollars=_dollars(response),
         )
         if response.finish_reason == "content_filter":
-            raise self._who.failure("refused", "refused to answer", usage=usage)
-        return self._who.completion(text, usage)
+            raise self._identity.failure("refused", "refused to answer", usage=usage)
+        return self._identity.completion(text, usage)
 
-    def _translated(self, error: Exception) -> ModelUnavailable:
+    def _failure_of(self, error: Exception) -> ModelUnavailable:
         """Map a foreign error to a failure. Its message is left out, because it may quote the request or the reply."""
-        failure = self._who.failure
+        failure = self._identity.failure
         match error:
-            case _ if _within(error, TooMuch):
+            case _ if _has_cause(error, ReplyTooLarge):
                 return failure("too_long", "sent a reply that is too long")
             case foreign.ModelContextWindowExceededError():
                 return failure("too_long", "received a text longer than its context window")
@@ -176,7 +185,7 @@ class SdkModel(IdentifiedModel):
             case foreign.ModelNotFoundError():
                 return failure("configuration", "does not know the model or the address (404)")
             case foreign.ModelHTTPError(status_code=status, retry_after=pause):
-                return problem(self._who, status, "" if pause is None else str(pause))
+                return status_failure(self._identity, status, "" if pause is None else str(pause))
             case foreign.ModelTimeoutError():
                 return failure("timeout", "did not answer in time")
             case foreign.ModelConnectionError():
@@ -187,7 +196,7 @@ class SdkModel(IdentifiedModel):
                 return failure("server", "sent an unexpected reply")
 
 
-def _within(error: BaseException | None, kind: type[BaseException]) -> bool:
+def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
     """Return True if an error, or one in its chain of causes, is of this kind."""
     while error is not None:
         if isinstance(error, kind):

@@ -46,20 +46,26 @@ from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 
 T = TypeVar("T")
 _BACK_OFF: Final = tenacity.wait_exponential(multiplier=0.2, max=8.0) + tenacity.wait_random(0.0, 0.3)
-_AGAIN: Final = frozenset({408, 425, 429})
-_MOST_SAID: Final = 200
-#: A run of this many characters of a text in a server's message counts as a quotation.
-_QUOTED: Final = 12
-_SHORTEST: Final = 4
+_RETRIED_STATUSES: Final = frozenset({408, 425, 429})
+_MAX_MESSAGE_CHARS: Final = 200
+#: This many consecutive characters of a text in a server's message count as a quotation.
+_MIN_QUOTE_CHARS: Final = 12
+_MIN_TEXT_CHARS: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeLimits:
-    """The time limit of one request, and of all its attempts together."""
+    """How long a request may take.
 
-    each_seconds: float
-    all_seconds: float
-    tries: int
+    Attributes:
+        request_seconds: time limit of one attempt.
+        total_seconds: time limit of all attempts and the pauses between them.
+        max_attempts: number of attempts.
+    """
+
+    request_seconds: float
+    total_seconds: float
+    max_attempts: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,11 +91,11 @@ class Refused(EmbedderUnavailable):
 
 
 class _Outage(Exception):
-    """A failure worth retrying; `after` is the pause that the server requested, in seconds."""
+    """A failure worth retrying; `retry_after` is the pause that the server requested, in seconds."""
 
-    def __init__(self, cause: str, after: float | None = None) -> None:
+    def __init__(self, cause: str, retry_after: float | None = None) -> None:
         super().__init__(cause)
-        self.after = after
+        self.retry_after = retry_after
 
 
 class JsonClient:
@@ -101,19 +107,19 @@ class JsonClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: httpx.AsyncClient | None = None
 
-    def post(self, body: Mapping[str, Any], *, texts: Sequence[str], most_bytes: int, patience: TimeLimits) -> Any:
+    def post(self, body: Mapping[str, Any], *, texts: Sequence[str], max_bytes: int, time_limits: TimeLimits) -> Any:
         """Return the JSON of the reply.
 
         Args:
             body: the request.
             texts: texts that must not be quoted in an error message.
-            most_bytes: maximum size of the reply.
-            patience: time limits and number of attempts.
+            max_bytes: maximum size of the reply.
+            time_limits: time limits and number of attempts.
 
         Raises:
             EmbedderUnavailable: the request failed; `Refused` if the server refused these texts.
         """
-        return self._run(self._within(body, texts, most_bytes, patience))
+        return self._run(self._post_with_retries(body, texts, max_bytes, time_limits))
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
@@ -128,36 +134,37 @@ class JsonClient:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 # Proxies from the environment are never used for addresses on this machine.
-                outside = not is_loopback(self.peer.address)
+                is_remote = not is_loopback(self.peer.address)
                 # Loading the CA certificates takes 50 ms, and plain HTTP on this machine does not need them.
-                verify = outside or self.peer.address.startswith("https:")
-                self._client = httpx.AsyncClient(trust_env=outside, verify=verify, follow_redirects=False)
-                Thread(target=_turn, args=(self._loop,), name="filrouge-embedding", daemon=True).start()
+                verify = is_remote or self.peer.address.startswith("https:")
+                self._client = httpx.AsyncClient(trust_env=is_remote, verify=verify, follow_redirects=False)
+                Thread(target=_run_loop, args=(self._loop,), name="filrouge-embedding", daemon=True).start()
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         with on_failure(future.cancel):
             return future.result()
 
-    async def _within(
-        self, body: Mapping[str, Any], texts: Sequence[str], most_bytes: int, patience: TimeLimits
+    async def _post_with_retries(
+        self, body: Mapping[str, Any], texts: Sequence[str], max_bytes: int, time_limits: TimeLimits
     ) -> Any:
         attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(_Outage),
-            wait=_pause,
-            stop=tenacity.stop_after_attempt(patience.tries) | tenacity.stop_before_delay(patience.all_seconds),
+            wait=_wait_seconds,
+            stop=tenacity.stop_after_attempt(time_limits.max_attempts)
+            | tenacity.stop_before_delay(time_limits.total_seconds),
             reraise=True,
         )
         content = json.dumps(body).encode()
         try:
-            async with asyncio.timeout(patience.all_seconds):
-                return await attempts(self._once, content, texts, most_bytes, patience.each_seconds)
+            async with asyncio.timeout(time_limits.total_seconds):
+                return await attempts(self._post_once, content, texts, max_bytes, time_limits.request_seconds)
         except _Outage as error:
-            raise EmbedderUnavailable(f"{self.peer} {error}.", remedy=_WAIT) from error.__cause__
+            raise EmbedderUnavailable(f"{self.peer} {error}.", remedy=_WAIT_REMEDY) from error.__cause__
         except TimeoutError as error:
             raise EmbedderUnavailable(
-                f"{self.peer} did not answer within {patience.all_seconds:g} s.", remedy=_WAIT
+                f"{self.peer} did not answer within {time_limits.total_seconds:g} s.", remedy=_WAIT_REMEDY
             ) from error
 
-    async def _once(self, content: bytes, texts: Sequence[str], most_bytes: int, seconds: float) -> Any:
+    async def _post_once(self, content: bytes, texts: Sequence[str], max_bytes: int, seconds: float) -> Any:
         assert self._client is not None
         # Without compression, a small reply cannot unpack to gigabytes.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -170,22 +177,24 @@ class JsonClient:
                     "POST", self.peer.address, content=content, headers=headers, timeout=seconds
                 ) as response,
             ):
-                reply = await self._read(response, most_bytes)
+                reply = await self._read(response, max_bytes)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise _Outage(f"did not answer within {seconds:g} s") from error
         except httpx.TransportError as error:
-            raise _Outage(f"cannot be reached: {self._clean(str(error) or type(error).__name__, ())}") from error
+            raise _Outage(
+                f"cannot be reached: {self._clean_message(str(error) or type(error).__name__, ())}"
+            ) from error
         if response.status_code == 200:
             return self._json(reply)
-        raise self._problem(response, self._clean(_message(reply), texts))
+        raise self._error_of_status(response, self._clean_message(_error_message(reply), texts))
 
-    async def _read(self, response: httpx.Response, most_bytes: int) -> bytes:
-        found = bytearray()
+    async def _read(self, response: httpx.Response, max_bytes: int) -> bytes:
+        content = bytearray()
         async for chunk in response.aiter_raw():
-            found += chunk
-            if len(found) > most_bytes:
-                raise EmbedderUnavailable(f"{self.peer} sent more than {most_bytes} bytes, which no answer needs.")
-        return bytes(found)
+            content += chunk
+            if len(content) > max_bytes:
+                raise EmbedderUnavailable(f"{self.peer} sent more than {max_bytes} bytes, which no answer needs.")
+        return bytes(content)
 
     def _json(self, reply: bytes) -> Any:
         try:
@@ -196,22 +205,22 @@ class JsonClient:
                 remedy="Check that `embedding_url` is the address of an embedding server.",
             ) from error
 
-    def _problem(self, response: httpx.Response, said: str) -> Exception:
+    def _error_of_status(self, response: httpx.Response, message: str) -> Exception:
         """Map a status to an error: an outage, a refusal of these texts, or a problem that the user must fix."""
         status = response.status_code
-        told = f": {said}" if said else ""
-        if "insufficient_quota" in said:
+        suffix = f": {message}" if message else ""
+        if "insufficient_quota" in message:
             return EmbedderUnavailable(
                 f"{self.peer} says that the credit is used up.", remedy="See your account there."
             )
-        if status in _AGAIN or status >= 500:
-            return _Outage(f"answered {status}{told}", _asked_pause(response.headers.get("Retry-After", "")))
+        if status in _RETRIED_STATUSES or status >= 500:
+            return _Outage(f"answered {status}{suffix}", _parse_retry_after(response.headers.get("Retry-After", "")))
         if status in (401, 403):  # a server may echo the key, so its message is left out
             cause = "does not accept the key" if self.peer.key else "requires a key"
             return EmbedderUnavailable(f"{self.peer} {cause} ({status}).", remedy="Set the right key; see the guide.")
         if status == 404:
             return EmbedderUnavailable(
-                f"{self.peer} does not know the model or the address (404){told}.",
+                f"{self.peer} does not know the model or the address (404){suffix}.",
                 remedy="Check `embedding_model` and `embedding_url`; Ollama: `ollama pull MODEL`.",
             )
         if 300 <= status < 400:
@@ -219,64 +228,69 @@ class JsonClient:
                 f"{self.peer} redirects elsewhere ({status}), which is not followed.",
                 remedy="If that is meant, set `embedding_url` to the new address.",
             )
-        return Refused(f"{self.peer} refused the request ({status}){told}.", remedy="Check `embedding_model`.")
+        return Refused(f"{self.peer} refused the request ({status}){suffix}.", remedy="Check `embedding_model`.")
 
-    def _clean(self, said: str, texts: Sequence[str]) -> str:
+    def _clean_message(self, message: str, texts: Sequence[str]) -> str:
         """Return a server's message on one line, without the key; empty if it quotes one of the texts."""
-        said = " ".join(said.split())
+        message = " ".join(message.split())
         for text in texts:
-            flat = " ".join(text.split())
-            stretches = (flat[at : at + _QUOTED] for at in range(0, max(1, len(flat) - _QUOTED + 1), _QUOTED))
-            if len(flat) >= _SHORTEST and any(stretch in said for stretch in stretches):
+            flat_text = " ".join(text.split())
+            samples = (
+                flat_text[start : start + _MIN_QUOTE_CHARS]
+                for start in range(0, max(1, len(flat_text) - _MIN_QUOTE_CHARS + 1), _MIN_QUOTE_CHARS)
+            )
+            if len(flat_text) >= _MIN_TEXT_CHARS and any(sample in message for sample in samples):
                 return ""
-        return (said.replace(self.peer.key, "***") if self.peer.key else said)[:_MOST_SAID].rstrip(".")
+        return (message.replace(self.peer.key, "***") if self.peer.key else message)[:_MAX_MESSAGE_CHARS].rstrip(".")
 
 
-_WAIT: Final = "No data is lost: recall uses words only for now, and texts are embedded later."
+_WAIT_REMEDY: Final = "No data is lost: recall uses words only for now, and texts are embedded later."
 
 
-def _turn(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
     finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:  # callers waiting for a task get a cancellation
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:  # callers waiting for a task get a cancellation
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
 
-def _pause(state: tenacity.RetryCallState) -> float:
+def _wait_seconds(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.after if isinstance(error, _Outage) else None
-    return _BACK_OFF(state) if asked is None else asked
+    requested = error.retry_after if isinstance(error, _Outage) else None
+    return _BACK_OFF(state) if requested is None else requested
 
 
-def _asked_pause(header: str) -> float | None:
+def _parse_retry_after(header: str) -> float | None:
     """Return the seconds of a Retry-After header, which is a number or a date."""
     try:
         return max(0.0, float(header))
     except ValueError:
         pass
     try:
-        at = parsedate_to_datetime(header)
+        retry_at = parsedate_to_datetime(header)
     except ValueError:
         return None
-    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds())
+    return max(
+        0.0, ((retry_at if retry_at.tzinfo else retry_at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+    )
 
 
-def _message(reply: bytes) -> str:
+def _error_message(reply: bytes) -> str:
     """Return the message in an error body: `{"error": {"message", "code"}}`, `{"error": "…"}` or `{"detail": "…"}`."""
     try:
-        found: Any = json.loads(reply)
-        said: Any = found.get("error") or found.get("detail") or ""
-        if not isinstance(said, str):
-            said = f"{said.get('message') or ''} {said.get('code') or ''}"
+        body: Any = json.loads(reply)
+        message: Any = body.get("error") or body.get("detail") or ""
+        if not isinstance(message, str):
+            message = f"{message.get('message') or ''} {message.get('code') or ''}"
     except (ValueError, RecursionError, AttributeError):
         return ""
-    return said.strip()
+    return message.strip()
 
 
 # The two reply formats: OpenAI's, which Voyage and many servers share, and Ollama's.
@@ -284,7 +298,12 @@ def _message(reply: bytes) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawAnswer:
-    """The raw vectors of a reply, in the order of the texts, and its token count (None: not reported)."""
+    """The content of a reply.
+
+    Attributes:
+        vectors: unchecked vectors, in the order of the texts.
+        tokens: the number of tokens; None if the server did not report it.
+    """
 
     vectors: Sequence[Any]
     tokens: int | None
@@ -297,15 +316,15 @@ def parse_openai(reply: Any) -> RawAnswer:
         ValueError, TypeError, KeyError, AttributeError: it has another shape.
     """
     items = list(reply["data"])
-    places = [item.get("index") for item in items]
-    if any(place is not None for place in places):  # some servers return items in order of completion
-        if sorted(places) != list(range(len(items))):
-            raise ValueError("places are missing or double")
+    indices = [item.get("index") for item in items]
+    if any(index is not None for index in indices):  # some servers return items in order of completion
+        if sorted(indices) != list(range(len(items))):
+            raise ValueError("an index is missing or occurs twice")
         items.sort(key=lambda item: item["index"])
     usage: dict[str, Any] = reply.get("usage") or {}
     return RawAnswer(
         vectors=[item["embedding"] for item in items],
-        tokens=_count(usage.get("total_tokens", usage.get("prompt_tokens"))),
+        tokens=_count_or_none(usage.get("total_tokens", usage.get("prompt_tokens"))),
     )
 
 
@@ -315,12 +334,12 @@ def parse_ollama(reply: Any) -> RawAnswer:
     Raises:
         ValueError, TypeError, KeyError, AttributeError: it has another shape.
     """
-    return RawAnswer(vectors=list(reply["embeddings"]), tokens=_count(reply.get("prompt_eval_count")))
+    return RawAnswer(vectors=list(reply["embeddings"]), tokens=_count_or_none(reply.get("prompt_eval_count")))
 
 
-def _count(given: Any) -> int | None:
+def _count_or_none(count: Any) -> int | None:
     """Return a token count; None for 0, which some servers always report."""
-    return given if isinstance(given, int) and given > 0 else None
+    return count if isinstance(count, int) and count > 0 else None
 
 
 # The differences between embedding services, as data: address, model, request limits, price. Some models were trained
@@ -346,7 +365,13 @@ class RequestLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prefixes:
-    """The prefixes of questions and texts, and their short name in a space's id."""
+    """The prefixes that a model was trained with.
+
+    Attributes:
+        name: their short name in a space's id.
+        query: put before a question.
+        passage: put before a text.
+    """
 
     name: str
     query: str = ""
@@ -375,7 +400,7 @@ class Service:
         peer: the server.
         model: the model's name at the service.
         dimension: length of its vectors; None = found out by a request.
-        fits: the limits of one request.
+        limits: the limits of one request.
         prefixes: prefixes that are added here.
         input_type: the name, in the space's id, of prefixes that the server adds itself; empty = none.
         dollars: price per million tokens; None = unknown; 0 = free.
@@ -387,7 +412,7 @@ class Service:
     peer: ServiceAddress
     model: str
     dimension: int | None
-    fits: RequestLimits
+    limits: RequestLimits
     prefixes: Prefixes = NO_PREFIXES
     input_type: str = ""
     dollars: float | None
@@ -411,12 +436,12 @@ def prefixes_of(model: str) -> Prefixes:
 _CHECK_SECONDS: Final = 5.0
 _PROBE: Final = "ready?"
 #: No service has longer vectors today; this bounds a reply only while the length is unknown.
-_LONGEST_VECTOR: Final = 8192
+_MAX_DIMENSION: Final = 8192
 #: Bytes per number in JSON, with its comma and some margin.
-_BYTES_A_NUMBER: Final = 32
+_BYTES_PER_NUMBER: Final = 32
 _ENVELOPE_BYTES: Final = 64 * 1024
-#: Three questions of two seconds: a dead server delays a prompt by six seconds in total.
-_FAILURES: Final = 3
+#: Three questions of two seconds: a dead server delays prompts by six seconds in total.
+_MAX_FAILURES: Final = 3
 
 
 class RemoteEmbedder:
@@ -424,12 +449,14 @@ class RemoteEmbedder:
 
     def __init__(self, service: Service, options: EmbedderOptions, *, now: Callable[[], float] = monotonic) -> None:
         self._service = service
-        self._who = str(service.peer)
-        self._wire = JsonClient(service.peer)
-        self._breaker = CircuitBreaker(options.rest_seconds, now, failures=_FAILURES)
-        self._question = TimeLimits(each_seconds=options.query_seconds, all_seconds=options.query_seconds, tries=3)
-        self._many = TimeLimits(
-            each_seconds=options.passages_seconds, all_seconds=3 * options.passages_seconds, tries=5
+        self._sender = str(service.peer)
+        self._client = JsonClient(service.peer)
+        self._breaker = CircuitBreaker(options.rest_seconds, now, failures=_MAX_FAILURES)
+        self._query_limits = TimeLimits(
+            request_seconds=options.query_seconds, total_seconds=options.query_seconds, max_attempts=3
+        )
+        self._passage_limits = TimeLimits(
+            request_seconds=options.passages_seconds, total_seconds=3 * options.passages_seconds, max_attempts=5
         )
         self._spent = options.spent
         self._dimension = service.dimension
@@ -438,7 +465,7 @@ class RemoteEmbedder:
         self._usage = EmbeddingUsage()
 
     def __repr__(self) -> str:
-        return f"<{self._service.provider}:{self._service.model} at {self._who}>"
+        return f"<{self._service.provider}:{self._service.model} at {self._sender}>"
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -448,8 +475,8 @@ class RemoteEmbedder:
             EmbedderUnavailable: the vector length is neither known nor set, and the service does not answer.
         """
         service = self._service
-        words = service.input_type or service.prefixes.name
-        return space_of(service.provider, service.model, self._known_dimension(), pooling="service", prefix=words)
+        prefix_name = service.input_type or service.prefixes.name
+        return space_of(service.provider, service.model, self._known_dimension(), pooling="service", prefix=prefix_name)
 
     @property
     def usage(self) -> EmbeddingUsage:
@@ -473,23 +500,23 @@ class RemoteEmbedder:
         Raises:
             EmbedderUnavailable: the request failed.
         """
-        patience = TimeLimits(each_seconds=_CHECK_SECONDS, all_seconds=_CHECK_SECONDS, tries=2)
-        found = self._ask([_PROBE], patience=patience, question=False)
+        time_limits = TimeLimits(request_seconds=_CHECK_SECONDS, total_seconds=_CHECK_SECONDS, max_attempts=2)
+        found = self._request([_PROBE], time_limits=time_limits, question=False)
         with self._learning:
             self._dimension = self._dimension or found.shape[1]
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
-        self._wire.close()
+        self._client.close()
 
     def _known_dimension(self) -> int:
         if self._dimension is None:
-            self._enter()
+            self._check_breaker()
             self.check()
         assert self._dimension is not None
         return self._dimension
 
-    def _enter(self) -> None:
+    def _check_breaker(self) -> None:
         if rest := self._breaker.enter():
             raise EmbedderUnavailable(
                 str(rest), remedy="No data is lost: recall uses words only for now, and texts are embedded later."
@@ -498,22 +525,24 @@ class RemoteEmbedder:
     def _embed(self, texts: Sequence[str], *, question: bool) -> Vectors:
         """Return vectors of whole texts; the vector of a long text is the mean of its parts, weighted by length."""
         dimension = self._known_dimension()
-        self._enter()
+        self._check_breaker()
         prefixes = self._service.prefixes
         prefix = prefixes.query if question else prefixes.passage
         owners: list[int] = []
         parts: list[str] = []
         for owner, text in enumerate(texts):
-            for part in windows(without_invalid_characters(text), self._service.fits.window):
+            for part in windows(without_invalid_characters(text), self._service.limits.window):
                 owners.append(owner)
                 parts.append(part or ".")
-        found = np.zeros((len(texts), dimension), dtype=np.float32)
-        patience = self._question if question else self._many
+        sums = np.zeros((len(texts), dimension), dtype=np.float32)
+        time_limits = self._query_limits if question else self._passage_limits
         for start, stop in self._batches([len(prefix) + len(part.encode()) for part in parts]):
-            vectors = self._ask([prefix + part for part in parts[start:stop]], patience=patience, question=question)
-            for place, vector in enumerate(vectors, start):
-                found[owners[place]] += vector * len(parts[place])
-        return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
+            vectors = self._request(
+                [prefix + part for part in parts[start:stop]], time_limits=time_limits, question=question
+            )
+            for index, vector in enumerate(vectors, start):
+                sums[owners[index]] += vector * len(parts[index])
+        return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), np.float32(1e-12))
 
     def _batches(self, sizes: Sequence[int]) -> Generator[tuple[int, int]]:
         """Yield the start and end of each batch within the limits of the service; sizes are bytes of UTF-8.
@@ -521,22 +550,22 @@ class RemoteEmbedder:
         There is no tokenizer here, so two bytes count as one token. Ordinary text has three to four bytes per token.
         Text with fewer (emoji) does not occur in hundreds of thousands of characters.
         """
-        fits = self._service.fits
+        limits = self._service.limits
         start = tokens = 0
-        for place, size in enumerate(sizes):
-            if place > start and (place - start == fits.texts or tokens + size // 2 + 1 > fits.tokens):
-                yield start, place
-                start, tokens = place, 0
+        for index, size in enumerate(sizes):
+            if index > start and (index - start == limits.texts or tokens + size // 2 + 1 > limits.tokens):
+                yield start, index
+                start, tokens = index, 0
             tokens += size // 2 + 1
         if start < len(sizes):
             yield start, len(sizes)
 
-    def _ask(self, texts: Sequence[str], *, patience: TimeLimits, question: bool) -> Vectors:
+    def _request(self, texts: Sequence[str], *, time_limits: TimeLimits, question: bool) -> Vectors:
         """Send one checked and counted request; a failure counts for the breaker unless the texts were refused."""
-        most_bytes = _ENVELOPE_BYTES + len(texts) * (self._dimension or _LONGEST_VECTOR) * _BYTES_A_NUMBER
+        max_bytes = _ENVELOPE_BYTES + len(texts) * (self._dimension or _MAX_DIMENSION) * _BYTES_PER_NUMBER
         try:
-            reply = self._wire.post(
-                self._service.body(texts, question), texts=texts, most_bytes=most_bytes, patience=patience
+            reply = self._client.post(
+                self._service.body(texts, question), texts=texts, max_bytes=max_bytes, time_limits=time_limits
             )
             vectors = self._read(reply, texts)
         except Refused:
@@ -552,20 +581,20 @@ class RemoteEmbedder:
             raw = self._service.read(reply)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise EmbedderUnavailable(
-                f"{self._who} answered with something that is no list of vectors.",
-                remedy="Check `embedding_url`: an embedding server of this kind must stand there.",
+                f"{self._sender} answered with something that is not a list of vectors.",
+                remedy="Check that `embedding_url` is the address of an embedding server of this kind.",
             ) from error
-        self._count(texts, raw.tokens)  # the request was paid for, even if the vectors are rejected below
-        return unit_vectors(raw.vectors, texts=len(texts), dimension=self._dimension, who=self._who)
+        self._count_usage(texts, raw.tokens)  # the request was paid for, even if the vectors are rejected below
+        return unit_vectors(raw.vectors, texts=len(texts), dimension=self._dimension, sender=self._sender)
 
-    def _count(self, texts: Sequence[str], counted: int | None) -> None:
-        tokens = counted or sum(len(text.encode()) // 4 + 1 for text in texts)
+    def _count_usage(self, texts: Sequence[str], reported_tokens: int | None) -> None:
+        tokens = reported_tokens or sum(len(text.encode()) // 4 + 1 for text in texts)
         price = self._service.dollars
         cost = EmbeddingUsage(
             requests=1,
             texts=len(texts),
             tokens=tokens,
-            estimated=counted is None,
+            estimated=reported_tokens is None,
             dollars=None if price is None else tokens * price / 1e6,
         )
         with self._counting:
@@ -588,7 +617,7 @@ _OLLAMA_DIMENSIONS: Final[Mapping[str, int]] = {
     "bge-m3": 1024,
     "embeddinggemma": 768,
 }
-_OLLAMA_FITS: Final = RequestLimits(texts=32, tokens=16_000, window=WINDOW_TOKENS)
+_OLLAMA_LIMITS: Final = RequestLimits(texts=32, tokens=16_000, window=WINDOW_TOKENS)
 
 
 def ollama_embedder(options: EmbedderOptions) -> RemoteEmbedder:
@@ -599,24 +628,24 @@ def ollama_embedder(options: EmbedderOptions) -> RemoteEmbedder:
     """
     model = options.model_of("ollama", "nomic-embed-text")
     name = model.removesuffix(":latest")
-    own = _OLLAMA_DIMENSIONS.get(name)
+    model_dimension = _OLLAMA_DIMENSIONS.get(name)
     if options.url.strip():
         address = checked_address(options.url, setting="embedding_url")
     else:
         address = checked_address(options.environ.get("OLLAMA_URL", "").strip() or _OLLAMA_HOME, setting="OLLAMA_URL")
 
     def body(texts: Sequence[str], _question: bool) -> Mapping[str, Any]:
-        asked: dict[str, Any] = {"model": model, "input": list(texts)}
-        if options.dimensions and options.dimensions != own:
-            asked["dimensions"] = options.dimensions
-        return asked
+        request: dict[str, Any] = {"model": model, "input": list(texts)}
+        if options.dimensions and options.dimensions != model_dimension:
+            request["dimensions"] = options.dimensions
+        return request
 
     service = Service(
         provider="ollama",
         peer=ServiceAddress(name="Ollama", address=f"{address.removesuffix('/api/embed')}/api/embed"),
         model=name,
-        dimension=options.dimensions or own,
-        fits=_OLLAMA_FITS,
+        dimension=options.dimensions or model_dimension,
+        limits=_OLLAMA_LIMITS,
         prefixes=prefixes_of(name),
         dollars=0.0,
         body=body,
@@ -639,9 +668,9 @@ _OPENAI_DIMENSIONS: Final[Mapping[str, int]] = {
 #: Dollars per million tokens, as published by OpenAI in 2026.
 _OPENAI_DOLLARS: Final[Mapping[str, float]] = {"text-embedding-3-small": 0.02, "text-embedding-3-large": 0.13}
 #: OpenAI: 8,191 tokens per text, 300,000 per request. A window of 4,000 estimated tokens is well below.
-_OPENAI_FITS: Final = RequestLimits(texts=256, tokens=300_000, window=4_000)
+_OPENAI_LIMITS: Final = RequestLimits(texts=256, tokens=300_000, window=4_000)
 #: A self-hosted server: models with 512 tokens are common there, and memory may be limited.
-_FITS_ELSEWHERE: Final = RequestLimits(texts=64, tokens=32_000, window=WINDOW_TOKENS)
+_OTHER_SERVER_LIMITS: Final = RequestLimits(texts=64, tokens=32_000, window=WINDOW_TOKENS)
 
 
 def openai_embedder(options: EmbedderOptions) -> RemoteEmbedder:
@@ -659,36 +688,36 @@ def openai_embedder(options: EmbedderOptions) -> RemoteEmbedder:
                 remedy=f"Set {_OPENAI_KEY} in the daemon's environment, or `embedding_url` to a server of your own.",
             )
         peer = ServiceAddress(name="OpenAI", address=f"{_OPENAI_HOME}/embeddings", key=key)
-        return RemoteEmbedder(_service(peer, model, options, at_home=True), options)
-    address = _embeddings(checked_address(options.url, setting="embedding_url"))
-    secret = is_loopback(address) or address.startswith("https:")
-    peer = ServiceAddress(name="The embedding server", address=address, key=key if secret else "")
-    return RemoteEmbedder(_service(peer, model, options, at_home=False), options)
+        return RemoteEmbedder(_openai_service(peer, model, options, is_openai=True), options)
+    address = _embeddings_address(checked_address(options.url, setting="embedding_url"))
+    may_send_key = is_loopback(address) or address.startswith("https:")
+    peer = ServiceAddress(name="The embedding server", address=address, key=key if may_send_key else "")
+    return RemoteEmbedder(_openai_service(peer, model, options, is_openai=False), options)
 
 
-def _service(peer: ServiceAddress, model: str, options: EmbedderOptions, *, at_home: bool) -> Service:
-    own = _OPENAI_DIMENSIONS.get(model)
+def _openai_service(peer: ServiceAddress, model: str, options: EmbedderOptions, *, is_openai: bool) -> Service:
+    model_dimension = _OPENAI_DIMENSIONS.get(model)
 
     def body(texts: Sequence[str], _question: bool) -> Mapping[str, Any]:
-        asked: dict[str, Any] = {"model": model, "input": list(texts), "encoding_format": "float"}
-        if options.dimensions and options.dimensions != own:
-            asked["dimensions"] = options.dimensions
-        return asked
+        request: dict[str, Any] = {"model": model, "input": list(texts), "encoding_format": "float"}
+        if options.dimensions and options.dimensions != model_dimension:
+            request["dimensions"] = options.dimensions
+        return request
 
     return Service(
         provider="openai",
         peer=peer,
         model=model,
-        dimension=options.dimensions or own,
-        fits=_OPENAI_FITS if at_home else _FITS_ELSEWHERE,
-        prefixes=NO_PREFIXES if at_home else prefixes_of(model),
-        dollars=_OPENAI_DOLLARS.get(model) if at_home else None,
+        dimension=options.dimensions or model_dimension,
+        limits=_OPENAI_LIMITS if is_openai else _OTHER_SERVER_LIMITS,
+        prefixes=NO_PREFIXES if is_openai else prefixes_of(model),
+        dollars=_OPENAI_DOLLARS.get(model) if is_openai else None,
         body=body,
         read=parse_openai,
     )
 
 
-def _embeddings(address: str) -> str:
+def _embeddings_address(address: str) -> str:
     """Return the full address; servers are given with or without `/v1`, and with or without `/embeddings`."""
     if address.endswith("/embeddings"):
         return address
@@ -705,10 +734,10 @@ _VOYAGE_DIMENSIONS: Final[Mapping[str, int]] = dict.fromkeys(
 )
 #: Dollars per million tokens, as published by Voyage in 2026.
 _VOYAGE_DOLLARS: Final[Mapping[str, float]] = {"voyage-3.5": 0.06, "voyage-3.5-lite": 0.02}
-_LONGEST: Final = 4_000
+_VOYAGE_WINDOW_TOKENS: Final = 4_000
 #: Maximum tokens per request: 120,000 for the large and the specialised models, more for others.
-_TOKENS: Final = 120_000
-_MORE_TOKENS: Final[Mapping[str, int]] = {
+_VOYAGE_REQUEST_TOKENS: Final = 120_000
+_VOYAGE_REQUEST_TOKENS_OF_MODEL: Final[Mapping[str, int]] = {
     "voyage-4": 320_000,
     "voyage-3.5": 320_000,
     "voyage-4-lite": 1_000_000,
@@ -729,32 +758,36 @@ def voyage_embedder(options: EmbedderOptions) -> RemoteEmbedder:
             f"Voyage needs a key, and {_VOYAGE_KEY} is not set.",
             remedy=f"Set {_VOYAGE_KEY} in the daemon's environment.",
         )
-    given = options.url.strip()
-    address = checked_address(given or _VOYAGE_HOME, setting="embedding_url").removesuffix("/embeddings")
+    configured = options.url.strip()
+    address = checked_address(configured or _VOYAGE_HOME, setting="embedding_url").removesuffix("/embeddings")
     if not address.startswith("https:") and not is_loopback(address):
         raise BadConfig(
             "The key of Voyage would go unencrypted to another machine.", remedy="Give `embedding_url` with https://."
         )
-    own = _VOYAGE_DIMENSIONS.get(model)
+    model_dimension = _VOYAGE_DIMENSIONS.get(model)
 
     def body(texts: Sequence[str], question: bool) -> Mapping[str, Any]:
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "model": model,
             "input": list(texts),
             "input_type": "query" if question else "document",
         }
-        if options.dimensions and options.dimensions != own:
-            asked["output_dimension"] = options.dimensions
-        return asked
+        if options.dimensions and options.dimensions != model_dimension:
+            request["output_dimension"] = options.dimensions
+        return request
 
     service = Service(
         provider="voyage",
         peer=ServiceAddress(name="Voyage", address=f"{address}/embeddings", key=key),
         model=model,
-        dimension=options.dimensions or own,
-        fits=RequestLimits(texts=256, tokens=_MORE_TOKENS.get(model, _TOKENS), window=_LONGEST),
+        dimension=options.dimensions or model_dimension,
+        limits=RequestLimits(
+            texts=256,
+            tokens=_VOYAGE_REQUEST_TOKENS_OF_MODEL.get(model, _VOYAGE_REQUEST_TOKENS),
+            window=_VOYAGE_WINDOW_TOKENS,
+        ),
         input_type="input-type",
-        dollars=None if given else _VOYAGE_DOLLARS.get(model),
+        dollars=None if configured else _VOYAGE_DOLLARS.get(model),
         body=body,
         read=parse_openai,
     )

@@ -26,7 +26,7 @@ from filrouge.core.clock import Clock, monotonic
 from filrouge.core.errors import BadConfig, ModelUnavailable, OverBudget
 from filrouge.core.protocols import LanguageModel, Prompts
 from filrouge.core.settings import Settings
-from filrouge.providers.language_models import ModelOptions, cascade, dollars
+from filrouge.providers.language_models import ModelOptions, cascade, list_price
 from filrouge.providers.models import OPERATIONS, Completion, CompletionRequest, Operation, Usage
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.executors import ReaderPool, Writer
@@ -36,8 +36,8 @@ T = TypeVar("T")
 #: Values of `extract_provider` without a model: rules extract statements, or extraction is off.
 PROVIDERS_WITHOUT_MODEL: Final = frozenset({"", "heuristic", "off"})
 _CHARACTERS_PER_TOKEN: Final = 3  # a conservative value: French prose and code have less than four
-_CHECK_SECONDS: Final = 8.0
-_HEALTH_SECONDS: Final = 30.0
+_MAX_CHECK_SECONDS: Final = 8.0
+_HEALTH_CACHE_SECONDS: Final = 30.0
 _STOPPING: Final = "Filrouge is stopping."
 
 
@@ -46,6 +46,7 @@ class ConfiguredModels:
     """The configured models.
 
     Attributes:
+        model: the model for every operation that has none of its own.
         others: models for single operations.
         tries: the maximum number of models tried for one question.
         price: returns the maximum cost in dollars of a number of input and output tokens; None if a price is unknown.
@@ -71,7 +72,7 @@ class ModelTimings:
         quiet: delay after the last message if there was no reply, and always in light mode.
         rest: how long no model is called after none has answered.
         breaker: how long a model that keeps failing is not called.
-        related: time limit for deciding whether a prompt belongs to a thread (THR-3).
+        related: time limit for deciding whether a prompt belongs to a thread.
     """
 
     after_reply: float = 5.0
@@ -106,7 +107,7 @@ class Models:
         self._lock = Lock()
         self._panel: ConfiguredModels | None = None
         self._built_for: tuple[object, ...] = ()
-        self._refused: BadConfig | None = None
+        self._config_error: BadConfig | None = None
         self._starting = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
@@ -123,23 +124,23 @@ class Models:
         """
         if settings.extract_provider in PROVIDERS_WITHOUT_MODEL:
             return None
-        wanted = _key(settings)
+        model_settings = _model_settings(settings)
         with self._lock:
-            if wanted != self._built_for:
-                before, self._panel = self._panel, None
-                self._built_for, self._refused, self._health = wanted, None, (0.0, "")
-                if before is not None:
-                    self._start(_close(before))
+            if model_settings != self._built_for:
+                old_panel, self._panel = self._panel, None
+                self._built_for, self._config_error, self._health = model_settings, None, (0.0, "")
+                if old_panel is not None:
+                    self._start(_close(old_panel))
                 try:
                     self._panel = self._build(settings, self._environ, self.pace)
                 except BadConfig as error:
-                    self._refused = error
+                    self._config_error = error
                 self.changed.set()
-            if self._refused is not None:
-                raise self._refused
+            if self._config_error is not None:
+                raise self._config_error
             return self._panel
 
-    def ask(self, ask: CompletionRequest, settings: Settings) -> Completion:
+    def ask(self, request: CompletionRequest, settings: Settings) -> Completion:
         """Send a request to the model for its operation, and record its cost.
 
         Raises:
@@ -150,16 +151,16 @@ class Models:
         panel = self.panel(settings)
         if panel is None:
             raise ModelUnavailable("No model is set.", remedy="Set extract_provider with `filrouge settings`.")
-        with self._set_aside(ask, panel, settings):
+        with self._reserve(request, panel, settings):
             try:
-                done = self._start(panel.of(ask.operation).complete(ask)).result()
+                completion = self._start(panel.of(request.operation).complete(request)).result()
             except ModelUnavailable as error:
-                self._enter(ask.operation, error.spent)
+                self._record(request.operation, error.spent)
                 raise
             except CancelledError as error:
                 raise ModelUnavailable(_STOPPING) from error
-            self._enter(ask.operation, done.spent)
-            return done
+            self._record(request.operation, completion.spent)
+            return completion
 
     def health(self, settings: Settings) -> str:
         """Return `healthy`, `unhealthy: REASON`, or `error: SETTINGS PROBLEM`; checked at most twice a minute."""
@@ -169,20 +170,20 @@ class Models:
             return f"error: {error.message}"
         if panel is None:
             return "healthy"
-        at, known = self._health
-        if known and monotonic() - at < _HEALTH_SECONDS:
-            return known
+        checked_at, status = self._health
+        if status and monotonic() - checked_at < _HEALTH_CACHE_SECONDS:
+            return status
         try:
-            self._start(asyncio.wait_for(panel.model.check(), _CHECK_SECONDS)).result()
-            found = "healthy"
+            self._start(asyncio.wait_for(panel.model.check(), _MAX_CHECK_SECONDS)).result()
+            new_status = "healthy"
         except ModelUnavailable as error:
-            found = f"unhealthy: {error.message}"
+            new_status = f"unhealthy: {error.message}"
         except CancelledError:
             return f"unhealthy: {_STOPPING}"
         except TimeoutError:
-            found = f"unhealthy: {panel.model.provider} does not answer."
-        self._health = (monotonic(), found)
-        return found
+            new_status = f"unhealthy: {panel.model.provider} does not answer."
+        self._health = (monotonic(), new_status)
+        return new_status
 
     def close(self) -> None:
         """Cancel running requests, and close all connections."""
@@ -195,7 +196,7 @@ class Models:
         for future in tuple(self._running):
             future.cancel()
         if self._panel is not None:
-            asyncio.run_coroutine_threadsafe(_close(self._panel), loop).result(_CHECK_SECONDS)
+            asyncio.run_coroutine_threadsafe(_close(self._panel), loop).result(_MAX_CHECK_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
         if self._thread is not None:
             self._thread.join()
@@ -216,12 +217,12 @@ class Models:
         return future
 
     @contextmanager
-    def _set_aside(self, ask: CompletionRequest, panel: ConfiguredModels, settings: Settings) -> Generator[None]:
+    def _reserve(self, request: CompletionRequest, panel: ConfiguredModels, settings: Settings) -> Generator[None]:
         """Reserve the maximum cost of a question until its actual cost is recorded."""
-        said = len(ask.prompt.text) + len(ask.text) + len(json.dumps(ask.schema))
-        asked = math.ceil(said / _CHARACTERS_PER_TOKEN) * panel.tries
-        answered = ask.most_tokens * panel.tries
-        price = panel.price(asked, answered) if settings.llm_daily_dollars else 0.0
+        characters = len(request.prompt.text) + len(request.text) + len(json.dumps(request.schema))
+        input_tokens = math.ceil(characters / _CHARACTERS_PER_TOKEN) * panel.tries
+        output_tokens = request.max_tokens * panel.tries
+        price = panel.price(input_tokens, output_tokens) if settings.llm_daily_dollars else 0.0
         if price is None:
             raise OverBudget(
                 f"What {panel.model.provider} {panel.model.model} costs is not known, so its cost cannot be capped.",
@@ -229,32 +230,32 @@ class Models:
             )
         with self._lock:
             spent = self._readers.here(lambda tx: LlmUsage(tx).spent(self._clock.now()))
-            tokens = spent.tokens + self._reserved_tokens + asked + answered
+            tokens = spent.tokens + self._reserved_tokens + input_tokens + output_tokens
             dollars = spent.dollars + self._reserved_dollars + price
             if tokens > settings.llm_daily_tokens:
                 raise OverBudget(f"{spent.tokens} of {settings.llm_daily_tokens} tokens of this day are spent.")
             if settings.llm_daily_dollars and dollars > settings.llm_daily_dollars:
                 raise OverBudget(f"{spent.dollars:.4f} of {settings.llm_daily_dollars} dollars of this day are spent.")
-            self._reserved_tokens += asked + answered
+            self._reserved_tokens += input_tokens + output_tokens
             self._reserved_dollars += price
         try:
             yield
         finally:
             with self._lock:
-                self._reserved_tokens -= asked + answered
+                self._reserved_tokens -= input_tokens + output_tokens
                 self._reserved_dollars -= price
 
-    def _enter(self, operation: Operation, spent: Mapping[tuple[str, str], Usage]) -> None:
+    def _record(self, operation: Operation, spent: Mapping[tuple[str, str], Usage]) -> None:
         if spent:
             self._writer.run(lambda tx: LlmUsage(tx).add(operation, spent, self._clock.now()))
 
 
 async def _close(panel: ConfiguredModels) -> None:
-    for model in {id(one): one for one in (panel.model, *panel.others.values())}.values():
+    for model in {id(configured): configured for configured in (panel.model, *panel.others.values())}.values():
         await model.close()
 
 
-def _key(settings: Settings) -> tuple[object, ...]:
+def _model_settings(settings: Settings) -> tuple[object, ...]:
     """Return the settings that require a new panel when they change."""
     return (
         settings.extract_provider,
@@ -278,27 +279,29 @@ def panel(settings: Settings, environ: Mapping[str, str], pace: ModelTimings) ->
     Raises:
         BadConfig: a name, key, path or address is invalid; the message gives the problem.
     """
-    first = _options(settings, environ, settings.extract_provider, settings.llm_model, url=settings.llm_url)
-    behind = [
-        _named(settings, environ, one, "llm_cascade") for one in settings.llm_cascade if one.strip() != _RULES_PROVIDER
+    main = _options(settings, environ, settings.extract_provider, settings.llm_model, url=settings.llm_url)
+    fallbacks = [
+        _options_by_name(settings, environ, entry, "llm_cascade")
+        for entry in settings.llm_cascade
+        if entry.strip() != _RULES_PROVIDER
     ]
     others: dict[Operation, Sequence[ModelOptions]] = {}
-    for one in settings.llm_operations:
-        operation, _, name = one.partition("=")
+    for entry in settings.llm_operations:
+        operation, _, name = entry.partition("=")
         chosen = _operation(operation.strip())
-        others[chosen] = [_named(settings, environ, name, "llm_operations"), first, *behind]
-    usual = cascade([first, *behind], pace.breaker)
-    single: dict[Operation, LanguageModel] = {}
-    chains = [usual.models]
+        others[chosen] = [_options_by_name(settings, environ, name, "llm_operations"), main, *fallbacks]
+    default_model = cascade([main, *fallbacks], pace.breaker)
+    model_of_operation: dict[Operation, LanguageModel] = {}
+    model_lists = [default_model.models]
     for operation, options in others.items():
-        own = cascade(options, pace.breaker)
-        single[operation] = own
-        chains.append(own.models)
+        operation_model = cascade(options, pace.breaker)
+        model_of_operation[operation] = operation_model
+        model_lists.append(operation_model.models)
     return ConfiguredModels(
-        model=usual,
-        others=single,
-        tries=max(map(len, chains)),
-        price=partial(_maximum_price, [model for chain in chains for model in chain]),
+        model=default_model,
+        others=model_of_operation,
+        tries=max(map(len, model_lists)),
+        price=partial(_maximum_price, [model for models in model_lists for model in models]),
     )
 
 
@@ -318,7 +321,7 @@ def _options(
     )
 
 
-def _named(settings: Settings, environ: Mapping[str, str], name: str, setting: str) -> ModelOptions:
+def _options_by_name(settings: Settings, environ: Mapping[str, str], name: str, setting: str) -> ModelOptions:
     provider, _, model = name.strip().partition(":")
     if not provider:
         raise BadConfig(f"{setting}: {name!r} does not name a provider.", remedy="Write PROVIDER or PROVIDER:MODEL.")
@@ -329,8 +332,8 @@ def _operation(name: str) -> Operation:
     for operation in OPERATIONS:
         if operation == name:
             return operation
-    near = difflib.get_close_matches(name, OPERATIONS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    similar = difflib.get_close_matches(name, OPERATIONS, n=1)
+    hint = f" Did you mean {similar[0]!r}?" if similar else ""
     raise BadConfig(
         f"llm_operations: there is no operation {name!r}.{hint} There are: {', '.join(OPERATIONS)}.",
         remedy="Write OPERATION=PROVIDER or OPERATION=PROVIDER:MODEL.",
@@ -339,6 +342,6 @@ def _operation(name: str) -> Operation:
 
 def _maximum_price(models: Sequence[LanguageModel], input_tokens: int, output_tokens: int) -> float | None:
     """Return the price with the most expensive of these models; None if one has no known price."""
-    prices = [dollars(one.provider, one.model, input_tokens, output_tokens) for one in models]
-    known = [price for price in prices if price is not None]
-    return max(known) if len(known) == len(prices) else None
+    prices = [list_price(model.provider, model.model, input_tokens, output_tokens) for model in models]
+    known_prices = [price for price in prices if price is not None]
+    return max(known_prices) if len(known_prices) == len(prices) else None

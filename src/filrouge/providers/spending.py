@@ -1,4 +1,4 @@
-"""The status report of the language models: provider, health, and cost (LLM-1, LLM-3)."""
+"""The status report of the language models: provider, health and cost."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def extract_status(parts: Parts) -> dict[str, Any]:
         "model": model,
         "mode": settings.mode,
         "status": parts.models.health(settings),
-        **parts.readers.here(lambda tx: _told(parts, tx)),
+        **parts.readers.here(lambda tx: _usage_report(parts, tx)),
     }
 
 
-def _told(parts: Parts, tx: Tx) -> dict[str, Any]:
+def _usage_report(parts: Parts, tx: Tx) -> dict[str, Any]:
     settings, now = parts.settings(tx), parts.clock.now()
     spent = LlmUsage(tx).spent(now)
     return {

@@ -25,6 +25,8 @@ class Spent:
     """The cost of a day so far.
 
     Attributes:
+        tokens: input and output tokens.
+        calls: number of model calls.
         unpriced: entries with unknown price; they are not included in `dollars`.
     """
 
@@ -43,14 +45,14 @@ class LlmUsage:
     def add(self, operation: Operation, spent: Mapping[tuple[str, str], Usage], at: datetime) -> None:
         """Record the cost of one question, for every model that was tried."""
         for (provider, model), usage in spent.items():
-            self._enter(operation, provider, model, usage, at)
+            self._insert(operation, provider, model, usage, at)
 
-    def recalled(self, channel: str, tokens: int, at: datetime) -> None:
+    def add_recall(self, channel: str, tokens: int, at: datetime) -> None:
         """Record the tokens that one recall added to a prompt."""
         if self._tx.run("usage.recalled", {"day": day_of(at), "channel": channel, "tokens": tokens}):
             return
         usage = Usage(calls=1, input_tokens=tokens, estimated=True, dollars=None)
-        self._enter(RECALL, "", channel, usage, at)
+        self._insert(RECALL, "", channel, usage, at)
 
     def by_channel(self, since: datetime) -> list[dict[str, Any]]:
         """Return the tokens added by recall per day and channel since that day, newest day first."""
@@ -66,7 +68,7 @@ class LlmUsage:
         """Return sums per day, operation and model since that day, newest day first."""
         return self._tx.all("usage.by_model", {"since": day_of(since)})
 
-    def _enter(self, operation: str, provider: str, model: str, usage: Usage, at: datetime) -> None:
+    def _insert(self, operation: str, provider: str, model: str, usage: Usage, at: datetime) -> None:
         self._tx.run(
             "usage.add",
             {

@@ -4,7 +4,7 @@ SQLite allows one writer, so one thread does all writes. It takes up to 64 waiti
 one fsync serves all of them, and a future completes only after the commit. A write that fails is rolled back alone.
 Patient writes (those of jobs) yield: their batch is committed as soon as another write arrives, and they continue
 after it. Reads run on a small pool with one connection per thread. Long computations have their own pool, so that
-they never delay other reads.
+they do not delay other reads.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.protocols import Database, Tx
 
 _LOG = logging.getLogger(__name__)
-MOST_PER_COMMIT = 64
-READERS = 4
+MAX_WRITES_PER_COMMIT = 64
+READER_THREADS = 4
 #: More threads would only compete for the interpreter lock.
-LONG_READERS: Final = 2
+RECALL_THREADS: Final = 2
 #: After this many commits that overtook the patient queue, one batch of patient writes runs.
-_MAX_OVERTAKEN: Final = 8
+_MAX_OVERTAKING_COMMITS: Final = 8
 
 T = TypeVar("T")
 _Write = tuple[Callable[[Tx], Any], "Future[Any]"]
@@ -40,7 +40,7 @@ class Writer:
         self._waiting: deque[_Write] = deque()
         #: Writes that yield to others. A bare future is a checkpoint; it runs after everything queued before it.
         self._patient: deque[_Write | Future[bool]] = deque()
-        self._passed = 0
+        self._overtaking_commits = 0
         self._is_patient = False
         self._closed = False
         #: Why the last batch failed; None after the next successful batch.
@@ -56,7 +56,7 @@ class Writer:
             Busy: the executor is closed.
         """
         future = Future[T]()
-        self._put(self._waiting, [(write, future)])
+        self._enqueue(self._waiting, [(write, future)])
         return future
 
     def submit_patient(self, writes: Sequence[Callable[[Tx], T]]) -> list[Future[T]]:
@@ -65,9 +65,9 @@ class Writer:
         Raises:
             Busy: the executor is closed.
         """
-        together = [(write, Future[T]()) for write in writes]
-        self._put(self._patient, together)
-        return [future for _, future in together]
+        queued = [(write, Future[T]()) for write in writes]
+        self._enqueue(self._patient, queued)
+        return [future for _, future in queued]
 
     def run(self, write: Callable[[Tx], T]) -> T:
         """Call `submit` and wait for the result."""
@@ -84,7 +84,7 @@ class Writer:
             Busy: the executor is closed.
         """
         future: Future[bool] = Future()
-        self._put(self._patient, [future])
+        self._enqueue(self._patient, [future])
         return future.result()
 
     def close(self) -> None:
@@ -94,84 +94,86 @@ class Writer:
             self._changed.notify()
         self._thread.join()
 
-    def _put(self, line: deque[Any], items: Iterable[Any]) -> None:
+    def _enqueue(self, queue: deque[Any], items: Iterable[Any]) -> None:
         with self._changed:
             if self._closed:  # no write may be queued after close
                 raise Busy("Filrouge is stopping.")
-            line.extend(items)
+            queue.extend(items)
             self._changed.notify()
 
     def _work(self) -> None:
         database: Database | None = None
-        while (mark := self._awaited()) != "end":
-            batch = list[_Write]() if isinstance(mark, Future) else self._taken()
+        while (work := self._wait_for_work()) != "end":
+            batch = list[_Write]() if isinstance(work, Future) else self._take_batch()
             try:
                 database = database or self._open()
-                if isinstance(mark, Future):
-                    mark.set_result(database.checkpoint())
+                if isinstance(work, Future):
+                    work.set_result(database.checkpoint())
                 elif batch:
-                    _commit(database, batch, self._one_more)
+                    _commit(database, batch, self._take_next_patient)
                     self.failure = None
                     self._committed()
             except Exception as error:  # a full disk, a lost file: fail the futures and continue
                 self.failure = error
                 _LOG.exception("a batch of %d writes failed", len(batch))
-                for future in [*(future for _, future in batch), *([mark] if isinstance(mark, Future) else [])]:
+                for future in [*(future for _, future in batch), *([work] if isinstance(work, Future) else [])]:
                     if not future.done():
                         future.set_exception(error)
                 # After a failed commit the connection is in an unknown state, so the next batch opens a new one.
                 _close(database)
                 database = None
-        _close(database, tidy=True)
+        _close(database, checkpoint=True)
 
-    def _awaited(self) -> Future[bool] | str:
-        """Wait for the next work: the future of a checkpoint, `"end"`, or `"writes"`."""
+    def _wait_for_work(self) -> Future[bool] | str:
+        """Wait for the next work, and return the future of a checkpoint, `"writes"`, or `"end"`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._patient or self._closed)
             if self._waiting or (self._patient and isinstance(self._patient[0], tuple)):
                 return "writes"
             return cast("Future[bool]", self._patient.popleft()) if self._patient else "end"
 
-    def _taken(self) -> list[_Write]:
+    def _take_batch(self) -> list[_Write]:
         """Take a batch of waiting writes, or one patient write when nothing else waits or its turn has come.
 
         Cancelled futures are dropped. From here on the remaining futures cannot be cancelled.
         """
         with self._changed:
             has_patient = bool(self._patient) and isinstance(self._patient[0], tuple)
-            self._is_patient = has_patient and (not self._waiting or self._passed >= _MAX_OVERTAKEN)
-            self._passed = self._passed + 1 if has_patient and not self._is_patient else 0
-            line: deque[Any] = self._patient if self._is_patient else self._waiting
-            number = 1 if self._is_patient else min(MOST_PER_COMMIT, len(line))
-            batch: list[_Write] = [line.popleft() for _ in range(number)]
-        return [one for one in batch if one[1].set_running_or_notify_cancel()]
+            self._is_patient = has_patient and (
+                not self._waiting or self._overtaking_commits >= _MAX_OVERTAKING_COMMITS
+            )
+            self._overtaking_commits = self._overtaking_commits + 1 if has_patient and not self._is_patient else 0
+            queue: deque[Any] = self._patient if self._is_patient else self._waiting
+            number = 1 if self._is_patient else min(MAX_WRITES_PER_COMMIT, len(queue))
+            batch: list[_Write] = [queue.popleft() for _ in range(number)]
+        return [write for write in batch if write[1].set_running_or_notify_cancel()]
 
-    def _one_more(self) -> _Write | None:
-        """The next patient write for the same commit; None as soon as an ordinary write waits."""
+    def _take_next_patient(self) -> _Write | None:
+        """Take the next patient write for the same commit; None as soon as an ordinary write waits."""
         while True:
             with self._changed:
                 if not self._is_patient or self._waiting or not self._patient:
                     return None
-                one = self._patient[0]
-                if not isinstance(one, tuple):
+                write = self._patient[0]
+                if not isinstance(write, tuple):
                     return None
                 self._patient.popleft()
-            if one[1].set_running_or_notify_cancel():
-                return one
+            if write[1].set_running_or_notify_cancel():
+                return write
 
 
-def _commit(database: Database, batch: list[_Write], one_more: Callable[[], _Write | None]) -> None:
+def _commit(database: Database, batch: list[_Write], take_next: Callable[[], _Write | None]) -> None:
     """Commit a batch and complete its futures. If the commit fails, no future has been completed yet.
 
     Args:
-        batch: grows by what `one_more` returns.
+        batch: grows by what `take_next` returns.
     """
     outcomes: list[tuple[Any, BaseException | None]] = []
     with database.transaction():
         outcomes += [_attempt(database, write) for write, _ in batch]
-        while len(batch) < MOST_PER_COMMIT and (one := one_more()) is not None:
-            batch.append(one)
-            outcomes.append(_attempt(database, one[0]))
+        while len(batch) < MAX_WRITES_PER_COMMIT and (extra_write := take_next()) is not None:
+            batch.append(extra_write)
+            outcomes.append(_attempt(database, extra_write[0]))
     for (_, future), (result, failure) in zip(batch, outcomes, strict=True):
         if failure is None:
             future.set_result(result)
@@ -190,11 +192,11 @@ def _attempt(database: Database, write: Callable[[Tx], Any]) -> tuple[Any, BaseE
         return None, error  # the error belongs to this write, not to the batch
 
 
-def _close(database: Database | None, *, tidy: bool = False) -> None:
+def _close(database: Database | None, *, checkpoint: bool = False) -> None:
     if database is None:
         return
     try:
-        if tidy:
+        if checkpoint:
             database.checkpoint()
         database.close()
     except FilrougeError:
@@ -206,10 +208,10 @@ class ReaderPool:
 
     def __init__(self, open_database: Callable[[], Database]) -> None:
         self._open = open_database
-        self._threads = local()
+        self._connections = local()
         self._opened: list[Database] = []
-        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="filrouge-reader")
-        self._recalls = ThreadPoolExecutor(LONG_READERS, thread_name_prefix="filrouge-recall")
+        self._pool = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="filrouge-reader")
+        self._recall_pool = ThreadPoolExecutor(RECALL_THREADS, thread_name_prefix="filrouge-recall")
 
     def submit(self, read: Callable[[Tx], T]) -> Future[T]:
         """Run `read` on the pool."""
@@ -217,7 +219,7 @@ class ReaderPool:
 
     def submit_recall(self, read: Callable[[Tx], T]) -> Future[T]:
         """Run a long-running `read` on the pool for long computations."""
-        return self._recalls.submit(self._run, read)
+        return self._recall_pool.submit(self._run, read)
 
     def here(self, read: Callable[[Tx], T]) -> T:
         """Run `read` on the calling thread with that thread's connection."""
@@ -226,14 +228,14 @@ class ReaderPool:
     def close(self) -> None:
         """Wait for running reads, then close every connection so that the write-ahead log can be removed."""
         self._pool.shutdown(wait=True)
-        self._recalls.shutdown(wait=True)
+        self._recall_pool.shutdown(wait=True)
         while self._opened:
             self._opened.pop().close()
 
     def _run(self, read: Callable[[Tx], T]) -> T:
-        database = cast("Database | None", getattr(self._threads, "database", None))
+        database = cast("Database | None", getattr(self._connections, "database", None))
         if database is None:
-            database = self._threads.database = self._open()
+            database = self._connections.database = self._open()
             self._opened.append(database)
         return read(database.tx)
 
@@ -252,7 +254,7 @@ class Notifier:
         self._lock = Lock()
 
     def listener(self) -> Event:
-        """A new flag that `set` raises; the listener clears it."""
+        """Return a new flag that `set` raises; the listener clears it."""
         flag = Event()
         with self._lock:
             self._listeners.append(flag)
@@ -270,35 +272,35 @@ class IdleTracker:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._at_work: set[str] = set()
-        self._begun = False
+        self._busy: set[str] = set()
+        self._was_idle = False
 
-    def leave(self, name: str) -> None:
+    def mark_busy(self, name: str) -> None:
         """Mark worker `name` as busy."""
         with self._changed:
-            self._at_work.add(name)
+            self._busy.add(name)
             self._changed.notify_all()
 
-    def enter(self, name: str) -> None:
+    def mark_idle(self, name: str) -> None:
         """Mark worker `name` as idle."""
         with self._changed:
-            self._begun = True
-            self._at_work.discard(name)
+            self._was_idle = True
+            self._busy.discard(name)
             self._changed.notify_all()
 
     def is_set(self) -> bool:
-        """True while all workers are idle."""
+        """Return True while all workers are idle."""
         with self._changed:
-            return self._begun and not self._at_work
+            return self._was_idle and not self._busy
 
     def wait(self, seconds: float) -> bool:
         """Wait until all workers are idle; False if that takes longer than `seconds`."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._begun and not self._at_work, seconds)
+            return self._changed.wait_for(lambda: self._was_idle and not self._busy, seconds)
 
 
 class Background:
-    """A thread that runs until it is stopped. A subclass gives `_work`, which returns once `_stopping` is set."""
+    """A thread that runs until it is stopped. A subclass implements `_work`, which returns once `_stopping` is set."""
 
     def __init__(self, name: str, wake: Event | None = None) -> None:
         """Take the thread's name, and the flag that `stop` also sets, so that a wait for work ends."""
@@ -327,17 +329,16 @@ class PeriodicTask(Background):
     """
 
     def __init__(
-        self, seconds: float | Callable[[], float], look: Callable[[], object], *, name: str, failed: str
+        self, seconds: float | Callable[[], float], task: Callable[[], object], *, name: str, failure_message: str
     ) -> None:
         """Take the interval, the function, the thread's name, and the message logged on failure.
 
-        An interval given as a function is asked again after each call, so that a task with nothing to do rests longer.
+        If the interval is a function, it is called before each wait, so that a task with nothing to do waits longer.
         """
-        #: The interval changes with what there is to do.
-        self.rests = callable(seconds)
+        self.has_varying_interval = callable(seconds)
         self._seconds = seconds
-        self._look = look
-        self._failed = failed
+        self._task = task
+        self._failure_message = failure_message
         super().__init__(name)
 
     def wake(self) -> None:
@@ -351,6 +352,6 @@ class PeriodicTask(Background):
                 return
             self._wake.clear()
             try:
-                self._look()
+                self._task()
             except (FilrougeError, OSError):
-                _LOG.exception(self._failed)
+                _LOG.exception(self._failure_message)

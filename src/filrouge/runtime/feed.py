@@ -33,25 +33,34 @@ from filrouge.runtime.feed_messages import (
     ThreadPlaced,
     Topic,
 )
-from filrouge.runtime.journal import record
+from filrouge.runtime.journal import log_decision
 
 # Reading what is new.
 #
 # Journal entries, events and thread decisions are numbered in commit order, so a mark per table is enough. Tables
 # without such a number are followed by known state: the open events, the dead jobs, the latest time.
 
-#: Maximum rows of each kind read in one pass.
-_AT_ONCE: Final = 500
+#: Maximum rows of each kind that are read at once.
+_MAX_ROWS: Final = 500
 #: Maximum number of unsettled events that are followed; beyond it, the oldest are dropped.
-_MOST_OPEN: Final = 2_000
+_MAX_OPEN_EVENTS: Final = 2_000
 #: Journal actions that are not published: retention, repairs, tokens, and erasure, of which only the receipt is.
-_NOT_TOLD: Final = frozenset({"erase", "retain", "repaired", "token_create", "token_revoke", "session_create"})
-_OF_THREADS: Final = "thread_"
+_UNPUBLISHED_ACTIONS: Final = frozenset(
+    {"erase", "retain", "repaired", "token_create", "token_revoke", "session_create"}
+)
+_THREAD_PREFIX: Final = "thread_"
 
 
 @dataclass(kw_only=True)
 class Marks:
-    """The position in the store up to which changes have been published."""
+    """The position in the store up to which changes have been published.
+
+    Attributes:
+        entry, event, decision: the highest published row number of the journal, the events, the thread decisions.
+        setting, receipt: the time of the last published change of a setting, and of the last published receipt.
+        open_events: ids of captured events that are not settled yet, oldest first.
+        dead_jobs: ids of the jobs that are known to be dead.
+    """
 
     entry: int = 0
     event: int = 0
@@ -68,84 +77,88 @@ class FeedRows:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def now(self) -> Marks:
-        """Marks for the current state. Events that are still unsettled are followed from here."""
-        row = self._newest()
-        waiting = self._tx.all("feed.open", {"limit": _MOST_OPEN})
+    def current_marks(self) -> Marks:
+        """Return the marks of the current state. Events that are still unsettled are followed from here."""
+        newest = self._newest()
+        unsettled = self._tx.all("feed.open", {"limit": _MAX_OPEN_EVENTS})
         return Marks(
-            entry=row["entry"],
-            event=row["event"],
-            decision=row["decision"],
-            setting=row["setting"],
-            receipt=row["receipt"],
-            open_events={one["id"]: None for one in reversed(waiting)},
-            dead_jobs=frozenset(one["id"] for one in self._tx.all("feed.dead")),
+            entry=newest["entry"],
+            event=newest["event"],
+            decision=newest["decision"],
+            setting=newest["setting"],
+            receipt=newest["receipt"],
+            open_events={row["id"]: None for row in reversed(unsettled)},
+            dead_jobs=frozenset(row["id"] for row in self._tx.all("feed.dead")),
         )
 
-    def behind(self, marks: Marks) -> tuple[list[LiveMessage], bool]:
-        """Messages for all changes after the marks, which are advanced, and whether there may be more."""
+    def read_new(self, marks: Marks) -> tuple[list[LiveMessage], bool]:
+        """Return the messages for changes after the marks, and whether there may be more; advance the marks."""
         newest = self._newest()
         # Rows may have been deleted, and a restored database is older. The next row with such a number counts as new.
         marks.entry = min(marks.entry, newest["entry"])
         marks.event = min(marks.event, newest["event"])
         marks.decision = min(marks.decision, newest["decision"])
-        captured, decisions, entries = self._captured(marks), self._placed(marks), self._decided(marks)
-        told = [*captured, *decisions, *entries, *self._settled(marks), *self._dead(marks)]
+        events, decisions, entries = (
+            self._captured_events(marks),
+            self._thread_decisions(marks),
+            self._journal_entries(marks),
+        )
+        messages = [*events, *decisions, *entries, *self._settled_events(marks), *self._dead_jobs(marks)]
         if newest["setting"] > marks.setting:
-            told += [SettingChanged(**row) for row in self._tx.all("feed.settings", {"after": marks.setting})]
+            messages += [SettingChanged(**row) for row in self._tx.all("feed.settings", {"after": marks.setting})]
         if newest["receipt"] > marks.receipt:
-            told += [Forgotten(**row) for row in self._tx.all("feed.receipts", {"after": marks.receipt})]
+            messages += [Forgotten(**row) for row in self._tx.all("feed.receipts", {"after": marks.receipt})]
         marks.setting, marks.receipt = newest["setting"], newest["receipt"]
         has_more = marks.entry < newest["entry"] or marks.event < newest["event"] or marks.decision < newest["decision"]
-        return told, has_more
+        return messages, has_more
 
     def _newest(self) -> dict[str, Any]:
         row = self._tx.one("feed.newest")
         assert row is not None
         return row
 
-    def _captured(self, marks: Marks) -> list[LiveMessage]:
-        found = self._tx.all("feed.events", {"after": marks.event, "limit": _AT_ONCE})
-        for row in found:
+    def _captured_events(self, marks: Marks) -> list[LiveMessage]:
+        rows = self._tx.all("feed.events", {"after": marks.event, "limit": _MAX_ROWS})
+        for row in rows:
             marks.event = row.pop("seq")
             marks.open_events[row["id"]] = None
-        while len(marks.open_events) > _MOST_OPEN:
+        while len(marks.open_events) > _MAX_OPEN_EVENTS:
             del marks.open_events[next(iter(marks.open_events))]
-        return [EventCaptured(**row) for row in found]
+        return [EventCaptured(**row) for row in rows]
 
-    def _settled(self, marks: Marks) -> list[LiveMessage]:
+    def _settled_events(self, marks: Marks) -> list[LiveMessage]:
         if not marks.open_events:
             return []
-        found = self._tx.all("feed.settled", {"ids": json.dumps(list(marks.open_events))})
-        for row in found:
+        rows = self._tx.all("feed.settled", {"ids": json.dumps(list(marks.open_events))})
+        for row in rows:
             del marks.open_events[row["id"]]
-        return [EventSettled(**row) for row in found]
+        return [EventSettled(**row) for row in rows]
 
-    def _placed(self, marks: Marks) -> list[LiveMessage]:
-        found = self._tx.all("feed.decisions", {"after": marks.decision, "limit": _AT_ONCE})
-        for row in found:
+    def _thread_decisions(self, marks: Marks) -> list[LiveMessage]:
+        rows = self._tx.all("feed.decisions", {"after": marks.decision, "limit": _MAX_ROWS})
+        for row in rows:
             marks.decision = row.pop("seq")
-        return [ThreadPlaced(**row) for row in found]
+        return [ThreadPlaced(**row) for row in rows]
 
-    def _decided(self, marks: Marks) -> list[LiveMessage]:
-        found = list[LiveMessage]()
-        for row in self._tx.all("feed.entries", {"after": marks.entry, "limit": _AT_ONCE}):
+    def _journal_entries(self, marks: Marks) -> list[LiveMessage]:
+        messages = list[LiveMessage]()
+        for row in self._tx.all("feed.entries", {"after": marks.entry, "limit": _MAX_ROWS}):
             marks.entry = row["seq"]
-            if row["action"] not in _NOT_TOLD:
-                found.append(_entry(row, tuple(sorted({*json.loads(row["touches"])} - {row["subject_id"]}))))
-        return found
+            if row["action"] not in _UNPUBLISHED_ACTIONS:
+                messages.append(_entry_message(row, tuple(sorted({*json.loads(row["touches"])} - {row["subject_id"]}))))
+        return messages
 
-    def _dead(self, marks: Marks) -> list[LiveMessage]:
-        found = self._tx.all("feed.dead")
-        known, marks.dead_jobs = marks.dead_jobs, frozenset(row["id"] for row in found)
-        return [JobDead(**row) for row in found if row["id"] not in known]
+    def _dead_jobs(self, marks: Marks) -> list[LiveMessage]:
+        rows = self._tx.all("feed.dead")
+        published_ids, marks.dead_jobs = marks.dead_jobs, frozenset(row["id"] for row in rows)
+        return [JobDead(**row) for row in rows if row["id"] not in published_ids]
 
 
-def _entry(row: dict[str, Any], others: tuple[str, ...]) -> LiveMessage:
+def _entry_message(row: dict[str, Any], others: tuple[str, ...]) -> LiveMessage:
     action, subject = str(row["action"]), str(row["subject_id"])
-    if action.startswith(_OF_THREADS):
-        name = action.removeprefix(_OF_THREADS)
-        return ThreadChanged(thread_id=subject, action=name, others=others, actor=row["actor"], at=row["at"])
+    if action.startswith(_THREAD_PREFIX):
+        change = action.removeprefix(_THREAD_PREFIX)
+        return ThreadChanged(thread_id=subject, action=change, others=others, actor=row["actor"], at=row["at"])
     return MemoryDecided(
         entry=row["seq"],
         action=action,
@@ -161,15 +174,15 @@ def _entry(row: dict[str, Any], others: tuple[str, ...]) -> LiveMessage:
 # The bus.
 #
 # Publishing never blocks and costs nothing without subscribers. Each subscriber has its own bounded queue. A slow
-# reader loses the oldest messages and is told how many before the next one. Nothing is kept for later subscribers;
+# reader loses the oldest messages, and gets their number before the next one. Nothing is kept for later subscribers;
 # the store holds what they need.
 
-ROOM: Final = 256
+QUEUE_CAPACITY: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lost:
-    """This many messages were dropped here because the reader was too slow."""
+    """`count` messages were dropped here because the reader was too slow."""
 
     count: int
 
@@ -181,9 +194,9 @@ Message = MemoryProgress | LiveMessage
 class Subscription:
     """The message queue of one subscriber; created by `Bus.subscribed`."""
 
-    def __init__(self, room: int, wake: Callable[[], None] | None = None) -> None:
+    def __init__(self, capacity: int, wake: Callable[[], None] | None = None) -> None:
         self._waiting: deque[Message] = deque()
-        self._room = room
+        self._capacity = capacity
         self._wake = wake
         self._topics: frozenset[Topic] = frozenset(TOPICS)
         self._lost = 0
@@ -204,7 +217,7 @@ class Subscription:
         with self._changed:
             if message.topic not in self._topics:
                 return
-            if len(self._waiting) == self._room:
+            if len(self._waiting) == self._capacity:
                 self._waiting.popleft()
                 self._lost += 1
             self._waiting.append(message)
@@ -214,7 +227,7 @@ class Subscription:
             self._wake()
 
     def get(self, seconds: float) -> Message | Lost | None:
-        """The next message, or how many were dropped before it; None if none arrives within `seconds`."""
+        """Return the next message, or how many were dropped before it; None if none arrives within `seconds`."""
         with self._changed:
             if not self._changed.wait_for(lambda: bool(self._waiting), seconds):
                 return None
@@ -240,14 +253,16 @@ class Bus:
                 subscription.put(message)
 
     @contextmanager
-    def subscribed(self, room: int = ROOM, wake: Callable[[], None] | None = None) -> Generator[Subscription]:
+    def subscribed(
+        self, capacity: int = QUEUE_CAPACITY, wake: Callable[[], None] | None = None
+    ) -> Generator[Subscription]:
         """Subscribe for the duration of the block.
 
         Args:
-            room: the capacity of the queue.
+            capacity: the capacity of the queue.
             wake: called by the publishing thread when a message enters an empty queue; must return quickly.
         """
-        subscription = Subscription(room, wake)
+        subscription = Subscription(capacity, wake)
         with self._lock:
             self._subscriptions.append(subscription)
         try:
@@ -265,7 +280,7 @@ class Bus:
 
 _LOG = logging.getLogger(__name__)
 #: Commits within this many seconds are read together.
-_TOGETHER_SECONDS: Final = 0.2
+_BATCH_SECONDS: Final = 0.2
 
 Read = Callable[[Callable[[Tx], Any]], Any]
 
@@ -289,7 +304,7 @@ class Feed(Background):
         """Register a listener: everything committed from now on is published."""
         with self._changing:
             if not self._listeners:
-                self._marks = FeedRows(tx).now()
+                self._marks = FeedRows(tx).current_marks()
             self._listeners += 1
         self._wake.set()  # commits made before the count was raised did not set it
 
@@ -299,23 +314,23 @@ class Feed(Background):
             self._listeners -= 1
 
     def committed(self) -> None:
-        """Called after each commit. Takes almost no time on the writer thread."""
+        """Wake the feed after a commit. Takes almost no time on the writer thread."""
         if self._listeners:
             self._wake.set()
 
-    def look(self) -> None:
+    def publish_new(self) -> None:
         """Publish everything committed since the last call."""
-        while not self._stopping.is_set() and self._read(self._some):
+        while not self._stopping.is_set() and self._read(self._publish_batch):
             pass
 
-    def _some(self, tx: Tx) -> bool:
+    def _publish_batch(self, tx: Tx) -> bool:
         with self._changing:
             if not self._listeners:
                 return False
-            told, has_more = FeedRows(tx).behind(self._marks)
-        for one in told:
-            self._bus.publish(one)
-            record(one)
+            messages, has_more = FeedRows(tx).read_new(self._marks)
+        for message in messages:
+            self._bus.publish(message)
+            log_decision(message)
         return has_more
 
     def _work(self) -> None:
@@ -324,5 +339,5 @@ class Feed(Background):
             self._wake.clear()
             # The feed must survive a full disk; missed changes are in the store.
             with logged(_LOG, "the live feed failed and retries"):
-                self.look()
-            self._stopping.wait(_TOGETHER_SECONDS)
+                self.publish_new()
+            self._stopping.wait(_BATCH_SECONDS)

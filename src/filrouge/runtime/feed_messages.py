@@ -24,8 +24,8 @@ class _Message:
     topic: ClassVar[Topic]
 
     def to_json(self) -> dict[str, Any]:
-        """The message as it is sent."""
-        return {"type": self.type} | {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return the message as it is sent."""
+        return {"type": self.type} | {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +60,7 @@ class MemoryDecided(_Message):
     """The journal has a new entry about a memory: added, updated, restated, superseded, binned, pinned ...
 
     Attributes:
-        entry: its number, which `undo` takes.
+        entry: the number of the journal entry, which `undo` takes.
         touches: other memories that it changed or is based on.
         made_by, prompt_version: who extracted the memory, and with which prompt; empty if the memory is gone.
     """
@@ -183,4 +183,4 @@ LiveMessage = (
     | SettingChanged
     | BackupMade
 )
-"""Every message but the garden's progress, which has a form of its own (`maintenance.consolidation`)."""
+"""Every message except the garden's progress, whose class is in `maintenance.consolidation`."""

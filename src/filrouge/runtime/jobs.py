@@ -38,13 +38,13 @@ from filrouge.runtime.services import Parts
 # Jobs of one kind may be leased together. When the process dies, the next one cannot tell which of the leased jobs
 # caused it, if any. So after a first death every job that was leased is leased alone, as if never tried. After a
 # second death it also waits, longer each time. After eight deaths (all but the first alone, over more than two
-# minutes) it is set aside as dead. A daemon that is killed at random times therefore buries no good job: such a job
-# finishes when its turn comes, and a long one that made progress has its counters reset.
+# minutes) it is set aside as dead. A daemon that is killed at random times therefore does not lose a good job: such a
+# job finishes when its turn comes, and a long one that made progress has its counters reset.
 
 LEASE_SECONDS = 120.0
 MAX_ATTEMPTS = 8
 MAX_DEATHS = 8
-#: Understanding comes before embedding, so that a prompt need not wait until a whole history is embedded.
+#: Understanding comes before embedding, so that a prompt does not wait until a whole history is embedded.
 _UNDERSTANDING = frozenset({"read_turns", "analyse", "reconcile", "brief"})
 #: Summaries, links and catching up on the past come last, because nobody waits for them. A prompt is placed in a thread
 #: after all embedding jobs, so that its vector exists.
@@ -52,10 +52,10 @@ _BACKGROUND = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", 
 #: Jobs that call a model have their own workers, so that no other job waits for a model.
 _MODEL_CALLS = frozenset({"extract", "recount", "reconsider", "entitle"})
 #: Imported history waits for everything else.
-_IMPORTED = frozenset({"backfill"})
+_IMPORTS = frozenset({"backfill"})
 #: The error of a job that was leased at too many process deaths.
-DEADLY = f"The process ended {MAX_DEATHS} times while this was being done."
-#: How many due jobs are searched for others of the first job's kind.
+TOO_MANY_DEATHS = f"The process ended {MAX_DEATHS} times while this was being done."
+#: Number of due jobs that are searched for others of the first job's kind.
 _LOOKAHEAD = 256
 
 
@@ -64,22 +64,28 @@ class Lane:
     """A group of jobs served by the same workers.
 
     Attributes:
-        places: the priority classes in this lane, see `_priority`.
-        lease_seconds: how long a worker may hold a job.
+        priorities: the priority classes in this lane, see `_priority`.
+        lease_seconds: how long a worker may keep a job.
     """
 
-    places: tuple[int, ...]
+    priorities: tuple[int, ...]
     lease_seconds: float = LEASE_SECONDS
 
 
-ORDINARY = Lane(places=(0, 1, 2, 4))
-MODELS = Lane(places=(3,), lease_seconds=900.0)
-EVERY = Lane(places=(0, 1, 2, 3, 4))
+ORDINARY = Lane(priorities=(0, 1, 2, 4))
+MODELS = Lane(priorities=(3,), lease_seconds=900.0)
+ALL_JOBS = Lane(priorities=(0, 1, 2, 3, 4))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """A leased job."""
+    """A leased job.
+
+    Attributes:
+        payload: what the job is about, as ids and options; its handler defines the keys.
+        attempts: the number of attempts, including this one.
+        worker: the name of the worker that leased it.
+    """
 
     id: str
     kind: str
@@ -122,23 +128,25 @@ class Jobs:
             )
         )
 
-    def lease(self, worker: str, at: datetime, most: Mapping[str, int] | None = None, lane: Lane = EVERY) -> list[Job]:
+    def lease(
+        self, worker: str, at: datetime, max_together: Mapping[str, int] | None = None, lane: Lane = ALL_JOBS
+    ) -> list[Job]:
         """Lease the next due job, together with other due jobs of its kind; an empty list if none is due.
 
         A job that was tried before is leased alone.
 
         Args:
-            most: how many jobs of a kind may be leased together; one for kinds not listed.
+            max_together: how many jobs of a kind may be leased together; one for kinds not listed.
         """
         self._tx.run("jobs.expire", {"now": to_text(at)})
-        due = self._tx.all("jobs.due", _within(lane) | {"now": to_text(at), "limit": _LOOKAHEAD})
+        due = self._tx.all("jobs.due", _priority_parameter(lane) | {"now": to_text(at), "limit": _LOOKAHEAD})
         if not due:
             return []
         kind = due[0]["kind"]
-        fresh = [row["seq"] for row in due if row["kind"] == kind and not row["tried"]]
-        seqs = [due[0]["seq"]] if due[0]["tried"] else fresh[: (most or {}).get(kind, 1)]
-        until = to_text(add_seconds(at, lane.lease_seconds))
-        leased = {"worker": worker, "now": to_text(at), "lease_until": until, "seqs": json.dumps(seqs)}
+        untried = [row["seq"] for row in due if row["kind"] == kind and not row["tried"]]
+        seqs = [due[0]["seq"]] if due[0]["tried"] else untried[: (max_together or {}).get(kind, 1)]
+        lease_until = to_text(add_seconds(at, lane.lease_seconds))
+        leased = {"worker": worker, "now": to_text(at), "lease_until": lease_until, "seqs": json.dumps(seqs)}
         rows = self._tx.all("jobs.lease", leased)
         return [
             Job(
@@ -152,7 +160,7 @@ class Jobs:
         ]
 
     def finish(self, job: Job) -> bool:
-        """End a job in the transaction of its writes; False if the lease was lost, then the caller must roll back."""
+        """End a job in the transaction of its writes; False if the lease was lost: the caller must then roll back."""
         return bool(self._tx.run("jobs.finish", {"id": job.id, "worker": job.worker}))
 
     def again(self, job: Job, payload: Mapping[str, object], at: datetime) -> bool:
@@ -160,14 +168,14 @@ class Jobs:
         row = {"id": job.id, "worker": job.worker, "payload": json.dumps(dict(payload)), "run_at": to_text(at)}
         return bool(self._tx.run("jobs.again", row))
 
-    def hurry(self, dedupe: str, at: datetime) -> None:
+    def make_due(self, dedupe: str, at: datetime) -> None:
         """Make a job due now that waits for its next attempt or is dead, and reset its attempts.
 
         A job that was leased at a process death keeps waiting.
         """
         self._tx.run("jobs.hurry", {"dedupe_key": dedupe, "run_at": to_text(at)})
 
-    def sooner(self, dedupe: str, run_at: datetime) -> None:
+    def move_forward(self, dedupe: str, run_at: datetime) -> None:
         """Move a job that waits for its first attempt forward to `run_at`, if that is earlier."""
         self._tx.run("jobs.sooner", {"dedupe_key": dedupe, "run_at": to_text(run_at)})
 
@@ -175,24 +183,24 @@ class Jobs:
         """Delete the jobs with these keys; one that is running can no longer write its results."""
         self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(list(dedupes))})
 
-    def known_as(self, dedupe: str) -> dict[str, Any] | None:
-        """State (queued, running, dead), attempts, last error and due time of the job with this key, or None."""
+    def get_by_key(self, dedupe: str) -> dict[str, Any] | None:
+        """Return state (queued, running, dead), attempts, last error and due time of a job; None if there is none."""
         return self._tx.one("jobs.known_as", {"dedupe_key": dedupe})
 
     def fail(self, job: Job, error: str, at: datetime) -> bool:
         """Retry later with back-off (2, 4, 8 … seconds), or set the job aside; True if it is dead now."""
-        dead = job.attempts >= MAX_ATTEMPTS
-        held = self._tx.run(
+        is_dead = job.attempts >= MAX_ATTEMPTS
+        had_lease = self._tx.run(
             "jobs.fail",
             {
                 "id": job.id,
                 "worker": job.worker,
-                "state": "dead" if dead else "queued",
+                "state": "dead" if is_dead else "queued",
                 "error": error[:2000],
                 "run_at": to_text(add_seconds(at, float(2**job.attempts))),
             },
         )
-        return dead and bool(held)
+        return is_dead and bool(had_lease)
 
     def postpone(self, job: Job, error: str, until: datetime) -> None:
         """Requeue a job until `until` because something it needs is missing; not counted as an attempt."""
@@ -204,55 +212,55 @@ class Jobs:
         ids = None if jobs is None else json.dumps([job.id for job in jobs])
         return self._tx.run("jobs.release", {"worker": worker, "ids": ids})
 
-    def reclaim(self, crew: str, at: datetime) -> list[Mapping[str, Any]]:
-        """Requeue jobs leased by workers of other processes, whose names do not begin with `crew`.
+    def reclaim(self, worker_group: str, at: datetime) -> list[Mapping[str, Any]]:
+        """Requeue jobs that workers of other processes leased; their names do not begin with `worker_group`.
 
         Only the process that holds the home's lock may call this.
 
         Returns:
             The payloads of jobs set aside because too many processes died while they were leased.
         """
-        buried: list[Mapping[str, Any]] = []
-        for row in self._tx.all("jobs.orphans", {"crew": crew}):
-            deaths, leased = int(row["deaths"]) + 1, from_text(row["leased_at"]) if row["leased_at"] else at
-            dead = deaths >= MAX_DEATHS
+        dead_payloads: list[Mapping[str, Any]] = []
+        for row in self._tx.all("jobs.orphans", {"crew": worker_group}):
+            deaths, leased_at = int(row["deaths"]) + 1, from_text(row["leased_at"]) if row["leased_at"] else at
+            is_dead = deaths >= MAX_DEATHS
             self._tx.run(
                 "jobs.reclaim",
                 {
                     "id": row["id"],
-                    "state": "dead" if dead else "queued",
-                    "error": DEADLY if dead else None,
+                    "state": "dead" if is_dead else "queued",
+                    "error": TOO_MANY_DEATHS if is_dead else None,
                     "deaths": deaths,
-                    "run_at": to_text(add_seconds(min(leased, at), 2.0 ** (deaths - 1))) if deaths > 1 else "",
+                    "run_at": to_text(add_seconds(min(leased_at, at), 2.0 ** (deaths - 1))) if deaths > 1 else "",
                 },
             )
-            if dead:
-                buried.append(json.loads(row["payload"]))
-        return buried
+            if is_dead:
+                dead_payloads.append(json.loads(row["payload"]))
+        return dead_payloads
 
     def count(self) -> QueueCount:
-        """How many jobs wait, run and are dead."""
+        """Return how many jobs wait, run and are dead."""
         counts = {row["state"]: row["n"] for row in self._tx.all("jobs.count")}
         return QueueCount(waiting=counts.get("queued", 0), running=counts.get("running", 0), dead=counts.get("dead", 0))
 
     def waiting(self, lane: Lane) -> list[dict[str, Any]]:
-        """How many jobs of a lane wait, by reason (empty: waiting for their due time)."""
-        return self._tx.all("jobs.waiting", _within(lane))
+        """Return how many jobs of a lane wait, by reason (empty: waiting for their due time)."""
+        return self._tx.all("jobs.waiting", _priority_parameter(lane))
 
-    def next_due(self, lane: Lane = EVERY) -> str | None:
-        """When the next waiting job is due, as stored text, or None."""
-        row = self._tx.one("jobs.next_due", _within(lane))
+    def next_due(self, lane: Lane = ALL_JOBS) -> str | None:
+        """Return when the next waiting job is due, as stored text, or None."""
+        row = self._tx.one("jobs.next_due", _priority_parameter(lane))
         return row["run_at"] if row else None
 
-    def listed(
-        self, *, state: str | None = None, kind: str | None = None, behind: int = 0, limit: int = 100
+    def list_page(
+        self, *, state: str | None = None, kind: str | None = None, after: int = 0, limit: int = 100
     ) -> list[dict[str, Any]]:
-        """Jobs numbered above `behind`, in the order they were queued, with their decoded payloads."""
-        asked = {"state": state, "kind": kind, "behind": behind, "limit": limit}
-        return [row | {"payload": json.loads(row["payload"])} for row in self._tx.all("jobs.listed", asked)]
+        """Return jobs numbered above `after`, in the order they were queued, with their decoded payloads."""
+        parameters = {"state": state, "kind": kind, "behind": after, "limit": limit}
+        return [row | {"payload": json.loads(row["payload"])} for row in self._tx.all("jobs.listed", parameters)]
 
     def kinds(self) -> list[dict[str, Any]]:
-        """How many jobs of each kind are in each state."""
+        """Return how many jobs of each kind are in each state."""
         return self._tx.all("jobs.kinds")
 
     def retry(self, job_id: str, at: datetime) -> Mapping[str, Any] | None:
@@ -269,18 +277,18 @@ class Jobs:
         return True
 
     def dead(self) -> list[dict[str, Any]]:
-        """The dead letters, latest due time first."""
+        """Return the dead letters, latest due time first."""
         return self._tx.all("jobs.dead")
 
 
 def _priority(kind: str) -> int:
-    """The priority class of a job kind: 0 first, 1 default, 2 last, 3 model calls, 4 imported history."""
-    places = {2: _BACKGROUND, 3: _MODEL_CALLS, 4: _IMPORTED, 0: _UNDERSTANDING}
-    return next((place for place, kinds in places.items() if kind in kinds), 1)
+    """Return the priority class of a job kind: 0 first, 1 default, 2 last, 3 model calls, 4 imported history."""
+    kinds_by_priority = {2: _BACKGROUND, 3: _MODEL_CALLS, 4: _IMPORTS, 0: _UNDERSTANDING}
+    return next((priority for priority, kinds in kinds_by_priority.items() if kind in kinds), 1)
 
 
-def _within(lane: Lane) -> dict[str, object]:
-    return {"places": json.dumps(lane.places)}
+def _priority_parameter(lane: Lane) -> dict[str, object]:
+    return {"places": json.dumps(lane.priorities)}
 
 
 # The worker.
@@ -296,9 +304,9 @@ def _within(lane: Lane) -> dict[str, object]:
 # counting an attempt, and the lane pauses.
 
 _LOG = logging.getLogger(__name__)
-_LONGEST_REST_SECONDS = 5.0
-#: While events arrive at shorter intervals than the first, the worker yields, but no longer than the second per step.
-_BURST_SECONDS, _PATIENCE_SECONDS = 0.02, 0.5
+_MAX_WAIT_SECONDS = 5.0
+#: While events arrive at shorter intervals than the first number, the worker yields, but at most for the second.
+_BURST_SECONDS, _MAX_YIELD_SECONDS = 0.02, 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -306,9 +314,10 @@ class JobResult:
     """What a handler wants written, and what to do once it is on disk.
 
     Attributes:
+        write: writes the result, in the transaction that ends the job.
+        afterwards: called when that transaction is committed.
         again: called after `write`; returns the payload of the remaining work, which is queued after newer jobs, or
-            None if
-            the job is done.
+            None if the job is done.
         delay: seconds before the remaining work continues.
     """
 
@@ -326,23 +335,22 @@ class Handler:
     """How jobs of one kind are run.
 
     Attributes:
-        prepare: receives payloads and returns outcomes for the first ones, in order, at least one; jobs without an
-            outcome
-            are requeued.
-        most: how many jobs may be leased together.
+        prepare: receives payloads and returns results for the first ones, in order, at least one; jobs without a
+            result are requeued.
+        max_together: how many jobs may be leased together.
     """
 
     prepare: Callable[[Parts, Sequence[Payload]], Sequence[JobResult]]
-    most: int = 1
+    max_together: int = 1
 
 
 def single(prepare: Callable[[Parts, Payload], JobResult]) -> Handler:
-    """A handler for jobs that run one at a time."""
+    """Return a handler for jobs that run one at a time."""
     return Handler(prepare=lambda parts, payloads: [prepare(parts, payloads[0])])
 
 
 def new_worker_group(parts: Parts) -> str:
-    """A name shared by the workers of one process.
+    """Return a name that the workers of one process share.
 
     The pid alone could repeat after a crash in a container, and the dead process's leases would look like ours.
     """
@@ -352,137 +360,151 @@ def new_worker_group(parts: Parts) -> str:
 class Worker(Background):
     """Runs jobs until stopped; at its start it reclaims the leases of dead workers.
 
-    `handlers` maps job kinds to handlers; workers of one process share a crew name.
+    Args:
+        handlers: the handler of each kind of job.
+        lane: the jobs that this worker takes.
+        worker_group: the name that the workers of one process share; empty = a new one.
+        number: tells the workers of one lane apart.
     """
 
     def __init__(
-        self, parts: Parts, handlers: Mapping[str, Handler], *, lane: Lane = ORDINARY, crew: str = "", number: int = 0
+        self,
+        parts: Parts,
+        handlers: Mapping[str, Handler],
+        *,
+        lane: Lane = ORDINARY,
+        worker_group: str = "",
+        number: int = 0,
     ) -> None:
         self._parts = parts
         self._handlers = handlers
         self._lane = lane
-        self._crew = crew or new_worker_group(parts)
-        self._name = f"{self._crew}/{lane.places[0]}.{number}"
-        super().__init__(f"worker-{lane.places[0]}.{number}", parts.work_waiting.listener())
+        self._worker_group = worker_group or new_worker_group(parts)
+        self._name = f"{self._worker_group}/{lane.priorities[0]}.{number}"
+        super().__init__(f"worker-{lane.priorities[0]}.{number}", parts.work_waiting.listener())
 
     def _work(self) -> None:
-        in_order, rung = False, False
+        leases_reset, was_woken = False, False
         while not self._stopping.is_set():
             # No error of a job may end the loop.
             with logged(_LOG, "the worker failed and retries") as attempt:
-                if not in_order:
-                    self._parts.writer.run_patient(self._put_in_order)
-                    in_order = True
-                worked = (not rung or self._is_due()) and self._some()
-                rung = False if worked else self._rest()
+                if not leases_reset:
+                    self._parts.writer.run_patient(self._reset_leases)
+                    leases_reset = True
+                worked = (not was_woken or self._is_due()) and self._run_due_jobs()
+                was_woken = False if worked else self._wait_for_work()
             if attempt.failed:
-                in_order = False
+                leases_reset = False
                 self._stopping.wait(1.0)
 
-    def _put_in_order(self, tx: Tx) -> None:
+    def _reset_leases(self, tx: Tx) -> None:
         """Reclaim the leases of dead workers and release this worker's own leases after an error."""
-        for payload in Jobs(tx).reclaim(self._crew, self._parts.clock.now()):
-            _mark_event_dead(tx, payload, DEADLY)
+        for payload in Jobs(tx).reclaim(self._worker_group, self._parts.clock.now()):
+            _mark_event_dead(tx, payload, TOO_MANY_DEATHS)
         Jobs(tx).release(self._name)
 
     def _is_due(self) -> bool:
-        """True if a job may be due. A cheap read, because the bell wakes the workers of all lanes."""
+        """Return True if a job may be due. A cheap read, because the notifier wakes the workers of all lanes."""
         due = self._parts.readers.here(lambda tx: Jobs(tx).next_due(self._lane))
         return due is not None and from_text(due) <= self._parts.clock.now()
 
-    def _some(self) -> bool:
+    def _run_due_jobs(self) -> bool:
         """Run the next due jobs; False if there are none."""
-        parts, most = self._parts, {kind: handler.most for kind, handler in self._handlers.items()}
-        parts.idle.leave(self._name)
-        self._let_pass()
-        jobs = parts.writer.run_patient(lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), most, self._lane))
+        parts, max_together = self._parts, {kind: handler.max_together for kind, handler in self._handlers.items()}
+        parts.idle.mark_busy(self._name)
+        self._yield_to_captures()
+        jobs = parts.writer.run_patient(
+            lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), max_together, self._lane)
+        )
         if jobs:
-            self._do(jobs)
+            self._run_jobs(jobs)
         return bool(jobs)
 
-    def _let_pass(self) -> None:
-        """Yield while events arrive: agents wait for their events to be stored, nobody waits for the jobs."""
-        begun = monotonic()
-        while (now := monotonic()) - self._parts.last_capture < _BURST_SECONDS and now - begun < _PATIENCE_SECONDS:
+    def _yield_to_captures(self) -> None:
+        """Yield while events arrive: agents wait until their events are stored; nobody waits for the jobs."""
+        start = monotonic()
+        while (now := monotonic()) - self._parts.last_capture < _BURST_SECONDS and now - start < _MAX_YIELD_SECONDS:
             self._stopping.wait(_BURST_SECONDS)
 
-    def _do(self, jobs: Sequence[Job]) -> None:
+    def _run_jobs(self, jobs: Sequence[Job]) -> None:
         """Prepare jobs together and write their outcomes."""
         try:
             outcomes = self._handlers[jobs[0].kind].prepare(self._parts, [job.payload for job in jobs])
         except CannotWrite:
-            raise  # not the job's fault: it is requeued without an attempt
+            raise  # not the job's fault: it is requeued without counting an attempt
         except EmbedderUnavailable as error:
             self._fail(jobs, error)  # the others would fail too; next time each is leased alone
         except ModelUnavailable as error:
-            self._put_off(jobs, error)
+            self._postpone(jobs, error)
         except Exception as error:
             if len(jobs) == 1:
                 self._fail(jobs, error)
             else:
                 for job in jobs:
-                    self._do([job])
+                    self._run_jobs([job])
         else:
-            self._end(jobs, outcomes)
+            self._write_outcomes(jobs, outcomes)
 
-    def _end(self, jobs: Sequence[Job], outcomes: Sequence[JobResult]) -> None:
+    def _write_outcomes(self, jobs: Sequence[Job], outcomes: Sequence[JobResult]) -> None:
         """Write the outcomes at low priority and requeue jobs that have none."""
-        now, left = self._parts.clock.now(), jobs[len(outcomes) :]
+        now, unfinished = self._parts.clock.now(), jobs[len(outcomes) :]
         writes: list[Callable[[Tx], object]] = [
-            partial(_finish, job=job, outcome=one, now=now) for job, one in zip(jobs, outcomes, strict=False)
+            partial(_finish, job=job, outcome=result, now=now) for job, result in zip(jobs, outcomes, strict=False)
         ]
-        if left:
-            writes.append(lambda tx: Jobs(tx).release(self._name, left))
-        trouble: CannotWrite | None = None
+        if unfinished:
+            writes.append(lambda tx: Jobs(tx).release(self._name, unfinished))
+        write_error: CannotWrite | None = None
         for end, job, outcome in zip(self._parts.writer.submit_patient(writes), jobs, outcomes, strict=False):
             try:
                 end.result()
             except CannotWrite as error:
-                trouble = error
+                write_error = error
             except Exception as error:
                 self._fail([job], error)
             else:
                 _follow_up(job, outcome)
-        if trouble:
-            raise trouble
+        if write_error:
+            raise write_error
         self._parts.work_waiting.set()  # the new jobs may belong to another lane
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         # The stored error only names the kind of failure: a message may quote text that the user forgets later.
-        told = error.message if isinstance(error, FilrougeError) else type(error).__name__
+        cause = error.message if isinstance(error, FilrougeError) else type(error).__name__
         for job in jobs:
             _LOG.warning("job %s %s failed (attempt %d)", job.kind, job.id, job.attempts, exc_info=error)
         now = self._parts.clock.now()
-        self._parts.writer.run_patient(lambda tx: [_fail_job(tx, job, told, now) for job in jobs])
+        self._parts.writer.run_patient(lambda tx: [_fail_job(tx, job, cause, now) for job in jobs])
 
-    def _put_off(self, jobs: Sequence[Job], error: ModelUnavailable) -> None:
+    def _postpone(self, jobs: Sequence[Job], error: ModelUnavailable) -> None:
         """Requeue jobs that need a model, then pause the lane, so that not every job makes a failing call."""
         models, now = self._parts.models, self._parts.clock.now()
-        over = isinstance(error, OverBudget)
-        until = next_day(now) if over else add_seconds(now, models.pace.rest)
+        is_over_budget = isinstance(error, OverBudget)
+        until = next_day(now) if is_over_budget else add_seconds(now, models.pace.rest)
         self._parts.writer.run_patient(lambda tx: [Jobs(tx).postpone(job, error.message, until) for job in jobs])
-        if not over:
+        if not is_over_budget:
             models.changed.clear()
-            self._parts.idle.enter(self._name)
+            self._parts.idle.mark_idle(self._name)
             models.changed.wait(models.pace.rest)
 
-    def _rest(self) -> bool:
-        """Wait for work; True if the bell woke the worker."""
-        self._parts.idle.enter(self._name)
+    def _wait_for_work(self) -> bool:
+        """Wait for work; True if the notifier woke the worker."""
+        self._parts.idle.mark_idle(self._name)
         due = self._parts.readers.here(lambda tx: Jobs(tx).next_due(self._lane))
-        seconds = _LONGEST_REST_SECONDS
+        seconds = _MAX_WAIT_SECONDS
         if due is not None:
             seconds = (from_text(due) - self._parts.clock.now()).total_seconds()
-        rung = self._wake.wait(min(max(seconds, 0.01), _LONGEST_REST_SECONDS))
+        was_woken = self._wake.wait(min(max(seconds, 0.01), _MAX_WAIT_SECONDS))
         self._wake.clear()
-        return rung
+        return was_woken
 
 
 def _finish(tx: Tx, *, job: Job, outcome: JobResult, now: datetime) -> None:
     outcome.write(tx)
-    rest = outcome.again()
-    if not (Jobs(tx).finish(job) if rest is None else Jobs(tx).again(job, rest, add_seconds(now, outcome.delay))):
-        raise Busy(f"The lease of job {job.id} ran out; its work is undone and left to whoever has it.")
+    remaining = outcome.again()
+    if not (
+        Jobs(tx).finish(job) if remaining is None else Jobs(tx).again(job, remaining, add_seconds(now, outcome.delay))
+    ):
+        raise Busy(f"The lease of job {job.id} ran out; its work is rolled back and left to the worker that has it.")
 
 
 def _follow_up(job: Job, outcome: JobResult) -> None:
@@ -508,29 +530,29 @@ def _mark_event_dead(tx: Tx, payload: Payload, error: str) -> None:
 # A job is described by its kind, its state and the ids it is about. Its error names the failure and quotes nothing
 # from a conversation.
 
-_ABOUT = ("event", "turn", "memory", "thread", "session", "project")
+_PAYLOAD_IDS = ("event", "turn", "memory", "thread", "session", "project")
 
 
 def jobs(
-    tx: Tx, *, state: str | None = None, kind: str | None = None, behind: int = 0, limit: int = 100
+    tx: Tx, *, state: str | None = None, kind: str | None = None, after: int = 0, limit: int = 100
 ) -> tuple[dict[str, Any], int | None]:
-    """Counts of the queue with one page of its jobs, oldest first, and the cursor of the next page or None."""
-    rows = Jobs(tx).listed(state=state, kind=kind, behind=behind, limit=limit + 1)
+    """Return the counts of the queue with one page of its jobs, oldest first, and the next page's cursor or None."""
+    rows = Jobs(tx).list_page(state=state, kind=kind, after=after, limit=limit + 1)
     count = Jobs(tx).count()
     body = {
         "waiting": count.waiting,
         "running": count.running,
         "dead": count.dead,
         "kinds": Jobs(tx).kinds(),
-        "jobs": [_shown(row) for row in rows[:limit]],
+        "jobs": [_render_job(row) for row in rows[:limit]],
     }
     return body, rows[limit - 1]["seq"] if len(rows) > limit else None
 
 
-def dead_jobs(tx: Tx, *, behind: int = 0, limit: int = 100) -> tuple[list[dict[str, Any]], int | None]:
-    """A page of the dead jobs, oldest first, and the cursor of the next page or None."""
-    body, following = jobs(tx, state="dead", behind=behind, limit=limit)
-    return body["jobs"], following
+def dead_jobs(tx: Tx, *, after: int = 0, limit: int = 100) -> tuple[list[dict[str, Any]], int | None]:
+    """Return a page of the dead jobs, oldest first, and the cursor of the next page or None."""
+    body, next_cursor = jobs(tx, state="dead", after=after, limit=limit)
+    return body["jobs"], next_cursor
 
 
 def retry(parts: Parts, job_id: str) -> None:
@@ -541,10 +563,10 @@ def retry(parts: Parts, job_id: str) -> None:
     """
 
     def write(tx: Tx) -> None:
-        about = Jobs(tx).retry(job_id, parts.clock.now())
-        if about is None:
-            raise _unknown(job_id)
-        if isinstance(event := about.get("event"), str):
+        payload = Jobs(tx).retry(job_id, parts.clock.now())
+        if payload is None:
+            raise _no_dead_letter(job_id)
+        if isinstance(event := payload.get("event"), str):
             Events(tx).settle(event, "queued")
 
     parts.writer.run(write)
@@ -560,16 +582,16 @@ def discard(parts: Parts, job_id: str) -> None:
 
     def write(tx: Tx) -> None:
         if not Jobs(tx).discard(job_id):
-            raise _unknown(job_id)
+            raise _no_dead_letter(job_id)
 
     parts.writer.run(write)
 
 
-def _unknown(job_id: str) -> NotFound:
+def _no_dead_letter(job_id: str) -> NotFound:
     return NotFound(f"There is no dead letter {job_id!r}.", remedy="See `GET /api/memory/dead-letters`.")
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _render_job(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": row["id"],
         "kind": row["kind"],
@@ -579,5 +601,5 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
         "error": row["error"],
         "created_at": row["created_at"],
         "next_try": row["run_at"] if row["state"] == "queued" else None,
-        "about": {name: str(row["payload"][name]) for name in _ABOUT if row["payload"].get(name)},
+        "about": {name: str(row["payload"][name]) for name in _PAYLOAD_IDS if row["payload"].get(name)},
     }

@@ -3,7 +3,7 @@
 Each entry's hash covers the previous entry's hash and the keyed hash of its own payload, never the payload itself. So
 a forgotten payload (payload and key set to null) leaves the chain valid and counts as redacted. Any edit, removal or
 reordering breaks the chain. Only truncating the end goes undetected without an external anchor.
-`record` also writes decisions to the log, one line each, without any of the user's words.
+`log_decision` also writes decisions to the log, one line each, without any of the user's words.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.protocols import Tx
-from filrouge.core.rows import required
+from filrouge.core.rows import require_row
 from filrouge.runtime.feed_messages import EventCaptured, EventSettled, LiveMessage
 
 # The decision log: messages of the live feed, one line each at info level.
@@ -32,26 +32,26 @@ _LOG: Final = logging.getLogger("filrouge.decisions")
 _PREFIX: Final = "ws:"
 
 
-def log_decisions() -> bool:
-    """Whether the decision log is enabled."""
+def is_decision_log_enabled() -> bool:
+    """Return True if decisions are logged."""
     return _LOG.isEnabledFor(logging.INFO)
 
 
-def record(told: LiveMessage) -> None:
+def log_decision(message: LiveMessage) -> None:
     """Log one message, if it is a decision. Captured and normally processed events decide nothing and are skipped."""
-    if not log_decisions() or isinstance(told, EventCaptured):
+    if not is_decision_log_enabled() or isinstance(message, EventCaptured):
         return
-    if isinstance(told, EventSettled) and told.state in ("done", "forgotten"):
+    if isinstance(message, EventSettled) and message.state in ("done", "forgotten"):
         return
-    said = told.to_json()
-    kind = str(said.pop("type")).removeprefix(_PREFIX)
-    if "kind" in said:
-        said["job"] = said.pop("kind")
-    line = " ".join(f"{name}={_shown(value)}" for name, value in said.items() if value not in ("", None, ()))
-    _LOG.info("%s %s", kind, line, extra={"decision": {"kind": kind, **said}})
+    fields = message.to_json()
+    kind = str(fields.pop("type")).removeprefix(_PREFIX)
+    if "kind" in fields:
+        fields["job"] = fields.pop("kind")
+    line = " ".join(f"{name}={_render_value(value)}" for name, value in fields.items() if value not in ("", None, ()))
+    _LOG.info("%s %s", kind, line, extra={"decision": {"kind": kind, **fields}})
 
 
-def _shown(value: object) -> str:
+def _render_value(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     text = str(value)
@@ -74,7 +74,7 @@ class Seal:
 
 
 def canonical(content: Mapping[str, object]) -> bytes:
-    """The unique byte form of a row's content: JSON with sorted keys."""
+    """Return the unique byte form of a row's content: JSON with sorted keys."""
     return json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str).encode()
 
 
@@ -85,12 +85,17 @@ def seal(content: Mapping[str, object]) -> Seal:
 
 
 def seal_digest(key: bytes, content: Mapping[str, object]) -> bytes:
-    """HMAC-SHA-256 of the content's canonical form."""
+    """Return the HMAC-SHA-256 of the content's canonical form."""
     return hmac.new(key, canonical(content), hashlib.sha256).digest()
 
 
-def holds(key: bytes, expected: bytes, content: Mapping[str, object]) -> bool:
-    """True if the content matches the seal."""
+def matches_seal(key: bytes, expected: bytes, content: Mapping[str, object]) -> bool:
+    """Return True if the content matches a seal.
+
+    Args:
+        key: the key of the seal.
+        expected: the hash of the seal.
+    """
     return hmac.compare_digest(seal_digest(key, content), expected)
 
 
@@ -102,7 +107,14 @@ _TENANT = "local"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JournalReport:
-    """The result of `verify`: entries read, redacted payloads, and the first broken entry with the reason."""
+    """The result of `verify`.
+
+    Attributes:
+        entries: number of entries read.
+        redacted: number of forgotten payloads among them.
+        broken_at: the number of the first broken entry; None if the chain is intact.
+        reason: what is wrong with that entry; empty if none is broken.
+    """
 
     entries: int
     redacted: int
@@ -120,8 +132,11 @@ class Entry:
     """A journal entry.
 
     Attributes:
+        seq: its number.
+        actor: who made the decision, such as `user`.
+        subject_id: the id of the memory, thread or other row that it is about.
         touches: every memory it mentions, including its subject.
-        payload: None if it was forgotten.
+        payload: details of the decision; None if they were forgotten.
     """
 
     seq: int
@@ -160,66 +175,68 @@ class Journal:
             touches: other memories that this changed or was based on.
         """
         last = self._tx.one("journal.last")
-        sealed = seal(payload)
+        payload_seal = seal(payload)
         head = {"at": to_text(at), "actor": actor, "action": action, "subject_id": subject_id}
         row = self._tx.one(
             "journal.append",
             head
             | {
                 "payload": json.dumps(dict(payload), ensure_ascii=False),
-                "payload_key": sealed.key,
-                "payload_hash": sealed.hash,
-                "hash": _link(last["hash"] if last else _GENESIS, head | {"tenant": _TENANT}, sealed.hash),
+                "payload_key": payload_seal.key,
+                "payload_hash": payload_seal.hash,
+                "hash": _chain_hash(last["hash"] if last else _GENESIS, head | {"tenant": _TENANT}, payload_seal.hash),
             },
         )
         seq = int(row["seq"]) if row else 0
         self._tx.many("journal.touch", [{"seq": seq, "memory_id": id_} for id_ in {subject_id, *touches}])
         return seq
 
-    def of(self, *ids: str, after: int = 0) -> list[Entry]:
-        """The entries numbered above `after` that mention any of these memories, oldest first."""
-        return [_entry(row) for row in self._tx.all("journal.of", {"ids": json.dumps(ids), "after": after})]
+    def entries_about(self, *ids: str, after: int = 0) -> list[Entry]:
+        """Return the entries numbered above `after` that mention any of these memories, oldest first."""
+        return [_entry_from_row(row) for row in self._tx.all("journal.of", {"ids": json.dumps(ids), "after": after})]
 
     def entry(self, seq: int) -> Entry:
-        """The entry with that number.
+        """Return the entry with that number.
 
         Raises:
             NotFound: there is none; the message names the number.
         """
-        missing, remedy = f"The journal has no entry {seq}.", "See those of a memory in `filrouge history ID`."
-        return _entry(required(self._tx, "journal.entry", {"seq": seq}, missing=missing, remedy=remedy))
+        missing, remedy = f"The journal has no entry {seq}.", "List a memory's entries with `filrouge history ID`."
+        return _entry_from_row(require_row(self._tx, "journal.entry", {"seq": seq}, missing=missing, remedy=remedy))
 
     def verify(self) -> JournalReport:
         """Check the whole chain."""
-        before, entries, redacted = _GENESIS, 0, 0
+        previous_hash, entries, redacted = _GENESIS, 0, 0
         for row in self._tx.all("journal.everything"):
             entries += 1
             head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
-            if row["hash"] != _link(before, head, row["payload_hash"]):
+            if row["hash"] != _chain_hash(previous_hash, head, row["payload_hash"]):
                 return JournalReport(entries=entries, redacted=redacted, broken_at=row["seq"], reason="chain broken")
             if row["payload"] is None:
                 redacted += 1
-            elif not _intact(row):
+            elif not _is_intact(row):
                 return JournalReport(entries=entries, redacted=redacted, broken_at=row["seq"], reason="payload changed")
-            before = row["hash"]
+            previous_hash = row["hash"]
         return JournalReport(entries=entries, redacted=redacted, broken_at=None, reason="")
 
 
-def relinked(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Recompute the chain over these entries alone; for each, its hash and whether its payload must be redacted.
+def recompute_chain(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Recompute the chain over these entries alone.
 
-    A payload must be redacted if it does not match its seal.
+    Returns:
+        For each entry its number (`seq`), its new `hash`, and whether to `redact` its payload because it does not
+        match its seal.
     """
-    before, found = _GENESIS, list[dict[str, Any]]()
+    previous_hash, entries = _GENESIS, list[dict[str, Any]]()
     for row in rows:
         head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
-        before = _link(before, head, row["payload_hash"])
-        redact = row["payload"] is not None and not _intact(row)
-        found.append({"seq": row["seq"], "hash": before, "redact": redact})
-    return found
+        previous_hash = _chain_hash(previous_hash, head, row["payload_hash"])
+        redact = row["payload"] is not None and not _is_intact(row)
+        entries.append({"seq": row["seq"], "hash": previous_hash, "redact": redact})
+    return entries
 
 
-def _entry(row: Mapping[str, Any]) -> Entry:
+def _entry_from_row(row: Mapping[str, Any]) -> Entry:
     return Entry(
         seq=row["seq"],
         at=from_text(row["at"]),
@@ -231,13 +248,13 @@ def _entry(row: Mapping[str, Any]) -> Entry:
     )
 
 
-def _intact(row: Mapping[str, Any]) -> bool:
+def _is_intact(row: Mapping[str, Any]) -> bool:
     try:
         payload = json.loads(row["payload"])
     except ValueError:
         return False
-    return holds(row["payload_key"] or b"", row["payload_hash"], payload)
+    return matches_seal(row["payload_key"] or b"", row["payload_hash"], payload)
 
 
-def _link(before: bytes, head: Mapping[str, str], payload_hash: bytes) -> bytes:
-    return hashlib.sha256(before + canonical(head) + payload_hash).digest()
+def _chain_hash(previous_hash: bytes, head: Mapping[str, str], payload_hash: bytes) -> bytes:
+    return hashlib.sha256(previous_hash + canonical(head) + payload_hash).digest()

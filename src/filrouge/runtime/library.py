@@ -39,7 +39,7 @@ class Opened:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._closed = False
-        self._later = ThreadPoolExecutor(2, thread_name_prefix="filrouge-analysis")
+        self._analysis_pool = ThreadPoolExecutor(2, thread_name_prefix="filrouge-analysis")
 
     def remember(self, text: str, *, project: str | None = None) -> list[Memory]:
         """Remember a statement, as `filrouge remember` does; returns the resulting memories, new or existing.
@@ -52,8 +52,8 @@ class Opened:
             NotFound: there is no such project.
         """
         parts = self._open()
-        done = remember(parts, text, names=[project] if project else [], scope=None, host=_HOST)
-        return parts.readers.here(lambda tx: parts.memories(tx).known([action.memory_id for action in done]))
+        actions = remember(parts, text, names=[project] if project else [], scope=None, host=_HOST)
+        return parts.readers.here(lambda tx: parts.memories(tx).known([action.memory_id for action in actions]))
 
     def forget(self, text: str = "", *, item: str = "", token: str = "", dry_run: bool = False) -> dict[str, Any]:
         """Forget everything about a text, or an item and what depends on it. This cannot be undone.
@@ -71,13 +71,13 @@ class Opened:
             NotFound: there is no item with this id.
             Stale: what the token refers to has changed.
         """
-        asked = service.ForgetRequest(text=text, id=item)
+        request = service.ForgetRequest(text=text, id=item)
         parts = self._open()
         if dry_run:
-            return service.preview(parts, asked).to_json()
+            return service.preview(parts, request).to_json()
         if token:
-            return service.forget(parts, asked, token).to_json()
-        return service.forget_at_once(parts, asked)[1].to_json()
+            return service.forget(parts, request, token).to_json()
+        return service.forget_at_once(parts, request)[1].to_json()
 
     def hybrid_query(
         self,
@@ -98,12 +98,10 @@ class Opened:
 
         Args:
             where_filter: user, project, agent, channel, kind, role, thread, branch, trust (minimum), since, until,
-                as_of;
-                exact.
+                as_of, exact.
             alpha: 0 = keywords only (no model is used), 1 = embeddings only.
             score_threshold: minimum `score`, which is comparable within this query only: 0.0 none, 0.3 to 0.5 moderate,
-                0.7
-                and above strict.
+                0.7 and above strict.
             bm25_k1, bm25_b: how much repetition and length count (Okapi BM25).
             min_relevance: minimum `relevance`, which is comparable across queries.
             fusion: `convex` (min-max normalised, mixed by alpha) or `rrf` (ranks only).
@@ -166,14 +164,14 @@ class Opened:
             callback: called with the result, or with `{"error": …}`, on the thread that ran the analysis.
         """
         self._open()
-        return self._later.submit(self._analysed, session_id, force, callback)
+        return self._analysis_pool.submit(self._analyse, session_id, force, callback)
 
     def close(self) -> None:
         """Finish queued analyses, then refuse every further call. Called by `opened`."""
-        self._later.shutdown(wait=True)
+        self._analysis_pool.shutdown(wait=True)
         self._closed = True
 
-    def _analysed(
+    def _analyse(
         self, session_id: str, force: bool, callback: Callable[[dict[str, Any]], object] | None
     ) -> dict[str, Any]:
         try:
@@ -221,17 +219,17 @@ def owned(home: str | None = None, *, environ: Mapping[str, str] | None = None) 
         Busy: a daemon or another program has the home open.
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
-    place = home or default_home(environ)
-    with ExitStack() as held:
+    home_path = home or default_home(environ)
+    with ExitStack() as stack:
         try:
-            held.enter_context(home_lock(place, owner=PROGRAM))
+            stack.enter_context(home_lock(home_path, owner=PROGRAM))
         except Busy as error:
             raise Busy(
-                f"The home {place} has an owner already: a daemon, or another program.",
-                remedy="Stop the daemon with `filrouge daemon stop`, or ask it: `filrouge search`, or its HTTP routes.",
+                f"The home {home_path} has an owner already: a daemon or another program.",
+                remedy="Stop the daemon with `filrouge daemon stop`, or use it: `filrouge search`, or its HTTP routes.",
             ) from error
-        running = wiring.start(place, environ=environ)
-        held.callback(running.stop)
+        running = wiring.start(home_path, environ=environ)
+        stack.callback(running.stop)
         running.warming.join()
         yield running
 
@@ -251,13 +249,13 @@ def hybrid_fusion(
 
     Args:
         corpus: every text by its id.
-        vector_results: similarities by id, on any one scale; a missing id means no similarity.
+        vector_results: similarities by id, all on one scale of your choice; a missing id means no similarity.
 
     Raises:
         BadInput: a value is out of range, or a vector result has an id that is not in the corpus.
     """
     okapi = okapi_of(bm25_k1, bm25_b)
-    found = hybrid.hybrid_fusion(
+    ranked = hybrid.hybrid_fusion(
         corpus, query, vector_results, wiring.analyser(), alpha=alpha, okapi=okapi, fusion=fusion
     )
-    return [one for one in found if one.score >= score_threshold]
+    return [fused for fused in ranked if fused.score >= score_threshold]

@@ -28,9 +28,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ANALYSIS_BUCKETS = (0.5, 1, 2, 4, 6, 10, 15, 20, 30)
 _RECALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _RESULT_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100)
-#: Maximum number of values of an external label, maximum length of a value, and the name for all others.
+#: Maximum number of values of an external label. Further values are reported as `other`.
 MAX_LABEL_VALUES: Final = 64
-_LONGEST_VALUE: Final = 100
+_MAX_VALUE_CHARS: Final = 100
 OTHER: Final = "other"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 PreferenceFailure = Literal["user_identifier_missing", "extraction_error", "persistence_error"]
@@ -39,7 +39,7 @@ Filtered = Literal[
     "goes_along", "not_sure_enough", "said_elsewhere", "outdated", "before_the_agent",
 ]  # fmt: skip
 #: The label for each reason in the recall log why a candidate was not injected.
-_WHY_NOT: Mapping[str, Filtered] = {
+_LABEL_OF_REASON: Mapping[str, Filtered] = {
     "below the threshold": "below_threshold",
     "nothing relevant is known": "nothing_known",
     "beyond the limit": "beyond_limit",
@@ -61,90 +61,119 @@ class Metrics:
     """The metrics of one instance. Thread-safe."""
 
     def __init__(self) -> None:
-        own = CollectorRegistry()
-        self._registry = own
-        self._known: dict[str, set[str]] = {}
-        self._letting_in = Lock()
-        self._cut_events = Counter("memory_events_cut", "Events that were truncated at intake.", registry=own)
-        self._cut_characters = Counter("memory_characters_cut", "Characters that were cut of them.", registry=own)
-        self._cut_values = Counter("memory_values_cut", "Items and fields that were cut of them.", registry=own)
-        self._hits = Counter("memory_analysis_cache_hits", "Analyses that were in the cache.", registry=own)
-        self._misses = Counter("memory_analysis_cache_misses", "Analyses that were not.", registry=own)
-        self._cached = Gauge("memory_cache_size", "Analyses in the cache.", registry=own)
-        self._analysed = Counter("memory_analysis_success", "Sessions analysed.", ["provider"], registry=own)
+        registry = CollectorRegistry()
+        self._registry = registry
+        self._label_values: dict[str, set[str]] = {}
+        self._lock = Lock()
+        self._cut_events = Counter("memory_events_cut", "Events that were truncated at intake.", registry=registry)
+        self._cut_characters = Counter(
+            "memory_characters_cut", "Characters cut from events at intake.", registry=registry
+        )
+        self._cut_values = Counter(
+            "memory_values_cut", "Items and fields cut from events at intake.", registry=registry
+        )
+        self._hits = Counter("memory_analysis_cache_hits", "Analyses that were in the cache.", registry=registry)
+        self._misses = Counter(
+            "memory_analysis_cache_misses", "Analyses that were not in the cache.", registry=registry
+        )
+        self._cached = Gauge("memory_cache_size", "Analyses in the cache.", registry=registry)
+        self._analysed = Counter("memory_analysis_success", "Sessions analysed.", ["provider"], registry=registry)
         self._failed = Counter(
-            "memory_analysis_failure", "Analyses that failed.", ["provider", "error_type"], registry=own
+            "memory_analysis_failure", "Analyses that failed.", ["provider", "error_type"], registry=registry
         )
         self._took = Histogram(
-            "memory_analysis_duration_seconds", "One analysis.", ["provider"], buckets=ANALYSIS_BUCKETS, registry=own
+            "memory_analysis_duration_seconds",
+            "One analysis.",
+            ["provider"],
+            buckets=ANALYSIS_BUCKETS,
+            registry=registry,
         )
         self._preferences = Counter(
-            "memory_preference_extraction_failures", "Preferences that could not be kept.", ["reason"], registry=own
+            "memory_preference_extraction_failures",
+            "Preferences that could not be stored.",
+            ["reason"],
+            registry=registry,
         )
-        self._queries = Counter("rag_queries_hybrid", "Searches by words and meaning.", ["status"], registry=own)
-        self._results = Histogram("rag_results_count", "Results of a search.", buckets=_RESULT_BUCKETS, registry=own)
-        self._average = Gauge("rag_avg_score", "Mean score of the last search's results.", registry=own)
-        self._filtered = Counter("rag_results_filtered", "Results that were left out.", ["reason"], registry=own)
+        self._queries = Counter("rag_queries_hybrid", "Searches by words and meaning.", ["status"], registry=registry)
+        self._results = Histogram(
+            "rag_results_count", "Results of a search.", buckets=_RESULT_BUCKETS, registry=registry
+        )
+        self._average = Gauge("rag_avg_score", "Mean score of the last search's results.", registry=registry)
+        self._filtered = Counter("rag_results_filtered", "Results that were left out.", ["reason"], registry=registry)
         self._recall = Histogram(
-            "filrouge_recall_seconds", "Recall latency per prompt.", buckets=_RECALL_BUCKETS, registry=own
+            "filrouge_recall_seconds", "Recall latency per prompt.", buckets=_RECALL_BUCKETS, registry=registry
         )
         self._hook = Histogram(
-            "filrouge_hook_seconds", "The daemon's part of a hook.", ["event"], buckets=_RECALL_BUCKETS, registry=own
+            "filrouge_hook_seconds",
+            "The daemon's part of a hook.",
+            ["event"],
+            buckets=_RECALL_BUCKETS,
+            registry=registry,
         )
-        self._threads_searched = Counter("filrouge_thread_searches", "Searches for threads.", ["status"], registry=own)
-        self._injected = Counter("filrouge_recall_tokens", "Injected tokens.", ["occasion"], registry=own)
+        self._threads_searched = Counter(
+            "filrouge_thread_searches", "Searches for threads.", ["status"], registry=registry
+        )
+        self._injected = Counter("filrouge_recall_tokens", "Injected tokens.", ["occasion"], registry=registry)
         self._requests = Counter(
-            "filrouge_http_requests", "Requests answered.", ["method", "route", "status"], registry=own
+            "filrouge_http_requests", "Requests answered.", ["method", "route", "status"], registry=registry
         )
-        self._received = Gauge("filrouge_events_received", "Events taken in, by their numbers.", registry=own)
-        self._jobs = Gauge("filrouge_jobs", "Jobs in the queue.", ["state"], registry=own)
-        self._events = Gauge("filrouge_events", "Events taken in, by what became of them.", ["state"], registry=own)
-        self._threads = Gauge("filrouge_threads", "Threads, by state.", ["state"], registry=own)
-        self._continued = Gauge("filrouge_threads_continued", "Threads of two sessions and more.", registry=own)
-        self._could = Gauge("filrouge_threads_could_continue", "Threads that could be by now.", registry=own)
-        self._rate = Gauge("filrouge_thread_continuation_rate", "The share of those that are.", registry=own)
-        spent = ["provider", "model", "operation"]
-        self._calls = Counter("filrouge_llm_calls", "Calls to language models.", spent, registry=own)
-        self._tokens = Counter("filrouge_llm_tokens", "Their tokens.", [*spent, "direction"], registry=own)
-        self._cost = Counter("filrouge_llm_cost_dollars", "Their price where it is known.", spent, registry=own)
-        self._sockets = Gauge("filrouge_live_sockets", "WebSockets subscribed to the live feed.", registry=own)
-        self._lost = Counter("filrouge_live_lost", "Messages lost where a socket read too slowly.", registry=own)
+        self._received = Gauge("filrouge_events_received", "Events received, by event number.", registry=registry)
+        self._jobs = Gauge("filrouge_jobs", "Jobs in the queue.", ["state"], registry=registry)
+        self._events = Gauge("filrouge_events", "Events received, by state.", ["state"], registry=registry)
+        self._threads = Gauge("filrouge_threads", "Threads, by state.", ["state"], registry=registry)
+        self._continued = Gauge("filrouge_threads_continued", "Threads of two sessions or more.", registry=registry)
+        self._could = Gauge(
+            "filrouge_threads_could_continue", "Threads that could have two sessions or more.", registry=registry
+        )
+        self._rate = Gauge(
+            "filrouge_thread_continuation_rate", "The share of these threads that have.", registry=registry
+        )
+        call_labels = ["provider", "model", "operation"]
+        self._calls = Counter("filrouge_llm_calls", "Calls to language models.", call_labels, registry=registry)
+        self._tokens = Counter(
+            "filrouge_llm_tokens", "Tokens of these calls.", [*call_labels, "direction"], registry=registry
+        )
+        self._cost = Counter(
+            "filrouge_llm_cost_dollars", "Price of these calls, if known.", call_labels, registry=registry
+        )
+        self._sockets = Gauge("filrouge_live_sockets", "WebSockets subscribed to the live feed.", registry=registry)
+        self._lost = Counter("filrouge_live_lost", "Messages lost where a socket read too slowly.", registry=registry)
 
-    def live_sockets(self, number: int) -> None:
+    def set_live_sockets(self, number: int) -> None:
         """Set the number of sockets that receive the live feed."""
         self._sockets.set(number)
 
-    def live_lost(self, number: int) -> None:
+    def count_lost_messages(self, number: int) -> None:
         """Count messages that were dropped because a socket read too slowly."""
         self._lost.inc(number)
 
-    def cache(self, *, hit: bool) -> None:
+    def count_cache_lookup(self, *, hit: bool) -> None:
         """Count a lookup in the analysis cache."""
         (self._hits if hit else self._misses).inc()
 
-    def analysed(self, provider: str, seconds: float) -> None:
+    def record_analysis(self, provider: str, seconds: float) -> None:
         """Record that a session was analysed, and the duration in seconds."""
-        named = self._let_in("provider", provider or "heuristic")
-        self._analysed.labels(provider=named).inc()
-        self._took.labels(provider=named).observe(seconds)
+        label = self._limit_values("provider", provider or "heuristic")
+        self._analysed.labels(provider=label).inc()
+        self._took.labels(provider=label).observe(seconds)
 
-    def analysis_failed(self, provider: str, error: BaseException) -> None:
+    def record_analysis_failure(self, provider: str, error: BaseException) -> None:
         """Count an analysis that ended with an error."""
-        kind = self._let_in("error_type", type(error).__name__)
-        self._failed.labels(provider=self._let_in("provider", provider or "heuristic"), error_type=kind).inc()
+        kind = self._limit_values("error_type", type(error).__name__)
+        self._failed.labels(provider=self._limit_values("provider", provider or "heuristic"), error_type=kind).inc()
 
-    def preference_lost(self, reason: PreferenceFailure, number: int = 1) -> None:
+    def count_lost_preferences(self, reason: PreferenceFailure, number: int = 1) -> None:
         """Count preferences that could not be stored."""
         self._preferences.labels(reason=reason).inc(number)
 
     @contextmanager
     def search(self) -> Generator[list[Ranking]]:
         """Context manager around one search; the caller appends its rankings to the yielded list."""
-        found: list[Ranking] = []
+        rankings: list[Ranking] = []
         with on_failure(lambda: self._queries.labels(status="error").inc()):
-            yield found
+            yield rankings
         self._queries.labels(status="success").inc()
-        scores = [hit.score for ranking in found for hit in ranking.hits]
+        scores = [hit.score for ranking in rankings for hit in ranking.hits]
         self._results.observe(len(scores))
         self._average.set(sum(scores) / len(scores) if scores else 0.0)
 
@@ -155,17 +184,16 @@ class Metrics:
             yield
         self._threads_searched.labels(status="success").inc()
 
-    def injected(self, occasion: Literal["prompt", "start"], tokens: int) -> None:
+    def count_injected(self, occasion: Literal["prompt", "start"], tokens: int) -> None:
         """Count tokens that were injected."""
         self._injected.labels(occasion=occasion).inc(tokens)
 
-    def request(self, method: str, route: str, status: int) -> None:
+    def count_request(self, method: str, route: str, status: int) -> None:
         """Count an answered request.
 
         Args:
-            route: the declared path of the route, with parameter names, so there are as many values as routes; empty if
-                no
-                route matched.
+            route: the declared path of the route, with parameter names, so there are as many values as routes; empty
+                if no route matched.
         """
         self._requests.labels(
             method=method if method in _METHODS else OTHER,
@@ -173,45 +201,45 @@ class Metrics:
             status=f"{status // 100}xx",
         ).inc()
 
-    def left_out(self, reason: Filtered, number: int) -> None:
+    def count_filtered(self, reason: Filtered, number: int) -> None:
         """Count results that a search filtered out."""
         if number:
             self._filtered.labels(reason=reason).inc(number)
 
-    def recalled(self, items: Iterable[RecallItem], seconds: float) -> None:
+    def record_recall(self, items: Iterable[RecallItem], seconds: float) -> None:
         """Record a finished recall for a prompt: its duration in seconds, and why candidates were not injected."""
         self._recall.observe(seconds)
         for item in items:
-            if not item.injected and item.reason in _WHY_NOT:
-                self.left_out(_WHY_NOT[item.reason], 1)
+            if not item.injected and item.reason in _LABEL_OF_REASON:
+                self.count_filtered(_LABEL_OF_REASON[item.reason], 1)
 
     @contextmanager
     def hook(self, event: str) -> Generator[None]:
         """Context manager that measures the daemon's work for one hook event."""
-        begun = monotonic()
+        start = monotonic()
         yield
-        self._hook.labels(event=self._let_in("event", event)).observe(monotonic() - begun)
+        self._hook.labels(event=self._limit_values("event", event)).observe(monotonic() - start)
 
-    def cut(self, cut: CutCounts) -> None:
+    def count_cut(self, cut: CutCounts) -> None:
         """Count what was cut from events at intake."""
         self._cut_events.inc(cut.events)
         self._cut_characters.inc(cut.characters)
         self._cut_values.inc(cut.values)
 
-    def spent(self, operation: Operation, by_model: Mapping[tuple[str, str], Usage]) -> None:
+    def count_model_calls(self, operation: Operation, by_model: Mapping[tuple[str, str], Usage]) -> None:
         """Count calls, tokens and cost of model calls, by (provider, model)."""
         for (provider, model), usage in by_model.items():
-            names = {
-                "provider": self._let_in("provider", provider),
-                "model": self._let_in("model", model),
+            labels = {
+                "provider": self._limit_values("provider", provider),
+                "model": self._limit_values("model", model),
                 "operation": operation,
             }
-            self._calls.labels(**names).inc(usage.calls)
-            self._tokens.labels(**names, direction="input").inc(usage.input_tokens)
-            self._tokens.labels(**names, direction="output").inc(usage.output_tokens)
-            self._cost.labels(**names).inc(usage.dollars or 0.0)
+            self._calls.labels(**labels).inc(usage.calls)
+            self._tokens.labels(**labels, direction="input").inc(usage.input_tokens)
+            self._tokens.labels(**labels, direction="output").inc(usage.output_tokens)
+            self._cost.labels(**labels).inc(usage.dollars or 0.0)
 
-    def text(
+    def render(
         self,
         *,
         jobs: Mapping[str, int],
@@ -221,7 +249,7 @@ class Metrics:
         threads: Mapping[str, int],
         continuation: tuple[int, int],
     ) -> bytes:
-        """All metrics in Prometheus' text format 0.0.4.
+        """Return all metrics in Prometheus' text format 0.0.4.
 
         Args:
             jobs, events, threads: the number in each state.
@@ -231,34 +259,34 @@ class Metrics:
         """
         self._cached.set(cached)
         self._received.set(received)
-        continued, could = continuation
+        continued, could_continue = continuation
         self._continued.set(continued)
-        self._could.set(could)
-        self._rate.set(continued / could if could else 0.0)
+        self._could.set(could_continue)
+        self._rate.set(continued / could_continue if could_continue else 0.0)
         for gauge, counts in ((self._jobs, jobs), (self._events, events), (self._threads, threads)):
             for state, count in counts.items():
                 gauge.labels(state=state).set(count)
-        return generate_latest(_Shown(self._registry))
+        return generate_latest(_WithoutCreationTimes(self._registry))
 
-    def _let_in(self, label: str, value: str) -> str:
-        """The value, or `other` if the label already has its maximum number of values."""
-        value = value[:_LONGEST_VALUE]
-        with self._letting_in:
-            known = self._known.setdefault(label, set())
-            if value not in known and len(known) >= MAX_LABEL_VALUES:
+    def _limit_values(self, label: str, value: str) -> str:
+        """Return the value, or `other` if the label already has its maximum number of values."""
+        value = value[:_MAX_VALUE_CHARS]
+        with self._lock:
+            values = self._label_values.setdefault(label, set())
+            if value not in values and len(values) >= MAX_LABEL_VALUES:
                 return OTHER
-            known.add(value)
+            values.add(value)
         return value
 
 
-class _Shown(CollectorRegistry):
+class _WithoutCreationTimes(CollectorRegistry):
     """A view of a registry without the `_created` samples (creation times of metrics), which carry no information."""
 
-    def __init__(self, shown: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__()
-        self._shown = shown
+        self._full_registry = registry
 
     def collect(self) -> Iterable[Metric]:
-        for metric in self._shown.collect():
+        for metric in self._full_registry.collect():
             metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
             yield metric

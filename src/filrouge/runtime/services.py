@@ -1,7 +1,7 @@
 """The services of a running Filrouge: `StoreContext` for work in one transaction, `Parts` for everything else.
 
 `runtime.wiring` builds `Parts` once and passes it to every operation. Only its flags, its times and the current
-vector search (`meaning`) change after that.
+vector search (`vectors`) change after that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StoredSettings:
         self._tx = tx
 
     def all(self) -> dict[str, Any]:
-        """Every stored value by key."""
+        """Return every stored value by key."""
         return {row["key"]: json.loads(row["value"]) for row in self._tx.all("settings.all")}
 
     def seed(self, defaults: Mapping[str, object], at: datetime) -> None:
@@ -73,20 +73,20 @@ class StoreContext:
     environ: Mapping[str, str]
 
     def memories(self, tx: Tx) -> Memories:
-        """The memory repository for a transaction."""
+        """Return the memory repository for a transaction."""
         return Memories(tx, self.analyser)
 
     def turns(self, tx: Tx) -> Turns:
-        """The turn repository for a transaction."""
+        """Return the turn repository for a transaction."""
         return Turns(tx, self.analyser)
 
     def effective(self, tx: Tx, cwd: str | None = None) -> Effective:
-        """The settings in effect, each with its source."""
+        """Return the settings in effect, each with its source."""
         local = cwd if cwd and os.path.isdir(cwd) else None
         return resolve(StoredSettings(tx).all(), home=self.home, environ=self.environ, cwd=local)
 
     def settings(self, tx: Tx, cwd: str | None = None) -> Settings:
-        """The settings in effect. An unreadable project file is logged and ignored, because agents must go on."""
+        """Return the settings in effect. An unreadable project file is logged and ignored: agents must go on."""
         try:
             return self.effective(tx, cwd).settings
         except BadConfig as error:
@@ -99,21 +99,23 @@ class Parts(StoreContext):
     """All services of a running Filrouge.
 
     Attributes:
+        redact: removes secrets from a text.
+        vectors: the current embedder and vector indexes. Read it once per operation and use only that value.
         words: the word indexes of large tables.
-        gate: checks new content against the tombstones of what was forgotten.
         models: the language models.
-        meaning: the current embedder and vector indexes. Read it once per operation and use only that value.
+        tombstones: checks new content against the hashes of what was forgotten.
         open_vault: opens the vault in a folder; the folder need not exist.
-        noted: in-memory state of the notes vault named in the settings.
-        grounds: baseline of a user's prompts; similarities between prompts are measured relative to it.
-        regrouped: until when each user's projects have had their threads regrouped.
         bus: the subscribers of live messages.
         feed: publishes commits on the bus.
-        captured: when the last event arrived, on the monotonic clock.
-        resumed: set once the work left over by an earlier daemon is queued.
+        vault: in-memory state of the notes vault named in the settings.
+        whitening: baseline of each user's prompts; similarities between prompts are measured relative to it.
         analyst: analyses sessions; by default the one without a model.
-        resting: set while no job is due and the in-memory indexes include the results of the last ones.
-        leaving: set when shutdown begins; long work that can be repeated is abandoned.
+        regrouped: until when each user's projects have had their threads regrouped.
+        last_capture: when the last event arrived, on the monotonic clock.
+        work_waiting: wakes the workers.
+        resumed: set once the work left over by an earlier daemon is queued.
+        idle: set while no job is due and the in-memory indexes include the results of the last ones.
+        stopping: set when shutdown begins; long work that can be repeated is abandoned.
     """
 
     bridging: Bridging
@@ -142,26 +144,26 @@ class Parts(StoreContext):
     _changing: Lock = field(default_factory=Lock)
 
     def change_vectors(self, change: Callable[[VectorSearch], VectorSearch]) -> None:
-        """Replace `meaning`; concurrent changes are applied one after the other."""
+        """Replace `vectors`; concurrent changes are applied one after the other."""
         with self._changing:
             self.vectors = change(self.vectors)
 
     def within(self, until: float) -> Parts:
-        """A copy in which query vectors must be ready by `until`, on the monotonic clock."""
+        """Return a copy in which query vectors must be ready by `until`, on the monotonic clock."""
         return replace(self, vectors=replace(self.vectors, until=until))
 
     def extracting(self) -> bool:
-        """False if the user turned extraction off: turns are stored, but nothing is extracted from them."""
+        """Return False if the user turned extraction off: turns are stored, but nothing is extracted from them."""
         return self.readers.here(lambda tx: self.settings(tx)).extract_provider != "off"
 
     def to_json(self) -> dict[str, Any]:
-        """The part of `status` that describes the services."""
-        meaning = self.vectors
+        """Return the part of `status` that describes the services."""
+        vectors = self.vectors
         return {
             "home": self.home,
-            "embedding_space": meaning.space.id,
-            "vectors_in_memory": len(meaning.memory_index) + len(meaning.turn_index),
-            "index_ready": meaning.ready.is_set(),
+            "embedding_space": vectors.space.id,
+            "vectors_in_memory": len(vectors.memory_index) + len(vectors.turn_index),
+            "index_ready": vectors.ready.is_set(),
             "word_indexes": self.words.to_json(),
             "resumed": self.resumed.is_set(),
         }

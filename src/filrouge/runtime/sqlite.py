@@ -1,6 +1,6 @@
 """SQLite through apsw: named queries, numbered migrations, and connections with checked settings.
 
-A query stands in `queries.sql` under a line `-- name: memories.neighbours`; Python refers to it by that name. A
+A query is in `queries.sql` under a line such as `-- name: memories.neighbours`; Python refers to it by that name. A
 migration is a numbered file. It runs once, in one transaction together with the row that records it. The first one is
 the baseline, which creates a whole schema; a database with an older schema is refused. `Tx` is the only access to rows:
 repositories receive one and never see a connection.
@@ -45,18 +45,18 @@ class Migration:
 
 @cache
 def queries(dialect: str) -> dict[str, str]:
-    """Every named query of a dialect (`sqlite`), by name."""
+    """Return every named query of a dialect (`sqlite`), by name."""
     text = (files("filrouge.runtime") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
-    parts = _NAME.split(text)[1:]
-    named = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
-    if len(named) * 2 != len(parts):
-        raise ValueError(f"queries.sql of {dialect} gives one name to two queries")
+    sections = _NAME.split(text)[1:]
+    named = {name: body.strip() for name, body in zip(sections[::2], sections[1::2], strict=True)}
+    if len(named) * 2 != len(sections):
+        raise ValueError(f"two queries in queries.sql of {dialect} have the same name")
     return named
 
 
 @cache
 def migrations(dialect: str) -> tuple[Migration, ...]:
-    """Every migration of a dialect, in order, the baseline first."""
+    """Return every migration of a dialect, in order, the baseline first."""
     folder = files("filrouge.runtime") / "sql" / dialect / "migrations"
     steps = [
         Migration(number=int(file.name[:4]), name=file.name[:-4], sql=file.read_text(encoding="utf-8"))
@@ -88,11 +88,11 @@ def check_schema_number(found: int, *, what: str = "This database", steps: Seque
         WrongEngine: another version of Filrouge wrote it.
     """
     refuse_older(found, what=what, steps=steps)
-    known = (steps or migrations("sqlite"))[-1].number
-    if found > known:
+    newest = (steps or migrations("sqlite"))[-1].number
+    if found > newest:
         raise WrongEngine(
-            f"{what} was written by a newer Filrouge: schema {found}, known here {known}.",
-            remedy=f"Upgrade with `{installation.upgrade()}`.",
+            f"{what} was written by a newer Filrouge: schema {found}, known here {newest}.",
+            remedy=f"Upgrade with `{installation.upgrade_command()}`.",
         )
 
 
@@ -103,7 +103,7 @@ def check_schema_number(found: int, *, what: str = "This database", steps: Seque
 # because `execute` with several statements stops at the first one that returns a row.
 
 #: The release that fixes the WAL-reset race (https://sqlite.org/wal.html, "walreset").
-OLDEST_SQLITE = (3, 51, 3)
+MIN_SQLITE_VERSION = (3, 51, 3)
 
 #: The busy timeout comes first: the other settings may be made while another process writes.
 _PRAGMAS: Mapping[str, object] = {
@@ -127,11 +127,11 @@ def check_engine(version: str | None = None) -> None:
         WrongEngine: names the version found and the oldest accepted one.
     """
     found = version or apsw.sqlite_lib_version()
-    if tuple(int(part) for part in found.split(".")[:3]) < OLDEST_SQLITE:
-        oldest = ".".join(map(str, OLDEST_SQLITE))
+    if tuple(int(part) for part in found.split(".")[:3]) < MIN_SQLITE_VERSION:
+        oldest = ".".join(map(str, MIN_SQLITE_VERSION))
         raise WrongEngine(
             f"SQLite {found} can corrupt its write-ahead log; {oldest} or newer is needed.",
-            remedy=f"Run `{installation.reinstall('apsw-sqlite3mc')}`.",
+            remedy=f"Run `{installation.reinstall_command('apsw-sqlite3mc')}`.",
         )
 
 
@@ -158,7 +158,7 @@ class Tx:
         self._queries = queries("sqlite")
 
     def all(self, name: str, parameters: Parameters | None = None) -> list[Row]:
-        """All rows of the query."""
+        """Return all rows of the query."""
         with translated():
             cursor = self._connection.execute(self._queries[name], dict(parameters or {}))
             first = next(cursor, None)
@@ -169,7 +169,7 @@ class Tx:
             return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def one(self, name: str, parameters: Parameters | None = None) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         rows = self.all(name, parameters)
         return rows[0] if rows else None
 
@@ -186,13 +186,13 @@ class Tx:
 
 
 @lru_cache(maxsize=16)
-def _listed(words: str) -> tuple[str, ...]:
+def _parse_words(words: str) -> tuple[str, ...]:
     return tuple(json.loads(words))
 
 
-def _says(words: str, *texts: object) -> bool:
-    """SQL function `says(words, text, …)`: whether any text contains any of the words (a JSON list)."""
-    return any(isinstance(text, str) and text and contains_any(text, _listed(words)) for text in texts)
+def _contains_any_word(words: str, *texts: object) -> bool:
+    """Implement the SQL function `says(words, text, …)`: True if any text contains one of the words (a JSON list)."""
+    return any(isinstance(text, str) and text and contains_any(text, _parse_words(words)) for text in texts)
 
 
 def _create_private(path: str) -> None:
@@ -207,8 +207,8 @@ def _create_private(path: str) -> None:
 #: Descriptors on files that SQLite has open as well, by path. They stay open as long as the file exists: when a process
 #: closes any descriptor of a file, it loses all its locks on it (https://sqlite.org/howtocorrupt.html, section 2.2).
 #: Another process would then take the database for unused, and truncate or remove its log under the daemon.
-_HELD: Final[dict[str, int]] = {}
-_HOLDING: Final = Lock()
+_DESCRIPTORS: Final[dict[str, int]] = {}
+_DESCRIPTORS_LOCK: Final = Lock()
 
 
 def read_raw(path: str, chunk: int) -> Iterator[bytes]:
@@ -217,24 +217,24 @@ def read_raw(path: str, chunk: int) -> Iterator[bytes]:
     Raises:
         OSError: the file does not exist, or cannot be read.
     """
-    handle, place = _held(path), 0
-    while read := os.pread(handle, chunk, place):
-        yield read
-        place += len(read)
+    descriptor, position = _shared_descriptor(path), 0
+    while content := os.pread(descriptor, chunk, position):
+        yield content
+        position += len(content)
 
 
-def _held(path: str) -> int:
-    with _HOLDING:
-        there = os.stat(path)
-        handle = _HELD.get(path)
-        if handle is not None:
-            own = os.fstat(handle)
-            if (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino):
-                return handle
-            if own.st_nlink == 0:  # no connection to the removed file is left
-                os.close(handle)
-        _HELD[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        return _HELD[path]
+def _shared_descriptor(path: str) -> int:
+    with _DESCRIPTORS_LOCK:
+        on_disk = os.stat(path)
+        descriptor = _DESCRIPTORS.get(path)
+        if descriptor is not None:
+            opened = os.fstat(descriptor)
+            if (opened.st_dev, opened.st_ino) == (on_disk.st_dev, on_disk.st_ino):
+                return descriptor
+            if opened.st_nlink == 0:  # no connection to the removed file is left
+                os.close(descriptor)
+        _DESCRIPTORS[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return _DESCRIPTORS[path]
 
 
 class Database:
@@ -250,7 +250,7 @@ class Database:
             if not readonly:  # has no effect once the database has tables
                 list(self._connection.execute("pragma auto_vacuum = incremental"))
             self._set_pragmas(readonly=readonly, memory=path == ":memory:")
-            self._connection.create_scalar_function("says", _says, -1, deterministic=True)
+            self._connection.create_scalar_function("says", _contains_any_word, -1, deterministic=True)
         self._tx = Tx(self._connection)
 
     @property
@@ -259,8 +259,8 @@ class Database:
         return self._tx
 
     @property
-    def bare(self) -> Connection:
-        """The raw connection. Only for salvage, which fills tables that it knows by their schema alone."""
+    def raw_connection(self) -> Connection:
+        """The raw connection. Only salvage and test databases use it."""
         return self._connection
 
     @property
@@ -269,17 +269,17 @@ class Database:
         return bool(self._connection.in_transaction)
 
     def _set_pragmas(self, *, readonly: bool, memory: bool) -> None:
-        for name, wanted in _PRAGMAS.items():
+        for name, value in _PRAGMAS.items():
             if name == "journal_mode" and (readonly or memory):
                 continue
-            list(self._connection.execute(f"pragma {name} = {wanted}"))
+            list(self._connection.execute(f"pragma {name} = {value}"))
             found = self._connection.execute(f"pragma {name}").fetchone()
-            if found is None or str(found[0]).lower() != str(wanted):
-                raise StoreError(f"SQLite did not accept `pragma {name} = {wanted}` (it says {found}).")
+            if found is None or str(found[0]).lower() != str(value):
+                raise StoreError(f"SQLite did not accept `pragma {name} = {value}` (it says {found}).")
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:
-        """An immediate transaction: commits on success, rolls back on any exception."""
+        """Open an immediate transaction: commits on success, rolls back on any exception."""
         with translated():
             self._connection.execute("begin immediate")
         with on_failure(lambda: self._undo("rollback")):
@@ -293,7 +293,7 @@ class Database:
 
     @contextmanager
     def savepoint(self) -> Generator[Tx]:
-        """A savepoint: a part of a transaction that can fail alone."""
+        """Open a savepoint: a part of a transaction that can fail alone."""
         with translated():
             self._connection.execute("savepoint part")
         with on_failure(lambda: (self._undo("rollback to part"), self._undo("release part"))):
@@ -325,11 +325,11 @@ class Database:
                     " (number integer primary key, name text not null, applied_at text not null) strict"
                 )
             )
-            done = {row[0] for row in self._connection.execute("select number from schema_migrations")}
-        check_schema_number(max(done, default=0), steps=steps)
+            applied_numbers = {row[0] for row in self._connection.execute("select number from schema_migrations")}
+        check_schema_number(max(applied_numbers, default=0), steps=steps)
         applied: list[str] = []
         for step in steps:
-            if step.number in done or (upto is not None and step.number > upto):
+            if step.number in applied_numbers or (upto is not None and step.number > upto):
                 continue
             with self.transaction(), translated():
                 list(self._connection.execute(step.sql))
@@ -340,7 +340,7 @@ class Database:
         return applied
 
     def schema(self) -> list[str]:
-        """The SQL definition of every schema object, for comparing two schemas.
+        """Return the SQL definition of every schema object, for comparing two schemas.
 
         Comments and layout are left out: `ALTER TABLE` writes a column differently than `CREATE TABLE`.
         """
@@ -350,7 +350,7 @@ class Database:
         return [" ".join(_PUNCTUATION.sub(r" \1 ", _COMMENT.sub("", row[0])).split()) for row in rows]
 
     def check(self) -> list[str]:
-        """Problems found by SQLite's integrity check; empty if there are none."""
+        """Return the problems found by SQLite's integrity check; empty if there are none."""
         with translated():
             found = [str(row[0]) for row in self._connection.execute("pragma integrity_check")]
         return [] if found == ["ok"] else found
@@ -361,7 +361,7 @@ class Database:
             busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         return not busy
 
-    def lay_flat(self) -> None:
+    def disable_wal(self) -> None:
         """Turn off the write-ahead log, so that the database is a single file."""
         with translated():
             list(self._connection.execute("pragma journal_mode = delete"))

@@ -50,7 +50,7 @@ from filrouge.runtime import disk
 from filrouge.runtime.executors import PeriodicTask, ReaderPool, Writer
 from filrouge.runtime.feed import Bus, Feed
 from filrouge.runtime.jobs import MODELS, Handler, JobResult, Jobs, Payload, Worker, new_worker_group, single
-from filrouge.runtime.journal import log_decisions
+from filrouge.runtime.journal import is_decision_log_enabled
 from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.runtime.sqlite import Database, Migration, migrations, refuse_older
 from filrouge.search.analyser import TextAnalyser
@@ -125,10 +125,10 @@ def bring_up_to_date(home: str, clock: Clock, *, steps: Sequence[Migration] | No
         _LOG.info("finished an interrupted restore")
     backup_files.clear(home)
     path = inside(home, DATABASE)
-    before = copies.schema_of(path) if os.path.exists(path) and os.path.getsize(path) else 0
+    schema_before = copies.schema_of(path) if os.path.exists(path) and os.path.getsize(path) else 0
     steps = steps or migrations("sqlite")
-    refuse_older(before, what=path, steps=steps)
-    kept = back_up(home, "before-migration", clock.now(), left=0) if 0 < before < steps[-1].number else None
+    refuse_older(schema_before, what=path, steps=steps)
+    backup = back_up(home, "before-migration", clock.now(), left=0) if 0 < schema_before < steps[-1].number else None
     try:
         database = Database(path)
         try:
@@ -136,13 +136,13 @@ def bring_up_to_date(home: str, clock: Clock, *, steps: Sequence[Migration] | No
         finally:
             database.close()
     except FilrougeError:
-        if kept is not None and copies.schema_of(path) != before:
+        if backup is not None and copies.schema_of(path) != schema_before:
             _LOG.exception("the migration failed; the database was restored from the backup")
-            _restore(home, backup_files.path_of(home, kept.name))
+            _restore(home, backup_files.path_of(home, backup.name))
         raise
     if applied:
         _LOG.info("schema brought up to date: %s", ", ".join(applied))
-    if kept is not None:
+    if backup is not None:
         backup_files.rotate(home, keep=1 << 30, weeks=1 << 30)
 
 
@@ -165,7 +165,7 @@ def _restore(home: str, path: str) -> None:
 #   synthesise      a session -> where its work stands
 #   recount         a synthesis made by rules -> the same, written by a model
 #   reconsider      a prompt that the rules placed with low confidence -> its thread, chosen by a model
-#   entitle         a thread's title -> a better one, written by a model
+#   entitle         a thread -> a better title, written by a model
 #   index_turn      a turn -> its vectors
 #   index_memory    a memory stored without vectors (embedder down, or a long text) -> its vectors
 #   thread          a prompt -> its place in a thread, with the turns that followed it
@@ -182,28 +182,28 @@ def _restore(home: str, path: str) -> None:
 #   backfill        imported messages -> the jobs that follow from them, a few at a time
 
 #: Short jobs that share one commit. The last of them must finish well within the lease.
-_TOGETHER: Final = 64
+_MAX_JOBS_TOGETHER: Final = 64
 #: A text longer than this many characters is tokenised before the write transaction.
-_LONG: Final = 10_000
+_MAX_INLINE_CHARS: Final = 10_000
 
 
 def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Turn events into turns."""
-    found = parts.readers.here(lambda tx: [Events(tx).get(payload["event"]) for payload in payloads])
-    for payload, event in zip(payloads, found, strict=True):
+    events = parts.readers.here(lambda tx: [Events(tx).get(payload["event"]) for payload in payloads])
+    for payload, event in zip(payloads, events, strict=True):
         if event is None:
             raise NotFound(f"Event {payload['event']} is gone.")
-    return [_turns_read(parts, *event) for event in found if event is not None]
+    return [_read_event(parts, *event) for event in events if event is not None]
 
 
-def _turns_read(parts: Parts, event: Event, project: str) -> JobResult:
+def _read_event(parts: Parts, event: Event, project: str) -> JobResult:
     turns = turns_of(event, project)
     # A long text takes longer to tokenise than other writers should wait.
-    tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns if len(turn.text) > _LONG}
+    long_tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns if len(turn.text) > _MAX_INLINE_CHARS}
 
     def write(tx: Tx) -> None:
-        added = [turn for turn in turns if parts.turns(tx).add(turn, tokens.get(turn.id))]
-        analysed = queue_turn_jobs(parts, tx, added)
+        added = [turn for turn in turns if parts.turns(tx).add(turn, long_tokens.get(turn.id))]
+        has_analysis = queue_turn_jobs(parts, tx, added)
         queue_last_reading(parts, tx, event)
         follow_event(parts, tx, event, transcript_seconds=AFTER_TRANSCRIPT_SECONDS)
         if event.kind in ("pre_compact", "session_end"):
@@ -215,7 +215,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> JobResult:
             Events(tx).settle(event.id, "skipped", "it contains no text")
         elif not added:
             Events(tx).settle(event.id, "skipped", "its turns were already stored")
-        elif not analysed:
+        elif not has_analysis:
             Events(tx).settle(event.id, "done")
 
     return JobResult(write=write)
@@ -224,39 +224,43 @@ def _turns_read(parts: Parts, event: Event, project: str) -> JobResult:
 def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Turn the user's turns into memories."""
     turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"] for payload in payloads]))
-    known = {turn.id for turn in turns}
+    found_ids = {turn.id for turn in turns}
     for payload in payloads:
-        if payload["turn"] not in known:
+        if payload["turn"] not in found_ids:
             raise NotFound(f"Turn {payload['turn']} is gone.")
-    fresh: understanding.PendingVectors = {}
+    pending_vectors: understanding.PendingVectors = {}
     stated, agreed = understanding.read_turns(parts, turns), understanding.read_agreements(parts, turns)
-    return [_analysed(parts, *pair, fresh) for pair in zip(stated, agreed, strict=True)]
+    return [_analyse_turn(parts, *pair, pending_vectors) for pair in zip(stated, agreed, strict=True)]
 
 
-def _analysed(
+def _analyse_turn(
     parts: Parts,
     stated: understanding.Reading,
     agreed: understanding.Reading | None,
-    fresh: understanding.PendingVectors,
+    pending_vectors: understanding.PendingVectors,
 ) -> JobResult:
-    turn, done = stated.turn, list[Any]()
+    turn, actions = stated.turn, list[Any]()
     readings = [stated] if agreed is None else [agreed, stated]
 
     def write(tx: Tx) -> None:
-        done[:] = [one for reading in readings for one in understanding.apply_reading(parts, tx, reading, fresh)]
-        if done:
-            everywhere = any(one.statement.scope == "user" for one in stated.pending)
-            place: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
-            name = "brief:everywhere" if everywhere else f"brief:{turn.scope.project}"
-            Jobs(tx).enqueue("brief", place, dedupe=name, at=parts.clock.now())
+        actions[:] = [
+            action
+            for reading in readings
+            for action in understanding.apply_reading(parts, tx, reading, pending_vectors)
+        ]
+        if actions:
+            everywhere = any(item.statement.scope == "user" for item in stated.pending)
+            payload: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
+            dedupe = "brief:everywhere" if everywhere else f"brief:{turn.scope.project}"
+            Jobs(tx).enqueue("brief", payload, dedupe=dedupe, at=parts.clock.now())
         if turn.event_id:
             Events(tx).settle(turn.event_id, "done")
 
-    return JobResult(write=write, afterwards=lambda: understanding.update_index(parts, stated.vectors, done))
+    return JobResult(write=write, afterwards=lambda: understanding.update_index(parts, stated.vectors, actions))
 
 
 def brief(parts: Parts, payload: Payload) -> JobResult:
-    """Bring the briefs up to date."""
+    """Write the briefs again."""
     write_briefs(parts, payload["project"], everywhere=payload["everywhere"])
     return JobResult(write=lambda _: None)
 
@@ -265,53 +269,56 @@ def index_turn(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Embed turns, window by window."""
     ids = [str(payload["turn"]) for payload in payloads]
     turns = parts.readers.here(lambda tx: parts.turns(tx).get(ids))
-    owners = [Owner(kind="turn", id=one.id, seq=0, group=one.scope.project or "", text=one.text) for one in turns]
+    owners = [Owner(kind="turn", id=turn.id, seq=0, group=turn.scope.project or "", text=turn.text) for turn in turns]
     return _index(parts, payloads, ids, owners)
 
 
 def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Embed memories, window by window."""
     ids = [str(payload["memory"]) for payload in payloads]
-    found = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
-    live = [found[id_] for id_ in ids if id_ in found and found[id_].state == "live"]
-    owners = [Owner(kind="memory", id=one.id, seq=0, group=understanding.group_of(one), text=one.text) for one in live]
+    memories = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
+    live = [memories[id_] for id_ in ids if id_ in memories and memories[id_].state == "live"]
+    owners = [
+        Owner(kind="memory", id=memory.id, seq=0, group=understanding.group_of(memory), text=memory.text)
+        for memory in live
+    ]
     return _index(parts, payloads, ids, owners)
 
 
 def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners: Sequence[Owner]) -> list[JobResult]:
-    """Return outcomes for the first of these jobs; owners that are gone or complete get an empty outcome."""
-    meaning = parts.vectors
+    """Return results for the first of these jobs; owners that are gone or complete get an empty result."""
+    vectors = parts.vectors
     # No embedder can make vectors of this space, so a retry is useless; a later reindex finds what lacks vectors.
-    todo = list[Owner]() if meaning.is_lost else owners
-    passes = next_passes(parts, meaning.embedder, meaning.space.id, todo) if todo else []
-    made = {owner.id: one for owner, one in zip(todo, passes, strict=False)}
-    later = {owner.id for owner in todo} - made.keys()
-    stop = next((place for place, id_ in enumerate(ids) if id_ in later), len(ids))
-    return [_indexed(parts, meaning, payloads[place], made.get(ids[place])) for place in range(stop)]
+    pending = list[Owner]() if vectors.is_lost else owners
+    passes = next_passes(parts, vectors.embedder, vectors.space.id, pending) if pending else []
+    pass_by_owner = {owner.id: owner_pass for owner, owner_pass in zip(pending, passes, strict=False)}
+    unembedded = {owner.id for owner in pending} - pass_by_owner.keys()
+    end = next((index for index, id_ in enumerate(ids) if id_ in unembedded), len(ids))
+    return [_index_owner(parts, vectors, payloads[index], pass_by_owner.get(ids[index])) for index in range(end)]
 
 
-def _indexed(parts: Parts, meaning: VectorSearch, payload: Payload, done: Pass | None) -> JobResult:
-    if done is None:
+def _index_owner(parts: Parts, vectors: VectorSearch, payload: Payload, owner_pass: Pass | None) -> JobResult:
+    if owner_pass is None:
         return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
-        done.write(tx, meaning.space.id)
-        if done.owner.kind == "memory":
-            queue_need_vectors(tx, meaning, parts.clock.now())
-        if not done.first and done.owner.kind == "turn":
-            late_vector(tx, done.owner.id, meaning.space.id)
+        owner_pass.write(tx, vectors.space.id)
+        if owner_pass.owner.kind == "memory":
+            queue_need_vectors(tx, vectors, parts.clock.now())
+        if not owner_pass.first and owner_pass.owner.kind == "turn":
+            late_vector(tx, owner_pass.owner.id, vectors.space.id)
 
     return JobResult(
         write=write,
-        afterwards=lambda: done.show(parts, meaning),
-        again=lambda: payload if done.first else None,
+        afterwards=lambda: owner_pass.show(parts, vectors),
+        again=lambda: payload if owner_pass.first else None,
     )
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "read_turns": Handler(prepare=read_turns, most=_TOGETHER),
+    "read_turns": Handler(prepare=read_turns, max_together=_MAX_JOBS_TOGETHER),
     "reconcile": single(reconcile),
-    "analyse": Handler(prepare=analyse, most=_TOGETHER),
+    "analyse": Handler(prepare=analyse, max_together=_MAX_JOBS_TOGETHER),
     "brief": single(brief),
     EXTRACT: single(extract),
     "digest": single(analyse_session),
@@ -321,9 +328,9 @@ HANDLERS: Mapping[str, Handler] = {
     RECOUNT: single(recount),
     RECONSIDER: single(reconsider),
     ENTITLE: single(request_name),
-    "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
-    "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
-    THREAD: Handler(prepare=place, most=PROMPTS_PER_TX),
+    "index_turn": Handler(prepare=index_turn, max_together=_MAX_JOBS_TOGETHER),
+    "index_memory": Handler(prepare=index_memory, max_together=_MAX_JOBS_TOGETHER),
+    THREAD: Handler(prepare=place, max_together=PROMPTS_PER_TX),
     EARLIER: single(place_earlier),
     VECTORS: single(make_vectors),
     GARDEN: single(run_next_step),
@@ -337,7 +344,7 @@ HANDLERS: Mapping[str, Handler] = {
     BACKFILL: single(backfill),
 }
 
-Makers = Mapping[str, Callable[[], Embedder]]
+EmbedderFactories = Mapping[str, Callable[[], Embedder]]
 
 #: Workers for jobs that call models, so conversations read in parallel.
 _MODEL_WORKERS = 2
@@ -356,14 +363,14 @@ class Running:
     warming: Thread
 
     def warm_up(self) -> None:
-        """Start the warm-up thread, which does what the first request need not wait for. Call it once."""
+        """Start the warm-up thread, which does the work that the first request does not wait for. Call it once."""
         self.warming.start()
 
     def settings_changed(self) -> None:
-        """Have the periodic tasks look now that rest for long while nothing is set for them to do."""
-        for watch in self.watches:
-            if watch.rests:
-                watch.wake()
+        """Run the periodic tasks now whose interval depends on the settings."""
+        for task in self.watches:
+            if task.has_varying_interval:
+                task.wake()
 
     def stop(self) -> None:
         """Finish pending writes, release leased jobs and close the database."""
@@ -371,8 +378,8 @@ class Running:
         if self.warming.ident is None:
             self.warm_up()
         self.warming.join()  # it reads the database and starts the threads stopped below
-        for watch in self.watches:
-            watch.stop()
+        for task in self.watches:
+            task.stop()
         self.words.stop()
         self.parts.models.close()
         for worker in self.workers:
@@ -388,7 +395,7 @@ def start(
     *,
     environ: Mapping[str, str] | None = None,
     clock: Clock | None = None,
-    makers: Makers | None = None,
+    makers: EmbedderFactories | None = None,
     panel: BuildPanel | None = None,
     pace: ModelTimings | None = None,
     warm_up: bool = True,
@@ -398,22 +405,27 @@ def start(
     Args:
         makers: embedders by name, instead of the registered ones.
         panel: builds the models named in the settings, instead of the real ones.
-        pace: when models are called.
+        pace: the timing of model calls.
         warm_up: load the indexes and start on the backlog now; if False, the caller calls `Running.warm_up`.
 
     Raises:
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
-    seen = dict(os.environ if environ is None else environ)
-    parts = build(home, environ=seen, clock=clock or SystemClock(), makers=makers, panel=panel, pace=pace)
-    crew = new_worker_group(parts)
-    slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_MODEL_WORKERS))
-    workers = (Worker(parts, HANDLERS, crew=crew), *slow)
+    environment = dict(os.environ if environ is None else environ)
+    parts = build(home, environ=environment, clock=clock or SystemClock(), makers=makers, panel=panel, pace=pace)
+    worker_group = new_worker_group(parts)
+    model_workers = (
+        Worker(parts, HANDLERS, lane=MODELS, worker_group=worker_group, number=number)
+        for number in range(_MODEL_WORKERS)
+    )
+    workers = (Worker(parts, HANDLERS, worker_group=worker_group), *model_workers)
     forget_again_at_start(parts)
     write_hook_settings(parts)
     watches = (
         spool_watch(parts),
-        PeriodicTask(_TRIM_SECONDS, trim_memory, name="allocator", failed="could not return free memory to the system"),
+        PeriodicTask(
+            _TRIM_SECONDS, trim_memory, name="allocator", failure_message="could not return free memory to the system"
+        ),
         idle_watch(parts),
         retention_watch(parts),
         garden_watch(parts),
@@ -423,7 +435,7 @@ def start(
     )
     words = WordFeed(parts.words, parts.readers.here)
     parts.feed.start()
-    if log_decisions():
+    if is_decision_log_enabled():
         parts.readers.here(parts.feed.join)
     warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
     running = Running(parts=parts, workers=workers, watches=watches, words=words, warming=warming)
@@ -437,7 +449,7 @@ def build(
     *,
     environ: Mapping[str, str],
     clock: Clock,
-    makers: Makers | None = None,
+    makers: EmbedderFactories | None = None,
     panel: BuildPanel | None = None,
     pace: ModelTimings | None = None,
 ) -> Parts:
@@ -445,7 +457,7 @@ def build(
     make_private(home)
     make_private(inside(home, SPOOL))
     path = inside(home, DATABASE)
-    embedders = _registered(home, environ) if makers is None else _given(makers)
+    embedders = _registered_embedders(home, environ) if makers is None else _given_embedders(makers)
     readers = ReaderPool(lambda: Database(path, readonly=True))
 
     def new_index(kind: OwnerKind, space: EmbeddingSpace) -> VectorIndex:
@@ -460,26 +472,26 @@ def build(
         defaults = Settings().model_dump(mode="json")
         with database.transaction() as tx:
             StoredSettings(tx).seed(defaults, clock.now())
-            meaning = initial_vector_search(tx, embedders, wanted_name(tx, home, environ), new_index)
+            vectors = initial_vector_search(tx, embedders, wanted_name(tx, home, environ), new_index)
     finally:
         database.close()
-    reading = analyser()
+    text_analyser = analyser()
     bus = Bus()
     feed = Feed(bus, readers.here)
     writer = Writer(lambda: Database(path), feed.committed)
-    word_files = WordFiles(inside(home, WORD_INDEXES), reading.version) if is_possible() else None
+    word_files = WordFiles(inside(home, WORD_INDEXES), text_analyser.version) if is_possible() else None
     return Parts(
         home=home,
         clock=clock,
-        analyser=reading,
-        bridging=Bridging(reading.terms),
+        analyser=text_analyser,
+        bridging=Bridging(text_analyser.terms),
         redact=redact_completely,
         writer=writer,
         readers=readers,
-        vectors=meaning,
+        vectors=vectors,
         embedders=embedders,
         new_index=new_index,
-        words=LargeWords(word_files, reading),
+        words=LargeWords(word_files, text_analyser),
         models=Models(
             panel or panel_of,
             prompt,
@@ -498,7 +510,7 @@ def build(
 
 
 def analyser() -> Analyser:
-    """The analyser that turns texts into the tokens that are indexed."""
+    """Return the analyser that turns texts into the tokens that are indexed."""
     return TextAnalyser()
 
 
@@ -508,7 +520,7 @@ def load_indexes(parts: Parts) -> None:
 
 
 def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[PeriodicTask], words: WordFeed) -> None:
-    """Do what the first request need not wait for: load the indexes, queue the backlog, start the workers."""
+    """Do the work that the first request does not wait for: load indexes, queue the backlog, start the workers."""
     words.start()
     disk.ensure_reserve(parts.home)
     inbox.reserve(parts.home)
@@ -528,12 +540,12 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Periodic
     parts.resumed.set()
     for worker in workers:
         worker.start()
-    for watch in watches:
-        watch.start()
+    for task in watches:
+        task.start()
 
 
 def stored_settings(path: str) -> dict[str, Any]:
-    """The settings stored in a database, read on a separate connection.
+    """Return the settings stored in a database, read on a separate connection.
 
     Raises:
         StoreError: the database cannot be read.
@@ -545,7 +557,7 @@ def stored_settings(path: str) -> dict[str, Any]:
         reader.close()
 
 
-def _registered(home: str, environ: Mapping[str, str]) -> Embedders:
+def _registered_embedders(home: str, environ: Mapping[str, str]) -> Embedders:
     def make(name: str) -> Embedder:
         settings = resolve(stored_settings(inside(home, DATABASE)), home=home, environ=environ).settings
         return CachingEmbedder(embedder_of(name, settings, environ))
@@ -554,7 +566,7 @@ def _registered(home: str, environ: Mapping[str, str]) -> Embedders:
 
 
 def embedder_of(name: str, settings: Settings, environ: Mapping[str, str]) -> Embedder:
-    """The registered embedder with that name, configured from the settings.
+    """Return the registered embedder with that name, configured from the settings.
 
     Raises:
         BadConfig: there is no such embedder, or its options are invalid.
@@ -564,7 +576,7 @@ def embedder_of(name: str, settings: Settings, environ: Mapping[str, str]) -> Em
     return create_embedder(name, options)
 
 
-def _given(makers: Makers) -> Embedders:
+def _given_embedders(makers: EmbedderFactories) -> Embedders:
     def make(name: str) -> Embedder:
         if name not in makers:
             raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(makers))}.")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast, get_args
 
 from filrouge.capture.models import Role
-from filrouge.core.choices import one_of
+from filrouge.core.choices import check_choice
 from filrouge.core.clock import parse_datetime, to_text
 from filrouge.core.errors import BadInput
 from filrouge.memories.models import NO_FILTERS, TURN, Filters, Kind
@@ -39,7 +39,7 @@ def parse_filters(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]
     """
     given = {name: value for name, value in (where or {}).items() if value is not None}
     for name in given:
-        one_of("a filter", name, NAMES)
+        check_choice("a filter", name, NAMES)
     parsed = {name: _PARSERS.get(name, _text)(name, value) for name, value in given.items()}
     project = parsed.pop("project", None)
     return Filters(
@@ -89,7 +89,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _role(name: str, value: object) -> Role:
-    one_of(name, _text(name, value), get_args(Role))
+    check_choice(name, _text(name, value), get_args(Role))
     return cast("Role", value)
 
 
@@ -97,7 +97,7 @@ def _kinds(name: str, value: object) -> tuple[str, ...]:
     kinds = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else cast("Iterable[object]", value)
     named = tuple(str(kind) for kind in kinds)
     for kind in named:
-        one_of(name, kind, _KINDS)
+        check_choice(name, kind, _KINDS)
     return named
 
 

@@ -120,7 +120,7 @@ def need_vectors(tx: Tx, meaning: VectorSearch, ids: Collection[str]) -> dict[st
 
 
 def _revision(meaning: VectorSearch) -> str:
-    return meaning.embedder.revision if isinstance(meaning.embedder, PromptEmbedder) else ""
+    return meaning.embedder.need_revision if isinstance(meaning.embedder, PromptEmbedder) else ""
 
 
 def _made(meaning: VectorSearch, given: Sequence[StatementInContext]) -> list[tuple[StatementInContext, Vector]]:
@@ -128,7 +128,7 @@ def _made(meaning: VectorSearch, given: Sequence[StatementInContext]) -> list[tu
     if not isinstance(meaning.embedder, PromptEmbedder) or not given:
         return []
     try:
-        vectors = meaning.embedder.sought([(one.before, one.text) for one in given])
+        vectors = meaning.embedder.need_vectors([(one.before, one.text) for one in given])
     except EmbedderUnavailable:
         return []
     return [] if vectors is None else list(zip(given, vectors, strict=True))
@@ -656,8 +656,8 @@ class _Search:
         found = self._judged(fused(lexical, cosines, alpha=alpha, fusion=query.fusion), cosines)
         scored = [hit for hit in found if hit.score >= query.score_threshold]
         kept = [hit for hit in scored if hit.relevance >= query.min_relevance]
-        self._parts.metrics.left_out("below_threshold", len(found) - len(scored))
-        self._parts.metrics.left_out("below_relevance", len(scored) - len(kept))
+        self._parts.metrics.count_filtered("below_threshold", len(found) - len(scored))
+        self._parts.metrics.count_filtered("below_relevance", len(scored) - len(kept))
         return kept
 
     def middles(self) -> dict[str, Vector]:

@@ -21,7 +21,7 @@ from filrouge.core.settings import Settings, resolve
 from filrouge.providers.calibration import SHORT_TURN, from_turns, measure
 from filrouge.providers.embedders import windows
 from filrouge.providers.models import Calibration, EmbeddingSpace
-from filrouge.runtime.jobs import DEADLY, JobResult, Jobs
+from filrouge.runtime.jobs import TOO_MANY_DEATHS, JobResult, Jobs
 from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.search.models import IndexedTable as WordOwner
 from filrouge.search.repository import FullTextIndex, Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
@@ -185,7 +185,7 @@ def _building(tx: Tx, meaning: VectorSearch) -> dict[str, Any] | None:
 
     A new space becomes current on disk a moment before recall reads it; until then it still counts as being built.
     """
-    job, current = Jobs(tx).known_as(REINDEX), Spaces(tx).current()
+    job, current = Jobs(tx).get_by_key(REINDEX), Spaces(tx).current()
     taking_over = current is not None and current.id != meaning.space.id
     target = Spaces(tx).building() or (current if job or taking_over else None)
     if target is None:
@@ -366,7 +366,7 @@ def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
             spaces.begin(space.id)
         if to_do or not here:
             Jobs(tx).enqueue(REINDEX, {}, dedupe=REINDEX, at=now)
-            Jobs(tx).hurry(REINDEX, now)
+            Jobs(tx).make_due(REINDEX, now)
 
     parts.writer.run(write)
     parts.work_waiting.set()
@@ -378,9 +378,9 @@ def resume(parts: Parts) -> None:
 
     def look(tx: Tx) -> tuple[bool, bool]:
         spaces, current = Spaces(tx), parts.vectors
-        known = Jobs(tx).known_as(REINDEX)
+        known = Jobs(tx).get_by_key(REINDEX)
         more = spaces.building() is not None or (not current.is_lost and _lacks(tx, current.space.id))
-        more = more and not (known is not None and known["error"] == DEADLY)  # until a reindex is requested
+        more = more and not (known is not None and known["error"] == TOO_MANY_DEATHS)  # until a reindex is requested
         return more, any(one.state == "retired" and StoredVectors(tx).any(one.id) for one in spaces.all())
 
     more, litter = parts.readers.here(look)
@@ -389,7 +389,7 @@ def resume(parts: Parts) -> None:
         now = parts.clock.now()
         if more:
             Jobs(tx).enqueue(REINDEX, {}, dedupe=REINDEX, at=now)
-            Jobs(tx).hurry(REINDEX, now)
+            Jobs(tx).make_due(REINDEX, now)
         if litter:
             Jobs(tx).enqueue(CLEAR, {}, dedupe=CLEAR, at=now)
 

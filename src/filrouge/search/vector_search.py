@@ -95,10 +95,10 @@ class VectorSearch:
         if not self.ready.is_set() or not isinstance(self.embedder, PromptEmbedder):
             return None
         try:
-            vector = self._in_time(self.embedder.seek, text)
+            vector = self._in_time(self.embedder.prompt_need_vector, text)
         except (TimeoutError, EmbedderUnavailable):
             return None
-        nothing = self.embedder.nothing
+        nothing = self.embedder.no_need_vector
         return None if vector is None or nothing is None else Need(vector=vector, nothing=float(nothing @ vector))
 
     def _in_time(self, make: Callable[[str], _Made], text: str) -> _Made:

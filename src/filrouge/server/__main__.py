@@ -76,10 +76,10 @@ def _import_serving() -> ModuleType:
     try:
         return importlib.import_module("filrouge.server.serving")
     except ImportError as error:
-        from filrouge.core.installation import reinstall  # slow: it scans installed packages
+        from filrouge.core.installation import reinstall_command  # slow: it scans installed packages
 
         raise FilrougeError(
-            f"The daemon cannot be loaded: {error}.", remedy=f"Reinstall it: `{reinstall('filrouge')}`."
+            f"The daemon cannot be loaded: {error}.", remedy=f"Reinstall it: `{reinstall_command('filrouge')}`."
         ) from error
     finally:
         gc.freeze()

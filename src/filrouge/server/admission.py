@@ -49,7 +49,7 @@ from filrouge.core.errors import (
 )
 from filrouge.core.settings import Settings
 from filrouge.daemon.reply import VERSION_HEADER
-from filrouge.runtime.repository import Token, TokenKind, Tokens, hashed
+from filrouge.runtime.repository import Token, TokenKind, Tokens, hash_secret
 from filrouge.runtime.services import Parts
 from filrouge.server.problems import refuse
 from filrouge.server.responses import await_future
@@ -195,7 +195,7 @@ class TokenCache:
             Unauthorized: no valid token has this secret.
         """
         token = await self._find(secret) if len(secret) <= _MAX_SECRET_CHARS else None
-        if token is None or token.kind != kind or not token.holds(self._parts.clock.now()):
+        if token is None or token.kind != kind or not token.is_valid(self._parts.clock.now()):
             raise Unauthorized("The token is unknown, expired or revoked.")
         self._record_use(token)
         return token
@@ -206,7 +206,7 @@ class TokenCache:
             token = await await_future(self._parts.readers.submit(lambda tx: Tokens(tx).get(id_)))
         except NotFound:  # sessions that ended long ago are deleted
             return False
-        return token.holds(self._parts.clock.now())
+        return token.is_valid(self._parts.clock.now())
 
     def clear(self) -> None:
         """Clear the cache after a revocation."""
@@ -214,7 +214,7 @@ class TokenCache:
         self._cache.clear()
 
     async def _find(self, secret: str) -> Token | None:
-        key, now = hashed(secret), time.monotonic()
+        key, now = hash_secret(secret), time.monotonic()
         until, cached = self._cache.get(key, (0.0, None))
         if cached is not None and now < until:
             return cached
@@ -368,7 +368,7 @@ class AdmissionMiddleware:
         async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.start":
                 path = str(getattr(scope.get("route"), "path", ""))
-                self._metrics.request(scope["method"], path, message["status"])
+                self._metrics.count_request(scope["method"], path, message["status"])
             await send(message)
 
         return send_and_count

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from filrouge._version import __version__
-from filrouge.core.choices import REMEDY, refusal
+from filrouge.core.choices import REMEDY, invalid_choice
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.runtime.wiring import Running
 from filrouge.server.admission import AdmissionMiddleware, CutBodies, TokenCache, check_scope, guard
@@ -133,7 +133,7 @@ async def _handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "literal_error":
         choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
-        return problem_response(BadInput(refusal(where, first["input"], choices), remedy=REMEDY))
+        return problem_response(BadInput(invalid_choice(where, first["input"], choices), remedy=REMEDY))
     return problem_response(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
 
 

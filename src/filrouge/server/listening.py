@@ -203,7 +203,7 @@ def open_listener(parts: Parts) -> Generator[Listening]:
     except BadConfig as error:
         listening = Listening(notice=f"No TCP: {error.message}")
     else:
-        listening = _open(settings, any_token=parts.readers.here(lambda tx: Tokens(tx).any_lives()))
+        listening = _open(settings, any_token=parts.readers.here(lambda tx: Tokens(tx).has_valid_token()))
     if listening.notice:
         _LOG.warning("%s", listening.notice)
     try:

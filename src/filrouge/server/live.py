@@ -172,7 +172,7 @@ async def _send_messages(
         has_messages.clear()
         while (message := subscription.get(0)) is not None:
             if isinstance(message, Lost):
-                parts.metrics.live_lost(message.count)
+                parts.metrics.count_lost_messages(message.count)
             await _send(socket, message_json(message))
 
 

@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from filrouge._version import __version__
 from filrouge.context.service import confirm
 from filrouge.core.errors import FilrougeError
-from filrouge.core.lazy_re import compile_waiting
+from filrouge.core.lazy_re import compile_all
 from filrouge.core.paths import DATABASE, LOG, RUNTIME, inside
 from filrouge.core.settings import resolve
 from filrouge.daemon.process import LogFormat, bind_socket, limit_arenas, log_to_file, runtime_file
@@ -78,7 +78,7 @@ class Front:
             body, receive = await read_and_replay(receive)
             response = await self._answer_hook(scope, body, receive)
             if response is not None:
-                self._running.parts.metrics.request(scope["method"], scope["path"], response.status_code)
+                self._running.parts.metrics.count_request(scope["method"], scope["path"], response.status_code)
                 await response(scope, receive, with_version_header(send, ()))
                 return
         app: ASGIApp = self._app or await asyncio.to_thread(self.load)
@@ -238,7 +238,7 @@ async def _listen(home: str, running: wiring.Running, listening: Listening, on_l
 
 def _prepare(front: Front, loop: asyncio.AbstractEventLoop) -> None:
     """Load what the start does not need, but the first text or request would wait for: patterns, FastAPI, routers."""
-    compile_waiting()
+    compile_all()
     app = front.load()
     with suppress(RuntimeError):  # the loop is closed, because the daemon stopped in the meantime
         import_module("filrouge.server.deferred").import_all(app, loop)

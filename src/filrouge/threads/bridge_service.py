@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from filrouge.core.choices import REMEDY, refusal
+from filrouge.core.choices import REMEDY, invalid_choice
 from filrouge.core.clock import new_id, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
@@ -355,7 +355,7 @@ def kind_named(kind: str) -> BridgeKind:
     for known in BRIDGE_KINDS:
         if known == kind:
             return known
-    raise BadInput(refusal("The type of a bridge", kind, BRIDGE_KINDS), remedy=REMEDY)
+    raise BadInput(invalid_choice("The type of a bridge", kind, BRIDGE_KINDS), remedy=REMEDY)
 
 
 def bridge_json(bridge: Bridge, row: dict[str, Any], strength: float) -> dict[str, Any]:

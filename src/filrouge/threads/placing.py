@@ -434,7 +434,7 @@ def _new_thread(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thr
 
 def _is_under_way(tx: Tx, dedupe: str) -> bool:
     """Return True if the job is pending and has not failed."""
-    known = Jobs(tx).known_as(dedupe)
+    known = Jobs(tx).get_by_key(dedupe)
     return known is not None and known["state"] != "dead" and not known["error"]
 
 

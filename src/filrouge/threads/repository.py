@@ -27,7 +27,7 @@ from filrouge.capture.models import Turn
 from filrouge.core.clock import from_text, text_or_none, time_or_none, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx, Vector, Vectors
-from filrouge.core.rows import fields_of, number_of, picked, required
+from filrouge.core.rows import fields_of, number_of, pick_columns, require_row
 from filrouge.extraction.repository import Session
 from filrouge.memories.models import Evidence, Memory, Span
 from filrouge.memories.repository import memory_from_row
@@ -68,7 +68,7 @@ _SAME_IN_SYNTHESES = ("id", "host", "thread_id", "occasion", "made_by", "agent",
 def thread_from_row(row: Mapping[str, Any]) -> Thread:
     """Build a thread from its row; the counts are 0 if the query has none."""
     return Thread(
-        **picked(row, _SAME_IN_THREADS),
+        **pick_columns(row, _SAME_IN_THREADS),
         user=row["user_id"],
         project=row["project_id"],
         topics=tuple(json.loads(row["topics"])),
@@ -109,7 +109,7 @@ def drift_json(drift: Drift) -> dict[str, Any]:
 def decided_from_row(row: Mapping[str, Any]) -> Decided:
     """Build a decision from its row."""
     routing = Routing(
-        **picked(row, _SAME_IN_DECISIONS),
+        **pick_columns(row, _SAME_IN_DECISIONS),
         thread_id=row["thread_id"],
         weighed=tuple(ThreadCandidate(**one) for one in json.loads(row["weighed"])),
         parent=row["parent_id"],
@@ -657,7 +657,7 @@ class Bridges:
             NotFound: no bridge has this id.
         """
         missing, remedy = f"There is no bridge {bridge_id!r}.", "List all bridges: `filrouge bridges`."
-        return _bridge(required(self._tx, "bridges.get", {"id": bridge_id}, missing=missing, remedy=remedy))
+        return _bridge(require_row(self._tx, "bridges.get", {"id": bridge_id}, missing=missing, remedy=remedy))
 
     def oldest(self, place: Place, limit: int) -> list[Bridge]:
         """Return the bridges of a user and project with the oldest confirmation, without those made by the user."""
@@ -780,7 +780,7 @@ def _unit(blob: bytes) -> Vector:
 
 def _bridge(row: Mapping[str, Any]) -> Bridge:
     return Bridge(
-        **picked(row, _SAME_IN_BRIDGES),
+        **pick_columns(row, _SAME_IN_BRIDGES),
         source=row["source_id"],
         target=row["target_id"],
         created_at=from_text(row["created_at"]),
@@ -932,7 +932,7 @@ def _synthesis_row(one: Synthesis) -> dict[str, object]:
 def _from_row(row: Mapping[str, Any]) -> Synthesis:
     held: Mapping[str, Any] = json.loads(row["content"])
     return Synthesis(
-        **picked(row, _SAME_IN_SYNTHESES),
+        **pick_columns(row, _SAME_IN_SYNTHESES),
         session=row["session_id"],
         user=row["user_id"],
         project=row["project_id"],

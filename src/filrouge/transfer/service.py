@@ -589,7 +589,7 @@ def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
     """The turn's text, redacted and cut like a captured one."""
     cutter = TextCutter()
     text = cutter.cleaned(turn.text, lambda said: parts.redact(strip_own(said)))
-    parts.metrics.cut(CutCounts(events=int(cutter.cut > 0), characters=cutter.cut))
+    parts.metrics.count_cut(CutCounts(events=int(cutter.cut > 0), characters=cutter.cut))
     return text
 
 

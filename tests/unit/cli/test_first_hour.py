@@ -16,7 +16,7 @@ from filrouge.cli import commands
 from filrouge.cli.commands import search, threads
 from filrouge.core import settings
 from filrouge.memories.models import Kind
-from filrouge.providers.language_models import SIZE_OF, Mode
+from filrouge.providers.language_models import SIZE_OF_MODE, Mode
 from filrouge.threads.models import BRIDGE_KINDS
 from filrouge.threads.upkeep import CAPS
 from tests.unit.server.conftest import Api, serving
@@ -131,7 +131,7 @@ def test_a_slip_in_the_environment_or_in_a_project_file_is_said_on_a_line(user: 
         assert user.types("stats", "--help", folder=tmp_path / "shop")[2] == ""
     assert (code, json.loads(out)["budget"]) == (0, 2000)
     assert err.splitlines() == [
-        "FILROUGE_BUGDET is no setting and does nothing. Did you mean FILROUGE_BUDGET?",
+        "FILROUGE_BUGDET is not a setting and does nothing. Did you mean FILROUGE_BUDGET?",
         f"There is no setting 'langage' ({tmp_path}/shop/.filrouge.toml). Did you mean 'language'?",
     ]
     (tmp_path / "shop" / ".filrouge.toml").write_text('project = "shop"\nlanguage = "fr"\nllm_url = "x"\n')
@@ -146,7 +146,7 @@ def test_commands_know_the_words_of_the_model_that_they_do_not_load() -> None:
 def test_every_mode_has_its_model_and_its_cap() -> None:
     modes = get_args(Mode)
     assert modes == ("light", "normal", "heavy", "max") == settings.choices_of("mode")
-    assert (tuple(CAPS), tuple(SIZE_OF)) == (modes, modes)
+    assert (tuple(CAPS), tuple(SIZE_OF_MODE)) == (modes, modes)
     assert list(CAPS.values()) == sorted(CAPS.values())
 
 

@@ -312,7 +312,7 @@ def test_uninstall_says_what_it_leaves_and_how_that_goes(user: Path, typed: Type
         done = typed("uninstall", *words)
         assert (done.code, done.out.count(f"What is known stays: 2.0 MB in {home}.")) == (0, 1)
         assert "`filrouge uninstall --purge`" in done.out
-        assert f"The program is in {sys.prefix}; `{installation.this_installation().remove()}`" in done.out
+        assert f"The program is in {sys.prefix}; `{installation.this_installation().uninstall_command()}`" in done.out
     assert (home / "filrouge.db").stat().st_size == 2_000_000
     assert typed("uninstall", "--yes", "--json").json["memory"] == str(home)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.providers.published_e5 import published
+from filrouge.providers.published_e5 import published_model
 from tests.unit.providers.servers import serving
 from tests.unit.providers.stand_in import files, ranges
 
@@ -40,7 +40,7 @@ def test_without_yes_and_without_a_terminal_it_shows_all_and_fetches_nothing(tmp
     with serving(ranges(files())) as server:
         done = run(tmp_path, "fetch", mirror=server.address)
         assert server.asked == []
-    model = published({})
+    model = published_model({})
     for shown in (
         server.address,
         "onnx/model_quantized.onnx",

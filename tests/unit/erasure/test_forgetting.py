@@ -369,7 +369,7 @@ def test_the_journal_says_that_it_was_erased_and_not_what(parts: Parts) -> None:
     put_fact(parts, "vault", SECRET, names=SHOP, scope="project")
     [memory] = of(parts, "marzipan")
     forget_at_once(parts, MARZIPAN)
-    entries = parts.readers.here(lambda tx: Journal(tx).of(memory))
+    entries = parts.readers.here(lambda tx: Journal(tx).entries_about(memory))
     assert [(one.action, one.payload) for one in entries][-1] == ("erase", {"reason": "asked for"})
     assert all(one.payload is None for one in entries[:-1])
 

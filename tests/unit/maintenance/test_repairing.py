@@ -196,7 +196,7 @@ def test_a_journal_with_a_gap_is_closed_and_says_so(whole: Whole, tmp_path: Path
     opened = Database(database(home), readonly=True)
     journal = Journal(opened.tx)
     assert journal.verify().sound
-    last = journal.of("journal")[-1]
+    last = journal.entries_about("journal")[-1]
     assert (last.actor, last.action) == ("repair", "repaired")
     opened.close()
 

@@ -32,7 +32,7 @@ def test_a_pin_is_set_once_and_taken_away_again() -> None:
     assert memories.get(one).pinned
     assert hand.unpin(one, origin()).name == "unpin"
     assert not memories.get(one).pinned
-    assert [entry.action for entry in Journal(tx).of(one)] == ["add", "pin", "unpin"]
+    assert [entry.action for entry in Journal(tx).entries_about(one)] == ["add", "pin", "unpin"]
 
 
 def test_only_what_is_live_is_pinned() -> None:

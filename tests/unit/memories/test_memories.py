@@ -29,12 +29,12 @@ def live(memories: Memories) -> list[str]:
 
 
 def actions(tx: Tx, memory_id: str) -> list[str]:
-    return [entry.action for entry in Journal(tx).of(memory_id)]
+    return [entry.action for entry in Journal(tx).entries_about(memory_id)]
 
 
 def said(tx: Tx, memory_id: str) -> dict[str, Any]:
     """What the last entry about a memory quotes."""
-    payload = Journal(tx).of(memory_id)[-1].payload or {}
+    payload = Journal(tx).entries_about(memory_id)[-1].payload or {}
     return {name: payload[name] for name in ("text", "reason", "turn")}
 
 
@@ -152,7 +152,7 @@ def test_what_was_said_earlier_takes_nothing_back_that_was_said_since() -> None:
 def test_a_retraction_of_what_nothing_holds_is_noted() -> None:
     memories, tx = fresh()
     memories.apply(Delete(statement=statement("no Typst"), old_ids=("01nothing",), reason="gone"), origin(turn_id="t1"))
-    [entry] = Journal(tx).of("t1")
+    [entry] = Journal(tx).entries_about("t1")
     assert (entry.action, entry.payload) == ("delete", {"reason": "gone; nothing held it", "turn": "t1"})
 
 
@@ -161,7 +161,7 @@ def test_a_decision_that_could_not_be_used_is_noted_without_a_memory() -> None:
     assert memories.refuse(origin(turn_id="t1"), "no such action") == Action(
         name="error", memory_id="", reason="no such action"
     )
-    [entry] = Journal(tx).of("t1")
+    [entry] = Journal(tx).entries_about("t1")
     assert (entry.action, entry.payload, live(memories)) == ("error", {"reason": "no such action", "turn": "t1"}, [])
 
 

@@ -110,7 +110,7 @@ def test_what_lacks_proof_is_accepted_or_dismissed() -> None:
     store.reviews.settle(first, "accept", origin(seconds=5))
     store.reviews.settle(second, "dismiss", origin(seconds=5))
     assert ("It rains" in store.live(), store.get(second).state) == (True, "binned")
-    assert [entry.action for entry in Journal(store.tx).of(first)] == ["quarantine", "settle"]
+    assert [entry.action for entry in Journal(store.tx).entries_about(first)] == ["quarantine", "settle"]
 
 
 @pytest.mark.parametrize("how", ["accept", "dismiss", "neither", ""])
@@ -156,7 +156,7 @@ def test_erasing_takes_what_waits_along_with_its_words() -> None:
     erasing = EraseRepository(store.tx, TextAnalyser())
     erasing.carry_out(erasing.reach([store.new]), at=NOON, actor="user")
     assert store.reviews.all(settled=True) == []
-    assert {entry.action: entry.payload for entry in Journal(store.tx).of(store.new)}["conflict"] is None
+    assert {entry.action: entry.payload for entry in Journal(store.tx).entries_about(store.new)}["conflict"] is None
     assert store.live() == ["We use uv"]
 
 

@@ -59,7 +59,7 @@ class Store:
 
     def last(self, memory_id: str) -> int:
         """The number of the last entry about a memory."""
-        return Journal(self.tx).of(memory_id)[-1].seq
+        return Journal(self.tx).entries_about(memory_id)[-1].seq
 
     def live(self) -> list[str]:
         return [memory.text for memory in self.memories.within(project=None, user="local", everywhere=True)]
@@ -158,7 +158,7 @@ def test_an_undo_is_undone_as_a_whole_by_any_of_its_entries_again_and_again() ->
     new = store.update(old, "port 2")
     store.hand.pin(new, origin(seconds=store.now()))
     done = store.all()
-    update = Journal(store.tx).of(new)[0].seq
+    update = Journal(store.tx).entries_about(new)[0].seq
     store.undo(update)
     undone = store.all()
     for part in (0, 1):
@@ -233,7 +233,7 @@ def test_what_touches_something_erased_is_refused_and_nothing_changes() -> None:
     store = Store()
     old = store.add("port 1")
     new = store.update(old, "port 2")
-    add, update = (Journal(store.tx).of(id_)[0].seq for id_ in (old, new))
+    add, update = (Journal(store.tx).entries_about(id_)[0].seq for id_ in (old, new))
     erasing = EraseRepository(store.tx, TextAnalyser())
     erasing.carry_out(erasing.reach([new]), at=NOON, actor="user")
     before = store.all()
@@ -272,9 +272,9 @@ def test_the_journal_keeps_every_decision_and_verifies() -> None:
     store = Store()
     old = store.add("port 1")
     update = store.last(store.update(old, "port 2"))
-    before = [replace(entry) for entry in Journal(store.tx).of(old)]
+    before = [replace(entry) for entry in Journal(store.tx).entries_about(old)]
     store.undo(update)
-    after = Journal(store.tx).of(old)
+    after = Journal(store.tx).entries_about(old)
     assert after[: len(before)] == before
     assert [(entry.action, entry.undoes) for entry in after[len(before) :]] == [("undo", update)]
     assert Journal(store.tx).verify().sound

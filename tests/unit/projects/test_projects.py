@@ -218,7 +218,7 @@ def test_a_merge_is_in_the_journal_and_keeps_no_earlier_decision_from_being_undo
     say(parts, VALKEY, NEW)
     [memory] = [one["id"] for one in facts(parts, OLD[0])]
     service.merge_projects(parts, OLD, NEW)
-    [entry] = parts.readers.here(lambda tx: Journal(tx).of(NEW[0]))
+    [entry] = parts.readers.here(lambda tx: Journal(tx).entries_about(NEW[0]))
     assert (entry.actor, entry.action) == ("user", "project_merge")
     assert (entry.payload or {})["source"] == OLD[0]
     undo(parts, memory_id=memory)

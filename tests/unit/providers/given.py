@@ -31,7 +31,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 def ask(text: str = TEXT, told: str = TOLD, most_tokens: int = 1024) -> CompletionRequest:
     prompt = Prompt(text=told, version="extract/en/0123456789ab")
-    return CompletionRequest(operation="extract", prompt=prompt, text=text, schema=SCHEMA, most_tokens=most_tokens)
+    return CompletionRequest(operation="extract", prompt=prompt, text=text, schema=SCHEMA, max_tokens=most_tokens)
 
 
 def at(provider: str, server: Provider, **given: Any) -> ModelOptions:

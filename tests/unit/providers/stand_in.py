@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from filrouge.providers.e5 import FLOAT, Network, value
+from filrouge.providers.e5 import FLOAT, Network, value_info
 from filrouge.providers.published_e5 import PublishedFile, PublishedModel
 from tests.unit.providers.servers import Asked, Server, Told, serving
 
@@ -23,12 +23,12 @@ Bytes = dict[str, bytes]
 
 def network(padding: int = 0) -> bytes:
     """Looks each id up in a table; `padding` more bytes make a file that takes a while to send."""
-    ids, mask, kinds = (value(name, _INT64, ("texts", "tokens")) for name in _INPUTS)
+    ids, mask, kinds = (value_info(name, _INT64, ("texts", "tokens")) for name in _INPUTS)
     net = Network(inputs=[ids, mask, kinds])
     table = np.random.default_rng(7).normal(size=(len(PIECES), 384)).astype(np.float32)
     net.constant("unused", np.zeros(padding, np.uint8))
     net.step("Gather", [net.constant("table", table), "input_ids"], "last_hidden_state")
-    return net.file(value("last_hidden_state", FLOAT, ("texts", "tokens", 384)))
+    return net.file(value_info("last_hidden_state", FLOAT, ("texts", "tokens", 384)))
 
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")

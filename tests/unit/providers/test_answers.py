@@ -12,7 +12,7 @@ import pytest
 from filrouge.core.protocols import LanguageModel
 from filrouge.providers.language_models import Mode, model
 from filrouge.providers.models import Completion, Usage
-from filrouge.providers.ollama import context_of
+from filrouge.providers.ollama import context_tokens
 from filrouge.providers.pydantic_models import strict_schema
 from tests.support.provider import Asked, Choosing, Provider, Raw, Reply, Status, as_json, fenced, nested, tokens
 from tests.unit.providers.given import KEY, SCHEMA, SERVERS, TEXT, TOLD, answer, ask, at, failure, using
@@ -225,7 +225,7 @@ def test_ollama_is_given_a_context_that_holds_the_question_and_the_answer() -> N
 
 
 def test_the_context_grows_in_powers_of_two() -> None:
-    sizes = {context_of(ask(text="x" * length)) for length in range(0, 100_000, 777)}
+    sizes = {context_tokens(ask(text="x" * length)) for length in range(0, 100_000, 777)}
     assert sizes == {4096, 8192, 16_384, 32_768, 65_536}
 
 

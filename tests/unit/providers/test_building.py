@@ -20,11 +20,11 @@ from filrouge.providers.e5 import (
     OnnxE5,
     Weights,
     build,
+    decode_blocks,
     is_intact,
     model_path,
     models_directory,
-    source,
-    unpacked,
+    weights_path,
 )
 
 
@@ -78,19 +78,19 @@ def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:
 
 
 def test_a_weight_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
-    with open(source(), "rb") as file:
+    with open(weights_path(), "rb") as file:
         (tmp_path / "weights.bin").write_bytes(file.read(20_000_000))
     with pytest.raises(EmbedderUnavailable, match="cut short"):
         Weights(str(tmp_path / "weights.bin"))
 
 
 def test_blocks_are_unpacked_as_they_are_described() -> None:
-    weights = Weights(source())
+    weights = Weights(weights_path())
     rows = weights.blocks("emb.word", weights.sizes.words)
     block = rows[4, :18].tobytes()
     scale = float(np.frombuffer(block[:2], "<f2")[0])
     halves = [byte & 15 for byte in block[2:]] + [byte >> 4 for byte in block[2:]]
-    np.testing.assert_allclose(unpacked(rows[4:5])[0, :32], [(half - 8) * scale for half in halves], rtol=1e-6)
+    np.testing.assert_allclose(decode_blocks(rows[4:5])[0, :32], [(half - 8) * scale for half in halves], rtol=1e-6)
 
 
 def test_the_place_of_models_follows_the_environment() -> None:
@@ -101,5 +101,5 @@ def test_the_place_of_models_follows_the_environment() -> None:
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(EmbedderUnavailable, match="cannot be kept in"):
+    with pytest.raises(EmbedderUnavailable, match="cannot be stored in"):
         build(model_path(str(tmp_path / "file")))

@@ -19,14 +19,14 @@ from hypothesis.extra.numpy import arrays
 
 from filrouge.core.protocols import Vectors
 from filrouge.providers.calibration import (
-    FEWEST_PAIRS,
+    MIN_PAIRS,
     TEXTS,
     Cosines,
     EmbeddedSample,
     Floats,
     Half,
     bundled,
-    fitted,
+    fit_calibration,
     from_turns,
     measure,
     shares,
@@ -92,7 +92,7 @@ def test_a_measured_space_puts_as_many_pairs_above_a_threshold_as_the_bundled_mo
     assert shipped
     folds: list[tuple[Half, Half]] = [("measure", "check"), ("check", "measure")]
     # Each half is judged by anchors from the other: one half alone is so small that a pair more or less is .009.
-    theirs = [above(getattr(minilm(told), kind), fitted(minilm(by)).texts, threshold) for by, told in folds]
+    theirs = [above(getattr(minilm(told), kind), fit_calibration(minilm(by)).texts, threshold) for by, told in folds]
     ours = [above(getattr(e5_halves[told], kind), shipped.texts, threshold) for _, told in folds]
     assert abs(sum(theirs) - sum(ours)) / 2 <= 0.05
 
@@ -125,7 +125,9 @@ def test_a_space_that_knows_no_meaning_is_measured_too() -> None:
 def test_whatever_was_measured_the_scale_rises_from_0_to_1(
     unrelated: Floats, related: Floats, one: float, other: float
 ) -> None:
-    measured = fitted(Cosines(unrelated=unrelated, same=related, unrelated_questions=related, answers=unrelated))
+    measured = fit_calibration(
+        Cosines(unrelated=unrelated, same=related, unrelated_questions=related, answers=unrelated)
+    )
     read = space(measured)
     assert rising(measured.texts)
     assert rising(measured.questions)
@@ -137,30 +139,30 @@ def test_whatever_was_measured_the_scale_rises_from_0_to_1(
 def test_pairs_of_both_kinds_are_needed() -> None:
     none, some = np.empty(0), np.array([0.5])
     with pytest.raises(ValueError, match="one kind is missing"):
-        fitted(Cosines(unrelated=none, same=some, unrelated_questions=some, answers=some))
+        fit_calibration(Cosines(unrelated=none, same=some, unrelated_questions=some, answers=some))
 
 
 def test_few_turns_say_nothing() -> None:
-    sample = fitted(minilm("measure"))
+    sample = fit_calibration(minilm("measure"))
     assert from_turns(*turns(1, 40, 40), sample) is None
     assert from_turns(*turns(1, 400, 1), sample) is None
     assert from_turns(np.empty((0, 16), np.float32), [], sample) is None
 
 
 def test_turns_put_their_median_at_0_and_leave_what_they_cannot_tell() -> None:
-    sample = fitted(minilm("measure"))
+    sample = fit_calibration(minilm("measure"))
     vectors, sessions = turns(2, 200, 20)
     refined = from_turns(vectors, sessions, sample)
     assert refined
     assert (refined.origin, refined.questions) == ("turns", sample.questions)
-    assert refined.pairs == 200 * 190 // 2 >= FEWEST_PAIRS
+    assert refined.pairs == 200 * 190 // 2 >= MIN_PAIRS
     cosines = np.array([vectors[a] @ vectors[b] for a in range(200) for b in range(a) if sessions[a] != sessions[b]])
     assert above(cosines, refined.texts, 0.0) == pytest.approx(0.5, abs=0.01)
     assert above(cosines, refined.texts, 0.35) == pytest.approx(0.016, abs=0.005)
 
 
 def test_the_upper_anchors_stay_where_the_turns_leave_room_and_move_up_where_they_do_not() -> None:
-    sample = fitted(minilm("measure"))
+    sample = fit_calibration(minilm("measure"))
     for pull in (0.0, 3.0):  # turns far apart, turns close together
         made = np.random.default_rng(3).normal(0.0, 1.0, (200, 64)).astype(np.float32) + np.float32(pull)
         made /= np.linalg.norm(made, axis=1, keepdims=True)
@@ -174,7 +176,7 @@ def test_the_upper_anchors_stay_where_the_turns_leave_room_and_move_up_where_the
 
 @given(st.permutations(range(80)), st.lists(st.integers(0, 79), max_size=20))
 def test_neither_the_order_of_turns_nor_a_turn_said_again_changes_anything(order: list[int], again: list[int]) -> None:
-    sample = fitted(minilm("measure"))
+    sample = fit_calibration(minilm("measure"))
     vectors, sessions = turns(4, 80, 8)
     shuffled = [*order, *again]
     assert from_turns(vectors, sessions, sample) == from_turns(
@@ -184,7 +186,7 @@ def test_neither_the_order_of_turns_nor_a_turn_said_again_changes_anything(order
 
 @given(st.integers(0, 2**32 - 1), st.integers(70, 120), st.integers(2, 30))
 def test_refined_by_any_turns_the_scale_still_rises(seed: int, count: int, sessions: int) -> None:
-    refined = from_turns(*turns(seed, count, sessions), fitted(minilm("measure")))
+    refined = from_turns(*turns(seed, count, sessions), fit_calibration(minilm("measure")))
     assert refined is None or rising(refined.texts)
 
 

@@ -145,10 +145,10 @@ def test_whoever_hangs_loses_its_turn_in_real_time() -> None:
 
 def test_a_question_that_is_soon_of_no_use_is_given_up_by_all_and_held_against_nobody() -> None:
     class Slow(ScriptedModel):
-        async def complete(self, ask: CompletionRequest) -> Completion:
-            self.asked.append(ask)
-            await asyncio.sleep(60 if ask.seconds else 0)
-            return await super().complete(ask)
+        async def complete(self, request: CompletionRequest) -> Completion:
+            self.asked.append(request)
+            await asyncio.sleep(60 if request.seconds else 0)
+            return await super().complete(request)
 
     slow, behind = Slow(["at last"], model="slow"), ScriptedModel(["from behind"], model="behind")
     made = Cascade([CascadeEntry(model=slow, seconds=30), CascadeEntry(model=behind, seconds=30)])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.errors import BadConfig
-from filrouge.core.installation import add_extra
+from filrouge.core.installation import install_extra_command
 from filrouge.core.protocols import Embedder
 from filrouge.providers.e5 import BundledE5, OnnxE5
 from filrouge.providers.embedders import create_embedder
@@ -126,4 +126,4 @@ def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it() -> None:
         "except EmbedderUnavailable as error: print(error.remedy)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == f"Install it: `{add_extra('remote')}`.\n"
+    assert done.stdout == f"Install it: `{install_extra_command('remote')}`.\n"

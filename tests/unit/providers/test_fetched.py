@@ -14,7 +14,13 @@ from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.protocols import Vector
 from filrouge.providers.embedders import create_embedder
 from filrouge.providers.fetching import fetch
-from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetched_path, normalised, unigram
+from filrouge.providers.published_e5 import (
+    FetchedE5,
+    PublishedModel,
+    fetched_path,
+    load_unigram_tokenizer,
+    normalise_text,
+)
 from tests.unit.providers.stand_in import PIECES, files, publishing
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
@@ -75,14 +81,14 @@ def test_questions_and_passages_at_once_are_what_they_are_alone(e5: FetchedE5) -
 
 
 def test_compatible_forms_are_one_and_marks_of_no_width_are_spaces() -> None:
-    assert normalised("ﬁ ①\u00a0Ｐｏｒｔ\u200bx\x07y\t\n z ") == "fi 1 Port xy z"
-    assert normalised("e\u0301te\u0301") == "été"
+    assert normalise_text("ﬁ ①\u00a0Ｐｏｒｔ\u200bx\x07y\t\n z ") == "fi 1 Port xy z"
+    assert normalise_text("e\u0301te\u0301") == "été"
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_a_normalised_text_is_normal(text: str) -> None:
-    assert normalised(normalised(text)) == normalised(text)
+    assert normalise_text(normalise_text(text)) == normalise_text(text)
 
 
 def test_its_space_names_the_revision_and_is_no_other_engine_s(e5: FetchedE5) -> None:
@@ -104,4 +110,4 @@ def test_without_the_file_it_says_how_to_get_it_and_fetches_nothing() -> None:
 def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(EmbedderUnavailable, match=r"tokenizer\.json is not a tokenizer"):
-        unigram(str(tmp_path / "tokenizer.json"))
+        load_unigram_tokenizer(str(tmp_path / "tokenizer.json"))

@@ -17,7 +17,7 @@ import pytest
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.providers.e5 import is_intact, state_of
 from filrouge.providers.fetching import fetch
-from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetched_path, published
+from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetched_path, published_model
 from tests.unit.providers.servers import Asked, Told, serving
 from tests.unit.providers.stand_in import described, files, nothing_left, publishing, ranges
 
@@ -199,7 +199,7 @@ def test_no_room_is_said_before_anything_is_fetched(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with publishing(files()) as (model, _), pytest.raises(EmbedderUnavailable, match="cannot be kept in"):
+    with publishing(files()) as (model, _), pytest.raises(EmbedderUnavailable, match="cannot be stored in"):
         fetch(model, fetched_path(model, str(tmp_path / "file")), silent, consent=True)
 
 
@@ -228,7 +228,7 @@ def test_redirects_are_followed_here_and_to_encrypted_places_alone(tmp_path: Pat
 
 
 def test_what_is_published_is_pinned_and_a_mirror_changes_the_host_alone() -> None:
-    plain, mirrored = published({}), published({"FILROUGE_MODEL_MIRROR": "https://models.example/hub/"})
+    plain, mirrored = published_model({}), published_model({"FILROUGE_MODEL_MIRROR": "https://models.example/hub/"})
     assert replace(mirrored, host=plain.host) == plain
     assert mirrored.address(plain.files[1]) == (
         f"https://models.example/hub/Xenova/multilingual-e5-small/resolve/{plain.revision}/tokenizer.json"
@@ -236,7 +236,7 @@ def test_what_is_published_is_pinned_and_a_mirror_changes_the_host_alone() -> No
     assert (plain.size, plain.licence, len(plain.revision)) == (135_390_915, "MIT", 40)
     assert all(len(file.sha256) == 64 for file in plain.files)
     with pytest.raises(BadConfig, match="FILROUGE_MODEL_MIRROR is not a valid address"):
-        published({"FILROUGE_MODEL_MIRROR": "models"})
+        published_model({"FILROUGE_MODEL_MIRROR": "models"})
 
 
 def test_a_model_that_was_damaged_later_is_not_run_and_is_fetched_again(tmp_path: Path) -> None:

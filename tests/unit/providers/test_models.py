@@ -42,8 +42,8 @@ class Dear(ScriptedModel):
         super().__init__(['{"facts": []}'])
         self._usage = Usage(calls=1, input_tokens=tokens, output_tokens=0, dollars=dollars)
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
-        done = await super().complete(ask)
+    async def complete(self, request: CompletionRequest) -> Completion:
+        done = await super().complete(request)
         return replace(done, spent={(self.provider, self.model): self._usage})
 
 
@@ -96,7 +96,7 @@ def test_what_a_failure_cost_is_entered_too(tmp_path: Path) -> None:
 
 def test_a_question_that_could_pass_the_cap_is_not_asked(tmp_path: Path) -> None:
     model = Dear(100)
-    most = 201 + ASK.most_tokens  # 602 characters with the schema's two, three a token
+    most = 201 + ASK.max_tokens  # 602 characters with the schema's two, three a token
     with asking(tmp_path, model, llm_daily_tokens=str(most + 100)) as parts:
         parts.models.ask(ASK, settings_of(parts))
         parts.models.ask(ASK, settings_of(parts))
@@ -106,7 +106,7 @@ def test_a_question_that_could_pass_the_cap_is_not_asked(tmp_path: Path) -> None
 
 
 def test_all_that_may_be_tried_counts(tmp_path: Path) -> None:
-    cap = str(2 * (201 + ASK.most_tokens))
+    cap = str(2 * (201 + ASK.max_tokens))
     for tries, allowed in ((2, True), (3, False)):
         with asking(tmp_path / str(tries), Dear(0), tries=tries, llm_daily_tokens=cap) as parts:
             if allowed:
@@ -165,7 +165,7 @@ def test_what_is_over_the_budget_waits_for_the_next_day_and_no_try_is_counted(tm
     with asking(tmp_path, Dear(10), llm_daily_tokens="0") as parts:
         store_events(parts, [event("reply", text="The live site answers on 9443 since the move.")]).result(60)
         eventually(lambda: any(one["reason"] for one in extract_status(parts)["waiting"]))
-        job = parts.readers.here(lambda tx: Jobs(tx).known_as("extract:claude-code:s"))
+        job = parts.readers.here(lambda tx: Jobs(tx).get_by_key("extract:claude-code:s"))
         assert job is not None
         assert (job["state"], job["attempts"]) == ("queued", 0)
         assert job["run_at"] == to_text(next_day(parts.clock.now()))

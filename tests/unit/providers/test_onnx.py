@@ -146,21 +146,21 @@ def test_what_a_prompt_needs_is_nearer_to_it_than_what_speaks_of_the_same_thing(
         "Les factures sont envoyées par Zoé.",
         "Callum approves tariff changes.",
     ]
-    passages, sought = onnx.passages(known), onnx.sought([("", text) for text in known])
+    passages, sought = onnx.passages(known), onnx.need_vectors([("", text) for text in known])
     for prompt, needed, before in (
         ("add the shipping costs to the basket page", 0, 2),
         ("can I use SQL features newer than 14 in the migration?", 1, 1),
         ("qui contacter si le client n'a pas reçu sa facture ?", 2, 2),
     ):
         assert int((passages @ onnx.query(prompt)).argmax()) == before
-        assert int((sought @ onnx.seek(prompt)).argmax()) == needed
+        assert int((sought @ onnx.prompt_need_vector(prompt)).argmax()) == needed
 
 
 def test_what_a_long_prompt_needs_has_a_vector_of_length_one(onnx: OnnxE5) -> None:
     for prompt in ("", "ok", "the port of the staging server is wrong " * 200):
-        vector = onnx.seek(prompt)
+        vector = onnx.prompt_need_vector(prompt)
         assert abs(float(np.linalg.norm(vector)) - 1) < 1e-5
-        assert np.array_equal(vector, onnx.seek(prompt))
+        assert np.array_equal(vector, onnx.prompt_need_vector(prompt))
 
 
 def test_a_statement_is_read_behind_what_was_said_before_it(onnx: OnnxE5) -> None:
@@ -170,13 +170,13 @@ def test_a_statement_is_read_behind_what_was_said_before_it(onnx: OnnxE5) -> Non
         ("", "the database is Postgres 13 " * 60),
         ("we looked at the nightly export", "the database is Postgres 13 " * 60),
     ]
-    together = onnx.sought(given)
+    together = onnx.need_vectors(given)
     assert together.shape == (4, 384)
     for one, vector in zip(given, together, strict=True):
-        assert onnx.sought([one])[0] @ vector > 0.9999
+        assert onnx.need_vectors([one])[0] @ vector > 0.9999
     behind, alone, long, long_behind = together
     assert behind @ alone < 0.99
     assert long @ long_behind > 0.9999  # there is no room for what was said before
-    prompt = onnx.seek("how long does the export take?")
+    prompt = onnx.prompt_need_vector("how long does the export take?")
     assert prompt @ behind > prompt @ alone
-    assert onnx.sought([]).shape == (0, 384)
+    assert onnx.need_vectors([]).shape == (0, 384)

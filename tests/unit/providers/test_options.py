@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from filrouge.core.errors import BadConfig
-from filrouge.core.installation import add_extra
+from filrouge.core.installation import install_extra_command
 from filrouge.providers.language_models import ModelOptions, cascade, model, providers
 from tests.unit.providers.given import KEY, KEYS
 
@@ -122,8 +122,9 @@ def printed(script: str) -> str:
 
 
 def test_a_missing_package_is_named_by_the_extra_that_brings_it() -> None:
+    command = install_extra_command("llm")
     assert printed(NO_PACKAGE).splitlines() == [
-        f"The provider '{provider}' needs a package that is not installed. Install it: `{add_extra('llm')}`."
+        f"The provider '{provider}' needs a package that is not installed. Install it: `{command}`."
         for provider in ("anthropic", "openai", "ollama")
     ]
 

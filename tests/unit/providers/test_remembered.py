@@ -64,7 +64,7 @@ def test_answers_are_those_of_the_bare_model_which_sees_each_text_once(calls: li
 @settings(deadline=None)
 @given(CALLS, st.integers(0, 8000))
 def test_a_small_memory_forgets_and_answers_the_same(calls: list[str | list[str]], most: int) -> None:
-    bare, model = Counting(), CachingEmbedder(Counting(), most_bytes=most)
+    bare, model = Counting(), CachingEmbedder(Counting(), max_bytes=most)
     for call in calls:
         if isinstance(call, str):
             assert np.array_equal(model.query(call), bare.query(call))
@@ -83,7 +83,7 @@ def test_misses_reach_the_model_in_one_call_and_doubles_once() -> None:
 
 def test_the_least_recently_used_goes_first() -> None:
     counting = Counting()
-    model = CachingEmbedder(counting, most_bytes=2 * (384 * 4 + 300))
+    model = CachingEmbedder(counting, max_bytes=2 * (384 * 4 + 300))
     model.query("a")
     model.query("b")
     model.query("a")
@@ -149,7 +149,7 @@ def test_texts_are_not_held() -> None:
 
 
 def test_many_threads_have_the_right_answers() -> None:
-    model = CachingEmbedder(Counting(), most_bytes=20_000)
+    model = CachingEmbedder(Counting(), max_bytes=20_000)
     texts = [f"text {number % 30}" for number in range(600)]
     with ThreadPoolExecutor(8) as pool:
         questions = list(pool.map(model.query, texts))
@@ -167,13 +167,13 @@ def test_the_embedder_behind_can_be_reached() -> None:
 class Learned(Counting):
     """One that learned what a prompt needs."""
 
-    nothing = StableHash().query("nothing")
-    revision = "first"
+    no_need_vector = StableHash().query("nothing")
+    need_revision = "first"
 
-    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors:
+    def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
         return StableHash().passages([f"{before} {text}" for before, text in statements])
 
-    def seek(self, text: str) -> Vector:
+    def prompt_need_vector(self, text: str) -> Vector:
         self.seen["seek", text] += 1
         return StableHash().query(text[::-1])
 
@@ -181,24 +181,24 @@ class Learned(Counting):
 def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question() -> None:
     learned = Learned()
     model = CachingEmbedder(learned)
-    asked, first, second = model.query("port"), model.seek("port"), model.seek("port")
+    asked, first, second = model.query("port"), model.prompt_need_vector("port"), model.prompt_need_vector("port")
     assert first is not None
     assert second is not None
     assert np.array_equal(first, second)
     assert not np.array_equal(asked, first)
-    assert model.nothing is Learned.nothing
-    assert model.revision == Learned.revision
-    made = model.sought([("", "port")])
+    assert model.no_need_vector is Learned.no_need_vector
+    assert model.need_revision == Learned.need_revision
+    made = model.need_vectors([("", "port")])
     assert made is not None
-    assert np.array_equal(made, learned.sought([("", "port")]))
+    assert np.array_equal(made, learned.need_vectors([("", "port")]))
     assert learned.seen["seek", "port"] == 1
     model.forget_all()
-    model.seek("port")
+    model.prompt_need_vector("port")
     assert learned.seen["seek", "port"] == 2
 
 
 def test_an_embedder_that_did_not_learn_it_has_no_vector_of_what_is_needed() -> None:
-    assert CachingEmbedder(Counting()).seek("port") is None
-    assert CachingEmbedder(Counting()).nothing is None
-    assert CachingEmbedder(Counting()).sought([("", "port")]) is None
-    assert CachingEmbedder(Counting()).revision == ""
+    assert CachingEmbedder(Counting()).prompt_need_vector("port") is None
+    assert CachingEmbedder(Counting()).no_need_vector is None
+    assert CachingEmbedder(Counting()).need_vectors([("", "port")]) is None
+    assert CachingEmbedder(Counting()).need_revision == ""

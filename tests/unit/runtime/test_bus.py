@@ -26,7 +26,7 @@ def test_everybody_who_listens_is_told_in_order() -> None:
 
 def test_who_is_too_slow_loses_the_oldest_and_is_told_how_many() -> None:
     bus = Bus()
-    with bus.subscribed(room=2) as slow, bus.subscribed() as quick:
+    with bus.subscribed(capacity=2) as slow, bus.subscribed() as quick:
         for current in range(1, 6):
             bus.publish(progress(current))
         assert [slow.get(0) for _ in range(4)] == [Lost(count=3), progress(4), progress(5), None]

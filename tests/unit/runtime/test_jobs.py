@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from filrouge.core.clock import to_text
-from filrouge.runtime.jobs import DEADLY, LEASE_SECONDS, MAX_ATTEMPTS, MAX_DEATHS, Job, Jobs, QueueCount
+from filrouge.runtime.jobs import LEASE_SECONDS, MAX_ATTEMPTS, MAX_DEATHS, TOO_MANY_DEATHS, Job, Jobs, QueueCount
 from filrouge.testing import ManualClock, memory_database
 from tests.support.rows import NOON
 
@@ -127,16 +127,16 @@ def test_a_job_that_waits_for_its_next_try_is_hurried_and_counted_afresh() -> No
     jobs, clock = queue("a")
     jobs.fail(leased(jobs, clock), "the model is down", clock.now())
     assert jobs.lease("w", clock.now()) == []
-    told = jobs.known_as("a")
+    told = jobs.get_by_key("a")
     assert told is not None
     assert (told["state"], told["attempts"], told["error"]) == ("queued", 1, "the model is down")
-    jobs.hurry("a", clock.now())
+    jobs.make_due("a", clock.now())
     assert leased(jobs, clock).attempts == 1
-    jobs.hurry("a", clock.now())
-    told = jobs.known_as("a")
+    jobs.make_due("a", clock.now())
+    told = jobs.get_by_key("a")
     assert told is not None
     assert (told["state"], told["error"]) == ("running", "")
-    assert jobs.known_as("b") is None
+    assert jobs.get_by_key("b") is None
 
 
 def test_jobs_of_one_kind_are_taken_together_and_no_more_than_asked_for() -> None:
@@ -200,7 +200,7 @@ def test_what_processes_die_of_again_and_again_waits_longer_each_time_and_is_set
     clock.move(seconds=120)
     assert len(jobs.lease("last", clock.now())) == 1
     assert jobs.reclaim("next", clock.now()) == [{"turn": "a"}]
-    assert [(letter["error"], letter["kind"]) for letter in jobs.dead()] == [(DEADLY, "analyse")]
+    assert [(letter["error"], letter["kind"]) for letter in jobs.dead()] == [(TOO_MANY_DEATHS, "analyse")]
 
 
 def test_work_that_got_somewhere_between_deaths_is_never_set_aside_for_them() -> None:

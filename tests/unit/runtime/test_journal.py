@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from filrouge.runtime.journal import Journal, holds, seal, seal_digest
+from filrouge.runtime.journal import Journal, matches_seal, seal, seal_digest
 from filrouge.testing import memory_database
 from tests.support.rows import NOON
 from tests.support.tiers import examples
@@ -78,8 +78,8 @@ def test_a_forgotten_payload_reads_redacted_and_breaks_nothing() -> None:
     connection.execute("update journal set payload = null, payload_key = null where seq = 2")
     verdict = journal.verify()
     assert (verdict.sound, verdict.entries, verdict.redacted) == (True, 4, 1)
-    assert journal.of("m1")[0].payload is None
-    assert journal.of("m2")[0].payload == {"text": "é 2"}
+    assert journal.entries_about("m1")[0].payload is None
+    assert journal.entries_about("m2")[0].payload == {"text": "é 2"}
 
 
 def test_a_forgotten_payload_cannot_be_given_another() -> None:
@@ -91,11 +91,11 @@ def test_a_forgotten_payload_cannot_be_given_another() -> None:
 @given(st.dictionaries(st.text(), st.text(), min_size=1), st.data())
 def test_a_seal_notices_any_changed_character(content: dict[str, str], data: st.DataObject) -> None:
     one = seal(content)
-    assert holds(one.key, one.hash, dict(reversed(content.items())))
+    assert matches_seal(one.key, one.hash, dict(reversed(content.items())))
     name = data.draw(st.sampled_from(sorted(content)))
     other = data.draw(st.text().filter(lambda text: text != content[name]))
-    assert not holds(one.key, one.hash, content | {name: other})
-    assert not holds(one.key, one.hash, {key: value for key, value in content.items() if key != name})
+    assert not matches_seal(one.key, one.hash, content | {name: other})
+    assert not matches_seal(one.key, one.hash, {key: value for key, value in content.items() if key != name})
 
 
 def test_two_seals_of_one_content_tell_nothing_of_each_other() -> None:

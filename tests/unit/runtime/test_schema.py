@@ -13,7 +13,7 @@ import filrouge
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import StoreError, WrongEngine
 from filrouge.runtime.repository import RecordKind
-from filrouge.runtime.sqlite import OLDEST_SQLITE, Database, check_engine, migrations, queries
+from filrouge.runtime.sqlite import MIN_SQLITE_VERSION, Database, check_engine, migrations, queries
 from filrouge.testing import ManualClock
 from tests.support.schemas import with_later
 
@@ -89,7 +89,7 @@ def test_a_sqlite_that_may_lose_data_is_refused(version: str) -> None:
         check_engine(version)
 
 
-@pytest.mark.parametrize("version", [None, ".".join(map(str, OLDEST_SQLITE)), "3.51.10", "3.54.0.0", "4.0.0"])
+@pytest.mark.parametrize("version", [None, ".".join(map(str, MIN_SQLITE_VERSION)), "3.51.10", "3.54.0.0", "4.0.0"])
 def test_a_sqlite_that_is_mended_is_accepted(version: str | None) -> None:
     check_engine(version)
 

@@ -28,7 +28,7 @@ def working(home: Path, prepare: Prepare, jobs: int, *, most: int = 8) -> Genera
     parts = wiring.build(str(home), environ={"FILROUGE_EMBEDDING_MODEL": "hashing"}, clock=SystemClock())
     now = parts.clock.now()
     parts.writer.run(lambda tx: [Jobs(tx).enqueue("work", {"n": n}, dedupe=str(n), at=now) for n in range(jobs)])
-    worker = Worker(parts, {"work": Handler(prepare=prepare, most=most)})
+    worker = Worker(parts, {"work": Handler(prepare=prepare, max_together=most)})
     worker.start()
     try:
         assert parts.idle.wait(10)
@@ -51,7 +51,7 @@ def done(parts: Parts) -> list[int]:
 
 def waiting(parts: Parts) -> list[tuple[str, str]]:
     """Jobs that failed once, with what is told of them."""
-    jobs = (parts.readers.here(lambda tx, n=n: Jobs(tx).known_as(str(n))) for n in range(20))
+    jobs = (parts.readers.here(lambda tx, n=n: Jobs(tx).get_by_key(str(n))) for n in range(20))
     return [(job["state"], job["error"]) for job in jobs if job is not None]
 
 

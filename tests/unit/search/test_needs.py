@@ -50,11 +50,11 @@ def stored(parts: Parts) -> dict[str, Vector]:
 
 
 def revision_of(parts: Parts) -> str:
-    return getattr(parts.vectors.embedder, "revision", "")
+    return getattr(parts.vectors.embedder, "need_revision", "")
 
 
 def made_of(parts: Parts, before: str, text: str) -> Vector:
-    sought = getattr(parts.vectors.embedder, "sought")  # noqa: B009
+    sought = getattr(parts.vectors.embedder, "need_vectors")  # noqa: B009
     return np.asarray(sought([(before, text)])[0])
 
 

@@ -26,7 +26,7 @@ def set_aside(api: Api, *turns: str) -> None:
     def write(tx: Tx) -> None:
         for turn in turns:
             Jobs(tx).enqueue("analyse", {"turn": turn}, dedupe=f"analyse:{turn}", at=now, delay=3600)
-        for row in Jobs(tx).listed(state="queued"):
+        for row in Jobs(tx).list_page(state="queued"):
             tx.run("jobs.lease", {"worker": "w", "now": "2026", "lease_until": "2099", "seqs": f"[{row['seq']}]"})
             job = Job(id=row["id"], kind="analyse", payload={}, attempts=MAX_ATTEMPTS, worker="w")
             Jobs(tx).fail(job, "NotFound", now)

@@ -19,7 +19,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.paths import socket_path
 from filrouge.core.protocols import Tx
 from filrouge.maintenance.consolidation import MemoryProgress
-from filrouge.runtime.feed import ROOM
+from filrouge.runtime.feed import QUEUE_CAPACITY
 from filrouge.runtime.feed_messages import TOPICS, JobDead, LiveMessage
 from filrouge.runtime.jobs import Jobs
 from filrouge.server.live import MAX_MESSAGE_CHARS, MAX_SOCKETS
@@ -132,7 +132,7 @@ def test_what_is_not_chosen_is_not_told(api: Api) -> None:
 def test_who_comes_later_is_not_told_what_was_before(api: Api) -> None:
     api.remember(PORT, SHOP)
     with listening(api) as live:
-        api.parts.feed.look()
+        api.parts.feed.publish_new()
         progress(api, 1)
         assert heard(live)["type"] == "ws:memory_progress"
 
@@ -171,7 +171,7 @@ def test_one_that_stops_reading_loses_the_oldest_is_told_how_many_and_keeps_nobo
             lost += message.get("count", 0)
             seen += message["type"] == "ws:memory_progress"
         assert until(quick, garden_id="last")
-    assert (seen + lost, lost > ROOM) == (number, True)
+    assert (seen + lost, lost > QUEUE_CAPACITY) == (number, True)
 
 
 def test_no_more_sockets_are_admitted_than_are_bounded_and_one_that_left_makes_room(api: Api) -> None:
@@ -193,7 +193,7 @@ def test_no_more_sockets_are_admitted_than_are_bounded_and_one_that_left_makes_r
 def test_nothing_is_read_for_the_feed_while_nobody_listens(api: Api) -> None:
     with api.parts.bus.subscribed() as nobody:
         api.remember(PORT, SHOP)
-        api.parts.feed.look()
+        api.parts.feed.publish_new()
         assert nobody.get(0) is None
 
 

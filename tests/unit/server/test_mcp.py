@@ -365,7 +365,7 @@ print(reply.status, reply.body["remedy"])
         [sys.executable, "-c", code, str(tmp_path)],
         capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert done.stdout.strip() == f"501 Run `{installation.add('mcp>=2.3,<3')}`."
+    assert done.stdout.strip() == f"501 Run `{installation.install_command('mcp>=2.3,<3')}`."
 
 
 def test_a_daemon_that_was_started_anew_answers_a_client_that_knows_nothing_of_it(tmp_path: Path) -> None:

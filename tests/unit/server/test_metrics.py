@@ -63,23 +63,25 @@ PROMISED = {
 
 def everything_once() -> str:
     meters = Metrics()
-    meters.cache(hit=True)
-    meters.cache(hit=False)
-    meters.analysed("heuristic", 0.3)
-    meters.analysis_failed("ollama", TimeoutError())
-    meters.preference_lost("user_identifier_missing")
+    meters.count_cache_lookup(hit=True)
+    meters.count_cache_lookup(hit=False)
+    meters.record_analysis("heuristic", 0.3)
+    meters.record_analysis_failure("ollama", TimeoutError())
+    meters.count_lost_preferences("user_identifier_missing")
     with meters.search():
         pass
-    meters.left_out("below_threshold", 2)
-    meters.recalled([], 0.1)
+    meters.count_filtered("below_threshold", 2)
+    meters.record_recall([], 0.1)
     with meters.hook("prompt"):
         pass
-    meters.injected("prompt", 120)
+    meters.count_injected("prompt", 120)
     with meters.thread_search():
         pass
-    meters.request("GET", "/health", 200)
-    meters.spent("extract", {("openai", "small"): Usage(calls=1, input_tokens=90, output_tokens=10, dollars=0.02)})
-    return meters.text(
+    meters.count_request("GET", "/health", 200)
+    meters.count_model_calls(
+        "extract", {("openai", "small"): Usage(calls=1, input_tokens=90, output_tokens=10, dollars=0.02)}
+    )
+    return meters.render(
         jobs={"waiting": 3}, events={"done": 4}, received=4, cached=2, threads={"active": 5}, continuation=(2, 4)
     ).decode()
 
@@ -131,9 +133,9 @@ def test_counters_end_in_total_and_nothing_else_is_shown() -> None:
 
 def test_two_filrouges_in_one_process_do_not_add_up_and_leave_the_programs_own_registry_alone() -> None:
     first, second = Metrics(), Metrics()
-    first.cache(hit=True)
+    first.count_cache_lookup(hit=True)
     assert (
-        values(second.text(jobs={}, events={}, received=0, cached=0, threads={}, continuation=(0, 0)).decode())[
+        values(second.render(jobs={}, events={}, received=0, cached=0, threads={}, continuation=(0, 0)).decode())[
             "memory_analysis_cache_hits_total"
         ]
         == 0
@@ -207,11 +209,11 @@ def test_tokens_and_searches_for_threads_are_counted(api: Api) -> None:
 def test_a_label_that_comes_from_outside_has_a_bounded_number_of_values(names: list[str]) -> None:
     meters = Metrics()
     for name in names:
-        meters.spent("extract", {(name, name): Usage(calls=1)})
-        meters.analysed(name, 0.1)
+        meters.count_model_calls("extract", {(name, name): Usage(calls=1)})
+        meters.record_analysis(name, 0.1)
         with meters.hook(name):
             pass
-    text = meters.text(jobs={}, events={}, received=0, cached=0, threads={}, continuation=(0, 0)).decode()
+    text = meters.render(jobs={}, events={}, received=0, cached=0, threads={}, continuation=(0, 0)).decode()
     for family in text_string_to_metric_families(text):
         for label in ("provider", "model", "event"):
             values_ = {one.labels[label] for one in family.samples if label in one.labels}

@@ -233,7 +233,7 @@ def test_several_changes_of_a_moment_are_one_job(shop: Workshop) -> None:
     for _ in range(3):
         shop.parts.writer.run(lambda tx: queue_ties(shop.parts, tx, "a"))
     assert shop.parts.readers.here(lambda tx: Jobs(tx).count()).waiting == 1
-    assert shop.parts.readers.here(lambda tx: Jobs(tx).known_as(f"{BRIDGE}:a")) is not None
+    assert shop.parts.readers.here(lambda tx: Jobs(tx).get_by_key(f"{BRIDGE}:a")) is not None
 
 
 def test_the_graph_holds_the_threads_that_were_active_last_and_what_is_between_them(shop: Workshop) -> None:

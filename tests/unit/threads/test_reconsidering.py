@@ -202,11 +202,11 @@ def test_what_nobody_can_read_leaves_the_decision_and_is_not_asked_again(parts: 
 
 def test_who_answers_too_late_leaves_the_decision_and_is_not_asked_again(tmp_path: Path) -> None:
     class Slow(Adviser):
-        async def complete(self, ask: CompletionRequest) -> Completion:
-            if ask.seconds:
-                self.asked.append(ask)
+        async def complete(self, request: CompletionRequest) -> Completion:
+            if request.seconds:
+                self.asked.append(request)
                 await asyncio.sleep(60)
-            return await super().complete(ask)
+            return await super().complete(request)
 
     slow = Slow()
     with advised(tmp_path, Cascade([CascadeEntry(model=slow, seconds=60)]), related=0.01) as parts:

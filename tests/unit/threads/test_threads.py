@@ -56,7 +56,7 @@ def ids(parts: Parts) -> tuple[str, str]:
 
 
 def actions(parts: Parts, thread_id: str) -> list[str]:
-    return [entry.action for entry in parts.readers.here(lambda tx: Journal(tx).of(thread_id))]
+    return [entry.action for entry in parts.readers.here(lambda tx: Journal(tx).entries_about(thread_id))]
 
 
 def test_a_title_given_by_hand_stays(parts: Parts) -> None:

@@ -98,8 +98,8 @@ def _say_slips(words: Sequence[str]) -> None:
     if not words or words[0] == "doctor" or {"-h", "--help"} & set(words):
         return
     with suppress(OSError):  # the working directory was deleted
-        for sentence in choices.sentences(os.environ, os.getcwd()):
-            warn(sentence)
+        for message in choices.name_warnings(os.environ, os.getcwd()):
+            warn(message)
 
 
 def _module(name: str) -> ModuleType:

@@ -15,7 +15,7 @@ from filrouge.cli import output
 from filrouge.cli.client import ask, ask_if_running, poll
 from filrouge.cli.output import Json, when
 from filrouge.core import paths as place
-from filrouge.core.choices import refusal
+from filrouge.core.choices import invalid_choice
 from filrouge.core.errors import BadInput, Busy
 from filrouge.core.paths import home
 from filrouge.daemon import client
@@ -189,7 +189,7 @@ def login(
 
 def _checked(scope: str) -> str:
     if scope not in _SCOPES:
-        raise BadInput(refusal("--scope", scope, _SCOPES), remedy="")
+        raise BadInput(invalid_choice("--scope", scope, _SCOPES), remedy="")
     return scope
 
 

@@ -24,7 +24,7 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.client import ask, idle, poll
 from filrouge.cli.mcp import main
-from filrouge.core.choices import one_of
+from filrouge.core.choices import check_choice
 from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.daemon.process import ensure_running, is_held
 
@@ -42,7 +42,7 @@ def demo(
     language: Annotated[str, typer.Option(help="en or fr: language of the titles.")] = "en",
 ) -> None:
     """Replay recorded sessions through the real hook and show what is learned and recalled."""
-    one_of("--language", language, ("en", "fr"))
+    check_choice("--language", language, ("en", "fr"))
     directory = sessions or _shipped()
     script = _read(os.path.join(directory, "demo.json"))
     with tempfile.TemporaryDirectory(prefix="filrouge-demo-") as home:

@@ -16,7 +16,7 @@ from filrouge.cli import output
 from filrouge.cli.client import ask, branch_here, here
 from filrouge.cli.commands.search import NO_FILTERS, Everything, Filters, filtered, listing
 from filrouge.cli.output import Json, Project
-from filrouge.core.choices import one_of
+from filrouge.core.choices import check_choice
 from filrouge.core.errors import BadInput
 
 _DONE = {
@@ -48,7 +48,7 @@ def remember(
 ) -> None:
     """Remember a statement. A newer statement about the same thing replaces the older one."""
     if scope is not None:
-        one_of("--scope", scope, ("user", "project"))
+        check_choice("--scope", scope, ("user", "project"))
     body = {"text": text, "scope": scope, "project": here(project), "channel": "cli", "branch": branch_here(project)}
     found = ask("POST", "/api/memory/memories", body)
     if json:

@@ -40,9 +40,9 @@ def fetch(
 ) -> None:
     """Download multilingual-e5-small as ONNX for `embedding_model = e5-fetched`, after showing the files."""
     from filrouge.providers.e5 import state_of  # imports numpy
-    from filrouge.providers.published_e5 import fetched_path, published
+    from filrouge.providers.published_e5 import fetched_path, published_model
 
-    model = published(os.environ)
+    model = published_model(os.environ)
     path = fetched_path(model)
     for file in model.files:
         output.say(f"{model.address(file)}  {_megabytes(file.size)}")
@@ -97,7 +97,7 @@ def _bring() -> Any:
     except ImportError as error:
         raise EmbedderUnavailable(
             f"Nothing can be fetched: {error}.",
-            remedy=f"Install what is needed: `{installation.add_extra('remote')}`.",
+            remedy=f"Install what is needed: `{installation.install_extra_command('remote')}`.",
         ) from error
 
 
@@ -106,9 +106,9 @@ def _models() -> list[dict[str, Any]]:
         model_path,
         state_of,  # imports numpy
     )
-    from filrouge.providers.published_e5 import fetched_path, published
+    from filrouge.providers.published_e5 import fetched_path, published_model
 
-    paths = {"e5-onnx": model_path(), "e5-fetched": fetched_path(published({}))}
+    paths = {"e5-onnx": model_path(), "e5-fetched": fetched_path(published_model({}))}
     return [
         {"model": name, "state": state_of(path), "bytes": _bytes(path), "path": path} for name, path in paths.items()
     ]

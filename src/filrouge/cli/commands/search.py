@@ -22,7 +22,7 @@ from filrouge.cli import hook, output
 from filrouge.cli.client import SHORT_SECONDS, ask, here
 from filrouge.cli.commands.health import threads_line
 from filrouge.cli.output import Json, Project
-from filrouge.core.choices import closest_first, did_you_mean, listed, one_of
+from filrouge.core.choices import check_choice, closest_first, did_you_mean, join_with_or
 from filrouge.core.errors import BadConfig, BadInput, DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
@@ -74,9 +74,9 @@ def filtered(*without: str) -> Callable[[Callable[..., None]], Callable[..., Non
         def run(**given: Any) -> None:
             filters = {name: value for name in options if (value := given.pop(name))}
             for kind in filters.get("kind", ()):
-                one_of("--kind", kind, KINDS)
+                check_choice("--kind", kind, KINDS)
             if "role" in filters:
-                one_of("--role", filters["role"], ("user", "assistant", "tool"))
+                check_choice("--role", filters["role"], ("user", "assistant", "tool"))
             command(**given, filters=filters)
 
         hints = get_type_hints(command, include_extras=True) | options
@@ -182,9 +182,9 @@ def search(
     json: Json = False,
 ) -> None:
     """Search the turns, memories and notes of all projects, or search threads."""
-    one_of("--mode", mode, ("text", "semantic", "hybrid"))
-    one_of("--in", collection, ("turns", "memories", "threads", "notes", "all"))
-    one_of("--status", status, ("active", "suspended", "archived", "all"))
+    check_choice("--mode", mode, ("text", "semantic", "hybrid"))
+    check_choice("--in", collection, ("turns", "memories", "threads", "notes", "all"))
+    check_choice("--status", status, ("active", "suspended", "archived", "all"))
     asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
     asked |= filters
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
@@ -280,7 +280,7 @@ def settings(
     if name is not None and value is not None:
         found = ask("PATCH", "/api/memory/settings", {name: _typed(value, found.get(name))})
     elif name is not None and name not in found:
-        known = listed(closest_first(name, found))
+        known = join_with_or(closest_first(name, found))
         raise BadConfig(f"There is no setting {name!r}.{did_you_mean(name, found)} There are: {known}.", remedy="")
     if json:
         output.show_json(found)
@@ -329,7 +329,7 @@ def topics(
     json: Json = False,
 ) -> None:
     """List the topics of conversations, latest first."""
-    one_of("--timeframe", timeframe, ("today", "week", "month", "all"))
+    check_choice("--timeframe", timeframe, ("today", "week", "month", "all"))
     asked: dict[str, Any] = {"timeframe": timeframe, "limit": limit, "min_mention_count": min_mentions}
     found = ask("GET", "/api/memory/topics", query=asked | ({"agent_id": agent} if agent else {}))
     if json:
@@ -354,7 +354,7 @@ def timeline(
 ) -> None:
     """Show the topics of conversations by week and month."""
     if language:
-        one_of("--language", language, ("en", "fr", "es"))
+        check_choice("--language", language, ("en", "fr", "es"))
     asked: dict[str, Any] = {"limit": limit} | ({"language": language} if language else {})
     found = ask("GET", "/api/memory/timeline", query=asked | ({"agent_id": agent} if agent else {}))
     if json:
@@ -378,7 +378,7 @@ def context(
     """Print the context that an agent would get before a prompt or at a session start. Nothing is logged."""
     if not session_start and not prompt.strip():
         raise BadInput("There is no prompt.", remedy="Give one, or --session-start.")
-    one_of("--opening", opening, ("startup", "resume", "clear", "compact", "fork"))
+    check_choice("--opening", opening, ("startup", "resume", "clear", "compact", "fork"))
     names, directory = here(project), _directory(project)
     if why := _switched_off(tuple(names), directory):
         if explain:

@@ -20,7 +20,7 @@ from filrouge.cli.client import SHORT_SECONDS, poll
 from filrouge.cli.output import megabytes
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
-from filrouge.core.paths import DATABASE, LOCK, home, inside, is_ours, make_private, socket_path
+from filrouge.core.paths import DATABASE, LOCK, home, inside, is_filrouge_directory, make_private, socket_path
 from filrouge.daemon import client
 from filrouge.daemon.process import home_lock, is_held
 from filrouge.hosts.setup.entries import AGENTS, all_plugged
@@ -115,7 +115,7 @@ def _check_purge(directory: str, *, everything: bool) -> None:
         raise BadInput("--purge removes the memory of all agents.", remedy="Leave --host out.")
     if client.is_remote(os.environ):
         raise BadInput("A memory is removed on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
-    if os.path.islink(directory) or (os.path.isdir(directory) and not is_ours(directory)):
+    if os.path.islink(directory) or (os.path.isdir(directory) and not is_filrouge_directory(directory)):
         raise BadInput(
             f"{directory} is a link or contains other files, so it is not removed.",
             remedy="Move what is yours elsewhere, or remove the folder by hand.",
@@ -139,7 +139,7 @@ def _what_stays(directory: str, *, everything: bool, purge: bool) -> list[str]:
         kept.append(f"The model that was built stays: {megabytes(_size(models))} in {models}.")
     if everything:
         found = installation.this_installation()
-        kept.append(f"The program is in {found.prefix}; `{found.remove()}` removes it.")
+        kept.append(f"The program is in {found.prefix}; `{found.uninstall_command()}` removes it.")
     return kept
 
 

@@ -15,7 +15,7 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
 from filrouge.cli.output import Json, Project
-from filrouge.core.choices import one_of
+from filrouge.core.choices import check_choice
 from filrouge.core.errors import BadInput
 
 Id = Annotated[str, typer.Argument(help="A thread's id, or its beginning; see `filrouge threads`.")]
@@ -41,7 +41,7 @@ def threads(
     json: Json = False,
 ) -> None:
     """List threads, the most recent first."""
-    one_of("--status", status, ("active", "suspended", "archived", "all"))
+    check_choice("--status", status, ("active", "suspended", "archived", "all"))
     asked: dict[str, Any] = {"status": status, "limit": limit} | ({"project": here(project)} if project else {})
     asked |= {name: value for name, value in (("agent", agent), ("as_of", as_of)) if value}
     found = ask("GET", _PATH, query=asked)
@@ -193,7 +193,7 @@ def bridges(
 ) -> None:
     """List the bridges between threads, the strongest first; or add or remove a bridge."""
     if kind:
-        one_of("--type", kind, TYPES)
+        check_choice("--type", kind, TYPES)
     if add:
         body = {"source": add[0], "target": add[1], "reason": reason} | ({"type": kind} if kind else {})
         found = [ask("POST", "/api/memory/bridges", body)]
@@ -234,7 +234,7 @@ def graph(
     json: Json = False,
 ) -> None:
     """Write the graph of threads and bridges, as Graphviz, JSON or SVG."""
-    one_of("--format", form, ("dot", "json", "svg"))
+    check_choice("--format", form, ("dot", "json", "svg"))
     asked: dict[str, Any] = {"limit": limit} | ({"project": here(project)} if project else {})
     found = ask("GET", "/api/memory/graph", query=asked)
     if out is None and (json or form == "json"):

@@ -25,7 +25,7 @@ from filrouge.cli.imports import (
     send_lines,
     split_document,
 )
-from filrouge.core.choices import closest_first, listed, one_of
+from filrouge.core.choices import check_choice, closest_first, join_with_or
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
 from filrouge.daemon.client import streamed
@@ -54,9 +54,9 @@ def export(
     ] = None,
 ) -> None:
     """Export messages, memories with their history, and threads. Settings and keys are not included."""
-    one_of("--format", form, ("json", "jsonl", "csv", "markdown"))
+    check_choice("--format", form, ("json", "jsonl", "csv", "markdown"))
     if what is not None:
-        one_of("--what", what, ("memories", "messages", "threads", "all"))
+        check_choice("--what", what, ("memories", "messages", "threads", "all"))
     if form == "csv" and what == "all":
         raise BadInput("A CSV file is one table: name it with --what.")
     if form == "markdown":
@@ -125,7 +125,7 @@ def import_(
 
 
 def _readable(what: str) -> str:
-    programs = listed(closest_first(what, (*AGENTS, *FORMATS)))
+    programs = join_with_or(closest_first(what, (*AGENTS, *FORMATS)))
     return f"Name an export of Filrouge, a folder of pages, or a program: {programs}."
 
 

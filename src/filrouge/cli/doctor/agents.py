@@ -295,7 +295,7 @@ def _mcp(scene: Scene) -> CheckResult:
     used = [path for path, found in servers if any(map(_is_our_server, as_table(found).values()))]
     if scene.machine.has("mcp"):
         return ok(f"set up in {', '.join(used)}" if used else "its package is there; no agent uses it")
-    remedy = f"Run `{installation.add('mcp>=2.3,<3')}`."
+    remedy = f"Run `{installation.install_command('mcp>=2.3,<3')}`."
     if used:
         return fail(f"{used[0]} uses `filrouge mcp`, and the package mcp is not installed", remedy)
     return warn("mcp is not installed", remedy)

@@ -37,7 +37,18 @@ from filrouge.core.choices import PROJECT_KEY, unknown_keys, unknown_variables
 from filrouge.core.clock import from_text
 from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
 from filrouge.core.network import is_loopback
-from filrouge.core.paths import CONFIG, FAILURE, LOCK, LOG, PROJECT_FILE, REFUSED, RUNTIME, SPOOL, nearest, socket_path
+from filrouge.core.paths import (
+    CONFIG,
+    FAILURE,
+    LOCK,
+    LOG,
+    PROJECT_FILE,
+    REFUSED,
+    RUNTIME,
+    SPOOL,
+    find_project_file,
+    socket_path,
+)
 from filrouge.core.settings import allowed_in_project_file, check, from_environment, resolve
 from filrouge.daemon import client
 from filrouge.daemon.process import LOG_BYTES, ensure_running, home_lock, last_lines, parse_lines
@@ -116,7 +127,7 @@ def _environment(scene: Scene) -> CheckResult:
 
 
 def _project_file(scene: Scene) -> CheckResult:
-    path = nearest(scene.cwd)
+    path = find_project_file(scene.cwd)
     if not path:
         return ok("there is none here")
     try:
@@ -147,7 +158,7 @@ def _capture(scene: Scene) -> CheckResult:
     if not scene.settings().auto_capture:
         return warn("nothing is captured: auto_capture is off", "Run `filrouge settings auto_capture true`.")
     if not projects.is_capture_enabled(scene.cwd, scene.environ):
-        return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {nearest(scene.cwd)}.")
+        return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {find_project_file(scene.cwd)}.")
     if hook.is_disabled(hook.settings_of(scene.home), projects.names(scene.cwd, scene.environ)):
         return note("nothing is captured in this project", "See `filrouge settings disabled_projects`.")
     return ok("what agents do is captured")
@@ -329,7 +340,7 @@ def _lasting_tokens(scene: Scene) -> list[Token]:
     """Return the valid tokens of programs that never expire."""
     with scene.reading() as tx:
         found = Tokens(tx).all()
-    return [one for one in found if one.kind == "token" and one.expires_at is None and one.holds(scene.now)]
+    return [one for one in found if one.kind == "token" and one.expires_at is None and one.is_valid(scene.now)]
 
 
 # The spool and the job queue.

@@ -63,7 +63,7 @@ def _sqlite(scene: Scene) -> CheckResult:
 
 def _sqlite_features(scene: Scene) -> CheckResult:
     if missing := sorted(_NEEDED_OPTIONS - scene.machine.sqlite_options):
-        remedy = f"Install the wheel: `{installation.reinstall('apsw-sqlite3mc')}`."
+        remedy = f"Install the wheel: `{installation.reinstall_command('apsw-sqlite3mc')}`."
         return fail(f"SQLite was built without {', '.join(missing)}", remedy)
     return ok("full-text search is there")
 
@@ -270,7 +270,7 @@ def _schema(scene: Scene) -> CheckResult:
     refuse_older(found, what=scene.database)
     if found > known:
         cause = f"the database was written by a newer Filrouge: schema {found}, known here {known}"
-        return fail(cause, f"Run `{installation.upgrade()}`.")
+        return fail(cause, f"Run `{installation.upgrade_command()}`.")
     if found < known:
         return note(f"schema {found}; this version has {known}", "Run `filrouge daemon start`, which brings it up.")
     return ok(f"schema {found}")

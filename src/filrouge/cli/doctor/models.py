@@ -25,7 +25,7 @@ from filrouge.notes.vault import CERTIFICATE, KEY, RestVault, host_and_port, is_
 from filrouge.providers import e5
 from filrouge.providers.e5 import models_directory, state_of
 from filrouge.providers.embedders import GROUP
-from filrouge.providers.published_e5 import fetched_path, published
+from filrouge.providers.published_e5 import fetched_path, published_model
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.jobs import Jobs
 from filrouge.search.repository import LEAST_COVERAGE, Spaces, StoredVectors
@@ -85,7 +85,7 @@ def _embedder(scene: Scene) -> CheckResult:
         return fail(cause, "Run `filrouge settings embedding_model e5`.")
     modules, extra = _EMBEDDER_PACKAGES.get(provider, ((), ""))
     if modules and not any(map(scene.machine.has, modules)):
-        command = installation.add_extra(extra) if extra else installation.add(*modules)
+        command = installation.install_extra_command(extra) if extra else installation.install_command(*modules)
         return fail(f"{name} needs a package that is not installed", f"Run `{command}`.")
     return ok(name)
 
@@ -93,7 +93,7 @@ def _embedder(scene: Scene) -> CheckResult:
 def _embedding_files(scene: Scene) -> CheckResult:
     provider, folder = _embedding_provider(scene), models_directory(scene.environ)
     if provider == "e5-fetched":
-        path = fetched_path(published(scene.environ), folder)
+        path = fetched_path(published_model(scene.environ), folder)
         if (state := state_of(path)) != "whole":
             remedy = "Run `filrouge model fetch`, or `filrouge settings embedding_model e5`."
             return fail(f"the model in {path} is {state}", remedy)
@@ -173,7 +173,7 @@ def _coverage(scene: Scene) -> CheckResult:
 
 def _reindex(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
-        job, target = Jobs(tx).known_as("reindex"), Spaces(tx).building()
+        job, target = Jobs(tx).get_by_key("reindex"), Spaces(tx).building()
     if job and job["state"] == "dead":
         return warn("bringing the memory to another model failed", "See `filrouge logs`, then run `filrouge reindex`.")
     if target is not None and job is None:
@@ -222,7 +222,7 @@ def _provider(scene: Scene) -> CheckResult:
 def _packages(scene: Scene) -> CheckResult:
     for provider in _providers(scene.settings()):
         if missing := [name for name in _PACKAGES.get(provider, ()) if not scene.machine.has(name)]:
-            remedy = f"Run `{installation.add_extra('llm')}`."
+            remedy = f"Run `{installation.install_extra_command('llm')}`."
             return fail(f"{provider} needs {missing[0]}, which is not installed", remedy)
     return ok("all are there")
 

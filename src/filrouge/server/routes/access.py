@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from filrouge.core.errors import BadInput
 from filrouge.runtime import repository
-from filrouge.runtime.repository import Allowed, TokenKind, Tokens
+from filrouge.runtime.repository import TokenKind, Tokens, TokenScope
 from filrouge.server.admission import LOGIN, TokenCache, cookie_name, requires
 from filrouge.server.middleware import TokenId
 from filrouge.server.responses import Answer, await_future, parts_of, read_in_tx, response_model
@@ -44,7 +44,7 @@ class NewToken(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field("token", max_length=100)
-    scope: Allowed = "read"
+    scope: TokenScope = "read"
 
 
 class NewLink(BaseModel):
@@ -52,7 +52,7 @@ class NewLink(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    scope: Allowed = "admin"
+    scope: TokenScope = "admin"
 
 
 class TokenAnswer(Answer):
@@ -61,7 +61,7 @@ class TokenAnswer(Answer):
     id: str
     kind: TokenKind
     name: str
-    scope: Allowed
+    scope: TokenScope
     created_at: str
     expires_at: str | None
     last_used_at: str | None
@@ -104,7 +104,7 @@ async def tokens_listed(request: Request) -> dict[str, Any]:
 async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
     """Create a token. Only this answer contains its secret."""
     parts = parts_of(request)
-    return await await_future(parts.writer.submit(lambda tx: repository.create(parts, tx, body.name, body.scope)))
+    return await await_future(parts.writer.submit(lambda tx: repository.create_token(parts, tx, body.name, body.scope)))
 
 
 @router.delete("/api/tokens/{token_id}", responses=response_model(TokenAnswer, example=_EXAMPLE))
@@ -112,7 +112,7 @@ async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
 async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Revoke a token or session. It is refused from now on."""
     parts = parts_of(request)
-    revoked = await await_future(parts.writer.submit(lambda tx: repository.revoke(parts, tx, token_id)))
+    revoked = await await_future(parts.writer.submit(lambda tx: repository.revoke_token(parts, tx, token_id)))
     cast("TokenCache", request.app.state.keys).clear()
     return revoked
 
@@ -135,7 +135,9 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
             "The daemon does not listen on TCP, so no browser can reach it.",
             remedy="See `filrouge daemon status` for the reason, and the setting port.",
         )
-    secret, until = await await_future(parts.writer.submit(lambda tx: repository.new_link(parts, tx, body.scope)))
+    secret, until = await await_future(
+        parts.writer.submit(lambda tx: repository.create_login_link(parts, tx, body.scope))
+    )
     return {"url": f"{url}{LOGIN}{secret}", "expires_at": until}
 
 
@@ -148,7 +150,7 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
 async def tokens_sign_in(link: str, request: Request) -> Response:
     """Exchange a login link for a session cookie. Only this daemon's own pages can use the cookie."""
     parts = parts_of(request)
-    session = await await_future(parts.writer.submit(lambda tx: repository.redeem(parts, tx, link)))
+    session = await await_future(parts.writer.submit(lambda tx: repository.redeem_login_link(parts, tx, link)))
     answer = RedirectResponse(SIGNED_IN, status_code=303, headers=_PAGE_HEADERS)
     answer.set_cookie(
         cookie_name(request.scope["server"][1] or 0),

@@ -359,11 +359,11 @@ async def live_live(socket: WebSocket) -> None:
         return
     with sockets.count_one():
         await socket.accept()
-        parts.metrics.live_sockets(sockets.open)
+        parts.metrics.set_live_sockets(sockets.open)
         try:
             await serve_feed(socket, parts)
         finally:
-            parts.metrics.live_sockets(sockets.open - 1)
+            parts.metrics.set_live_sockets(sockets.open - 1)
 
 
 #: The files that are served, with their media types.

@@ -349,7 +349,7 @@ async def jobs_jobs(
     """Return the queue's counts and its jobs, oldest first."""
     after = number_in(cursor) or 0
     body, last_number = await read_in_tx(
-        request, lambda tx: jobs.jobs(tx, state=state, kind=kind, behind=after, limit=limit)
+        request, lambda tx: jobs.jobs(tx, state=state, kind=kind, after=after, limit=limit)
     )
     link_next(request, response, last_number)
     return body
@@ -362,7 +362,7 @@ async def jobs_letters(
     """List the jobs that failed too often and were set aside, oldest first. `GET /extract/dead-letters` lists the model
     answers that could not be parsed."""
     after = number_in(cursor) or 0
-    found, last_number = await read_in_tx(request, lambda tx: jobs.dead_jobs(tx, behind=after, limit=limit))
+    found, last_number = await read_in_tx(request, lambda tx: jobs.dead_jobs(tx, after=after, limit=limit))
     link_next(request, response, last_number)
     return found
 

@@ -16,7 +16,7 @@ from filrouge._version import __version__
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import FAILURE, LOCK, LOG, REFUSED, RUNTIME, socket_path
 from filrouge.daemon.process import LOG_BYTES
-from filrouge.runtime.repository import Allowed, Token, Tokens
+from filrouge.runtime.repository import Token, Tokens, TokenScope
 from filrouge.runtime.sqlite import Database
 from filrouge.server.listening import Listening
 from tests.unit.server.conftest import serving
@@ -48,7 +48,7 @@ def asked(wire: socket.socket) -> list[bytes]:
             found.append(met.recv(65536).partition(b" HTTP/")[0])
 
 
-def token(patient: Patient, *, days: float, scope: Allowed = "write") -> None:
+def token(patient: Patient, *, days: float, scope: TokenScope = "write") -> None:
     at = SystemClock().now() - timedelta(days=days)
     store = Database(str(patient.path("filrouge.db")))
     with store.transaction() as tx:

@@ -23,7 +23,7 @@ from filrouge.daemon.process import is_held
 from filrouge.maintenance.backup_service import back_up
 from filrouge.memories.changes import remember
 from filrouge.notes import vault
-from filrouge.runtime.repository import create
+from filrouge.runtime.repository import create_token
 from filrouge.testing import idle, running
 from tests.support import shell
 from tests.support.given import event
@@ -228,7 +228,7 @@ def told_everything(patient: Patient) -> str:
         store_events(parts, [prompt]).result(60)
         statement = f"For the record: the {CANARIES['memory']} leaves at nine."
         remember(parts, statement, names=(), scope="user", host="cli")
-        secret: str = parts.writer.run(lambda tx: create(parts, tx, CANARIES["token name"], "write"))["token"]
+        secret: str = parts.writer.run(lambda tx: create_token(parts, tx, CANARIES["token name"], "write"))["token"]
         idle(parts)
         back_up(patient.home, "hand", SystemClock().now())
     patient.sql(

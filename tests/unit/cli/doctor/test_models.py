@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.clock import SystemClock
-from filrouge.core.installation import add_extra
+from filrouge.core.installation import install_extra_command
 from filrouge.providers import e5
 from filrouge.providers.models import Usage
 from filrouge.providers.usage_repository import LlmUsage
@@ -53,7 +53,7 @@ def test_an_embedder_that_does_not_exist_is_told_with_those_that_do(patient: Pat
 
 def test_an_embedder_without_its_package_is_told_with_what_brings_it(patient: Patient) -> None:
     patient.environ["FILROUGE_EMBEDDING_MODEL"] = "ollama:nomic-embed-text"
-    saw(patient.finding("Embedder", has=without("httpx")), "fail", "not installed", add_extra("remote"))
+    saw(patient.finding("Embedder", has=without("httpx")), "fail", "not installed", install_extra_command("remote"))
     assert patient.finding("Embedder", has=everything).state == "ok"
 
 
@@ -130,7 +130,7 @@ def test_understanding_that_is_switched_off_is_noted(patient: Patient) -> None:
 def test_a_provider_without_its_packages_is_told(patient: Patient) -> None:
     patient.environ["FILROUGE_EXTRACT_PROVIDER"] = "anthropic"
     found = patient.finding("Packages of the provider", has=without("pydantic_ai"))
-    saw(found, "fail", "anthropic needs pydantic_ai", add_extra("llm"))
+    saw(found, "fail", "anthropic needs pydantic_ai", install_extra_command("llm"))
     assert patient.finding("Packages of the provider", has=everything).state == "ok"
 
 

@@ -35,10 +35,10 @@ def reply(*vectors: object) -> bytes:
         (b"<html>login</html>", "not JSON"),
         (b'{"embeddings": [[1.0, 2.0', "not JSON"),
         (b"[" * 60_000, "not JSON"),
-        (b"[1, 2]", "no list of vectors"),
-        (b"null", "no list of vectors"),
-        (b'{"embeddings": null}', "no list of vectors"),
-        (b'{"data": [[1, 2, 3, 4]]}', "no list of vectors"),
+        (b"[1, 2]", "not a list of vectors"),
+        (b"null", "not a list of vectors"),
+        (b'{"embeddings": null}', "not a list of vectors"),
+        (b'{"data": [[1, 2, 3, 4]]}', "not a list of vectors"),
         (reply(), "0 vectors for 1 texts"),
         (reply([1, 2, 3, 4], [1, 2, 3, 4]), "2 vectors for 1 texts"),
         (reply([1, 2, 3]), "length 3 instead of 4"),
@@ -83,7 +83,7 @@ def test_places_that_are_missing_or_double_are_refused() -> None:
         data = [{"index": place, "embedding": [1, 2, 3, 4]} for place in places]
         with (
             asking("openai:mine", lambda _, data=data: as_json({"data": data}), dimensions=4) as (model, _),
-            pytest.raises(EmbedderUnavailable, match="no list of vectors"),
+            pytest.raises(EmbedderUnavailable, match="not a list of vectors"),
         ):
             model.passages(["a", "b"])
 
