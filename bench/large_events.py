@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.reliability import processes
 
-from filrouge.capture.events import LONGEST_TEXT
+from filrouge.capture.events import MAX_TEXT_CHARACTERS
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.daemon import client
 
@@ -138,7 +138,7 @@ def watched(raw: dict[str, Any] | None, source: str, *, warm: bool) -> Seen:
         for number in range(20):
             send(home, small(number))
         if warm:
-            send(home, body("prompt", {"text": prose(LONGEST_TEXT, 4)}))
+            send(home, body("prompt", {"text": prose(MAX_TEXT_CHARACTERS, 4)}))
         time.sleep(_LOADED)
         processes.eventually("it rests", lambda: processes.quiet(home), 120)
         watch = Watch(process.pid)

@@ -27,7 +27,7 @@ class Mutant(NamedTuple):
 
 MUTANTS = (
     Mutant(
-        "capture", "capture/redact.py", "    return apply_until_stable(text, _once)\n", "    return text\n",
+        "capture", "capture/redact.py", "    return apply_until_stable(text, _redact_once)\n", "    return text\n",
         "tests/unit/capture",
     ),
     Mutant(
@@ -53,7 +53,7 @@ MUTANTS = (
         "tests/security/test_scopes.py",
     ),
     Mutant(
-        "hosts", "hosts/setup/entries.py", 'else "hook" in _words(entry)', "else False",
+        "hosts", "hosts/setup/entries.py", 'else "hook" in _filrouge_arguments(entry)', "else False",
         "tests/unit/hosts/test_setup.py",
     ),
     Mutant(

@@ -17,7 +17,7 @@ from typing import Any
 from filrouge.capture.repository import SAME_PROMPT_SECONDS
 from filrouge.cli import client, hook
 from filrouge.core.clock import SystemClock
-from filrouge.hosts.project import names as project_names
+from filrouge.hosts.project import find_names as project_names
 
 RECORDINGS = Path(__file__).parent.parent / "fixtures" / "hosts"
 _TIMESTAMP = re.compile(r'("timestamp": ?")[^"]+')

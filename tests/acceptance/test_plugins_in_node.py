@@ -17,7 +17,7 @@ from filrouge.cli import client
 from filrouge.daemon import process
 from filrouge.hosts import plugins
 from filrouge.hosts.setup.files import Machine
-from filrouge.hosts.setup.plan import carry_out, connecting
+from filrouge.hosts.setup.plan import apply_change, plan_connecting
 
 if shutil.which("node") is None:
     pytest.skip("node, which runs the plugins of OpenClaw and OpenCode, is not on the PATH", allow_module_level=True)
@@ -348,8 +348,8 @@ def test_opencode_s_plugin_runs_the_program_that_init_named(tmp_path: Path) -> N
     program.write_text('#!/bin/sh\ncat >/dev/null\necho \'{"context":"as told"}\'\n', encoding="utf-8")
     program.chmod(0o755)
     machine = Machine(environ={"HOME": str(user), "PATH": ""}, executable=str(program))
-    for change in connecting(machine, str(tmp_path / "filrouge"), ["opencode"], tools=False).changes:
-        carry_out(change, str(tmp_path / "filrouge"))
+    for change in plan_connecting(machine, str(tmp_path / "filrouge"), ["opencode"], tools=False).changes:
+        apply_change(change, str(tmp_path / "filrouge"))
     settings = json.loads((user / ".config/opencode/opencode.json").read_text("utf-8"))
     [[plugin, options]] = settings["plugin"]
     transform: Step = ("experimental.chat.system.transform", {"sessionID": "ses_1"}, {"system": ["own"]})

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, Final, Literal, Protocol, cast
 
-from filrouge.hosts.setup.entries import CLAUDE_CODE, CODEX
+from filrouge.hosts.setup.entries import CLAUDE_CODE_TIMEOUTS, CODEX_TIMEOUTS
 
 from .product import EXECUTABLE, Product
 from .scripted_model import Request, ScriptedModel
@@ -49,7 +49,7 @@ PACKAGES: Final[dict[Host, tuple[str, str, str]]] = {
 NODE: Final = "24.21.0"
 #: The events Filrouge listens to, with the seconds a hook may take. Codex allows SessionEnd 3 s at most, and
 #: Claude Code gives it 1.5 s unless a timeout is written.
-HOOKS: Final[dict[Host, Mapping[str, int]]] = {"claude-code": CLAUDE_CODE, "codex": CODEX}
+HOOKS: Final[dict[Host, Mapping[str, int]]] = {"claude-code": CLAUDE_CODE_TIMEOUTS, "codex": CODEX_TIMEOUTS}
 TURN_SECONDS: Final = 60.0
 
 _CODEX_CONFIG: Final = """\

@@ -223,7 +223,7 @@ def quiet(home: str) -> bool:
 
 def spooled(home: str) -> list[Row]:
     """Every event that waits in the spool, oldest first."""
-    files = inbox.waiting(places.inside(home, places.SPOOL))
+    files = inbox.waiting_files(places.inside(home, places.SPOOL))
     return [event for file in files for event in inbox.read_spool_file(file).events]
 
 

@@ -53,7 +53,7 @@ def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) 
             # A hook that finds no room in the daemon may find room in the spool; this one holds the word.
             spooled = event(5000)._replace(data={"text": f"The {SECRET} supplier again."})
             os.truncate(inside(home, "filler"), os.path.getsize(inside(home, "filler")) - 65536)
-            inbox.append(inside(home, SPOOL), spooled.to_json())
+            inbox.append_event(inside(home, SPOOL), spooled.to_json())
             fill()
             done = run(home, "forget", SECRET, "--yes", "--json")
             assert done.code == 0, done

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pytest
 
-from filrouge.cli.hook import LONGEST_TEXT
+from filrouge.cli.hook import MAX_TEXT_CHARACTERS
 from filrouge.core import paths as places
 from tests.support.tiers import is_proof
 
@@ -245,7 +245,7 @@ def test_the_largest_prompt_is_kept_as_far_as_it_is_worth_it(home: str) -> None:
         assert_unheard(ended)
         eventually("it is taken in", lambda: quiet(home))
     (kept,) = left(home).turns
-    assert 0.9 * LONGEST_TEXT < len(kept["text"]) < 1.1 * LONGEST_TEXT
+    assert 0.9 * MAX_TEXT_CHARACTERS < len(kept["text"]) < 1.1 * MAX_TEXT_CHARACTERS
 
 
 @contextmanager

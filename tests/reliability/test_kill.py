@@ -195,6 +195,6 @@ def straight(tally: Tally, home: str, host: str, key: str, payload: Row) -> None
     except DaemonUnavailable:
         taken = False
     if not taken:
-        inbox.append(places.inside(home, places.SPOOL), event.to_json())
+        inbox.append_event(places.inside(home, places.SPOOL), event.to_json())
         tally.seen["spooled"] += 1
     tally.acknowledged.add((payload["session_id"], key))

@@ -70,7 +70,7 @@ def spool_one(home: str, number: int, **changed: Any) -> str:
         prompt(home, "s", f"p{number}", statement(number)),
         host="claude-code", environ={}, at=now.timestamp(), new_id=partial(new_id, now),
     )  # fmt: skip
-    return inbox.append(places.inside(home, places.SPOOL), event._replace(**changed).to_json())
+    return inbox.append_event(places.inside(home, places.SPOOL), event._replace(**changed).to_json())
 
 
 def test_fifty_events_told_to_nobody_are_all_taken_in_in_order(home: str) -> None:
@@ -162,7 +162,7 @@ def test_a_file_that_nobody_can_take_in_does_not_hold_up_the_others(home: str) -
 
 def test_what_a_killed_hook_had_almost_left_is_found_later(home: str) -> None:
     path = spool_one(home, 1)
-    part = path.removesuffix(inbox.WHOLE) + inbox.PART
+    part = path.removesuffix(inbox.COMPLETE_SUFFIX) + inbox.PART_SUFFIX
     os.rename(path, part)
     os.utime(part, (1, 1))
     with daemon(home):

@@ -109,7 +109,7 @@ def test_a_hook_neither_spools_through_a_link_nor_reads_settings_through_one(hom
 
 def test_a_spool_file_that_is_a_link_is_not_read(home: str) -> None:
     spool = os.path.join(home, places.SPOOL)
-    path = inbox.append(spool, {"key": "prompt:1"})
+    path = inbox.append_event(spool, {"key": "prompt:1"})
     moved = os.path.join(home, "moved")
     os.rename(path, moved)
     os.symlink(moved, path)

@@ -37,7 +37,7 @@ class Folder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return project_files.names(str(self.path), {})
+        return project_files.find_names(str(self.path), {})
 
     def event(self, kind: str = "prompt", **data: object) -> Event:
         return event(kind, project=self.names, **data)._replace(cwd=str(self.path))  # type: ignore[arg-type]

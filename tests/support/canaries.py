@@ -190,7 +190,7 @@ def _transcript(home: Home, word: str) -> None:
 
 
 def _spool(home: Home, word: str) -> None:
-    inbox.append(inside(home.home, SPOOL), event(text=f"Always run {word} before you commit.").to_json())
+    inbox.append_event(inside(home.home, SPOOL), event(text=f"Always run {word} before you commit.").to_json())
 
 
 def _torn_spool(home: Home, word: str) -> None:
@@ -321,7 +321,7 @@ def enter(home: Home, words: Sequence[str]) -> dict[str, str]:
         path(home, word)
         paths[word] = path.__name__.strip("_")
     deadline = time.monotonic() + 60
-    while inbox.waiting(inside(home.home, SPOOL)) and time.monotonic() < deadline:
+    while inbox.waiting_files(inside(home.home, SPOOL)) and time.monotonic() < deadline:
         time.sleep(0.05)
     idle(home.parts, 120)
     return paths

@@ -31,7 +31,7 @@ VERSION: Final = 1
 #: Field of a session start's `data`: no daemon ran, and the hook itself injected the project's brief.
 BRIEFED: Final = "briefed"
 #: Environment variable of processes that Filrouge starts; hooks inside them do nothing.
-INTERNAL: Final = "FILROUGE_INTERNAL"
+INTERNAL_VARIABLE: Final = "FILROUGE_INTERNAL"
 
 
 class Event(NamedTuple):
@@ -115,15 +115,15 @@ def tool_calls(event: Event) -> list[Mapping[str, Any]]:
 # cut and replaced by a mark with the size of what was cut. The beginning is kept exactly. The hook imports this
 # module: standard library only.
 
-LONGEST_TEXT: Final = 200_000
+MAX_TEXT_CHARACTERS: Final = 200_000
 #: All texts of one event together; at this size redaction takes at most half of the hook's 900 ms.
-LARGEST_EVENT: Final = 600_000
+MAX_EVENT_CHARACTERS: Final = 600_000
 #: Characters read beyond a cut, so that a secret across the cut is seen whole.
 LOOKAHEAD: Final = 4_096
 #: Texts, numbers and containers of one event; each has a cost regardless of its length.
 MAX_VALUES: Final = 3_000
 MAX_DEPTH: Final = 40
-LONGEST_NAME: Final = 200
+MAX_NAME_CHARACTERS: Final = 200
 #: Tolerance for the mark at the end of a text that was already cut.
 MARK_TOLERANCE: Final = 200
 
@@ -134,18 +134,18 @@ class Pruner:
     """Cuts excess items, fields and depth of one event, and leaves marks.
 
     Attributes:
-        cut: number of items and fields that were cut.
+        values_cut: number of items and fields that were cut.
     """
 
-    def __init__(self, most: int = MAX_VALUES) -> None:
-        self._left = most
-        self.cut = 0
+    def __init__(self, max_values: int = MAX_VALUES) -> None:
+        self._values_left = max_values
+        self.values_cut = 0
 
-    def pruned(self, value: Any, depth: int = 0) -> Any:
+    def prune(self, value: Any, depth: int = 0) -> Any:
         """Return the value with as many of its parts as the remaining budget allows, in order."""
-        self._left -= 1
+        self._values_left -= 1
         if isinstance(value, (list, dict)) and depth >= MAX_DEPTH:
-            self.cut += 1
+            self.values_cut += 1
             return "[filrouge: nested too deeply, cut]"
         if isinstance(value, list):
             return self._list(cast("list[Any]", value), depth)
@@ -154,52 +154,52 @@ class Pruner:
         return value
 
     def _list(self, items: list[Any], depth: int) -> list[Any]:
-        kept: list[Any] = []
+        result: list[Any] = []
         for item in items:
-            if self._left <= 0:
-                self.cut += len(items) - len(kept)
-                kept.append(f"[filrouge: {len(items) - len(kept)} items cut]")
+            if self._values_left <= 0:
+                self.values_cut += len(items) - len(result)
+                result.append(f"[filrouge: {len(items) - len(result)} items cut]")
                 break
-            kept.append(self.pruned(item, depth + 1))
-        return kept
+            result.append(self.prune(item, depth + 1))
+        return result
 
     def _object(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
-        kept: dict[str, Any] = {}
-        for done, (name, item) in enumerate(fields.items()):
-            if self._left <= 0 and depth > 2:  # a tool call keeps its few top-level fields
-                self.cut += len(fields) - done
-                kept["filrouge"] = f"[filrouge: {len(fields) - done} fields cut]"
+        result: dict[str, Any] = {}
+        for position, (name, item) in enumerate(fields.items()):
+            if self._values_left <= 0 and depth > 2:  # a tool call keeps its few top-level fields
+                self.values_cut += len(fields) - position
+                result["filrouge"] = f"[filrouge: {len(fields) - position} fields cut]"
                 break
-            kept[name[:LONGEST_NAME]] = self.pruned(item, depth + 1)
-        return kept
+            result[name[:MAX_NAME_CHARACTERS]] = self.prune(item, depth + 1)
+        return result
 
 
 class TextCutter:
     """Cuts the texts of one event, which share one budget.
 
     Attributes:
-        cut: number of characters that were cut.
+        characters_cut: number of characters that were cut.
     """
 
     def __init__(self) -> None:
-        self._left = LARGEST_EVENT
-        self.cut = 0
+        self._characters_left = MAX_EVENT_CHARACTERS
+        self.characters_cut = 0
 
-    def cleaned(self, text: str, clean: Callable[[str], str]) -> str:
+    def clean_and_cut(self, text: str, clean: Callable[[str], str]) -> str:
         """Return the cleaned text, cut to the limit if it is too long."""
-        limit = min(LONGEST_TEXT, self._left)
+        limit = min(MAX_TEXT_CHARACTERS, self._characters_left)
         if len(text) <= limit + MARK_TOLERANCE:
-            self._left = max(0, self._left - len(text))
+            self._characters_left = max(0, self._characters_left - len(text))
             return clean(text)
-        marked = _MARKED.search(text, len(text) - MARK_TOLERANCE)
-        before = int(marked[1]) if marked else 0
-        gone = (marked.start() if marked else len(text)) - limit + before
-        self.cut += gone
-        self._left -= limit
+        earlier_mark = _MARKED.search(text, len(text) - MARK_TOLERANCE)
+        cut_before = int(earlier_mark[1]) if earlier_mark else 0
+        cut_characters = (earlier_mark.start() if earlier_mark else len(text)) - limit + cut_before
+        self.characters_cut += cut_characters
+        self._characters_left -= limit
         if not limit:
-            return cut_mark(gone)
-        safe = clean(text[: limit + LOOKAHEAD])
-        return f"{safe[: min(limit, max(0, len(safe) - LOOKAHEAD))]}\n{cut_mark(gone)}"
+            return cut_mark(cut_characters)
+        clean_text = clean(text[: limit + LOOKAHEAD])
+        return f"{clean_text[: min(limit, max(0, len(clean_text) - LOOKAHEAD))]}\n{cut_mark(cut_characters)}"
 
 
 def cut_mark(characters: int) -> str:
@@ -215,7 +215,7 @@ def cut_mark(characters: int) -> str:
 # that Filrouge starts has an environment variable that turns its hooks off.
 
 TAG = "filrouge-memory"
-DISABLED = "FILROUGE_DISABLED"
+DISABLED_VARIABLE = "FILROUGE_DISABLED"
 NONCE_DIGITS = 16
 
 _LT = r"(?:<|&lt;|&#60;|&#x3c;|\\{1,4}u003c)"
@@ -227,7 +227,7 @@ _MARKER = (
 )
 
 
-def strip_own(text: str) -> str:
+def strip_injected_blocks(text: str) -> str:
     """Return the text without any block that Filrouge injected.
 
     Only a closing tag with the block's own nonce closes it, so that a stored text cannot end the block early. An
@@ -241,27 +241,27 @@ def strip_own(text: str) -> str:
         if marker[1] is not None:
             closing.setdefault(marker[2].lower(), []).append(marker)
             closing.setdefault("", []).append(marker)
-    kept: list[str] = []
+    parts: list[str] = []
     start = 0
     for marker in markers:
         if marker[1] is not None or marker.start() < start:
             continue
         nonce = (marker[3] or "").lower()
-        kept.append(text[start : marker.start()])
+        parts.append(text[start : marker.start()])
         ends = closing.get(nonce, [])
         while ends and ends[-1].start() < marker.end():
             ends.pop()
         if not ends and len(nonce) == NONCE_DIGITS:
-            return "".join(kept)
+            return "".join(parts)
         start = ends[-1].end() if ends else marker.end()
-    return "".join([*kept, text[start:]])
+    return "".join([*parts, text[start:]])
 
 
-def internal(environ: Mapping[str, str]) -> bool:
+def is_internal(environ: Mapping[str, str]) -> bool:
     """Return True inside a process that Filrouge started."""
-    return bool(environ.get(INTERNAL))
+    return bool(environ.get(INTERNAL_VARIABLE))
 
 
-def disabled(environ: Mapping[str, str]) -> bool:
+def is_disabled(environ: Mapping[str, str]) -> bool:
     """Return True if the user turned every hook off."""
-    return environ.get(DISABLED, "").strip().lower() in ("1", "true", "yes", "on")
+    return environ.get(DISABLED_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")

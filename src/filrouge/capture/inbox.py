@@ -25,7 +25,7 @@ from filrouge.core.paths import LOST_EVENTS, inside, make_private, open_nofollow
 
 MAGIC: Final = b"FRS1"
 HEADER: Final = Struct(">4sII")
-WHOLE, PART, ASIDE = ".log", ".part", ".aside"
+COMPLETE_SUFFIX, PART_SUFFIX, ASIDE_SUFFIX = ".log", ".part", ".aside"
 
 
 class SpoolFile(NamedTuple):
@@ -38,7 +38,7 @@ class SpoolFile(NamedTuple):
     """Records whose bytes are damaged."""
 
 
-def append(spool: str, event: dict[str, Any]) -> str:
+def append_event(spool: str, event: dict[str, Any]) -> str:
     """Write one event durably and return the path of its file.
 
     Raises:
@@ -49,7 +49,7 @@ def append(spool: str, event: dict[str, Any]) -> str:
     make_private(spool)
     body = json.dumps(event, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     stem = os.path.join(spool, f"{os.getpid()}-{time.time_ns()}")
-    part, whole = stem + PART, stem + WHOLE
+    part, complete = stem + PART_SUFFIX, stem + COMPLETE_SUFFIX
     file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         try:
@@ -57,12 +57,12 @@ def append(spool: str, event: dict[str, Any]) -> str:
             os.fsync(file)
         finally:
             os.close(file)
-        os.rename(part, whole)
+        os.rename(part, complete)
     except OSError:
         remove_spool_file(part)
         raise
     sync(spool)
-    return whole
+    return complete
 
 
 def read_spool_file(path: str) -> SpoolFile:
@@ -76,28 +76,28 @@ def read_spool_file(path: str) -> SpoolFile:
             raw = file.read()
     except FileNotFoundError:
         return SpoolFile([], torn=False, bad=0)
-    return decode(raw)
+    return decode_events(raw)
 
 
-def decode(raw: bytes) -> SpoolFile:
+def decode_events(raw: bytes) -> SpoolFile:
     """Return the events in the bytes of a spool file; skip a damaged record up to the next magic."""
     events: list[dict[str, Any]] = []
-    place, bad = 0, 0
-    while place < len(raw):
-        body = _body(raw, place)
-        event = _event(raw, place, body) if body is not None else None
+    offset, bad = 0, 0
+    while offset < len(raw):
+        body = _read_body(raw, offset)
+        event = _parse_event(raw, offset, body) if body is not None else None
         if event is not None:
             events.append(event)
-            place += HEADER.size + len(body or b"")
+            offset += HEADER.size + len(body or b"")
             continue
-        following = raw.find(MAGIC, place + 1)
-        if following < 0:
+        next_magic = raw.find(MAGIC, offset + 1)
+        if next_magic < 0:
             return SpoolFile(events, torn=body is None, bad=bad + (body is not None))
-        place, bad = following, bad + 1
+        offset, bad = next_magic, bad + 1
     return SpoolFile(events, torn=False, bad=bad)
 
 
-def waiting(spool: str, *, abandoned_before: float = 0.0) -> list[str]:
+def waiting_files(spool: str, *, abandoned_before: float = 0.0) -> list[str]:
     """Return the spool's files, oldest first.
 
     Args:
@@ -105,7 +105,7 @@ def waiting(spool: str, *, abandoned_before: float = 0.0) -> list[str]:
         abandoned_before: also return unfinished files last written before this time (seconds since 1970). Their hook
             has ended, and may have written the whole record.
     """
-    found = [(_sort_key(name), os.path.join(spool, name)) for name in _names(spool, abandoned_before)]
+    found = [(_sort_key(name), os.path.join(spool, name)) for name in _file_names(spool, abandoned_before)]
     return [path for _, path in sorted(found)]
 
 
@@ -118,7 +118,7 @@ def remove_spool_file(path: str) -> None:
 def set_aside(path: str) -> None:
     """Rename a spool file that cannot be processed, so that readers skip it."""
     with suppress(OSError):
-        os.replace(path, path + ASIDE)
+        os.replace(path, path + ASIDE_SUFFIX)
 
 
 def _write(file: int, data: bytes) -> None:
@@ -127,18 +127,18 @@ def _write(file: int, data: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-def _body(raw: bytes, place: int) -> bytes | None:
-    """Return the body of the record at `place`; None if it is incomplete or its header is damaged."""
-    if len(raw) - place < HEADER.size:
+def _read_body(raw: bytes, offset: int) -> bytes | None:
+    """Return the body of the record at `offset`; None if it is incomplete or its header is damaged."""
+    if len(raw) - offset < HEADER.size:
         return None
-    magic, length, _ = HEADER.unpack_from(raw, place)
-    start = place + HEADER.size
+    magic, length, _ = HEADER.unpack_from(raw, offset)
+    start = offset + HEADER.size
     return raw[start : start + length] if magic == MAGIC and start + length <= len(raw) else None
 
 
-def _event(raw: bytes, place: int, body: bytes) -> dict[str, Any] | None:
+def _parse_event(raw: bytes, offset: int, body: bytes) -> dict[str, Any] | None:
     """Return the event in a body; None if its bytes are damaged."""
-    if HEADER.unpack_from(raw, place)[2] != zlib.crc32(body):
+    if HEADER.unpack_from(raw, offset)[2] != zlib.crc32(body):
         return None
     try:
         value = json.loads(body)
@@ -147,13 +147,15 @@ def _event(raw: bytes, place: int, body: bytes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def _names(spool: str, abandoned_before: float) -> Iterator[str]:
+def _file_names(spool: str, abandoned_before: float) -> Iterator[str]:
     try:
         entries = list(os.scandir(spool))
     except OSError:
         return
     for entry in entries:
-        if entry.name.endswith(WHOLE) or (entry.name.endswith(PART) and _is_abandoned(entry, abandoned_before)):
+        if entry.name.endswith(COMPLETE_SUFFIX) or (
+            entry.name.endswith(PART_SUFFIX) and _is_abandoned(entry, abandoned_before)
+        ):
             yield entry.name
 
 
@@ -180,7 +182,7 @@ def _sort_key(name: str) -> tuple[int, str]:
 Reason = Literal["cannot be written", "input incomplete", "input too large", "out of time", "failed"]
 
 MAX_COUNT: Final = 999_999
-_BYTES: Final = 64
+_RECORD_BYTES: Final = 64
 #: Seconds to wait for another hook that is counting; after that the record is written without the lock.
 _LOCK_TIMEOUT: Final = 0.1
 
@@ -204,13 +206,13 @@ class Losses(NamedTuple):
         return f"hooks could not keep {number} {noun}, the last at {self.last_at}: {self.reason}"
 
 
-def reserve(directory: str) -> None:
+def reserve_record(directory: str) -> None:
     """Write a record with a count of 0, if there is none and the disk has room."""
     with suppress(OSError):
         file = open_nofollow(inside(directory, LOST_EVENTS), os.O_RDWR | os.O_CREAT)
         try:
-            if os.fstat(file).st_size < _BYTES and _locked(file):
-                _write_record(file, _parsed(os.pread(file, _BYTES, 0)))
+            if os.fstat(file).st_size < _RECORD_BYTES and _try_lock(file):
+                _write_record(file, _parse_losses(os.pread(file, _RECORD_BYTES, 0)))
                 os.fsync(file)
         finally:
             os.close(file)
@@ -225,12 +227,12 @@ def add_losses(directory: str, reason: Reason, number: int = 1) -> None:
     make_private(directory)
     file = open_nofollow(inside(directory, LOST_EVENTS), os.O_RDWR | os.O_CREAT)
     try:
-        alone = _locked(file)
-        before = _parsed(os.pread(file, _BYTES, 0))
+        is_locked = _try_lock(file)
+        before = _parse_losses(os.pread(file, _RECORD_BYTES, 0))
         events = before.events + number
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         _write_record(
-            file, Losses(min(events, MAX_COUNT), at, reason, before.at_least or events > MAX_COUNT or not alone)
+            file, Losses(min(events, MAX_COUNT), at, reason, before.at_least or events > MAX_COUNT or not is_locked)
         )
     finally:
         os.close(file)
@@ -243,12 +245,12 @@ def read_losses(directory: str) -> Losses:
     except OSError:
         return Losses()
     try:
-        return _parsed(os.read(file, _BYTES))
+        return _parse_losses(os.read(file, _RECORD_BYTES))
     finally:
         os.close(file)
 
 
-def clear(directory: str) -> None:
+def clear_losses(directory: str) -> None:
     """Reset the count to 0. The record stays, for the next time the disk is full."""
     with suppress(FileNotFoundError):
         file = open_nofollow(inside(directory, LOST_EVENTS), os.O_WRONLY)
@@ -258,7 +260,7 @@ def clear(directory: str) -> None:
             os.close(file)
 
 
-def _locked(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     """Try for a moment to lock the record; return whether it is locked. Closing the file unlocks it."""
     deadline = time.monotonic() + _LOCK_TIMEOUT
     while True:
@@ -274,10 +276,10 @@ def _locked(file: int) -> bool:
 
 def _write_record(file: int, losses: Losses) -> None:
     line = f"{losses.events:06d}{'+' if losses.at_least else '='} {losses.last_at or '-'} {losses.reason}"
-    os.pwrite(file, f"{line:<{_BYTES - 1}}\n".encode("ascii"), 0)
+    os.pwrite(file, f"{line:<{_RECORD_BYTES - 1}}\n".encode("ascii"), 0)
 
 
-def _parsed(raw: bytes) -> Losses:
+def _parse_losses(raw: bytes) -> Losses:
     """Parse a record; an empty, incomplete or damaged one counts as no losses."""
     number, _, rest = raw.decode("ascii", "replace").partition(" ")
     at, _, reason = rest.strip().partition(" ")

@@ -14,11 +14,20 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
-from filrouge.capture.events import MARK_TOLERANCE, MAX_VALUES, Event, Pruner, TextCutter, strip_own, tool_calls
+from filrouge.capture.events import (
+    MARK_TOLERANCE,
+    MAX_VALUES,
+    Event,
+    Pruner,
+    TextCutter,
+    strip_injected_blocks,
+    tool_calls,
+)
 from filrouge.capture.models import (
     TRUST_AGENT,
     TRUST_PROMPT,
@@ -35,7 +44,7 @@ from filrouge.capture.redact import (
     MARK,
     Match,
     apply_until_stable,
-    cutter,
+    build_substitution,
     map_texts,
     mark,
     names_algorithm,
@@ -61,7 +70,7 @@ from filrouge.extraction.vocabulary import fold
 MIN_PROMPT_CHARS: Final = 50
 #: Sources checked for small talk; a tool that prints "done" is merely short.
 _CONVERSATION: Final = frozenset({"prompt", "reply"})
-_LONGEST_SMALL_TALK: Final = 90
+_MAX_SMALL_TALK_CHARACTERS: Final = 90
 
 _ACKNOWLEDGED: Final = (
     r"ok(?:ay|ey)?|k|kk|oui|non|si|yes|yep|yeah|yup|no|nope|nah|d'accord|dac|entendu|compris|bien|tres bien|bon|merci(?: beaucoup| bien| encore| a toi)?|thanks?(?: you)?(?: so much| a lot| again| anyway)?"
@@ -97,17 +106,17 @@ def skip_reason(text: str, source: SourceType) -> str:
     if _TOOL_NOISE.match(text[:4000]):
         return "tool noise"
     plain = " ".join(fold(text[:400]).split())
-    if source in _CONVERSATION and len(text) <= _LONGEST_SMALL_TALK and _small_talk(plain):
+    if source in _CONVERSATION and len(text) <= _MAX_SMALL_TALK_CHARACTERS and _is_small_talk(plain):
         return "small talk"
     if len(text.strip()) < MIN_PROMPT_CHARS and not _is_worth_reading(text.strip(), plain):
         return "too short"
     return ""
 
 
-def _small_talk(plain: str) -> bool:
+def _is_small_talk(plain: str) -> bool:
     """Return True if the text contains only acknowledgements and courtesies."""
-    said = plain.strip(" .!?:;,-()'\"")
-    return _SMALL_TALK.fullmatch(said) is not None or (
+    words = plain.strip(" .!?:;,-()'\"")
+    return _SMALL_TALK.fullmatch(words) is not None or (
         _CHAT.search(plain) is not None and not _SIGNIFICANT.search(plain)
     )
 
@@ -120,7 +129,7 @@ def _is_worth_reading(text: str, plain: str) -> bool:
 # From one event to its turns.
 
 #: A longer word without a space is an encoded image, not text.
-_LONGEST_WORD: Final = 2000
+_MAX_WORD_CHARACTERS: Final = 2000
 
 
 @dataclass(slots=True)
@@ -138,37 +147,41 @@ class CutCounts:
     values: int = 0
 
 
-def cleaned(event: Event, redact: Redactor, cut: CutCounts | None = None) -> Event:
+def clean_event(event: Event, redact: Redactor, counts: CutCounts | None = None) -> Event:
     """Return the event without secrets and injected blocks, cut to the size limits of the hook.
 
     Args:
-        cut: updated with the counts of what was cut.
+        counts: is updated with what was cut.
     """
     # Slightly more than the hook allows, so that the hook's own marks are not cut.
     pruner = Pruner(MAX_VALUES + MARK_TOLERANCE)
     texts = TextCutter()
-    pruned = cast("dict[str, Any]", pruner.pruned(event.data))
-    data = map_texts(pruned, lambda text: texts.cleaned(text, lambda said: redact(strip_own(said))))
-    if cut is not None and (texts.cut or pruner.cut):
-        cut.events, cut.characters, cut.values = cut.events + 1, cut.characters + texts.cut, cut.values + pruner.cut
+    pruned = cast("dict[str, Any]", pruner.prune(event.data))
+    data = map_texts(pruned, lambda text: texts.clean_and_cut(text, lambda part: redact(strip_injected_blocks(part))))
+    if counts is not None and (texts.characters_cut or pruner.values_cut):
+        counts.events, counts.characters, counts.values = (
+            counts.events + 1,
+            counts.characters + texts.characters_cut,
+            counts.values + pruner.values_cut,
+        )
     return event._replace(data=data)
 
 
-def turns_of(event: Event, project: str) -> list[Turn]:
+def turns_from_event(event: Event, project: str) -> list[Turn]:
     """Return the messages of an event, in order; none for events that only mark a moment."""
     match event.kind:
         case "prompt":
-            return _one(event, project, role="user", source="prompt", trust=TRUST_PROMPT)
+            return _message_turns(event, project, role="user", source="prompt", trust=TRUST_PROMPT)
         case "note":
-            return _one(event, project, role="user", source="prompt", trust=TRUST_TYPED)
+            return _message_turns(event, project, role="user", source="prompt", trust=TRUST_TYPED)
         case "reply":
-            return _one(event, project, role="assistant", source="reply", trust=TRUST_AGENT)
+            return _message_turns(event, project, role="assistant", source="reply", trust=TRUST_AGENT)
         case "subagent":
-            return _one(event, project, role="assistant", source="task", trust=TRUST_AGENT)
+            return _message_turns(event, project, role="assistant", source="task", trust=TRUST_AGENT)
         case "summary":
-            return _one(event, project, role="assistant", source="summary", trust=TRUST_AGENT)
+            return _message_turns(event, project, role="assistant", source="summary", trust=TRUST_AGENT)
         case "tools":
-            return [turn for call in tool_calls(event) for turn in _tool_turn(event, project, call)]
+            return [turn for call in tool_calls(event) for turn in _tool_turns(event, project, call)]
         case "session_start" | "pre_compact" | "session_end":
             return []
 
@@ -185,40 +198,63 @@ def scope_of(event: Event, project: str) -> Scope:
     )
 
 
-def _one(event: Event, project: str, *, role: Role, source: SourceType, trust: int) -> list[Turn]:
+def _message_turns(event: Event, project: str, *, role: Role, source: SourceType, trust: int) -> list[Turn]:
     text = event.data.get("text")
     if not isinstance(text, str) or not text.strip():
         return []
     return [_turn(event, project, key=event.key or event.id, text=text, role=role, source=source, trust=trust)]
 
 
-def _tool_turn(event: Event, project: str, call: Mapping[str, Any]) -> list[Turn]:
+def _tool_turns(event: Event, project: str, call: Mapping[str, Any]) -> list[Turn]:
     name = str(call.get("name") or "tool")
     if is_own_tool(name):
         return []
     source = source_of_tool(name)
-    shown = " ".join(filter(None, [_flat(call.get("input")), _output(call.get("output"), source)]))
-    if not shown.strip():
+    content = " ".join(filter(None, [_plain_text(call.get("input")), _output(call.get("output"), source)]))
+    if not content.strip():
         return []
     call_id = str(call.get("id") or "")
     key = f"tool:{call_id}" if call_id else f"{event.key or event.id}:{name}"
-    text = f"{name}: {shown}"
+    text = f"{name}: {content}"
     return [_turn(event, project, key=key, text=text, role="tool", source=source, trust=TRUST_TOOL)]
 
 
 def _turn(event: Event, project: str, *, key: str, text: str, role: Role, source: SourceType, trust: int) -> Turn:
-    at = from_epoch(event.at)
+    return build_turn(
+        key=key,
+        scope=scope_of(event, project),
+        role=role,
+        source=source,
+        text=text,
+        at=from_epoch(event.at),
+        trust=trust,
+        event_id=event.id,
+    )
+
+
+def build_turn(
+    *,
+    key: str,
+    scope: Scope,
+    role: Role,
+    source: SourceType,
+    text: str,
+    at: datetime,
+    trust: int,
+    event_id: str = "",
+) -> Turn:
+    """Return a new turn of the scope's channel, with the reason why extraction skips it, if there is one."""
     return Turn(
         id=new_id(at),
         key=key,
-        scope=scope_of(event, project),
-        host=event.host,
+        scope=scope,
+        host=scope.channel,
         role=role,
         source=source,
         text=text,
         at=at,
         trust=trust,
-        event_id=event.id,
+        event_id=event_id,
         skipped=skip_reason(text, source),
     )
 
@@ -228,32 +264,32 @@ def _output(value: object, source: SourceType) -> str:
     answer = "" if source != "task" else extract_answer(value) if isinstance(value, str) else answer_of(value)
     if answer:
         return answer
-    if isinstance(value, dict) or _blocks(value) or (source == "file_read" and isinstance(value, list)):
+    if isinstance(value, dict) or _is_block_list(value) or (source == "file_read" and isinstance(value, list)):
         return "\n".join(_texts(cast("object", value)))
-    return _flat(value)
+    return _plain_text(value)
 
 
-def _blocks(value: object) -> bool:
+def _is_block_list(value: object) -> bool:
     """Return True for a list of content blocks, as MCP tools answer: `[{"type": "text", "text": …}]`."""
     if not isinstance(value, list):
         return False
-    return all(isinstance(one, dict) and "type" in one for one in cast("list[object]", value))
+    return all(isinstance(block, dict) and "type" in block for block in cast("list[object]", value))
 
 
 def _texts(value: object, name: str = "") -> Iterator[str]:
     """Yield the texts in a tool's answer at any depth, without type names and encoded images."""
     if isinstance(value, str):
-        if value.strip() and name != "type" and not (len(value) > _LONGEST_WORD and len(value.split()) == 1):
+        if value.strip() and name != "type" and not (len(value) > _MAX_WORD_CHARACTERS and len(value.split()) == 1):
             yield value
     elif isinstance(value, dict):
-        for key, one in cast("dict[str, object]", value).items():
-            yield from _texts(one, key)
+        for key, part in cast("dict[str, object]", value).items():
+            yield from _texts(part, key)
     elif isinstance(value, list):
-        for one in cast("list[object]", value):
-            yield from _texts(one, name)
+        for part in cast("list[object]", value):
+            yield from _texts(part, name)
 
 
-def _flat(value: object) -> str:
+def _plain_text(value: object) -> str:
     """Return the readable text of a tool's input, or of an output without named parts."""
     if isinstance(value, str):
         return value
@@ -276,14 +312,14 @@ class _Pattern(Protocol):
     def sub(self, repl: Callable[[Any], str], text: str, /) -> str: ...
 
 
-_NEAR: Final = (
+_RANDOM_NEAR_KEYWORD: Final = (
     r"(?i)\b(?:key|token|secret|credentials?|auth|password|passwd|passphrase|signature|cl[ée]|jeton"
     r"|mot de passe|contraseña|clave)\b[^\n]{0,24}?[ \t:=\"'`(]([A-Za-z0-9+/_=-]{20,200})"
 )
 
 
 #: Bits per character; English prose stays below 3, random base64 of twenty characters is above 3.8.
-_RANDOM = 3.6
+_MIN_ENTROPY_BITS = 3.6
 
 
 def redact_completely(text: str) -> str:
@@ -295,7 +331,7 @@ def _compile(pattern: str) -> _Pattern:
     return lazy_pattern(lambda: cast("_Pattern", re2.compile(pattern, _OPTIONS)))  # pyright: ignore[reportUnknownMemberType]
 
 
-def _quiet() -> Any:
+def _re2_options() -> Any:
     """Return RE2 options without its stderr message when a text exhausts the cache; RE2 just continues more slowly."""
     options: Any = re2.Options()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     options.log_errors = False
@@ -303,12 +339,14 @@ def _quiet() -> Any:
     return options
 
 
-_OPTIONS: Final = _quiet()
+_OPTIONS: Final = _re2_options()
 
 
 #: Per rule: whether it ignores case, its hints, its pattern, and its substitution.
-_COMPILED: Final = tuple((rule.folded, rule.hint.split("|"), _compile(rule.pattern), cutter(rule)) for rule in RULES)
-_NEARBY: Final = _compile(_NEAR)
+_COMPILED: Final = tuple(
+    (rule.folded, rule.hint.split("|"), _compile(rule.pattern), build_substitution(rule)) for rule in RULES
+)
+_RANDOM_NEAR_KEYWORD_RE2: Final = _compile(_RANDOM_NEAR_KEYWORD)
 
 
 def _complete_once(text: str) -> str:
@@ -321,8 +359,8 @@ def _complete_once(text: str) -> str:
                 text = pattern.sub(cut, text)
                 break
     text = redact_spoken(redact_assignments(text, mark), mark)
-    near = any(hint in lowered for hint in (*HINTS, "auth", "signature"))
-    return _NEARBY.sub(_cut_random, text) if near else text
+    has_keyword = any(hint in lowered for hint in (*HINTS, "auth", "signature"))
+    return _RANDOM_NEAR_KEYWORD_RE2.sub(_cut_random, text) if has_keyword else text
 
 
 def _cut_random(found: Match) -> str:
@@ -338,7 +376,7 @@ def looks_random(word: str) -> bool:
     if names_algorithm(word):
         return False
     mixed = any(map(str.isupper, word)) and any(map(str.islower, word)) and any(map(str.isdigit, word))
-    return mixed and word.count("/") < 3 and _entropy(word) >= _RANDOM
+    return mixed and word.count("/") < 3 and _entropy(word) >= _MIN_ENTROPY_BITS
 
 
 def _entropy(word: str) -> float:

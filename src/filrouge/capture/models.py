@@ -82,38 +82,40 @@ def is_own_tool(tool: str) -> bool:
 class TranscriptRecord(NamedTuple):
     """One message from a host's own transcript, without what the host injected.
 
-    Hooks report messages as they are said; the transcript is read later and fills what the hooks missed. A record
-    carries every id by which the same message can be recognised. `hosts.transcripts` makes records.
+    Hooks report messages as they are said. The daemon reads the transcript later and adds what the hooks missed. A
+    record has every id by which the same message can be recognised. `hosts.transcripts` makes records.
+
+    Attributes:
+        key: the host's id of the record, the same at every reading: a uuid, or a position in the file.
+        at: seconds since 1970; 0.0 if the file does not say.
+        prompt_key: the key of the prompt this message belongs to, as in the hook's event; empty if unknown.
+        call_id: the host's id of the tool call whose result this is; empty for other messages.
+        cwd: the directory the agent worked in; empty if the file does not say.
+        branch: the git branch that was checked out there; empty if the file does not say.
     """
 
     key: str
-    """The host's own id of the record, the same at every reading: a uuid, or a place in the file."""
     role: Role
     source: SourceType
     text: str
     at: float
-    """Seconds since 1970; 0.0 where the file does not tell."""
     prompt_key: str
-    """The key of the prompt this message belongs to, as the hook's event names it, or empty."""
     call_id: str
-    """The host's id of the tool call whose result this is, or empty."""
     cwd: str = ""
-    """The directory the agent worked in, where the file tells."""
     branch: str = ""
-    """The git branch that was checked out there, where the file tells."""
 
 
 # Imported data. Readers of file formats return these values, which are sent as JSON; the daemon stores them.
 
-#: Most characters of one imported text; a longer one is a paste or a picture, and is cut.
+#: Maximum characters of one imported text; a longer text is a paste or a picture, and is cut.
 MAX_IMPORT_CHARACTERS: Final = 1_000_000
-#: Most messages delivered at once.
+#: Maximum messages delivered at once.
 IMPORT_BATCH: Final = 500
 ImportedKind = Literal["fact", "decision", "preference", "intent", "constraint", "note", "rule"]
 
 
 class ImportedTurn(NamedTuple):
-    """One message of a conversation."""
+    """One imported message of a conversation."""
 
     session: str
     key: str
@@ -122,7 +124,7 @@ class ImportedTurn(NamedTuple):
     source: SourceType
     text: str
     at: float = 0.0
-    """Seconds since 1970; 0.0 where nobody knows."""
+    """Seconds since 1970; 0.0 if unknown."""
     call_id: str = ""
     """The id of the tool call whose result this is, or empty."""
     project: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Conversations that a program with its own agent loop delivers, and what the user stated in them (API-9).
+"""Conversations that a program with its own agent loop delivers, and what the user states in them (API-9).
 
 Each message becomes the event that a hook would have reported: a prompt, a reply, a tool call. From there on it is
 handled like captured events: the same redaction, tombstones and capture switches, processed in the background.
@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from filrouge.capture.events import Event, EventKind, strip_own
-from filrouge.capture.intake import skip_reason
+from filrouge.capture.events import Event, EventKind, strip_injected_blocks
+from filrouge.capture.intake import build_turn
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
-from filrouge.capture.service import DeliveryReceipt, store_events, to_be_analysed
+from filrouge.capture.service import DeliveryReceipt, is_to_be_analysed, store_events
 from filrouge.core.clock import new_id
 from filrouge.core.errors import BadInput
 from filrouge.core.guard import on_failure
@@ -58,38 +58,35 @@ def read_history(parts: Parts, session: Session, history: History) -> list[Turn]
     seen = Counter[str]()
     turns: list[Turn] = []
     now = parts.clock.now() - timedelta(microseconds=len(history))
-    for place, message in enumerate(history):
+    for index, message in enumerate(history):
         role, content = message.get("role"), message.get("content")
         if role not in _TURN_KINDS or not isinstance(content, str):
             raise BadInput(
-                f"Message {place} of the history cannot be read.",
+                f"Message {index} of the history cannot be read.",
                 remedy="Each message needs a role (user, assistant, tool) and a text as its content.",
             )
-        text = parts.redact(strip_own(content))
+        text = parts.redact(strip_injected_blocks(content))
         if not text.strip():
             continue
-        own, source, trust = _TURN_KINDS[role]
+        turn_role, source, trust = _TURN_KINDS[role]
         seen[f"{role}:{text}"] += 1
         digest = hashlib.sha256(f"{role}:{seen[f'{role}:{text}']}:{text}".encode("utf-8", "surrogatepass")).hexdigest()
-        at = now + timedelta(microseconds=place)
+        at = now + timedelta(microseconds=index)
         turns.append(
-            Turn(
-                id=new_id(at),
+            build_turn(
                 key=f"history:{session.id}:{digest}",
                 scope=Scope(channel=session.host, session=session.id),
-                host=session.host,
-                role=own,
+                role=turn_role,
                 source=source,
                 text=text,
                 at=at,
                 trust=trust,
-                skipped=skip_reason(text, source),
             )
         )
     return turns
 
 
-def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id: str | None) -> tuple[bool, Scope]:
+def store_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id: str | None) -> tuple[bool, Scope]:
     """Store the turns of a history and what the user states in them; a repeated delivery stores nothing new.
 
     If the user is known, the messages are stored like captured ones, and what the user states in them is decided and
@@ -99,35 +96,35 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
         Whether they were stored, and the scope of the session.
     """
     captured = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
-    place = captured[-1].scope if captured else Scope(channel=session.host, session=session.id)
-    user = user_id or (place.user if captured else None)
-    stated = sum(one.kind in _PERSONAL for turn in turns if to_be_analysed(turn) for one in extract(turn))
+    session_scope = captured[-1].scope if captured else Scope(channel=session.host, session=session.id)
+    user = user_id or (session_scope.user if captured else None)
+    stated_count = sum(one.kind in _PERSONAL for turn in turns if is_to_be_analysed(turn) for one in extract(turn))
     if user is None:
-        if stated:
-            parts.metrics.count_lost_preferences("user_identifier_missing", stated)
-            _LOG.error("%d preferences of session %s were not stored: no user id was given", stated, session.id)
-        return False, place
-    scope = replace(place, user=user, agent="")
-    owned = [replace(turn, scope=scope) for turn in turns]
+        if stated_count:
+            parts.metrics.count_lost_preferences("user_identifier_missing", stated_count)
+            _LOG.error("%d preferences of session %s were not stored: no user id was given", stated_count, session.id)
+        return False, session_scope
+    scope = replace(session_scope, user=user, agent="")
+    scoped_turns = [replace(turn, scope=scope) for turn in turns]
     with on_failure(lambda: parts.metrics.count_lost_preferences("extraction_error")):
-        readings = understanding.read_turns(parts, [turn for turn in owned if to_be_analysed(turn)])
-    own = {reading.turn.id: reading for reading in readings}
-    done = list[Any]()
+        readings = understanding.read_turns(parts, [turn for turn in scoped_turns if is_to_be_analysed(turn)])
+    readings_by_turn = {reading.turn.id: reading for reading in readings}
+    applied = list[Any]()
 
     def write(tx: Tx) -> None:
-        fresh: understanding.PendingVectors = {}
-        for turn in owned:
+        pending_vectors: understanding.PendingVectors = {}
+        for turn in scoped_turns:
             if not parts.turns(tx).add_from_transcript(turn):
                 continue
             if turn.role != "tool":
                 queue_vectors(tx, "turn", turn.id, parts.clock.now())
             queue_placing(parts, tx, [turn])
-            if turn.id in own:
-                done.extend(understanding.apply_reading(parts, tx, own[turn.id], fresh))
+            if turn.id in readings_by_turn:
+                applied.extend(understanding.apply_reading(parts, tx, readings_by_turn[turn.id], pending_vectors))
 
-    with on_failure(lambda: parts.metrics.count_lost_preferences("persistence_error", max(1, stated))):
+    with on_failure(lambda: parts.metrics.count_lost_preferences("persistence_error", max(1, stated_count))):
         parts.writer.run(write)
-    understanding.update_index(parts, parts.vectors if not readings else readings[0].vectors, done)
+    understanding.update_index(parts, parts.vectors if not readings else readings[0].vectors, applied)
     return True, scope
 
 
@@ -141,6 +138,8 @@ class Message:
     """One message, as a program delivers it.
 
     Attributes:
+        role: user, assistant or tool; the content of a tool message is stored as a tool's output.
+        content: the text; it may be empty if there are tool results.
         tool_results: results of tools, each with `output` and optionally `name`, `id`, `input`.
         file_path: the file that the message is about, or that a tool read.
         at: when it was said; None means now.
@@ -160,6 +159,8 @@ class Conversation:
     """The scope of the messages.
 
     Attributes:
+        channel: the name of the program.
+        session: the program's id of the conversation.
         user: the owner of the messages; empty for the daemon's own user.
         agent: a helper agent of the program; empty for its main agent.
         project: names of the project, strongest first; a single plain name creates a project if there is none.
@@ -189,85 +190,89 @@ class MessageEvents:
 
     def outcome(self, receipt: DeliveryReceipt) -> DeliveryCounts:
         """Return the counts of new and known messages; a message that is not captured counts as neither."""
-        new = {owner for owner, is_new in zip(self.owners, receipt.new, strict=True) if is_new}
-        seen = {owner for owner, place in zip(self.owners, receipt.projects, strict=True) if place is not None}
-        return DeliveryCounts(accepted=len(new), duplicates=len(seen - new))
+        new_owners = {owner for owner, is_new in zip(self.owners, receipt.new, strict=True) if is_new}
+        captured_owners = {
+            owner for owner, project in zip(self.owners, receipt.projects, strict=True) if project is not None
+        }
+        return DeliveryCounts(accepted=len(new_owners), duplicates=len(captured_owners - new_owners))
 
 
 def deliver(
-    parts: Parts, where: Conversation, messages: Sequence[Message]
+    parts: Parts, conversation: Conversation, messages: Sequence[Message]
 ) -> tuple[MessageEvents, Future[DeliveryReceipt]]:
     """Deliver messages, oldest first; the future completes once they are on disk, before they are processed."""
-    telling = message_events(parts, where, messages)
-    return telling, store_events(parts, telling.events)
+    result = message_events(parts, conversation, messages)
+    return result, store_events(parts, result.events)
 
 
-def message_events(parts: Parts, where: Conversation, messages: Sequence[Message]) -> MessageEvents:
+def message_events(parts: Parts, conversation: Conversation, messages: Sequence[Message]) -> MessageEvents:
     """Return the events that a hook would have reported for these messages."""
-    names = parts.readers.here(lambda tx: resolve_project(tx, where.project)[0])
-    return events_of(where, messages, names, parts.clock.now())
+    names = parts.readers.here(lambda tx: resolve_project(tx, conversation.project)[0])
+    return events_of(conversation, messages, names, parts.clock.now())
 
 
-def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str, ...], now: datetime) -> MessageEvents:
+def events_of(
+    conversation: Conversation, messages: Sequence[Message], names: tuple[str, ...], now: datetime
+) -> MessageEvents:
     """Return the events of messages delivered now, under a project with these names."""
-    telling, seen = MessageEvents(), Counter[str]()
-    first = now - timedelta(microseconds=len(messages))
-    for place, message in enumerate(messages):
-        at = min(message.at or first + timedelta(microseconds=place), now)
-        key = _key(message, seen)
-        for kind, data in _data(message):
-            telling.owners.append(place)
-            telling.events.append(
+    result, seen = MessageEvents(), Counter[str]()
+    earliest = now - timedelta(microseconds=len(messages))
+    for index, message in enumerate(messages):
+        at = min(message.at or earliest + timedelta(microseconds=index), now)
+        key = _message_key(message, seen)
+        for kind, data in _event_data(message):
+            result.owners.append(index)
+            result.events.append(
                 Event(
                     id=new_id(at),
-                    host=where.channel,
+                    host=conversation.channel,
                     kind=kind,
-                    session=where.session,
+                    session=conversation.session,
                     at=at.timestamp(),
                     key=f"{key}:{kind}",
                     cwd="",
                     project=names,
                     transcript="",
-                    agent=where.agent,
+                    agent=conversation.agent,
                     data=data,
-                    user="" if where.user == LOCAL_USER else where.user,
+                    user="" if conversation.user == LOCAL_USER else conversation.user,
                 )
             )
-    return telling
+    return result
 
 
-def _data(message: Message) -> list[tuple[EventKind, dict[str, Any]]]:
+def _event_data(message: Message) -> list[tuple[EventKind, dict[str, Any]]]:
     """Return the kinds and data of a message's events; tool results come before the text about them."""
-    calls = [_call(result, message.file_path) for result in message.tool_results]
+    calls = [_tool_call(result, message.file_path) for result in message.tool_results]
     if message.role == "tool" and message.content.strip():
-        calls.append(_call({"output": message.content}, message.file_path))
+        calls.append(_tool_call({"output": message.content}, message.file_path))
     found: list[tuple[EventKind, dict[str, Any]]] = [("tools", {"calls": calls})] if calls else []
     if message.role != "tool" and message.content.strip():
-        about = {"file_path": message.file_path} if message.file_path else {}
-        found.append((_EVENT_KINDS[message.role], {"text": message.content, **about}))
+        file_fields = {"file_path": message.file_path} if message.file_path else {}
+        found.append((_EVENT_KINDS[message.role], {"text": message.content, **file_fields}))
     return found
 
 
-def _call(result: Mapping[str, Any], file_path: str) -> dict[str, Any]:
+def _tool_call(result: Mapping[str, Any], file_path: str) -> dict[str, Any]:
     """Return a tool call; a call without a name that is about a file counts as reading it."""
-    given = result.get("input")
-    if given is None and file_path:
-        given = {"file_path": file_path}
+    tool_input = result.get("input")
+    if tool_input is None and file_path:
+        tool_input = {"file_path": file_path}
     return {
         "name": str(result.get("name") or ("Read" if file_path else "tool")),
         "id": str(result.get("id") or ""),
-        "input": given,
+        "input": tool_input,
         "output": result.get("output"),
         "failed": bool(result.get("failed")),
     }
 
 
-def _key(message: Message, seen: Counter[str]) -> str:
+def _message_key(message: Message, seen: Counter[str]) -> str:
     """Return the key that identifies the message within its session."""
     if message.id:
         return f"told:{message.id}"
-    said = [message.role, message.content, [dict(one) for one in message.tool_results], message.file_path]
-    body = json.dumps([*said, str(message.at or "")], sort_keys=True, ensure_ascii=True, default=str)
+    content = [message.role, message.content, [dict(one) for one in message.tool_results], message.file_path]
+    body = json.dumps([*content, str(message.at or "")], sort_keys=True, ensure_ascii=True, default=str)
     seen[body] += 1
     digest = hashlib.sha256(f"{seen[body]}:{body}".encode()).hexdigest()
     return f"told:{digest[:32]}"

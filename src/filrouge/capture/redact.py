@@ -38,13 +38,13 @@ MIN_SCORE: Final = 5.0
 
 
 #: Longest sentence that is read; a longer run without an end is not prose.
-_LONGEST: Final = 600
-_LONGEST_WORD: Final = 64
-_ENDS: Final = r"(?:[.!?](?=\s+[A-ZÀ-Ý¿¡])|\n[ \t]*\n(?!\S{5,80}[ \t]*(?:\n|$)))"
+_MAX_SENTENCE_CHARACTERS: Final = 600
+_MAX_WORD_CHARACTERS: Final = 64
+_SENTENCE_END: Final = r"(?:[.!?](?=\s+[A-ZÀ-Ý¿¡])|\n[ \t]*\n(?!\S{5,80}[ \t]*(?:\n|$)))"
 
 
 #: Cues: what a sentence is about. The first group names a secret itself, the second a place where one is typed.
-_SECRET: Final = (
+_SECRET_WORDS: Final = (
     r"pass ?(?:word|phrase|code|wd)s?|passw\w{2,4}|pw(?:d|s)?\b|mots? de passe?|mdp|phrases? (?:secr[eè]tes?|de passe)"
     r"|c?ontrase(?:ñ|n|ny)as?|ctrase(?:ñ|n)a|clave(?!s? (?:for[aá]nea|primaria))|frase (?:de (?:paso|luks)|secreta)|contra (?:del?|es)\b|creds?\b|credentials?"
     r"|identifiants?|credenciales|(?:api|access|secret|licen[cs]e|activation|encryption|signing|shared|hmac|master|private|recovery|product|wifi|wi-fi|app|applicative|registry|deploy)"
@@ -52,7 +52,7 @@ _SECRET: Final = (
     r"|llave|tokens?\b|jeton|secret(?:o|a)?\b|basic auth|community string|communaut[eé] snmp|comunidad snmp|session cookie|cookies? de ses+i[oó]n"
 )
 
-_PLACE: Final = (
+_LOGIN_WORDS: Final = (
     r"log(?:s|ged|ging)?[ -]?(?:in|on)\b|sign(?:ed)?[ -]?in\b|sudo|root\b|admin\b|prompts?\b|invite\b|unlock|acc[eè]s\b|acceso|account|compte|cuenta"
     r"|wifi|wi-fi|vpn|ftp|ssh|vnc|rdp|vault|coffre|caja fuerte|candado|padlock|keypad|clavier|teclado|router|pfsense|proxmox|kibana|grafana|mysql|postgres"
     r"|redis|mongo\w*|jenkins|gitlab|gitea|nextcloud|wordpress|synology|phpmyadmin|adminer|portainer|elastic|rabbitmq|ldap|samba|smb|imap|smtp|sftp|wireguard|openvpn|cpanel|plesk|firewall|nas\b|idrac|ilo|ipmi|bios|zabbix|sonarqube|nexus|artifactory|keycloak|minio|odoo|tomcat|connect\w*|conect\w*|entr(?:ar|ando|a)\b|panel|cam[eé]ra|c[aá]mara|cl[eé]\b|key\b|digicode|protect|decrypt|d[eé]chiffr|descifr|auth\w*|l[aâ]chera|ouvre|abre|bota|sesi[oó]n"
@@ -60,7 +60,7 @@ _PLACE: Final = (
 
 
 #: Cues for a code of digits: words for what it opens or confirms.
-_SPOKEN_CODE: Final = (
+_CODE_CUE_WORDS: Final = (
     r"pin\b|puk\b|pass ?codes?|one[- ]time|2fa|mfa\b|otp\b|totp|digicode|(?:door|gate|alarm|access|entry|keypad|meeting|security|verification|recovery|backup|unlock|zoom|safe|lock|garage) codes?"
     r"|codes?|c[oó]digos?|combinaci[oó]n|combination|combinaison|candado|padlock|cadenas|keypad|clavier|teclado|caja fuerte|coffre|safe\b|digicode|cl[eé] (?:web|wep)|patr[oó]n|port[oó]n"
     r"|(?:ouvre|opens?|unlocks?|abre|entra|d[eé]verrouille|desbloquea) (?:with|avec|con|by)\b|d[ií]gitos|digits|chiffres|contrase(?:ñ|n)a|password|mot de passe|mdp|clave"
@@ -86,20 +86,20 @@ _ANSWERS: Final = r"\b(?:answers?|types?|type in|enter|send|tu tapes|tapes?|r[e�
 
 
 #: A user name right before a candidate: "root / …", "admin puis …".
-_SPOKEN_SECOND: Final = r"(?:\b[\w.@-]{2,40},?[ ]{1,2}(?:/|·|\||\+|or|ou|o|(?:(?:and|et|y)[ ])?(?:then|puis|ensuite|luego|despu[eé]s)|and|et|y|with|avec|con)|\b(?:uso|usa|utilise|admin|root))[ ]{1,2}[\"'`«“(*]{0,3}$"
+_USER_NAME_BEFORE: Final = r"(?:\b[\w.@-]{2,40},?[ ]{1,2}(?:/|·|\||\+|or|ou|o|(?:(?:and|et|y)[ ])?(?:then|puis|ensuite|luego|despu[eé]s)|and|et|y|with|avec|con)|\b(?:uso|usa|utilise|admin|root))[ ]{1,2}[\"'`«“(*]{0,3}$"
 _PASSWORDS: Final = r"pass ?word|pw\b|pwd|mot de passe|mdp|contrase(?:ñ|n)a|clave|passphrase|password|secret"
 
 
 #: The sentence calls the candidate the secret afterwards: "X is still the root password", "ce X … c'est le vrai mot de
 #: passe".
-_NAMED_AFTER: Final = (
+_CALLED_SECRET_AFTER: Final = (
     r"^[\"'`»”)*]{0,3}[ ,]{1,3}(?:[\w'’ ]{0,40}?\b(?:is|was|est|es|era|as|comme|como|c['’]est)[ ]{1,2}|(?:la|le|the)[ ]{1,2})(?:[\w'’]{1,14}[ ]{1,2}){0,4}"
     rf"(?:{_PASSWORDS})"
 )
 
 
 #: The same without words between, for candidates without a digit or sign.
-_IS_NAMED: Final = (
+_CALLED_SECRET_DIRECTLY: Final = (
     r"^[\"'`»”)*]{0,3}[ ]{1,2}(?:is|was|est|es|era)?(?:[ ]{0,2}(?:still|toujours|bien|really|actually))?[ ]{0,2}(?:the|le|la|my|notre|nuestra|our)[ ]{1,2}(?:[\w'’]{1,10}[ ]{1,2}){0,2}"
     rf"(?:{_PASSWORDS})"
 )
@@ -140,8 +140,8 @@ _SPOKEN_SIGNS: Final = frozenset("!@#$^&*+=~?%")
 
 
 #: Characters that mix with letters in a secret, and words that introduce one made of letters only.
-_MARKS: Final = tuple("0123456789@#$^&*+=~%")
-_SPOKEN_NAMES: Final = ("pass", "mdp", "contrase", "clave", "phrase", "frase", "pw", "secret")
+_SECRET_CHARACTERS: Final = tuple("0123456789@#$^&*+=~%")
+_SPOKEN_KEYWORD_STARTS: Final = ("pass", "mdp", "contrase", "clave", "phrase", "frase", "pw", "secret")
 _NUMBER: Final = r"(?<![\w.,:/#@$€£+-])(\d{4,9}|\d{3}[ -]\d{3}|\d{2}(?:-\d{2}){2,3}|\d{4}#)(?![\w%€$£/:@]|[.,-]\d|[ ]?(?:ms|s|px|kb|mb|gb|km|kg|m|eur|euros?|dollars?|usd|requests?|rows?|users?|lines?|lignes|l[ií]neas|times|fois|veces|caracteres|caract[eè]res|characters|chars|combinations|iterations|rounds|bytes|octets|personnes|people|points?|ports?|minutes?|seconds?|secondes?|segundos|hours|jours|d[ií]as|days)\b)"
 _PHRASE_CUE: Final = r"(?:pass ?phrase|phrase (?:secr[eè]te|de passe)|frase (?:de paso|secreta|de luks))"
 
@@ -151,31 +151,31 @@ class Cue(NamedTuple):
 
     start: int
     end: int
-    worth: float
+    score: float
 
 
 def redact_spoken(text: str, mark: Callable[[str], str]) -> str:
     """Return the text without the secrets in its sentences."""
-    return _cut(text, find_spoken(text), mark)
+    return _replace_secrets(text, find_spoken(text), mark)
 
 
-def _cut(text: str, secrets: Iterable[tuple[int, int, str]], mark: Callable[[str], str]) -> str:
-    """Return the text with each secret (start, end, kind) replaced by its mark; one that begins in another is none."""
-    kept, done = list[str](), 0
+def _replace_secrets(text: str, secrets: Iterable[tuple[int, int, str]], mark: Callable[[str], str]) -> str:
+    """Return the text with each secret (start, end, kind) replaced by its mark; one that starts inside another is skipped."""
+    parts, last_end = list[str](), 0
     for start, end, kind in secrets:
-        if start >= done:
-            kept += [text[done:start], mark(kind)]
-            done = end
-    return "".join([*kept, text[done:]])
+        if start >= last_end:
+            parts += [text[last_end:start], mark(kind)]
+            last_end = end
+    return "".join([*parts, text[last_end:]])
 
 
 def find_spoken(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and mark kind of each secret, in order."""
     folded = fold(text)
-    if not _may_hold_spoken(folded) or not _compiled(_ANY).search(folded):
+    if not _may_hold_spoken(folded) or not _compiled(_ANY_CUE).search(folded):
         return
     for start, end in _sentences(text):
-        yield from sorted(_in_sentence(text, folded, start, end))
+        yield from sorted(_find_in_sentence(text, folded, start, end))
 
 
 def _may_hold_spoken(folded: str) -> bool:
@@ -183,35 +183,35 @@ def _may_hold_spoken(folded: str) -> bool:
 
     Compiling would cost the hook more than the rest of this pass.
     """
-    return any(map(folded.__contains__, _MARKS)) or any(map(folded.__contains__, _SPOKEN_NAMES))
+    return any(map(folded.__contains__, _SECRET_CHARACTERS)) or any(map(folded.__contains__, _SPOKEN_KEYWORD_STARTS))
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
     """Yield sentences; a cue and its value may be on two lines, or in two consecutive short sentences."""
-    place = 0
-    for found in _compiled(_ENDS).finditer(text):
-        if found.start() - place > 24 or "\n" in found[0]:
-            yield place, found.end()
-            place = found.end()
-    yield place, len(text)
+    sentence_start = 0
+    for found in _compiled(_SENTENCE_END).finditer(text):
+        if found.start() - sentence_start > 24 or "\n" in found[0]:
+            yield sentence_start, found.end()
+            sentence_start = found.end()
+    yield sentence_start, len(text)
 
 
-def _in_sentence(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    if end - start > _LONGEST or not _compiled(_ANY).search(folded, start, end):
+def _find_in_sentence(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    if end - start > _MAX_SENTENCE_CHARACTERS or not _compiled(_ANY_CUE).search(folded, start, end):
         return
-    cues = _cues(folded, start, end)
-    for first, last, word in _words(text, start, end):
-        score = _shape(word)
+    cues = _find_cues(folded, start, end)
+    for first, last, word in _find_words(text, start, end):
+        score = _shape_score(word)
         before, after = text[max(start, first - 40) : first], text[last : min(end, last + 90)].lower()
-        if score <= 0 and not (_is_joined(word) and _compiled(_IS_NAMED).match(after)):
+        if score <= 0 and not (_is_joined(word) and _compiled(_CALLED_SECRET_DIRECTLY).match(after)):
             continue
         score += max((_cue_score(cue, first, last) for cue in cues), default=0.0)
         lowered = before.lower()
         if _compiled(_ANSWERS).search(lowered):
             score += 1.5
-        elif _compiled(_BINDS).search(lowered) or _compiled(_SPOKEN_SECOND).search(lowered):
+        elif _compiled(_BINDS).search(lowered) or _compiled(_USER_NAME_BEFORE).search(lowered):
             score += 1.0
-        if _compiled(_NAMED_AFTER).match(after):
+        if _compiled(_CALLED_SECRET_AFTER).match(after):
             score += 2.0
         if _compiled(_IDENTIFIES).search(lowered):
             score -= 2.5
@@ -219,22 +219,24 @@ def _in_sentence(text: str, folded: str, start: int, end: int) -> Iterator[tuple
             score -= 3.0
         if score >= MIN_SCORE:
             yield first, last, "password"
-    yield from _codes(text, folded, start, end)
-    yield from _phrases(text, folded, start, end)
+    yield from _find_codes(text, folded, start, end)
+    yield from _find_phrases(text, folded, start, end)
 
 
-def _cues(folded: str, start: int, end: int) -> list[Cue]:
-    found = [Cue(one.start(), one.end(), 3.0) for one in _compiled(_SECRET_CUE).finditer(folded, start, end)]
-    return found + [Cue(one.start(), one.end(), 1.5) for one in _compiled(_PLACE_CUE).finditer(folded, start, end)]
+def _find_cues(folded: str, start: int, end: int) -> list[Cue]:
+    found = [Cue(match.start(), match.end(), 3.0) for match in _compiled(_SECRET_CUE).finditer(folded, start, end)]
+    return found + [
+        Cue(match.start(), match.end(), 1.5) for match in _compiled(_LOGIN_CUE).finditer(folded, start, end)
+    ]
 
 
 def _cue_score(cue: Cue, first: int, last: int) -> float:
     """Return the score of a cue for a word; it is lower at a distance."""
     distance = max(first - cue.end, cue.start - last, 0)
-    return cue.worth if distance <= 90 else cue.worth - 1.0 if distance <= 200 else 0.0
+    return cue.score if distance <= 90 else cue.score - 1.0 if distance <= 200 else 0.0
 
 
-def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+def _find_words(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield candidates: words without surrounding quotes and marks; of `user:value` only the value."""
     for found in _compiled(_TOKEN).finditer(text, start, end):
         first, last = found.span()
@@ -251,7 +253,7 @@ def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
             yield first, last, word
 
 
-def _shape(word: str) -> float:
+def _shape_score(word: str) -> float:
     """Return how much a word looks like a secret; 0 for ordinary words, files, addresses and identifiers."""
     if is_placeholder(word) or word.startswith("[redacted"):
         return 0.0
@@ -260,7 +262,7 @@ def _shape(word: str) -> float:
     if names_algorithm(word) or _compiled(_SPOKEN_DOTTED).match(word) or _compiled(_CAMEL).match(word):
         return 0.0
     if (
-        len(word) > _LONGEST_WORD
+        len(word) > _MAX_WORD_CHARACTERS
         or _compiled(_UUID).match(word)
         or _compiled(_FILE).match(word)
         or _compiled(_ORDINARY).match(word)
@@ -269,7 +271,7 @@ def _shape(word: str) -> float:
     if _compiled(_HEX).match(word):
         return 2.0
     letters, digits = sum(map(str.isalpha, word)), sum(map(str.isdigit, word))
-    signs = sum(one in _SPOKEN_SIGNS for one in word[:-1]) + (word[-1] in "!#$*+=~")
+    signs = sum(character in _SPOKEN_SIGNS for character in word[:-1]) + (word[-1] in "!#$*+=~")
     if letters and _compiled(_KEY_GROUPS).match(word):
         return 3.0
     if not letters or (not digits and not signs) or _compiled(_CONSTANT).match(word) or _is_address(word):
@@ -279,10 +281,12 @@ def _shape(word: str) -> float:
     score = 1.0 if digits else 0.5
     upper, lower = any(map(str.isupper, word)), any(map(str.islower, word))
     score += 0.5 * (upper and lower) + min(signs, 2) * 1.0
-    turns = sum(one.isdigit() != other.isdigit() for one, other in pairwise(word))
-    score += 1.0 * (turns >= 2) + 0.5 * (digits >= 2) + 0.5 * (len(word) >= 8)
-    score += 0.5 * any(one in "_-." for one in word[1:-1]) + 0.5 * (_compiled(_NUMBERED_WORDS).match(word) is not None)
-    return score + 1.0 * (len(word) >= 14 and turns >= 3)
+    alternations = sum(character.isdigit() != other.isdigit() for character, other in pairwise(word))
+    score += 1.0 * (alternations >= 2) + 0.5 * (digits >= 2) + 0.5 * (len(word) >= 8)
+    score += 0.5 * any(character in "_-." for character in word[1:-1]) + 0.5 * (
+        _compiled(_NUMBERED_WORDS).match(word) is not None
+    )
+    return score + 1.0 * (len(word) >= 14 and alternations >= 3)
 
 
 def _is_address(word: str) -> bool:
@@ -290,25 +294,31 @@ def _is_address(word: str) -> bool:
 
 
 def _is_joined(word: str) -> bool:
-    return _compiled(_JOINED_WORDS).match(word) is not None and not _compiled(_ANY).search(word.lower())
+    return _compiled(_JOINED_WORDS).match(word) is not None and not _compiled(_ANY_CUE).search(word.lower())
 
 
-def _codes(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+def _find_codes(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield codes of digits that stand close to a cue for a code."""
-    cues = [one for one in _compiled(_CODE_CUE).finditer(folded, start, end) if not _is_other_code(folded, one)]
+    cues = [
+        cue_match
+        for cue_match in _compiled(_CODE_CUE).finditer(folded, start, end)
+        if not _is_other_code(folded, cue_match)
+    ]
     if not cues:
         return
-    for found in _compiled(_NUMBER).finditer(text, start, end):
-        if _compiled(_YEAR).match(found[1]):
+    for number in _compiled(_NUMBER).finditer(text, start, end):
+        if _compiled(_YEAR).match(number[1]):
             continue
         for cue in cues:
             between = (
-                folded[cue.end() : found.start()] if cue.end() <= found.start() else folded[found.end() : cue.start()]
+                folded[cue.end() : number.start()]
+                if cue.end() <= number.start()
+                else folded[number.end() : cue.start()]
             )
-            ahead = cue.end() <= found.start()
-            if len(between) > (70 if ahead else 60) or _compiled(_BREAK).search(between):
+            is_after_cue = cue.end() <= number.start()
+            if len(between) > (70 if is_after_cue else 60) or _compiled(_BREAK).search(between):
                 continue
-            yield found.start(1), found.end(1), "code"
+            yield number.start(1), number.end(1), "code"
             break
 
 
@@ -317,23 +327,29 @@ def _is_other_code(folded: str, cue: re.Match[str]) -> bool:
     return cue[0].startswith(("code", "cód", "cod")) and _compiled(_OTHER_CODE).search(around) is not None
 
 
-def _phrases(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+def _find_phrases(text: str, folded: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield pass phrases: four to seven lower-case words without function words."""
     for cue in _compiled(_PHRASE_FORM).finditer(folded, start, end):
-        first = cue.start(cue.lastindex or 0)
-        last, words = first, 0
-        for word in _compiled(r"[a-zà-ÿñ]{3,16}(?=[ ,.;\"'`»\n]|$)").finditer(text, first, min(first + 110, end)):
-            if word.start() > last + 1 or (word.start() > last and text[last] != " ") or word[0] in _FUNCTION:
+        phrase_start = cue.start(cue.lastindex or 0)
+        phrase_end, word_count = phrase_start, 0
+        for word in _compiled(r"[a-zà-ÿñ]{3,16}(?=[ ,.;\"'`»\n]|$)").finditer(
+            text, phrase_start, min(phrase_start + 110, end)
+        ):
+            if (
+                word.start() > phrase_end + 1
+                or (word.start() > phrase_end and text[phrase_end] != " ")
+                or word[0] in _FUNCTION
+            ):
                 break
-            last, words = word.end(), words + 1
-        if 4 <= words <= 7 and _compiled(_PHRASE_END).match(text, last):
-            yield first, last, "password"
+            phrase_end, word_count = word.end(), word_count + 1
+        if 4 <= word_count <= 7 and _compiled(_PHRASE_END).match(text, phrase_end):
+            yield phrase_start, phrase_end, "password"
 
 
-_SECRET_CUE: Final = rf"\b(?:{_SECRET})"
-_PLACE_CUE: Final = rf"\b(?:{_PLACE})"
-_CODE_CUE: Final = rf"\b(?:{_SPOKEN_CODE})"
-_ANY: Final = rf"\b(?:{_SECRET}|{_PLACE}|{_SPOKEN_CODE})"
+_SECRET_CUE: Final = rf"\b(?:{_SECRET_WORDS})"
+_LOGIN_CUE: Final = rf"\b(?:{_LOGIN_WORDS})"
+_CODE_CUE: Final = rf"\b(?:{_CODE_CUE_WORDS})"
+_ANY_CUE: Final = rf"\b(?:{_SECRET_WORDS}|{_LOGIN_WORDS}|{_CODE_CUE_WORDS})"
 _TOKEN: Final = r"[^\s,;]{5,170}"
 _SPOKEN_PAIR: Final = r"[a-z][a-z0-9._-]{1,30}:(?=[^\s/:=]{6,})"
 _ADDRESS: Final = r"(?i)[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*$"
@@ -377,28 +393,28 @@ Family = Literal["password", "made", "code", "login"]
 # --- keywords, in folded text -----------------------------------------------------------------------------------------
 
 # Each alternative begins with a letter, so that the engine can skip to it; its surroundings are checked afterwards.
-_TYPED_KEYWORDS: Final = (
+_PASSWORD_KEYWORDS: Final = (
     r"pass(?:word|wd|phrase|code|(?![a-z]))|pass?w(?:or|ro|r|o)d(?![a-z])|pswd?(?![a-z])|pwd?(?![a-z])|psk(?![a-z])"
     r"|mots?[ _-]?de[ _-]?passe?(?![a-z])|mdps?(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|passe(?=\s{0,2}[:=])"
     r"|contrase(?:ñ|n|ny|ni)a|(?<=la )contra(?![a-z])|frase[ _-]de[ _-](?:paso|contraseña)"
     r"|clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
     r"|identified by(?= [\"'])|code[ _-]wi-?fi"
 )
-_MADE: Final = (
+_MACHINE_KEYWORDS: Final = (
     r"secret(?:os?(?![a-z]))?|token|credentials?|key|shared[_-]?access[_-]?signature|jeton|_auth(?=[ \"':=])"
     r"|cl[eé]f?[ _-](?:secr[eè]te|wi-?fi|wpa|(?:d[e'’u ]{1,3})?(?:api|acc[eè]s|licence|chiffrement|signature|wi-?fi))"
     r"|clave[ _-](?:de[ _-])?(?:api|licencia)|llave (?:secreta|maestra|(?:de (?:la )?|del )(?:api|acceso"
     r"|cifrado|wi-?fi))"
 )
-_CODE_WORDS: Final = r"codes?|c[oó]digos?|pin|digicode"
-_LOGIN: Final = (
+_CODE_KEYWORDS: Final = r"codes?|c[oó]digos?|pin|digicode"
+_LOGIN_KEYWORDS: Final = (
     r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|s|z|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
     r"|credenciales|inicia(?:r)? sesi[oó]n|acc[eè]so?s?|con[eé]cta(?:te|s|r|rse)?(?![a-z])|identif[ií]ca(?:te"
     r"|rse)|identifie(?:-toi|r|z-vous)"
     r"|connect(?= (?:with|using))|get in(?= (?:with|using))|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario"
     r"|utilisateur"
 )
-_KEYWORD: Final = rf"(?P<password>{_TYPED_KEYWORDS})|(?P<code>{_CODE_WORDS})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
+_KEYWORD: Final = rf"(?P<password>{_PASSWORD_KEYWORDS})|(?P<code>{_CODE_KEYWORDS})|(?P<made>{_MACHINE_KEYWORDS})|(?P<login>{_LOGIN_KEYWORDS})"
 #: Every text with a password or token keyword contains one of these. A login or code keyword also needs a digit or
 #: mixed case in the text.
 HINTS: Final = (
@@ -412,17 +428,17 @@ _HINTS_OF_DIGITS: Final = (
 #: Short keywords that are often part of a longer word; no letter may stand before them.
 _NO_LETTER_BEFORE: Final = frozenset({"pw", "psw", "pswd", "psk", "passe", "clave", "_auth", "pin", "identified by"})
 #: What must stand before `key`, before `code`, or after `code`, to make it a keyword.
-_KEY_OF: Final = (
+_BEFORE_KEY: Final = (
     r"(?:api|account|shared[_-]?access|access|private|encryption|signing|master|auth|service|licen[sc]e|deploy"
     r"|subscription"
     r"|functions|secret|client|registry)[ _-]?$"
 )
-_CODE_OF: Final = (
+_BEFORE_CODE: Final = (
     r"(?:access|entry|entrance|door|gate|alarm|garage|safe|vault|(?:un|pad|comb)?lock|lock[ -]?box|locker|key[ -]?box"
     r"|building|elevator|lift|keypad|intercom|recovery|backup|rescue|reset|security|verification|activation|pairing"
     r"|invitation|authentication|2fa|mfa|otp|one-time|voicemail|phone|sim|secret)[ -]$"
 )
-_OF_CODE: Final = (
+_AFTER_CODE: Final = (
     r" (?:pin|secret|secreto"
     r"|(?:for|to|of) (?:the |my |our )?(?:safe|door|garage|gate|alarm|lock|lockbox|locker|building|vault|elevator|lift"
     r"|phone|house|office)|para (?:entrar|abrir|la puerta|la alarma)"
@@ -443,7 +459,7 @@ _KEYWORD_PREFIXES: Final = (
 # --- what stands between a keyword and its value ----------------------------------------------------------------------
 
 #: The rest of the name, and closing quotes and brackets.
-_REST: Final = r"[A-Za-z0-9_.-]{0,40}(?:\\{0,3}[\"'`*]){0,3}[\])]?"
+_REST_OF_NAME: Final = r"[A-Za-z0-9_.-]{0,40}(?:\\{0,3}[\"'`*]){0,3}[\])]?"
 _SIGN: Final = (
     r"[ \t]{0,40}(=>|:=|={1,3}|:(?![:)])|→|-{1,2}>|⇒)[ \t]{0,8}(?:(?:\r?\n|\\n)[ \t]{0,12})?\*{0,2}[ \t]{0,2}"
 )
@@ -455,7 +471,7 @@ _ARGUMENT: Final = r"\s{0,2}(?:[,(]\s{0,4}|\{[^{}]{0,200}?default\s{0,8}=\s{0,8}
 _ELEMENT: Final = r"(?:[^<>\n]{0,60}>|</key>)\s{0,8}(?:<string>\s{0,8})?([^<>\s][^<>\n]{2,400})</"
 _BLOCK: Final = r"[ \t]{0,4}:[ \t]{1,4}[|>][0-9+-]{0,2}[ \t]{0,4}(\r?\n|\\n)([ \t]{1,40})"
 #: `password: str = "…"`: the type is skipped.
-_TYPED: Final = r"[A-Za-z_][\w.\[\]|? ]{0,40}=[ ]{0,4}(?=[\"'])"
+_TYPE_ANNOTATION: Final = r"[A-Za-z_][\w.\[\]|? ]{0,40}=[ ]{0,4}(?=[\"'])"
 _WORD: Final = r"(?:\([^()\n]{1,40}\)|(?:[^\s:=.,;!?(){}\[\]<>|\"→\\]|[.,:](?=[^\s\"'])){1,40})"
 _LINKS: Final = (
     r"is|are|was|were|be|been|becomes?|became|remains?|stays|has|reads|equals|est|sont|était|sera|serait|été|vaut"
@@ -470,21 +486,21 @@ _FILLERS: Final = (
     r"|ser|a|cambiado|por"
 )
 #: `… of the shared box is`, `… (prod) :`, `…, c'est`: some words, and the link that ends them.
-_SAID: Final = (
+_STATED: Final = (
     rf"((?:[ ]{{1,3}}{_WORD}){{0,8}}?)(?:[ ]{{0,3}}(?P<sign>:(?!:)|=|→|-{{1,2}}>|⇒)"
     rf"|,?[ ]{{1,3}}(?:{_LINKS})(?:[ ]{{1,2}}(?:{_FILLERS})){{0,4}})(?=[ ]|:)[ ]{{0,2}}:?[ ]{{0,3}}"
 )
 #: `… of the box to`, after a word of change.
-_MOVED: Final = rf"((?:[ ]{{1,3}}{_WORD}){{0,6}}?)[ ]{{1,3}}(?:{_CHANGE_PREPOSITIONS})[ ]{{1,3}}"
+_CHANGED_TO: Final = rf"((?:[ ]{{1,3}}{_WORD}){{0,6}}?)[ ]{{1,3}}(?:{_CHANGE_PREPOSITIONS})[ ]{{1,3}}"
 #: `mdp redis …`: one or two words, and the value at the end of the clause.
-_CLAUSE: Final = r"(?:[ ]{1,2}[^\W\d_][\w-]{0,20}){1,2}[ ]{1,2}(?=([^\s,;]{8,100})(?:[.,;]?(?:\s|$)))"
+_VALUE_AT_CLAUSE_END: Final = r"(?:[ ]{1,2}[^\W\d_][\w-]{0,20}){1,2}[ ]{1,2}(?=([^\s,;]{8,100})(?:[.,;]?(?:\s|$)))"
 #: "… and the one for prod is", "… et celui de la prod est", "… y la de producción es".
-_SECOND: Final = (
+_FOLLOWING_VALUE: Final = (
     rf"[,;]?[ ]{{1,2}}(?:(?:and|et|y)[ ]{{1,2}})?(?:the one|that|celui|celle|la|el)((?:[ ]{{1,3}}{_WORD}){{1,6}}?)"
     rf"(?:[ ]{{0,3}}:|[ ]{{1,3}}(?:is|est|es|c['’]est))[ ]{{1,3}}"
 )
 #: "… with ana / …", "…: ana:…", "as ana with …".
-_PAIR: Final = (
+_USER_AND_VALUE: Final = (
     r"(?:[ ]{1,3}[\w'’-]{1,20}){0,3}?(?:[ ]{0,2}[:=]|[ ]{1,3}(?:with|as|avec|con|comme|en|como|is|are|est|sont|es"
     r"|son))?[ ]{1,3}"
     r"[\"'`]?[\w.@+-]{1,64}[\"'`]?(?:[ ]{0,2}[/|:][ ]{0,2}|[ ]{1,2}(?:with|avec|con)[ ]{1,2}"
@@ -547,7 +563,7 @@ _TOPIC: Final = (
     r"|reset)\b"
 )
 #: Numbers with a unit, dates, versions, file names, addresses, names of algorithms: they mix letters and digits too.
-_COMMON: Final = (
+_COMMON_VALUE: Final = (
     r"(?i)(?:[~<>]?\d[\d.,:]*[a-z%µ/]{0,8}|\d{4}-\d\d-\d\d\S*|v?\d+(?:\.\d+)+\S*|[\w./-]+\.[a-z]{1,5}(?::\d+)*|\S*::\S*"
     r"|https?:.*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc|http|ipv|llama|gpt)-?_?\d{1,4}"
@@ -569,7 +585,7 @@ _METADATA_ENDINGS: Final = (
     r"|window)$"
 )
 #: Values that stand for a secret or for no value, such as the `changeme` of documentation.
-_PLAIN: Final = (
+_PLACEHOLDER: Final = (
     r"(?i)[<\[(*]*(?:true|false|yes|no|on|off|null|none|nil|aucune?|ningun[oa]|undefined|optional|required|str|string|text|bytes"
     r"|int|any|todo|tbd|unknown"
     r"|missing|empty|(?:my|your|the|some|new|old|a|user|db|admin|test)?[ _-]?(?:passw(?:or)?d|passphrase|pass"
@@ -602,7 +618,7 @@ _REFERENCES: Final = (
     "***",
     "•",
 )
-_CODE: Final = r"(?:[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+|[A-Za-z_]+)$"
+_CODE_EXPRESSION: Final = r"(?:[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+|[A-Za-z_]+)$"
 _CALL: Final = r"[A-Za-z_][\w.:>-]*(?:\(|\[|<[A-Z])"
 _PATH: Final = r"(?:~|\.{1,2})?/[\w.@~-]*(?:/[\w.@~-]*)*$"
 _SLASHED: Final = r"[\w.-]*(?:/[\w.-]*){1,9}$"
@@ -616,12 +632,12 @@ _SENTENCE: Final = (
     r"|le|la|les|un|une|de|du|des|et|ou|votre|vos|est|doit|pour|el|los|su|tu|es|debe|para|con|y|pass\w*|token|key"
     r"|secret|contraseña|clave)\b|[.?!:…]$"
 )
-_SHAPED: Final = r"[A-Za-z0-9+/=_.:~!@#%^*-]{8,}$"
+_TOKEN_SHAPE: Final = r"[A-Za-z0-9+/=_.:~!@#%^*-]{8,}$"
 _DIGITS: Final = r"\d{4,10}$|(?=[A-Z\d-]*\d)[A-Z\d]{3,8}(?:-[A-Z\d]{3,8}){1,7}$|(?=\w*\d)[A-Za-z\d#*]{4,8}$"
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
-_LONGEST_NAME: Final = 40
+_MAX_NAME_CHARACTERS: Final = 40
 #: Longest value in a sentence; longer keys have a form of their own.
-_LONGEST_TOKEN: Final = 160
+_MAX_TOKEN_CHARACTERS: Final = 160
 
 
 #: A word of a sentence that may be a secret; trailing `.`, `-` and `_` are removed later.
@@ -638,10 +654,10 @@ _ALGORITHM: Final = (
 _SEGMENT: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 _CONSONANTS: Final = r"(?i)[b-df-hj-np-tv-xz]{4}"
 #: A word next to one of these is part of something longer.
-_JOINED: Final = tuple("/\\=:<>{}[]")
-#: Most characters between a keyword and a value after it, and before it.
-_AHEAD: Final = 110
-_BEHIND: Final = 80
+_JOINING_SIGNS: Final = tuple("/\\=:<>{}[]")
+#: Maximum characters between a keyword and a value after it, and before it.
+_MAX_CHARACTERS_AHEAD: Final = 110
+_MAX_CHARACTERS_BEHIND: Final = 80
 #: Words between a keyword and a value that make the value identify something else.
 _OTHER_VALUE: Final = (
     r"(?i)\b(?:hash\w*|digest|ids?|fingerprint|checksum|commit|versions?|class|types? (?:is|of|was)"
@@ -675,7 +691,7 @@ _PREDICATE: Final = (
 #: A word at the end of its clause.
 _CLAUSE_END: Final = r"([a-zñ]{6,24})(?=[ ]{0,2}(?:[,;]|[.!](?:\s|$)|\n|\r|$))"
 _STRONG_WORDS: Final = r"pass?w|passphrase|mdp|mot|phrase|contrase|frase"
-#: A link of `_SAID` after which a single word may be the value.
+#: A link of `_STATED` after which a single word may be the value.
 _COPULA: Final = (
     r"(?:is|was|remains|est|était|c['’]est|reste|es|era|siendo|sigue siendo|still|toujours)[ ]{0,2}:?[ ]{0,3}$"
 )
@@ -706,32 +722,32 @@ class _Value(NamedTuple):
 def redact_assignments(text: str, mark: Callable[[str], str]) -> str:
     """Return the text with every assigned secret replaced by `mark(kind)`."""
     folded = fold(text)
-    return _cut(text, find(text, folded), mark) if _may_hold(text, folded) else text
+    return _replace_secrets(text, find_assigned(text, folded), mark) if _may_hold_assigned(text, folded) else text
 
 
-def find(text: str, folded: str) -> Iterator[Assigned]:
+def find_assigned(text: str, folded: str) -> Iterator[Assigned]:
     """Yield every assigned secret in `text`, in order; `folded` is `fold(text)`."""
-    keyword, done = _compiled(_KEYWORD), 0
+    keyword, last_end = _compiled(_KEYWORD), 0
     candidates: list[tuple[int, int]] | None = None
-    found = keyword.search(folded)
-    while found is not None:
-        place = found.end()
-        named = _keyword(folded, found)
-        for secret in _assigned(text, folded, named) if named is not None else ():
-            if secret.start >= done:
+    match = keyword.search(folded)
+    while match is not None:
+        position = match.end()
+        keyword_found = _keyword(folded, match)
+        for secret in _find_for_keyword(text, folded, keyword_found) if keyword_found is not None else ():
+            if secret.start >= last_end:
                 yield secret
-                done = secret.end
-                place = max(place, done)
-        if named is not None and _stands_alone(text, folded, named):
-            candidates = _candidates(text) if candidates is None else candidates
-            for secret in _near(text, named, done, candidates) if candidates else ():
+                last_end = secret.end
+                position = max(position, last_end)
+        if keyword_found is not None and _stands_alone(text, folded, keyword_found):
+            candidates = _find_candidates(text) if candidates is None else candidates
+            for secret in _find_nearby(text, keyword_found, last_end, candidates) if candidates else ():
                 yield secret
-                done = secret.end
-                place = max(place, done)
-        found = keyword.search(folded, place)
+                last_end = secret.end
+                position = max(position, last_end)
+        match = keyword.search(folded, position)
 
 
-def _may_hold(text: str, folded: str) -> bool:
+def _may_hold_assigned(text: str, folded: str) -> bool:
     if any(hint in folded for hint in HINTS):
         return True
     return any(hint in folded for hint in _HINTS_OF_DIGITS) and _compiled(r"\d|[a-z][A-Z]").search(text) is not None
@@ -747,27 +763,27 @@ def fold(text: str) -> str:
 
 def kind_of(name: str) -> str:
     """Return the kind of secret that a field with this name holds."""
-    return "password" if _compiled(_TYPED_KEYWORDS).search(fold(name)) else "secret"
+    return "password" if _compiled(_PASSWORD_KEYWORDS).search(fold(name)) else "secret"
 
 
 def is_secret_field(name: str, value: str) -> bool:
     """Return True if a field with this name (a JSON key, a flag) makes `value` a secret."""
     folded = fold(name)
-    if not _may_hold(value, folded):
+    if not _may_hold_assigned(value, folded):
         return False
-    found = [_keyword(folded, one) for one in _compiled(_KEYWORD).finditer(folded)]
-    last = [one for one in found if one is not None and one.family != "login"][-1:]
-    if not last or _is_other_name(name, folded, last[0]):
+    keywords = [_keyword(folded, match) for match in _compiled(_KEYWORD).finditer(folded)]
+    last_keyword = [match for match in keywords if match is not None and match.family != "login"][-1:]
+    if not last_keyword or _is_other_name(name, folded, last_keyword[0]):
         return False
-    family, value = last[0].family, value.strip()
-    if last[0].word in ("pass", "clave", "pin") or family == "code":
+    family, value = last_keyword[0].family, value.strip()
+    if last_keyword[0].word in ("pass", "clave", "pin") or family == "code":
         return _looks_like_secret(value, family)
     return _must_be_cut(value, family, quoted=True)
 
 
 def is_placeholder(value: str) -> bool:
     """Return True for a placeholder: a reference, a mask, an example value from documentation."""
-    return value.startswith(_REFERENCES) or _compiled(_PLAIN).match(value) is not None
+    return value.startswith(_REFERENCES) or _compiled(_PLACEHOLDER).match(value) is not None
 
 
 def is_identifier(value: str) -> bool:
@@ -793,113 +809,122 @@ def _keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
     if found.lastgroup == "password":
         return None if word in _NO_LETTER_BEFORE and before.isalpha() else _Keyword(start, end, "password", word)
     if found.lastgroup == "made":
-        if word == "key" and _compiled(_KEY_OF).search(folded, max(0, start - 15), start) is None:
+        if word == "key" and _compiled(_BEFORE_KEY).search(folded, max(0, start - 15), start) is None:
             return None
         return None if word in _NO_LETTER_BEFORE and before.isalpha() else _Keyword(start, end, "made", word)
     if before.isalpha():
         return None
     if found.lastgroup == "login":
         return _Keyword(start, end, "login", word)
-    if word in ("pin", "digicode") or _compiled(_CODE_OF).search(folded, max(0, start - 16), start):
+    if word in ("pin", "digicode") or _compiled(_BEFORE_CODE).search(folded, max(0, start - 16), start):
         return _Keyword(start, end, "code", word)
-    after = _compiled(_OF_CODE).match(folded, end)
+    after = _compiled(_AFTER_CODE).match(folded, end)
     return _Keyword(start, after.end(), "code", word) if after else None
 
 
 def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
     """Return True if the keyword is part of another word (`tokenizer`), or of a name that holds no secret."""
     end = keyword.end
-    after = text[end : end + 1]
-    if after.isalpha() and not (after.isupper() and text[end - 1].islower()):
+    text_after = text[end : end + 1]
+    if text_after.isalpha() and not (text_after.isupper() and text[end - 1].islower()):
         plural = _compiled(r"(?:s|es)(?![a-z])").match(folded, end)
         if plural is None:
             return True
-    before = text[max(0, keyword.start - 10) : keyword.start]
-    is_camel = text[keyword.start].isupper() and before[-1:].islower()
-    if keyword.word == "pass" and before[-1:].isalpha() and not is_camel:
-        return _compiled(_KEYWORD_PREFIXES).search(fold(before)) is None
-    rest = _compiled(_REST).match(text, end)
-    return rest is not None and _compiled(_METADATA_ENDINGS).search(rest[0].rstrip("\"'`\\)]*.")) is not None
+    text_before = text[max(0, keyword.start - 10) : keyword.start]
+    is_camel = text[keyword.start].isupper() and text_before[-1:].islower()
+    if keyword.word == "pass" and text_before[-1:].isalpha() and not is_camel:
+        return _compiled(_KEYWORD_PREFIXES).search(fold(text_before)) is None
+    rest_of_name = _compiled(_REST_OF_NAME).match(text, end)
+    return (
+        rest_of_name is not None
+        and _compiled(_METADATA_ENDINGS).search(rest_of_name[0].rstrip("\"'`\\)]*.")) is not None
+    )
 
 
-def _assigned(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
+def _find_for_keyword(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
     """Yield the secrets that this keyword gives away."""
     family = keyword.family
-    rest = _compiled(_REST).match(text, keyword.end)
+    rest = _compiled(_REST_OF_NAME).match(text, keyword.end)
     if rest is None:
         return
-    place = rest.end()
+    position = rest.end()
     if family == "login":
-        found = _paired(text, keyword, place)
+        value = _find_value_of_pair(text, keyword, position)
     elif _is_other_name(text, folded, keyword):
         return
     else:
-        found = _before(text, folded, keyword, family) or _bound(text, keyword, family, place)
-        found = found or _said(text, folded, keyword, family, place)
-        if found is None and keyword.word.startswith("credential"):
-            found = _paired(text, keyword, place)
-    if family == "made" and found is not None and text[keyword.end : keyword.end + 1] in ("s", "S"):
-        found = found if _is_random(text[found.start : found.end]) else None
+        value = _find_value_before(text, folded, keyword, family) or _find_bound_value(text, keyword, family, position)
+        value = value or _find_stated_value(text, folded, keyword, family, position)
+        if value is None and keyword.word.startswith("credential"):
+            value = _find_value_of_pair(text, keyword, position)
+    if family == "made" and value is not None and text[keyword.end : keyword.end + 1] in ("s", "S"):
+        value = value if _is_random(text[value.start : value.end]) else None
     kind = "password" if family in ("password", "login") else "code" if family == "code" else "secret"
-    while found is not None:
-        yield Assigned(found.start, found.end, kind)
-        second = _compiled(_SECOND).match(text, found.end)
-        found = _spoken(text, second.end(), family) if second else None
+    while value is not None:
+        yield Assigned(value.start, value.end, kind)
+        following = _compiled(_FOLLOWING_VALUE).match(text, value.end)
+        value = _match_spoken(text, following.end(), family) if following else None
 
 
 # --- the forms --------------------------------------------------------------------------------------------------------
 
 
-def _bound(text: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
+def _find_bound_value(text: str, keyword: _Keyword, family: Family, position: int) -> _Value | None:
     """Return the value that a sign, a flag, markup or a block binds directly to the name."""
-    sign = _compiled(_SIGN).match(text, place)
+    sign = _compiled(_SIGN).match(text, position)
     if sign is not None:
         start = _name_start(text, keyword.start)
         if text[max(0, start - 2) : start] == "${":
-            return _default(text, place, family)
-        block = _block(text, place, start)
+            return _find_default_value(text, position, family)
+        block = _find_block_value(text, position, start)
         if block is not None:
             return block
-        typed = _compiled(_TYPED).match(text, sign.end())
-        value = _quoted(text, typed.end() if typed else sign.end())
+        annotation = _compiled(_TYPE_ANNOTATION).match(text, sign.end())
+        value = _match_quoted(text, annotation.end() if annotation else sign.end())
         if value is not None:
-            return _checked(text, value, family)
-        return _setting(text, keyword, sign, family, start)
-    value = _marked_up(text, family, place)
+            return _accept_value(text, value, family)
+        return _find_setting_value(text, keyword, sign, family, start)
+    value = _find_markup_value(text, family, position)
     if value is not None:
         return value
-    return _beside(text, keyword, family, place) if text[place : place + 1] in (" ", "\t") else None
+    return (
+        _find_value_after_blank(text, keyword, family, position)
+        if text[position : position + 1] in (" ", "\t")
+        else None
+    )
 
 
-def _marked_up(text: str, family: Family, place: int) -> _Value | None:
+def _find_markup_value(text: str, family: Family, position: int) -> _Value | None:
     """Return the value that another field, an argument or an element gives to the name."""
-    character = text[place : place + 1]
+    character = text[position : position + 1]
     if character in ("\n", "\r", ",", " ", "\t"):
-        named = _compiled(_NAMED_VALUE).match(text, place)
+        named = _compiled(_NAMED_VALUE).match(text, position)
         if named is not None:
-            return _checked(text, _quoted(text, named.end()) or _bare(text, named.end(), _BARE), family)
+            return _accept_value(
+                text, _match_quoted(text, named.end()) or _match_bare(text, named.end(), _BARE), family
+            )
     if character in (",", "(", " ", "{"):
-        argument = _compiled(_ARGUMENT).match(text, place)
+        argument = _compiled(_ARGUMENT).match(text, position)
         if argument is not None:
-            value = _quoted(text, argument.end())
+            value = _match_quoted(text, argument.end())
             return value if value is not None and _looks_like_secret(text[value.start : value.end], family) else None
-    if character in (">", "<", " ") or text[place - 1 : place] in ("'", '"'):
-        element = _compiled(_ELEMENT).match(text, place)
+    if character in (">", "<", " ") or text[position - 1 : position] in ("'", '"'):
+        element = _compiled(_ELEMENT).match(text, position)
         if element is not None:
-            return _checked(text, _Value(*element.span(1), quoted=True), family)
+            return _accept_value(text, _Value(*element.span(1), quoted=True), family)
     return None
 
 
-def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, start: int) -> _Value | None:
+def _find_setting_value(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, start: int) -> _Value | None:
     """Return a bare value after a sign; `NAME=value` is trusted more than `name: value`, which may be prose."""
-    is_tight = sign[1] in ("=", ":=") and sign[0] == sign[1]
-    leads = _compiled(
+    has_no_spaces = sign[1] in ("=", ":=") and sign[0] == sign[1]
+    starts_setting = _compiled(
         r"(?:^|[\n;?&'\"]|\\n|\b(?:export|env|set|ARG|ENV|-e|--env|Environment=\"?|--[\w-]+)[ =])[ \t-]*$"
     ).search(text, max(0, start - 20), start)
-    is_line = is_tight and (
-        leads is not None or text[start : keyword.start + 4].isupper() or text[start : start + 1] == "-"
+    is_line = has_no_spaces and (
+        starts_setting is not None or text[start : keyword.start + 4].isupper() or text[start : start + 1] == "-"
     )
-    value = _bare(text, sign.end(), _SETTING if is_line else _BARE)
+    value = _match_bare(text, sign.end(), _SETTING if is_line else _BARE)
     if value is None or (is_line and _compiled(_CALL).match(text, value.start, value.end)):
         return None
     word = text[value.start : value.end]
@@ -907,126 +932,130 @@ def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, 
         return None
     if (not is_line and text[value.end : value.end + 1] in ("(", "[", "{")) or is_placeholder(word):
         return None
-    if family == "code" or (keyword.word in ("pass", "passe", "pw", "clave") and not is_tight):
-        loose = _spoken(text, sign.end(), family)
-        return loose if loose is not None else None
+    if family == "code" or (keyword.word in ("pass", "passe", "pw", "clave") and not has_no_spaces):
+        spoken_value = _match_spoken(text, sign.end(), family)
+        return spoken_value if spoken_value is not None else None
     if family == "made":
-        return value if _is_token(word, strict=is_tight) else None
-    if is_line and sign[1] == "=" and not _compiled(_CODE).match(word):
+        return value if _is_token(word, strict=has_no_spaces) else None
+    if is_line and sign[1] == "=" and not _compiled(_CODE_EXPRESSION).match(word):
         return value
-    if _compiled(_CODE).match(word):
+    if _compiled(_CODE_EXPRESSION).match(word):
         alone = is_line or _compiled(r"(?:^|\n)[ \t-]*$").search(text, max(0, start - 12), start) is not None
         return value if alone and _ends_line(text, value.end) and _is_word(word) else None
-    if _looks_like_secret(word, "password") or (is_tight and not _compiled(_NUMBERED).match(word)):
+    if _looks_like_secret(word, "password") or (has_no_spaces and not _compiled(_NUMBERED).match(word)):
         return value
-    return _spoken(text, sign.end(), family)
+    return _match_spoken(text, sign.end(), family)
 
 
-def _default(text: str, place: int, family: Family) -> _Value | None:
+def _find_default_value(text: str, position: int, family: Family) -> _Value | None:
     """Return the default in `${NAME:-value}`; the reference itself holds no secret."""
-    value = _compiled(r":?[-=]([^}\s]{3,200})\}").match(text, place)
+    value = _compiled(r":?[-=]([^}\s]{3,200})\}").match(text, position)
     if value is None or not _looks_like_secret(value[1], family):
         return None
     return _Value(*value.span(1), quoted=False)
 
 
-def _block(text: str, place: int, start: int) -> _Value | None:
+def _find_block_value(text: str, position: int, start: int) -> _Value | None:
     """Return the lines of a YAML block scalar: all that are indented further than their key."""
-    block = _compiled(_BLOCK).match(text, place)
+    block = _compiled(_BLOCK).match(text, position)
     if block is None:
         return None
     line = max(text.rfind("\n", max(0, start - 80), start), text.rfind("\\n", max(0, start - 80), start) + 1)
     if len(block[2]) <= len(text[line + 1 : start]) - len(text[line + 1 : start].lstrip(" ")):
         return None
     end = block.end()
-    following = _compiled(
+    next_line = _compiled(
         re.escape(block[1]) + r"(?:" + re.escape(block[2]) + r"|[ \t]*(?=" + re.escape(block[1]) + r"))"
     )
     while end < len(text):
-        stop = text.find(block[1], end)
-        stop = stop if stop >= 0 else len(text)
-        end = stop
-        more = following.match(text, end)
-        if more is None or stop - block.end() > 20_000:
+        line_end = text.find(block[1], end)
+        line_end = line_end if line_end >= 0 else len(text)
+        end = line_end
+        next_match = next_line.match(text, end)
+        if next_match is None or line_end - block.end() > 20_000:
             break
-        end = more.end()
+        end = next_match.end()
     value = text[block.end() : end].rstrip("\"'} \t\r\n")
     if not value.strip() or is_placeholder(value.strip()):
         return None
     return _Value(block.end(), block.end() + len(value), quoted=True)
 
 
-def _beside(text: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
+def _find_value_after_blank(text: str, keyword: _Keyword, family: Family, position: int) -> _Value | None:
     """Return the value after a blank: `--token …`, `PASSWORD '…'`, `ENV NAME …`, `login ana password …`."""
-    blank = _compiled(r"[ \t]{1,20}(?:(?:=|:)[ \t])?").match(text, place)
+    blank = _compiled(r"[ \t]{1,20}(?:(?:=|:)[ \t])?").match(text, position)
     if blank is None:
         return None
     start = _name_start(text, keyword.start)
     is_flag = text[start : start + 1] == "-"
-    value = _quoted(text, blank.end())
+    value = _match_quoted(text, blank.end())
     if value is not None:
         word = text[value.start : value.end]
         if is_flag or text[keyword.start : keyword.end].isupper() or keyword.word == "identified by":
-            return _checked(text, value, family)
+            return _accept_value(text, value, family)
         return value if _looks_like_secret(word, family) or (" " in word and _is_phrase(word, family)) else None
-    value = _bare(text, blank.end(), _SETTING if is_flag else _SPOKEN_VALUE)
+    value = _match_bare(text, blank.end(), _SETTING if is_flag else _SPOKEN_VALUE)
     if value is None:
         return None
     word = text[value.start : value.end]
     if is_flag:
-        odd = not word.replace("_", "").replace("-", "").isalpha()
-        return value if odd and not word.startswith("-") and _must_be_cut(word, family, quoted=False) else None
+        has_other_characters = not word.replace("_", "").replace("-", "").isalpha()
+        return (
+            value
+            if has_other_characters and not word.startswith("-") and _must_be_cut(word, family, quoted=False)
+            else None
+        )
     if _compiled(r"(?:^|\n)[ \t]{0,8}ENV[ \t]{1,8}$").search(text, max(0, start - 20), start):
         return value if _must_be_cut(word, family, quoted=False) or _is_certainly_secret(word) else None
-    if text[start : keyword.end].isupper() and "_" in text[start:place]:
+    if text[start : keyword.end].isupper() and "_" in text[start:position]:
         return value if _looks_like_secret(word, family) else None
     if family == "made":
         return value if _is_random(word) else None
     return value if _looks_like_secret(word, family) and not _compiled(_NUMBERED).match(word) else None
 
 
-def _said(text: str, folded: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
+def _find_stated_value(text: str, folded: str, keyword: _Keyword, family: Family, position: int) -> _Value | None:
     """Return the value in a sentence: "the password for the staging box is …", "mdp prod : …"."""
-    said = _compiled(_SAID).match(folded, place)
-    if said is not None and not _compiled(_TOPIC).search(said[1]):
-        bare = said["sign"] and keyword.word == "pass" and not said[1]
-        value = None if bare else _spoken(text, said.end(), family)
+    sentence = _compiled(_STATED).match(folded, position)
+    if sentence is not None and not _compiled(_TOPIC).search(sentence[1]):
+        is_bare_pass = sentence["sign"] and keyword.word == "pass" and not sentence[1]
+        value = None if is_bare_pass else _match_spoken(text, sentence.end(), family)
         if value is not None:
             return value
-        if family == "password" and not said["sign"] and _compiled(_STRONG_WORDS).match(keyword.word):
-            word = _plain_word(text, said)
+        if family == "password" and not sentence["sign"] and _compiled(_STRONG_WORDS).match(keyword.word):
+            word = _find_plain_word(text, sentence)
             if word is not None:
                 return word
     contracted = _compiled(_CONTRACTED).match(folded, keyword.end)
     if contracted is not None:
-        return _spoken(text, contracted.end(), family)
-    moved = _compiled(_MOVED).match(folded, place)
-    if moved is not None:
+        return _match_spoken(text, contracted.end(), family)
+    change = _compiled(_CHANGED_TO).match(folded, position)
+    if change is not None:
         before = folded[max(0, keyword.start - 50) : keyword.start]
-        if _compiled(_CHANGES).search(before) or _compiled(_CHANGES).search(moved[0]):
-            return _spoken(text, moved.end(), family)
-    clause = _compiled(_CLAUSE).match(text, place) if family == "password" else None
+        if _compiled(_CHANGES).search(before) or _compiled(_CHANGES).search(change[0]):
+            return _match_spoken(text, change.end(), family)
+    clause = _compiled(_VALUE_AT_CLAUSE_END).match(text, position) if family == "password" else None
     if clause is None or _compiled(_TOPIC).search(clause[0]) or not _is_strong(clause[1]):
         return None
-    return _spoken(text, clause.end(), family)
+    return _match_spoken(text, clause.end(), family)
 
 
-def _plain_word(text: str, said: re.Match[str]) -> _Value | None:
+def _find_plain_word(text: str, sentence: re.Match[str]) -> _Value | None:
     """Return the lower-case word in "the password is swordfish", unless it is an adjective or a participle."""
-    if _compiled(_COPULA).search(said[0]) is None:
+    if _compiled(_COPULA).search(sentence[0]) is None:
         return None
-    word = _compiled(_CLAUSE_END).match(text, said.end())
+    word = _compiled(_CLAUSE_END).match(text, sentence.end())
     if word is None or _compiled(_PREDICATE).match(word[1]) or _compiled(_KEYWORD).search(word[1]):
         return None
     return None if is_placeholder(word[1]) else _Value(*word.span(1), quoted=False)
 
 
-def _paired(text: str, keyword: _Keyword, place: int) -> _Value | None:
+def _find_value_of_pair(text: str, keyword: _Keyword, position: int) -> _Value | None:
     """Return the password in "log in with ana / …"."""
-    pair = _compiled(_PAIR).match(text, place)
+    pair = _compiled(_USER_AND_VALUE).match(text, position)
     if pair is None:
         return None
-    value = _spoken(text, pair.end(), "password")
+    value = _match_spoken(text, pair.end(), "password")
     if value is None or not _looks_like_secret(text[value.start : value.end], "password"):
         return None
     if pair["loose"] and not _is_certainly_secret(text[value.start : value.end]):
@@ -1036,25 +1065,32 @@ def _paired(text: str, keyword: _Keyword, place: int) -> _Value | None:
     return None if "/" in text[value.start : value.end] and not value.quoted else value
 
 
-def _before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value | None:
+def _find_value_before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value | None:
     """Return the value before its keyword: "… is the password for the nas", "use … as the password"."""
     start = keyword.start
     window = folded[max(0, start - 60) : start]
-    if family == "code" or not window.endswith(" ") or not any(one in window for one in _INVERTERS):
+    if family == "code" or not window.endswith(" ") or not any(inverter in window for inverter in _INVERTERS):
         return None
-    found = _compiled(_INVERTED).search(window)
-    if found is None or (
-        found["link"] in ("is", "was", "est", "es", "era", "en", "de", "for") and not _inverts(found, folded, keyword)
+    inversion = _compiled(_INVERTED).search(window)
+    if inversion is None or (
+        inversion["link"] in ("is", "was", "est", "es", "era", "en", "de", "for")
+        and not _inverts(inversion, folded, keyword)
     ):
         return None
-    end = start - len(window) + found.start()
-    opening = text[end - 1 : end]
-    if opening in ("'", '"', "`"):
-        begin, end = text.rfind(opening, max(0, end - 200), end - 1) + 1, end - 1
-        value = _Value(begin, end, quoted=True) if begin else None
+    value_end = start - len(window) + inversion.start()
+    closing_quote = text[value_end - 1 : value_end]
+    if closing_quote in ("'", '"', "`"):
+        value_start, value_end = text.rfind(closing_quote, max(0, value_end - 200), value_end - 1) + 1, value_end - 1
+        value = _Value(value_start, value_end, quoted=True) if value_start else None
     else:
-        begin = max(text.rfind(" ", max(0, end - 200), end), text.rfind("\n", max(0, end - 200), end)) + 1
-        value = _Value(begin, end, quoted=False)
+        value_start = (
+            max(
+                text.rfind(" ", max(0, value_end - 200), value_end),
+                text.rfind("\n", max(0, value_end - 200), value_end),
+            )
+            + 1
+        )
+        value = _Value(value_start, value_end, quoted=False)
     if value is None or not _looks_like_secret(text[value.start : value.end], family):
         return None
     if family == "made" and not _is_random(text[value.start : value.end]):
@@ -1062,16 +1098,16 @@ def _before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value
     return value
 
 
-def _inverts(found: re.Match[str], folded: str, keyword: _Keyword) -> bool:
+def _inverts(inversion: re.Match[str], folded: str, keyword: _Keyword) -> bool:
     """Return True if the rest of the sentence fits a value that comes before its keyword."""
-    if found["link"] in ("en", "de"):
+    if inversion["link"] in ("en", "de"):
         return (
             _compiled(r"\b(?:use|usa|utilise|mets?|mettre|pon|puse|tape)\b").search(
                 folded, max(0, keyword.start - 120), keyword.start
             )
             is not None
         )
-    if found["det"] is None and found["link"] != "for":
+    if inversion["det"] is None and inversion["link"] != "for":
         return False
     return _compiled(_AFTER_INVERTED).match(folded, keyword.end) is not None
 
@@ -1088,15 +1124,15 @@ def _stands_alone(text: str, folded: str, keyword: _Keyword) -> bool:
     return keyword.family == "login" or not _is_other_name(text, folded, keyword)
 
 
-def _candidates(text: str) -> list[tuple[int, int]]:
+def _find_candidates(text: str) -> list[tuple[int, int]]:
     """Return the positions of words that look like a secret in any context."""
     found: list[tuple[int, int]] = []
-    for one in _compiled(_CANDIDATE).finditer(text):
-        start, end = one.span()
+    for match in _compiled(_CANDIDATE).finditer(text):
+        start, end = match.span()
         before, after = text[start - 1 : start], text[end : end + 1]
         if (
-            before in _JOINED
-            or after in _JOINED
+            before in _JOINING_SIGNS
+            or after in _JOINING_SIGNS
             or after == "("
             or (before == "(" and text[start - 2 : start - 1] != " ")
         ):
@@ -1110,24 +1146,24 @@ def _candidates(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _near(text: str, keyword: _Keyword, done: int, candidates: list[tuple[int, int]]) -> Iterator[Assigned]:
+def _find_nearby(text: str, keyword: _Keyword, last_end: int, candidates: list[tuple[int, int]]) -> Iterator[Assigned]:
     """Yield the secret-like words of the keyword's sentence: those after it, or else the last one before it."""
     kind = "password" if keyword.family in ("password", "login") else "code" if keyword.family == "code" else "secret"
     first = bisect_left(candidates, (keyword.end, 0))
-    has_value = done > keyword.start
-    for start, end in (candidates[place] for place in range(first, len(candidates))):
-        if start - keyword.end > _AHEAD:
+    has_value = last_end > keyword.start
+    for start, end in (candidates[index] for index in range(first, len(candidates))):
+        if start - keyword.end > _MAX_CHARACTERS_AHEAD:
             break
         between = text[keyword.end : start]
         if _is_broken(between) or _compiled(_OTHER_VALUE).search(between):
             break
-        if start >= done:
+        if start >= last_end:
             has_value = True
             yield Assigned(start, end, kind)
     if has_value or not first or keyword.family == "login":
         return
     start, end = candidates[first - 1]
-    if start < done or keyword.start - end > _BEHIND:
+    if start < last_end or keyword.start - end > _MAX_CHARACTERS_BEHIND:
         return
     between = text[end : keyword.start]
     if not _is_broken(between) and not _compiled(_OTHER_VALUE).search(between):
@@ -1142,15 +1178,15 @@ def _is_broken(between: str) -> bool:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _quoted(text: str, place: int) -> _Value | None:
+def _match_quoted(text: str, position: int) -> _Value | None:
     """Return the quoted value at a position, without its quotes."""
-    found = _compiled(_QUOTED).match(text, place)
+    found = _compiled(_QUOTED).match(text, position)
     return _Value(*found.span(found.lastindex or 0), quoted=True) if found else None
 
 
-def _bare(text: str, place: int, pattern: str) -> _Value | None:
+def _match_bare(text: str, position: int, pattern: str) -> _Value | None:
     """Return the bare value at a position, without the punctuation that ends the sentence."""
-    found = _compiled(pattern).match(text, place)
+    found = _compiled(pattern).match(text, position)
     if found is None:
         return None
     start, end = found.span()
@@ -1169,19 +1205,19 @@ def _bare(text: str, place: int, pattern: str) -> _Value | None:
     return _Value(start, end, quoted=False)
 
 
-def _spoken(text: str, place: int, family: Family) -> _Value | None:
+def _match_spoken(text: str, position: int, family: Family) -> _Value | None:
     """Return the value in a sentence at a position, if it can be nothing else."""
-    value = _quoted(text, place)
+    value = _match_quoted(text, position)
     if value is not None:
         word = text[value.start : value.end]
         return value if _looks_like_secret(word, family) or _is_phrase(word, family) else None
-    value = _bare(text, place, _SPOKEN_VALUE)
+    value = _match_bare(text, position, _SPOKEN_VALUE)
     if value is None or not _looks_like_secret(text[value.start : value.end], family):
         return None
     return value
 
 
-def _checked(text: str, value: _Value | None, family: Family) -> _Value | None:
+def _accept_value(text: str, value: _Value | None, family: Family) -> _Value | None:
     if value is None or not _must_be_cut(text[value.start : value.end].strip(), family, quoted=value.quoted):
         return None
     return value
@@ -1198,10 +1234,10 @@ def _must_be_cut(value: str, family: Family, *, quoted: bool) -> bool:
     if family == "made":
         return _is_token(value, strict=True)
     if " " in value:
-        plain = value.replace(" ", "").replace("'", "").isalpha()
-        return _is_phrase(value, family) if plain else _compiled(_SENTENCE).search(value) is None
+        is_plain = value.replace(" ", "").replace("'", "").isalpha()
+        return _is_phrase(value, family) if is_plain else _compiled(_SENTENCE).search(value) is None
     if not quoted:
-        return not _compiled(_CODE).match(value) and not _compiled(_CALL).match(value)
+        return not _compiled(_CODE_EXPRESSION).match(value) and not _compiled(_CALL).match(value)
     return not value.isalpha() or not _compiled(_KEYWORD).search(fold(value))
 
 
@@ -1210,35 +1246,39 @@ def _is_token(value: str, *, strict: bool) -> bool:
     if not is_placeholder(value) and _is_certainly_secret(value):
         return True
     digits = any(map(str.isdigit, value))
-    odd = digits or not value.replace("-", "").replace("_", "").isalpha()
+    has_other_characters = digits or not value.replace("-", "").replace("_", "").isalpha()
     if (
         " " in value
         or value.replace(".", "").replace("_", "").isdigit()
-        or not (digits or (strict and odd and len(value) >= 12))
+        or not (digits or (strict and has_other_characters and len(value) >= 12))
     ):
         return False
-    if _is_common(value) or _compiled(_DOTTED).match(value) or (not digits and _compiled(_CODE).match(value)):
+    if (
+        _is_common(value)
+        or _compiled(_DOTTED).match(value)
+        or (not digits and _compiled(_CODE_EXPRESSION).match(value))
+    ):
         return False
     if strict:
         return len(value) >= 6 and not _compiled(_NUMBERED).match(value)
-    return _compiled(_SHAPED).match(value) is not None and _compiled(_CODE).match(value) is None
+    return _compiled(_TOKEN_SHAPE).match(value) is not None and _compiled(_CODE_EXPRESSION).match(value) is None
 
 
 def _looks_like_secret(value: str, family: Family) -> bool:
     """Return True if the value looks like a secret by itself."""
     if is_placeholder(value) or value.startswith("%"):
         return False
-    if len(value) <= _LONGEST_TOKEN and _is_certainly_secret(value):
+    if len(value) <= _MAX_TOKEN_CHARACTERS and _is_certainly_secret(value):
         return True
     if family == "code":
         return _compiled(_DIGITS).match(value) is not None
-    if len(value) > _LONGEST_TOKEN:
+    if len(value) > _MAX_TOKEN_CHARACTERS:
         return False
     letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
-    password = family != "made"
-    marked = password and any(c in "!@#$%^&*?+=~" for c in value.rstrip("?!=").lstrip("@#*"))
+    is_typed = family != "made"
+    marked = is_typed and any(c in "!@#$%^&*?+=~" for c in value.rstrip("?!=").lstrip("@#*"))
     if (
-        len(value) < (5 if password else 8)
+        len(value) < (5 if is_typed else 8)
         or not letters
         or not (digits or marked or value.endswith("!"))
         or " " in value
@@ -1247,10 +1287,10 @@ def _looks_like_secret(value: str, family: Family) -> bool:
     if (
         _compiled(_COUNTED).match(value)
         or _is_common(value)
-        or (not digits and _compiled(_TYPED_KEYWORDS).search(fold(value)))
+        or (not digits and _compiled(_PASSWORD_KEYWORDS).search(fold(value)))
     ):
         return False
-    return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
+    return is_typed or (_compiled(_TOKEN_SHAPE).match(value) is not None and not _compiled(_DOTTED).match(value))
 
 
 def _is_certainly_secret(value: str) -> bool:
@@ -1258,11 +1298,13 @@ def _is_certainly_secret(value: str) -> bool:
     if not 6 <= len(value) <= 60 or _compiled(_CANDIDATE).fullmatch(value) is None:
         return False
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
-    if (letters and digits and any(one in _SIGNS for one in value)) or (letters and digits > 2 and value[-1] == "+"):
+    if (letters and digits and any(character in _SIGNS for character in value)) or (
+        letters and digits > 2 and value[-1] == "+"
+    ):
         if _compiled(_SIGNED).match(value) or _is_common(value.rstrip("!?+*")):
             return False
-        only_last = not any(one in _SIGNS for one in value[:-1])
-        return not only_last or (digits >= 2 and letters >= 2 and not value[:letters].isupper())
+        is_sign_last_only = not any(character in _SIGNS for character in value[:-1])
+        return not is_sign_last_only or (digits >= 2 and letters >= 2 and not value[:letters].isupper())
     return value.isalnum() and _is_irregular(value, letters, digits)
 
 
@@ -1272,20 +1314,20 @@ def _is_irregular(value: str, letters: int, digits: int) -> bool:
         return False
     if _compiled(_ALGORITHM).search(value):
         return False
-    mean = len(value) / len(_compiled(_SEGMENT).findall(value))
-    if digits and mean <= 2.45:
+    mean_segment = len(value) / len(_compiled(_SEGMENT).findall(value))
+    if digits and mean_segment <= 2.45:
         return True
-    return mean <= 2.45 or (mean <= 3.75 and _compiled(_CONSONANTS).search(value) is not None)
+    return mean_segment <= 2.45 or (mean_segment <= 3.75 and _compiled(_CONSONANTS).search(value) is not None)
 
 
 def _is_common(value: str) -> bool:
     """Return True for mixed letters and digits that are no secret: numbers, paths, addresses, calls."""
     if _compiled(_SLASHED).match(value):
-        return not (len(value) >= 16 and value.count("/") < 4 and _mixes(value))
-    return is_identifier(value) or (_compiled(_COMMON).match(value) or _compiled(_CALL).match(value)) is not None
+        return not (len(value) >= 16 and value.count("/") < 4 and _has_mixed_characters(value))
+    return is_identifier(value) or (_compiled(_COMMON_VALUE).match(value) or _compiled(_CALL).match(value)) is not None
 
 
-def _mixes(value: str) -> bool:
+def _has_mixed_characters(value: str) -> bool:
     """Return True for a word with upper case, lower case and digits."""
     return any(map(str.isupper, value)) and any(map(str.islower, value)) and any(map(str.isdigit, value))
 
@@ -1293,23 +1335,23 @@ def _mixes(value: str) -> bool:
 def _is_strong(value: str) -> bool:
     """Return True for a value that is a secret in any sentence with a password keyword."""
     digits = any(map(str.isdigit, value))
-    marks = any(one in "!@#$%^&*+=~" for one in value)
+    marks = any(character in "!@#$%^&*+=~" for character in value)
     return (
         len(value) >= 8
         and digits
         and _looks_like_secret(value, "password")
-        and (marks or _mixes(value) or _changes(value) >= 1)
+        and (marks or _has_mixed_characters(value) or _count_alternations(value) >= 1)
     )
 
 
-def _changes(value: str) -> int:
+def _count_alternations(value: str) -> int:
     """Return how often letters and digits alternate."""
-    return sum(one.isdigit() != other.isdigit() for one, other in pairwise(value))
+    return sum(character.isdigit() != following.isdigit() for character, following in pairwise(value))
 
 
 def _is_random(value: str) -> bool:
     """Return True for a value that only a machine can have made: long, with letters and digits mixed."""
-    return len(value) >= 16 and _changes(value) >= 3 and _looks_like_secret(value, "made")
+    return len(value) >= 16 and _count_alternations(value) >= 3 and _looks_like_secret(value, "made")
 
 
 def _is_phrase(value: str, family: Family) -> bool:
@@ -1325,12 +1367,12 @@ def _is_word(value: str) -> bool:
     return len(value) >= 6 and value.islower() and value.isalpha() and not _compiled(_KEYWORD).search(value)
 
 
-def _name_start(text: str, place: int) -> int:
+def _name_start(text: str, position: int) -> int:
     """Return where the name that contains a keyword starts."""
-    least = max(0, place - _LONGEST_NAME)
-    while place > least and text[place - 1] in _NAME_CHARACTERS:
-        place -= 1
-    return place
+    minimum = max(0, position - _MAX_NAME_CHARACTERS)
+    while position > minimum and text[position - 1] in _NAME_CHARACTERS:
+        position -= 1
+    return position
 
 
 def _ends_line(text: str, end: int) -> bool:
@@ -1364,7 +1406,7 @@ class Match(Protocol):
 
 def redact(text: str) -> str:
     """Return the text without secrets and private passages."""
-    return apply_until_stable(text, _once)
+    return apply_until_stable(text, _redact_once)
 
 
 def apply_until_stable(text: str, once: Callable[[str], str]) -> str:
@@ -1386,16 +1428,19 @@ def map_texts(value: Any, clean: Callable[[str], str]) -> Any:
         return [_clean_argument(before, item, clean) for before, item in zip([None, *items], items, strict=False)]
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        named = next((one for key in _NAMES if isinstance(one := fields.get(key), str)), "")
+        given_name = next(
+            (value_of_name for key in _NAME_FIELDS if isinstance(value_of_name := fields.get(key), str)), ""
+        )
         return {
-            key: _clean_field(named if named and key in _VALUES else key, item, clean) for key, item in fields.items()
+            key: _clean_field(given_name if given_name and key in _VALUE_FIELDS else key, item, clean)
+            for key, item in fields.items()
         }
     return value
 
 
 #: `{"name": "DB_PASSWORD", "value": "…"}`, as in lists of variables and headers.
-_NAMES: Final = ("name", "Name", "key", "Key", "variable", "header")
-_VALUES: Final = ("value", "Value")
+_NAME_FIELDS: Final = ("name", "Name", "key", "Key", "variable", "header")
+_VALUE_FIELDS: Final = ("value", "Value")
 
 
 def _clean_argument(before: Any, item: Any, clean: Callable[[str], str]) -> Any:
@@ -1425,46 +1470,46 @@ def without_blocks(text: str) -> str:
     return _without_data(text) if _compiled(_MANIFEST).search(text) else text
 
 
-def applies(rule: Rule, text: str, lowered: str) -> bool:
+def can_match(rule: Rule, text: str, lowered: str) -> bool:
     """Return False if the rule cannot match."""
     where = lowered if rule.folded else text
     return any(hint in where for hint in rule.hint.split("|"))
 
 
-def cutter(rule: Rule) -> Callable[[Match], str]:
+def build_substitution(rule: Rule) -> Callable[[Match], str]:
     """Return the substitution of a rule: the group is cut, the rest of the match stays."""
 
     def cut(found: Match) -> str:
         start, end = found.span()
-        inner = _group(found)
-        secret = found.string[inner[0] : inner[1]]
-        checked = not rule.checked or (any(c.isdigit() for c in secret) and not is_identifier(secret))
-        if not checked or is_placeholder(secret.strip("\"'")):
+        group_span = _secret_span(found)
+        secret = found.string[group_span[0] : group_span[1]]
+        is_secret = not rule.checked or (any(c.isdigit() for c in secret) and not is_identifier(secret))
+        if not is_secret or is_placeholder(secret.strip("\"'")):
             return found.string[start:end]
-        return found.string[start : inner[0]] + mark(rule.kind) + found.string[inner[1] : end]
+        return found.string[start : group_span[0]] + mark(rule.kind) + found.string[group_span[1] : end]
 
     return cut
 
 
-def _group(found: Match) -> tuple[int, int]:
+def _secret_span(found: Match) -> tuple[int, int]:
     try:
-        inner = found.span(1)
+        span = found.span(1)
     except (IndexError, re.error):
         return found.span()
-    return inner if inner[0] >= 0 else found.span()
+    return span if span[0] >= 0 else found.span()
 
 
-def _once(text: str) -> str:
+def _redact_once(text: str) -> str:
     text = without_blocks(text)
     lowered = text.lower()
     for rule in RULES:
-        if applies(rule, text, lowered):
-            text = _compiled(rule.pattern).sub(cutter(rule), text)
+        if can_match(rule, text, lowered):
+            text = _compiled(rule.pattern).sub(build_substitution(rule), text)
     return redact_spoken(redact_assignments(text, mark), mark)
 
 
 def _without_private(text: str) -> str:
-    kept: list[str] = []
+    parts: list[str] = []
     start, depth = 0, 0
     for found in re.finditer(_PRIVATE, text):
         if found[1]:
@@ -1473,19 +1518,19 @@ def _without_private(text: str) -> str:
             depth = max(0, depth - 1)
         else:
             if depth == 0:
-                kept += [text[start : found.start()], mark("private")]
+                parts += [text[start : found.start()], mark("private")]
             depth += 1
-    return "".join([*kept, "" if depth else text[start:]])
+    return "".join([*parts, "" if depth else text[start:]])
 
 
 def _without_keys(text: str) -> str:
     """Cut each private key up to its END line; one without an END line goes as far as it looks like a key."""
-    kept: list[str] = []
+    parts: list[str] = []
     start, opened = 0, -1
 
     def close(end: int) -> None:
         nonlocal start
-        kept.extend((text[start:opened], mark("private-key")))
+        parts.extend((text[start:opened], mark("private-key")))
         start = end
 
     body = 0
@@ -1499,7 +1544,7 @@ def _without_keys(text: str) -> str:
             opened, body = found.start(), found.end()
     if opened >= 0:
         close(_end_of_body(text, body))
-    return "".join([*kept, text[start:]])
+    return "".join([*parts, text[start:]])
 
 
 def _without_data(text: str) -> str:
@@ -1513,8 +1558,11 @@ def _without_data(text: str) -> str:
         return found[0][: found.start(2) - found.start()] + _compiled(_ENTRY).sub(entry, found[2])
 
     manifests = text.split("\n---")
-    secret = [_compiled(_DATA).sub(data, one) if _compiled(_MANIFEST).search(one) else one for one in manifests]
-    return "\n---".join(secret)
+    cleaned = [
+        _compiled(_DATA).sub(data, manifest) if _compiled(_MANIFEST).search(manifest) else manifest
+        for manifest in manifests
+    ]
+    return "\n---".join(cleaned)
 
 
 def _end_of_body(text: str, start: int) -> int:

@@ -127,27 +127,27 @@ class Turns:
             tokens: the analyser's tokens of the text, if already computed.
         """
         digest = text_hash(turn.text)
-        if self._tx.run("turns.claim_from_transcript", _names(turn) | {"text_hash": digest}):
+        if self._tx.run("turns.claim_from_transcript", _identity_columns(turn) | {"text_hash": digest}):
             return False
-        if turn.role == "user" and turn.trust < TRUST_TYPED and self._said_elsewhere(turn, digest):
+        if turn.role == "user" and turn.trust < TRUST_TYPED and self._is_stored_from_another_host(turn, digest):
             return False
         return self._insert(turn, digest, transcript_key=None, tokens=tokens)
 
     def add_from_transcript(self, turn: Turn) -> bool:
         """Store a turn from a transcript, with the record's id as `turn.key`; return False if it is already stored."""
         digest = text_hash(turn.text)
-        names = _names(turn)
+        names = _identity_columns(turn)
         if self._tx.one("turns.by_transcript_key", names):
             return False
         if self._tx.run("turns.claim_from_hook", names | {"text_hash": digest}):
             return False
-        if turn.role == "user" and self._said_elsewhere(turn, digest):
+        if turn.role == "user" and self._is_stored_from_another_host(turn, digest):
             return False
         return self._insert(turn, digest, transcript_key=turn.key)
 
-    def vouch(self, turn: Turn) -> str | None:
+    def raise_trust(self, turn: Turn) -> str | None:
         """Raise the trust of an imported turn to that of this one; return its id, or None if nothing changed."""
-        rows = self._tx.all("turns.vouch", _names(turn) | {"trust": turn.trust})
+        rows = self._tx.all("turns.vouch", _identity_columns(turn) | {"trust": turn.trust})
         return str(rows[0]["id"]) if rows else None
 
     def restore(self, turn: Turn, transcript_key: str | None) -> bool:
@@ -158,7 +158,7 @@ class Turns:
         """Return the turns with these ids, in the given order."""
         return [turn_from_row(row) for row in self._tx.all("turns.get", {"ids": json.dumps(list(ids))})]
 
-    def proving_nothing(self, ids: Sequence[str]) -> frozenset[str]:
+    def uncited(self, ids: Sequence[str]) -> frozenset[str]:
         """Return those of these turns that no memory of any state cites and that no job is about to read."""
         return frozenset(row["id"] for row in self._tx.all("turns.proving_nothing", {"ids": json.dumps(list(ids))}))
 
@@ -166,7 +166,7 @@ class Turns:
         """Record why extraction skipped the turn."""
         self._tx.run("turns.skip", {"id": turn_id, "reason": reason})
 
-    def answered(self, turn: Turn) -> Turn | None:
+    def answered_message(self, turn: Turn) -> Turn | None:
         """Return the agent's message right before this turn in its session, or None."""
         names = {"host": turn.host, "session_id": turn.scope.session, "at": to_text(turn.at)}
         row = self._tx.one("turns.before", names)
@@ -184,10 +184,10 @@ class Turns:
 
     def recent(self, channel: str, session: str | None, limit: int, *, user: str | None = None) -> list[dict[str, Any]]:
         """Return the latest messages of a channel, newest first, optionally of one session or user."""
-        asked = {"channel": channel, "session_id": session, "user_id": user, "limit": limit}
-        return self._tx.all("turns.recent", asked)
+        filters = {"channel": channel, "session_id": session, "user_id": user, "limit": limit}
+        return self._tx.all("turns.recent", filters)
 
-    def _said_elsewhere(self, turn: Turn, digest: str) -> bool:
+    def _is_stored_from_another_host(self, turn: Turn, digest: str) -> bool:
         return (
             self._tx.one(
                 "turns.same_prompt",
@@ -204,8 +204,8 @@ class Turns:
         )
 
     def _insert(self, turn: Turn, digest: str, *, transcript_key: str | None, tokens: str | None = None) -> bool:
-        sealed = journal.seal(_content(turn.id, turn.role, turn.text, turn.at))
-        row = fields_of(turn, _SAME) | turn.scope.row()
+        sealed = journal.seal(_sealed_content(turn.id, turn.role, turn.text, turn.at))
+        row = fields_of(turn, _SAME_NAMED_COLUMNS) | turn.scope.row()
         row |= {
             "transcript_key": transcript_key,
             "event_id": turn.event_id or None,
@@ -222,28 +222,28 @@ class Turns:
 
 
 #: Columns that are named like the fields of a turn.
-_SAME = ("id", "key", "host", "role", "source", "text", "trust", "skipped")
+_SAME_NAMED_COLUMNS = ("id", "key", "host", "role", "source", "text", "trust", "skipped")
 
 
 def turn_from_row(row: dict[str, Any]) -> Turn:
     """Build a turn from its row."""
     return Turn(
-        **pick_columns(row, _SAME),
+        **pick_columns(row, _SAME_NAMED_COLUMNS),
         scope=Scope.from_row(row),
         at=from_text(row["at"]),
         event_id=row["event_id"] or "",
     )
 
 
-def _names(turn: Turn) -> dict[str, object]:
+def _identity_columns(turn: Turn) -> dict[str, object]:
     return {**fields_of(turn, ("id", "key", "host", "role")), "session_id": turn.scope.session}
 
 
-def _content(id_: str, role: str, text: str, at: datetime) -> dict[str, object]:
+def _sealed_content(id_: str, role: str, text: str, at: datetime) -> dict[str, object]:
     return {"id": id_, "role": role, "text": text, "at": to_text(at)}
 
 
 def turn_intact(row: dict[str, Any]) -> bool:
     """Return True if the row's seal is valid."""
-    content = _content(row["id"], row["role"], row["text"], from_text(row["at"]))
+    content = _sealed_content(row["id"], row["role"], row["text"], from_text(row["at"]))
     return journal.matches_seal(row["row_key"], row["row_hash"], content)

@@ -30,7 +30,7 @@ class Rule(NamedTuple):
 _ARGUMENT: Final = r"[\"']?([^\s\"'|;]{3,200})"
 _TO_FLAG: Final = r"\b[^\n|;]{0,120}?\s"
 
-_PROVIDERS: Final[tuple[Rule, ...]] = (
+_PROVIDER_RULES: Final[tuple[Rule, ...]] = (
     Rule("aws-key", "AKIA|ASIA|ABIA|ACCA|AROA|AIDA", r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b"),
     Rule("anthropic", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{16,}"),
     Rule("openai", "sk-", r"\bsk-[A-Za-z0-9_-]{20,}", checked=True),
@@ -144,7 +144,7 @@ _PROVIDERS: Final[tuple[Rule, ...]] = (
     Rule("putty", "Private-Lines:", r"\bPrivate-Lines: [0-9]{1,3}\r?\n([A-Za-z0-9+/=\r\n]{20,})"),
 )
 
-_FORMS: Final[tuple[Rule, ...]] = (
+_FORM_RULES: Final[tuple[Rule, ...]] = (
     Rule("signature", "sig", r"(?i)[?&](?:sig|signature|x-amz-signature)=([A-Za-z0-9%+/=_-]{20,})", folded=True),
     Rule(
         "url-credentials",
@@ -349,4 +349,4 @@ _FORMS: Final[tuple[Rule, ...]] = (
     Rule("token", '"auth"', r"\"auth\"\s{0,4}:\s{0,4}\"([A-Za-z0-9+/=]{12,})\""),
 )
 
-RULES: Final[tuple[Rule, ...]] = (*_PROVIDERS, *_FORMS)
+RULES: Final[tuple[Rule, ...]] = (*_PROVIDER_RULES, *_FORM_RULES)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from filrouge.capture import inbox
-from filrouge.capture.events import Event, event_from_json, strip_own
-from filrouge.capture.intake import CutCounts, cleaned, skip_reason
+from filrouge.capture.events import Event, event_from_json, strip_injected_blocks
+from filrouge.capture.intake import CutCounts, build_turn, clean_event
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, TranscriptRecord, Turn
 from filrouge.capture.repository import Events, Turns
-from filrouge.core.clock import from_epoch, monotonic, new_id, to_text
+from filrouge.core.clock import from_epoch, monotonic, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt
 from filrouge.core.guard import logged
 from filrouge.core.paths import SPOOL, inside
@@ -28,9 +28,9 @@ from filrouge.core.scope import Scope, display_name
 from filrouge.extraction import reader
 from filrouge.extraction.repository import Session
 from filrouge.extraction.understanding import queue_reading
-from filrouge.hosts.project import LONGEST_BRANCH, names
+from filrouge.hosts.project import MAX_BRANCH_CHARACTERS, find_names
 from filrouge.hosts.transcript_lines import read_from
-from filrouge.hosts.transcripts import fullness, records
+from filrouge.hosts.transcripts import context_usage, records
 from filrouge.projects.repository import Projects
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs
@@ -44,10 +44,10 @@ from filrouge.threads.synthesis_service import FULL, queue_synthesis
 
 def queue_turn_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
     """Queue the jobs that follow from new turns; return True if any of them is to be analysed."""
-    stating = [turn for turn in turns if to_be_analysed(turn) or _may_agree(parts, tx, turn)]
-    _follow(parts, tx, turns, stating)
+    to_analyse = [turn for turn in turns if is_to_be_analysed(turn) or _may_agree(parts, tx, turn)]
+    _queue_jobs(parts, tx, turns, to_analyse)
     queue_reading(parts, tx, turns)
-    return bool(stating)
+    return bool(to_analyse)
 
 
 def queue_import_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
@@ -55,13 +55,13 @@ def queue_import_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
 
     User turns are analysed regardless of their trust, and no model is called.
     """
-    _follow(parts, tx, turns, [turn for turn in turns if turn.role == "user" and not turn.skipped])
+    _queue_jobs(parts, tx, turns, [turn for turn in turns if turn.role == "user" and not turn.skipped])
 
 
-def _follow(parts: Parts, tx: Tx, turns: Sequence[Turn], stating: Sequence[Turn]) -> None:
-    now, jobs, to_analyse = parts.clock.now(), Jobs(tx), {turn.id for turn in stating}
+def _queue_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn], turns_to_analyse: Sequence[Turn]) -> None:
+    now, jobs, ids_to_analyse = parts.clock.now(), Jobs(tx), {turn.id for turn in turns_to_analyse}
     for turn in turns:
-        if turn.id in to_analyse:
+        if turn.id in ids_to_analyse:
             work = {"turn": turn.id} | ({"event": turn.event_id} if turn.event_id else {})
             jobs.enqueue("analyse", work, dedupe=f"analyse:{turn.id}", at=now)
         if turn.role != "tool":
@@ -69,14 +69,14 @@ def _follow(parts: Parts, tx: Tx, turns: Sequence[Turn], stating: Sequence[Turn]
     queue_placing(parts, tx, turns)
 
 
-def to_be_analysed(turn: Turn) -> bool:
+def is_to_be_analysed(turn: Turn) -> bool:
     """Return True if memories may be extracted from a turn: the user's own words, not filtered as noise."""
     return turn.role == "user" and turn.trust >= TRUST_PROMPT and not turn.skipped
 
 
 def _may_agree(parts: Parts, tx: Tx, turn: Turn) -> bool:
     """Return True for a prompt without content of its own that may agree with the agent's message before it."""
-    return bool(turn.skipped) and reader.may_agree(turn) and parts.turns(tx).answered(turn) is not None
+    return bool(turn.skipped) and reader.may_agree(turn) and parts.turns(tx).answered_message(turn) is not None
 
 
 # Storing events. They are acknowledged once they are on disk, and processed afterwards.
@@ -108,34 +108,36 @@ def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceip
     parts.last_capture = monotonic()
     directories = {event.cwd for event in events}
     settings = parts.readers.here(lambda tx: {cwd: parts.settings(tx, cwd) for cwd in directories})
-    cut = CutCounts()
+    counts = CutCounts()
     clean = [
-        (cleaned(event, parts.redact, cut), frozenset(held.disabled_projects)) if held.auto_capture else None
+        (clean_event(event, parts.redact, counts), frozenset(own_settings.disabled_projects))
+        if own_settings.auto_capture
+        else None
         for event in events
-        for held in (settings[event.cwd],)
+        for own_settings in (settings[event.cwd],)
     ]
-    parts.metrics.count_cut(cut)
-    future = parts.writer.submit(lambda tx: _store_all(parts, tx, clean))
+    parts.metrics.count_cut(counts)
+    future = parts.writer.submit(lambda tx: _store_events(parts, tx, clean))
     future.add_done_callback(lambda _: parts.work_waiting.set())
     return future
 
 
-def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]) -> DeliveryReceipt:
+def _store_events(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]) -> DeliveryReceipt:
     projects, new = list[str | None](), list[bool]()
     for delivery in deliveries:
-        if delivery is None or is_off(tx, delivery[0].project, delivery[1]):
+        if delivery is None or is_capture_off(tx, delivery[0].project, delivery[1]):
             projects.append(None)
             new.append(False)
             continue
         event = delivery[0]
-        project = _store(parts, tx, event)
+        project = _store_event(parts, tx, event)
         new.append(project is not None)
         projects.append(project if project is not None else Projects(tx).find(event.project) or "")
-    known = len(projects) - projects.count(None)
-    return DeliveryReceipt(accepted=sum(new), duplicates=known - sum(new), projects=tuple(projects), new=tuple(new))
+    captured = len(projects) - projects.count(None)
+    return DeliveryReceipt(accepted=sum(new), duplicates=captured - sum(new), projects=tuple(projects), new=tuple(new))
 
 
-def is_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:
+def is_capture_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:
     """Return True if one of the switched-off names belongs to this project."""
     if not disabled or not names:
         return False
@@ -144,19 +146,19 @@ def is_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:
     return bool(disabled & {*names, display_name(names), project or "", *aliases})
 
 
-def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
+def _store_event(parts: Parts, tx: Tx, event: Event) -> str | None:
     """Store an event and queue its jobs; return its project's id, or None if it was already stored."""
     now, jobs = parts.clock.now(), Jobs(tx)
-    passed = parts.tombstones.passed(tx, event)
-    if passed is None:
+    remaining = parts.tombstones.passed(tx, event)
+    if remaining is None:
         return Events(tx).add_forgotten(event, received_at=now)
-    event = passed
+    event = remaining
     project = Events(tx).add(event, received_at=now)
     if project is None:
         return None
     jobs.enqueue("read_turns", {"event": event.id}, dedupe=f"read_turns:{event.id}", at=now)
     if event.transcript and event.kind in ("prompt", "reply", "pre_compact", "session_end"):
-        place = {
+        work = {
             "path": event.transcript,
             "host": event.host,
             "session": event.session,
@@ -166,9 +168,9 @@ def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
         }
         # One waiting read serves all events before it. The last events of a conversation get their own read, because a
         # read that is running at that moment may have started too early.
-        own = f":{event.id}" if event.kind in ("pre_compact", "session_end") else ""
-        name = f"reconcile:{event.transcript}{own}"
-        jobs.enqueue("reconcile", place, dedupe=name, at=now, delay=_TRANSCRIPT_LAG_SECONDS)
+        suffix = f":{event.id}" if event.kind in ("pre_compact", "session_end") else ""
+        dedupe_key = f"reconcile:{event.transcript}{suffix}"
+        jobs.enqueue("reconcile", work, dedupe=dedupe_key, at=now, delay=_TRANSCRIPT_LAG_SECONDS)
     return project
 
 
@@ -176,10 +178,10 @@ def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
 
 _LOG = logging.getLogger(__name__)
 #: How often the spool is read. A start of a session reads it at once.
-_LOOK_SECONDS = 5.0
+_DRAIN_INTERVAL_SECONDS = 5.0
 #: A hook runs for one second at most; after this time its unfinished file will not change.
 _ABANDONED_SECONDS = 60.0
-#: Most spool files taken in while a caller waits; each takes a few milliseconds.
+#: Maximum spool files taken in while a caller waits; each takes a few milliseconds.
 _MAX_FILES_WHILE_WAITING = 32
 
 
@@ -189,11 +191,11 @@ def drain_spool(parts: Parts) -> int:
     A file is removed only after its events are in the database. If it is read twice, its events are recognised.
     """
     accepted = 0
-    long_ago = parts.clock.now().timestamp() - _ABANDONED_SECONDS
-    for path in inbox.waiting(inside(parts.home, SPOOL), abandoned_before=long_ago):
+    abandoned_before = parts.clock.now().timestamp() - _ABANDONED_SECONDS
+    for path in inbox.waiting_files(inside(parts.home, SPOOL), abandoned_before=abandoned_before):
         # One file that cannot be taken in must not hold up the others. If the database is at fault, every file stays.
-        at_fault = (CannotWrite, Corrupt, Busy)
-        with logged(_LOG, "spool file %s is set aside", os.path.basename(path), reraise=at_fault) as attempt:
+        database_errors = (CannotWrite, Corrupt, Busy)
+        with logged(_LOG, "spool file %s is set aside", os.path.basename(path), reraise=database_errors) as attempt:
             try:
                 accepted += _store_spool_file(parts, path)
             except OSError as error:
@@ -205,7 +207,7 @@ def drain_spool(parts: Parts) -> int:
 
 def drain_spool_quickly(parts: Parts) -> None:
     """Take in a few spool files while a caller waits; do nothing if there are too many."""
-    waiting = inbox.waiting(inside(parts.home, SPOOL))
+    waiting = inbox.waiting_files(inside(parts.home, SPOOL))
     # The next pass over the spool meets a file that fails here again, and sets it aside.
     with logged(_LOG, "the spool was not read before the session start"):
         for path in waiting if len(waiting) <= _MAX_FILES_WHILE_WAITING else ():
@@ -216,19 +218,19 @@ def _store_spool_file(parts: Parts, path: str) -> int:
     spooled = inbox.read_spool_file(path)
     if spooled.torn or spooled.bad:
         _LOG.warning("spool file %s: incomplete last record or %d damaged records", os.path.basename(path), spooled.bad)
-    events = [event for raw in spooled.events if (event := _event(raw)) is not None]
+    events = [event for raw in spooled.events if (event := _parse_event(raw)) is not None]
     accepted = store_events(parts, events).result().accepted if events else 0
     inbox.remove_spool_file(path)
     return accepted
 
 
-def spool_watch(parts: Parts) -> PeriodicTask:
+def spool_task(parts: Parts) -> PeriodicTask:
     """Return a task that drains the spool every few seconds; a hook that gives up on a busy daemon leaves a file."""
-    failed = "the spool could not be drained; its files are kept"
-    return PeriodicTask(_LOOK_SECONDS, lambda: drain_spool(parts), name="spool", failure_message=failed)
+    message = "the spool could not be drained; its files are kept"
+    return PeriodicTask(_DRAIN_INTERVAL_SECONDS, lambda: drain_spool(parts), name="spool", failure_message=message)
 
 
-def _event(raw: dict[str, object]) -> Event | None:
+def _parse_event(raw: dict[str, object]) -> Event | None:
     try:
         return event_from_json(raw)
     except ValueError as error:
@@ -238,7 +240,7 @@ def _event(raw: dict[str, object]) -> Event | None:
 
 # Reconciling a host's transcript with what its hooks reported.
 
-_TRUST = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
+_TRUST_BY_ROLE = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
 #: A record id of this length or more is unique everywhere; a shorter one is a position in the file.
 UNIQUE_KEY_LENGTH = 32
 
@@ -254,17 +256,24 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     start = int(state["byte_offset"]) if state else 0
     chunk = read_from(path, start)
     found = list(records(host, chunk.lines))
-    full = fullness(host, chunk.lines)
-    others = {cwd: _other_project_names(cwd, payload) for cwd in {record.cwd for record in found}}
+    usage = context_usage(host, chunk.lines)
+    other_projects = {cwd: _other_project_names(cwd, payload) for cwd in {record.cwd for record in found}}
 
     def write(tx: Tx) -> None:
         store, now = parts.turns(tx), parts.clock.now()
-        projects = {cwd: Projects(tx).resolve(known_as, at=now) for cwd, known_as in others.items() if known_as}
-        here = str(payload["project"]) or None
-        read = [(record, _turn(parts, payload, record, projects.get(record.cwd, here))) for record in found]
-        turns = [one for record, one in read if not parts.tombstones.refuses(tx, one, one.at if record.at else None)]
+        projects = {cwd: Projects(tx).resolve(known_as, at=now) for cwd, known_as in other_projects.items() if known_as}
+        reported_project = str(payload["project"]) or None
+        records_with_turns = [
+            (record, _turn_from_record(parts, payload, record, projects.get(record.cwd, reported_project)))
+            for record in found
+        ]
+        turns = [
+            one
+            for record, one in records_with_turns
+            if not parts.tombstones.refuses(tx, one, one.at if record.at else None)
+        ]
         queue_turn_jobs(parts, tx, [turn for turn in turns if add_transcript_turn(store, turn)])
-        if (full or 0.0) >= FULL:
+        if (usage or 0.0) >= FULL:
             queue_synthesis(parts, tx, Session(host=host, id=str(payload["session"])), "pre_compact")
         tx.run(
             "transcripts.put",
@@ -297,42 +306,41 @@ def _other_project_names(cwd: str, payload: Mapping[str, Any]) -> tuple[str, ...
     reported = str(payload.get("cwd") or "")
     if not cwd or not reported or cwd == reported:
         return None
-    known_as = names(cwd, {})
+    known_as = find_names(cwd, {})
     in_repository = any(not name.startswith("path:") for name in known_as)
     nested = f"{cwd}/".startswith(f"{reported}/") or f"{reported}/".startswith(f"{cwd}/")
     return None if nested and not in_repository else known_as
 
 
-def _branch(payload: Mapping[str, Any], record: TranscriptRecord) -> str:
+def _branch_of_record(payload: Mapping[str, Any], record: TranscriptRecord) -> str:
     """Return the record's branch, else the hook's branch, unless the agent was in another directory by then."""
-    elsewhere = record.cwd and record.cwd != payload.get("cwd")
-    told = record.branch or ("" if elsewhere else str(payload.get("branch") or ""))
-    return told[:LONGEST_BRANCH].encode("utf-8", "replace").decode()  # a lone surrogate cannot be stored
+    moved = record.cwd and record.cwd != payload.get("cwd")
+    branch = record.branch or ("" if moved else str(payload.get("branch") or ""))
+    return branch[:MAX_BRANCH_CHARACTERS].encode("utf-8", "replace").decode()  # a lone surrogate cannot be stored
 
 
-def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, project: str | None) -> Turn:
+def _turn_from_record(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, project: str | None) -> Turn:
     at = from_epoch(record.at) if record.at else parts.clock.now()
-    text = parts.redact(strip_own(record.text))
+    text = parts.redact(strip_injected_blocks(record.text))
     session = str(payload["session"])
     key = record.key if len(record.key) >= UNIQUE_KEY_LENGTH else f"{session}:{record.key}"
-    return Turn(
-        id=new_id(at),
+    return build_turn(
         key=f"tool:{record.call_id}" if record.call_id else key,
-        scope=Scope(project=project, channel=str(payload["host"]), session=session, branch=_branch(payload, record)),
-        host=str(payload["host"]),
+        scope=Scope(
+            project=project, channel=str(payload["host"]), session=session, branch=_branch_of_record(payload, record)
+        ),
         role=record.role,
         source=record.source,
         text=text,
         at=at,
-        trust=_TRUST[record.role],
-        skipped=skip_reason(text, record.source),
+        trust=_TRUST_BY_ROLE[record.role],
     )
 
 
 # Processing imported messages in the background.
 
 BACKFILL: Final = "backfill"
-#: Most messages whose jobs may run before those of a prompt that arrives now.
+#: Maximum messages whose jobs may run before those of a prompt that arrives now.
 BACKFILL_BATCH: Final = 8
 
 

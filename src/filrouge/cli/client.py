@@ -15,8 +15,8 @@ from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client, process
 from filrouge.daemon.reply import parse_error
-from filrouge.hosts.project import branch
-from filrouge.hosts.project import names as project_names
+from filrouge.hosts.project import find_branch
+from filrouge.hosts.project import find_names as project_names
 
 TIMEOUT_SECONDS = 10.0
 #: For requests that a healthy daemon answers immediately.
@@ -106,4 +106,4 @@ def branch_here(project: str | None) -> str:
     """Return the git branch of the project's directory; empty if the project is not given as a directory."""
     if project and not os.path.isdir(project):
         return ""
-    return branch(os.path.abspath(project or os.getcwd()))
+    return find_branch(os.path.abspath(project or os.getcwd()))

@@ -27,12 +27,20 @@ from typing import Any, Final, NamedTuple, cast
 from filrouge import hosts
 from filrouge.capture import events as guard
 from filrouge.capture import inbox, redact
-from filrouge.capture.events import BRIEFED, LARGEST_EVENT, LONGEST_TEXT, LOOKAHEAD, MAX_VALUES, Event, Pruner
+from filrouge.capture.events import (
+    BRIEFED,
+    LOOKAHEAD,
+    MAX_EVENT_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    MAX_VALUES,
+    Event,
+    Pruner,
+)
 from filrouge.core import paths
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
 from filrouge.hosts import Host, project
-from filrouge.hosts.command_hooks import as_list, as_object, text_field, whole_text
+from filrouge.hosts.command_hooks import as_list, as_object, join_surrogates, text_field
 from filrouge.hosts.project import brief_keys
 
 # Parsing and cleaning of the input, which may be empty, broken, in another encoding or 100 MB of build log. Long tool
@@ -64,18 +72,18 @@ def cleaned(event: Event) -> Event | None:
         return None
     return event._replace(
         data=data,
-        session=whole_text(event.session),
-        key=whole_text(event.key),
-        cwd=whole_text(event.cwd),
-        transcript=whole_text(event.transcript),
-        agent=whole_text(event.agent),
-        project=tuple(map(whole_text, event.project)),
-        branch=whole_text(event.branch),
+        session=join_surrogates(event.session),
+        key=join_surrogates(event.key),
+        cwd=join_surrogates(event.cwd),
+        transcript=join_surrogates(event.transcript),
+        agent=join_surrogates(event.agent),
+        project=tuple(map(join_surrogates, event.project)),
+        branch=join_surrogates(event.branch),
     )
 
 
 def _cleaned(data: dict[str, Any]) -> dict[str, Any]:
-    return cast("dict[str, Any]", redact.map_texts(Pruner().pruned(data), _Cleaner().clean))
+    return cast("dict[str, Any]", redact.map_texts(Pruner().prune(data), _Cleaner().clean))
 
 
 def _without_output(data: dict[str, Any]) -> dict[str, Any]:
@@ -89,17 +97,17 @@ class _Cleaner:
     """Cleans the texts of one event. All texts share one size limit and one time limit."""
 
     def __init__(self) -> None:
-        self._left = LARGEST_EVENT
+        self._left = MAX_EVENT_CHARACTERS
         self._until = time.monotonic() + CLEANING_SECONDS
 
     def clean(self, text: str) -> str:
         if len(text) < SHORTEST_SECRET:
-            return whole_text(text)
-        limit = min(LONGEST_TEXT, self._left) if time.monotonic() < self._until else 0
+            return join_surrogates(text)
+        limit = min(MAX_TEXT_CHARACTERS, self._left) if time.monotonic() < self._until else 0
         if not limit and text:
             return f"[filrouge: {len(text)} characters cut]"
         short = text[: limit + LOOKAHEAD] if len(text) > limit else text
-        safe = redact.redact(guard.strip_own(whole_text(short)))
+        safe = redact.redact(guard.strip_injected_blocks(join_surrogates(short)))
         if len(text) > limit:
             safe = safe[: min(limit, max(0, len(safe) - LOOKAHEAD))]
             safe += f"\n[filrouge: {len(text) - limit} characters cut]"
@@ -356,7 +364,7 @@ class _Lost(Exception):
 
 def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: float) -> tuple[bytes, _Context]:
     """Serve one input. Returns the line to print and the daemon's answer."""
-    if guard.internal(environ) or guard.disabled(environ):
+    if guard.is_internal(environ) or guard.is_disabled(environ):
         return b"", _Context()
     payload = payload_of(raw)
     directory = paths.home(environ)
@@ -451,7 +459,7 @@ def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:
     written: list[str] = []
     try:
         for event in events:
-            written.append(inbox.append(paths.inside(directory, paths.SPOOL), event.to_json()))
+            written.append(inbox.append_event(paths.inside(directory, paths.SPOOL), event.to_json()))
     except OSError:
         _remove(written)
         return None
@@ -528,7 +536,7 @@ def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -
 
     A file that is unreadable or rejected is set aside, so that it does not block the files after it.
     """
-    for path in inbox.waiting(paths.inside(directory, paths.SPOOL))[:5]:
+    for path in inbox.waiting_files(paths.inside(directory, paths.SPOOL))[:5]:
         left = min(CAPTURE_SECONDS, deadline - time.monotonic())
         if left <= 0:
             return

@@ -40,13 +40,13 @@ from filrouge.cli.output import bars
 from filrouge.core.errors import BadInput, CannotWrite
 from filrouge.core.scope import display_name
 from filrouge.daemon.process import write_atomically
-from filrouge.hosts.project import is_capture_enabled, names
-from filrouge.hosts.transcript_lines import Chunk, lines_of, read_from
+from filrouge.hosts.project import find_names, is_capture_enabled
+from filrouge.hosts.transcript_lines import Chunk, read_from, read_lines
 from filrouge.hosts.transcripts import (
-    AGENTS,
+    AGENT_FOLDERS,
     TranscriptFile,
     ZstdReader,
-    directory,
+    agent_directory,
     find_transcripts,
     is_compressed,
     records,
@@ -343,14 +343,14 @@ def pages_of_packed(
         return
     with raw, io.BufferedReader(raw) as file:
         place = _skipped(file, offset)
-        if place < offset and not raw.trouble:  # the content is shorter than before: the file was replaced
+        if place < offset and not raw.problem:  # the content is shorter than before: the file was replaced
             yield from pages_of_packed(agent, history, 0, wanted, passed)
             return
-        while (chunk := lines_of(file, place, place + _CHUNK)).offset != place:
-            yield from teller.pages(chunk, done=raw.taken - taken)
-            place, taken = chunk.offset, raw.taken
-    if raw.trouble:
-        passed.trouble(history.path, raw.trouble)
+        while (chunk := read_lines(file, place, place + _CHUNK)).offset != place:
+            yield from teller.pages(chunk, done=raw.compressed_bytes_read - taken)
+            place, taken = chunk.offset, raw.compressed_bytes_read
+    if raw.problem:
+        passed.trouble(history.path, raw.problem)
     elif wanted.is_everything:
         yield Page(mark=teller.mark(history.path, history.size), done=history.size - taken)
 
@@ -468,7 +468,7 @@ def _clean_text(text: str, passed: Skipped) -> str:
 
 @cache
 def _names(cwd: str) -> tuple[str, ...]:
-    return names(cwd, {}) if os.path.isabs(cwd) else ()
+    return find_names(cwd, {}) if os.path.isabs(cwd) else ()
 
 
 @cache
@@ -556,10 +556,10 @@ def history_of(
     Raises:
         BadInput: no transcript was found.
     """
-    place = os.path.abspath(root) if root else directory(agent, environ)
+    place = os.path.abspath(root) if root else agent_directory(agent, environ)
     found = find_transcripts(agent, place)
     if not found:
-        variable = AGENTS[agent][0]
+        variable = AGENT_FOLDERS[agent][0]
         raise BadInput(
             f"There is no history of {agent} in {place}.",
             remedy=f"Say where it is with --from, or set {variable} as you do for {agent}.",
@@ -601,7 +601,7 @@ def export_of(
     if not os.path.exists(place):
         raise BadInput(f"{place} does not exist.", remedy=f"Name {form.what}: `filrouge import {name} FILE`.")
     if name == "ai-smartness" and not assigned:
-        assigned = names(os.path.dirname(os.path.abspath(place)), environ)
+        assigned = find_names(os.path.dirname(os.path.abspath(place)), environ)
     files = list(_files(place))
     return ImportSource(
         source=name,
@@ -717,8 +717,8 @@ def backfill(names: Iterable[str], *, asked: bool, wanted: bool, quiet: bool, an
         The agents whose history was not imported.
     """
     waiting = list[str]()
-    for name in (name for name in names if name in AGENTS):
-        found = find_transcripts(name, directory(name, os.environ))
+    for name in (name for name in names if name in AGENT_FOLDERS):
+        found = find_transcripts(name, agent_directory(name, os.environ))
         if not found:
             continue
         files = f"{len(found)} file{'s' if len(found) > 1 else ''}"

@@ -296,7 +296,7 @@ def main(argv: Sequence[str]) -> None:
     if not verbose:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     here = os.environ.get("CLAUDE_PROJECT_DIR", "").strip() or os.getcwd()
-    daemon = Daemon(paths.home(), os.environ, project.names(here, os.environ))
+    daemon = Daemon(paths.home(), os.environ, project.find_names(here, os.environ))
     Shim(daemon, _write_stdout, _to_stderr if verbose else None).serve(sys.stdin.buffer)
     os._exit(0)
 

@@ -36,7 +36,7 @@ from filrouge.core.choices import closest_first, join_with_or
 from filrouge.core.errors import BadInput, CannotWrite, FilrougeError
 from filrouge.core.text import in_json, one_line, visible
 from filrouge.hosts.setup.entries import AGENTS
-from filrouge.hosts.setup.plan import Change, Plan, carry_out
+from filrouge.hosts.setup.plan import Change, Plan, apply_change
 
 #: Colour escapes, which the help writes to a terminal. They only change how text looks, so they are safe.
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -332,12 +332,12 @@ def show(plan: Plan) -> None:
             say(f"    {line}")
         if change.note:
             say(f"    {change.note}")
-    for name, plugin in plan.plugged.items():
+    for name, plugin in plan.plugins.items():
         say(
-            f"{AGENTS[name].title} has Filrouge as a plugin ({plugin.place}), so its hooks are not written besides;"
+            f"{AGENTS[name].title} has Filrouge as a plugin ({plugin.path}), so its hooks are not written besides;"
             f" `filrouge init --host {name}` writes them all the same."
         )
-    show_troubles(plan.troubles)
+    show_troubles(plan.problems)
 
 
 def show_troubles(troubles: Mapping[str, FilrougeError]) -> None:
@@ -351,7 +351,7 @@ def apply(plan: Plan, home: str) -> dict[str, FilrougeError]:
     troubles = dict[str, FilrougeError]()
     for change in plan.changes:
         try:
-            carry_out(change, home)
+            apply_change(change, home)
         except FilrougeError as error:
             troubles[change.path] = error
     return troubles
@@ -374,8 +374,8 @@ def plan_json(plan: Plan, troubles: Mapping[str, FilrougeError], *, changed: boo
         "troubles": [
             {"path": path, "detail": error.message, "remedy": error.remedy} for path, error in troubles.items()
         ],
-        "settled": list(plan.settled),
-        "plugged": {name: plugin.place for name, plugin in plan.plugged.items()},
+        "settled": list(plan.unchanged),
+        "plugged": {name: plugin.path for name, plugin in plan.plugins.items()},
         **more,
     }
 
@@ -386,9 +386,9 @@ def titles(names: Iterable[str]) -> str:
 
 
 def _deed(change: Change) -> str:
-    if change.now is None:
-        return "creates" if change.then is not None else "forgets"
-    return "removes" if change.then is None else "changes"
+    if change.current is None:
+        return "creates" if change.planned is not None else "forgets"
+    return "removes" if change.planned is None else "changes"
 
 
 # Options that several commands share.

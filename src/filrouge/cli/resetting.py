@@ -69,7 +69,7 @@ def _take_in_spool(directory: str) -> None:
         Busy: events still wait after 30 seconds.
     """
     deadline = time.monotonic() + _DRAIN_SECONDS
-    while inbox.waiting(inside(directory, SPOOL)):
+    while inbox.waiting_files(inside(directory, SPOOL)):
         if time.monotonic() > deadline:
             raise Busy(
                 f"Events still wait in {os.path.join(directory, SPOOL)}; nothing was changed.",

@@ -113,8 +113,8 @@ def write_settings(directory: str, settings: Mapping[str, Any]) -> None:
         return
     make_private(directory)
     path = inside(directory, CONFIG)
-    text = files.text_of(files.read_bytes(path), path)
-    files.write_file(path, files.with_keys(text, settings).encode())
+    text = files.decode_text(files.read_bytes(path), path)
+    files.write_file(path, files.set_keys(text, settings).encode())
 
 
 def warnings(settings: Mapping[str, Any]) -> list[str]:
@@ -201,7 +201,7 @@ def ignoring_home(directory: str) -> list[Change]:
         return []
     paths = (os.path.join(top, name) for name in _IGNORED_BY)
     wanted = (path for path in paths if path.endswith(_IGNORED_BY[0]) or os.path.exists(path))
-    found = (plan.ignoring(directory, path, ignored_as(directory, top)) for path in wanted)
+    found = (plan.plan_ignoring(directory, path, ignored_as(directory, top)) for path in wanted)
     return [change for change in found if change is not None]
 
 

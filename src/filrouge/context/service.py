@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from filrouge.capture.events import Event
-from filrouge.capture.intake import cleaned
+from filrouge.capture.intake import clean_event
 from filrouge.capture.service import drain_spool_quickly
 from filrouge.context.block import (
     LONGEST_ITEM,
@@ -140,7 +140,7 @@ def confirm(parts: Parts, recall_id: str) -> None:
 def preview(parts: Parts, event: Event, project: str) -> ContextResult:
     """What would be injected; nothing is stored or logged."""
     began = monotonic()
-    given = parts.readers.here(lambda tx: _build_in_tx(parts, tx, cleaned(event, parts.redact), project))
+    given = parts.readers.here(lambda tx: _build_in_tx(parts, tx, clean_event(event, parts.redact), project))
     return replace(given, milliseconds=(monotonic() - began) * 1000)
 
 

@@ -187,7 +187,7 @@ def _spooled_holds(path: str, words: Sequence[str]) -> bool:
             raw = file.read()
     except OSError:
         return False
-    events = inbox.decode(raw).events
+    events = inbox.decode_events(raw).events
     said = "\n".join(json.dumps(event.get("data"), ensure_ascii=False) for event in events)
     return contains_any(said, words) or contains_any(raw.decode("utf-8", "replace"), words)
 

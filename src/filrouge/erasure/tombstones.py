@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Any, Final, Literal, cast
 
 from filrouge.capture.events import Event
-from filrouge.capture.intake import turns_of
+from filrouge.capture.intake import turns_from_event
 from filrouge.capture.models import Turn
 from filrouge.capture.repository import event_key
 from filrouge.core.clock import from_epoch, from_text, to_text
@@ -221,7 +221,7 @@ class TombstoneFilter:
         if Tombstones(tx).of([stones.key(event.host, event.session, event_key(event)), stones.row(event.id)]):
             return None
         if event.kind != "tools":
-            return None if any(self.refuses(tx, turn, turn.at) for turn in turns_of(event, "")) else event
+            return None if any(self.refuses(tx, turn, turn.at) for turn in turns_from_event(event, "")) else event
         calls = event.data.get("calls")
         listed = cast("list[object]", calls) if isinstance(calls, list) else []
         left = [call for call in listed if not self._refuses_call(tx, event, call)]
@@ -248,7 +248,7 @@ class TombstoneFilter:
         if not isinstance(call, dict):
             return False
         alone = event._replace(data={"calls": [cast("Mapping[str, Any]", call)]})
-        return any(self.refuses(tx, turn, from_epoch(event.at)) for turn in turns_of(alone, ""))
+        return any(self.refuses(tx, turn, from_epoch(event.at)) for turn in turns_from_event(alone, ""))
 
     def _in_force(self, tx: Tx) -> TombstoneHasher | None:
         return self._stones if self._stones and Tombstones(tx).any() else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from filrouge.capture.events import Event
-from filrouge.capture.intake import CutCounts, cleaned, turns_of
+from filrouge.capture.intake import CutCounts, clean_event, turns_from_event
 from filrouge.capture.models import Turn
 from filrouge.capture.programs import Conversation, Message, message_events
 from filrouge.capture.repository import Events
@@ -300,9 +300,9 @@ def _with_context(event: Event, context: str) -> Event:
 
 def _prepare(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
     cut = CutCounts()
-    clean = cleaned(event, parts.redact, cut)
+    clean = clean_event(event, parts.redact, cut)
     parts.metrics.count_cut(cut)
-    turns = turns_of(clean, "")
+    turns = turns_from_event(clean, "")
     if has_speaker:
         readings = read_turns(parts, turns)
     else:

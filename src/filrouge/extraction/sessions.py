@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT, Turn
-from filrouge.capture.programs import History, keep_history, read_history
+from filrouge.capture.programs import History, read_history, store_history
 from filrouge.core.clock import add_seconds, monotonic
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
@@ -96,8 +96,8 @@ def analyze_session_for_concepts(
     if cached is not None:
         return analysis_fields(cached)
     if messages:
-        stored, scope = keep_history(parts, session, messages, user_id)
-        until = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[1]) if stored else 0
+        kept, scope = store_history(parts, session, messages, user_id)
+        until = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[1]) if kept else 0
         material = Material(
             session=session, turns=tuple(messages), stored=(), until=until, former=EMPTY_ANALYSIS, scope=scope,
             history_hash=digest,

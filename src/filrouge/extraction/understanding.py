@@ -328,7 +328,7 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
     if not _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx))):
         return [None] * len(turns)
     answered = parts.readers.here(
-        lambda tx: [parts.turns(tx).answered(turn) if reader.may_agree(turn) else None for turn in turns]
+        lambda tx: [parts.turns(tx).answered_message(turn) if reader.may_agree(turn) else None for turn in turns]
     )
     found: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
     for index, (turn, message) in enumerate(zip(turns, answered, strict=True)):

@@ -29,11 +29,11 @@ class Host(Protocol):
     NOTICES: Final[bool]
     """Whether the host shows its user the `systemMessage` that a hook prints."""
 
-    def shaped(self, payload: Mapping[str, Any]) -> bool:
+    def matches_payload(self, payload: Mapping[str, Any]) -> bool:
         """Return True if only this host would send such a payload."""
         ...
 
-    def around(self, environ: Mapping[str, str], /) -> bool:
+    def matches_environment(self, environ: Mapping[str, str], /) -> bool:
         """Return True if the environment shows that this host is running."""
         ...
 
@@ -43,12 +43,12 @@ class Host(Protocol):
         """Return the events in a payload, in order; an empty list if there is nothing to capture."""
         ...
 
-    def injection(self, moment: str, text: str, /) -> dict[str, Any]:
-        """Return the JSON to print so that `text` reaches the model; `moment` is the host's own name of the event."""
+    def injection(self, event_name: str, text: str, /) -> dict[str, Any]:
+        """Return the JSON to print so that `text` reaches the model; `event_name` is the host's name for the event."""
         ...
 
 
-#: The order in which `recognise` tries the hosts: the most distinctive payload shapes come first.
+#: The order in which `detect_host` tries the hosts: the most distinctive payload shapes come first.
 HOSTS: Final[dict[str, Host]] = {
     openclaw.NAME: openclaw,
     opencode.NAME: opencode,
@@ -61,28 +61,28 @@ HOSTS: Final[dict[str, Host]] = {
 }
 
 
-def recognise(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Host:
+def detect_host(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Host:
     """Return the host that sent `payload`.
 
     The default is Claude Code, because other hosts borrow its protocol.
     """
     for host in HOSTS.values():
-        if host.shaped(payload):
+        if host.matches_payload(payload):
             return host
-    found = [host for host in HOSTS.values() if host.around(environ)]
+    found = [host for host in HOSTS.values() if host.matches_environment(environ)]
     return found[0] if len(found) == 1 else claude_code
 
 
 def parse(
     payload: dict[str, Any], *, host: str = "", environ: Mapping[str, str], at: float, new_id: Callable[[], str]
 ) -> list[Event]:
-    """Return the events in `payload`; `host` sets the host by name instead of detecting it.
+    """Return the events in `payload`; if `host` names a host, it is not detected.
 
     VS Code also runs hooks that were written for Claude Code, and their command names Claude Code. A payload with VS
     Code's shape therefore overrides that name.
     """
-    named = HOSTS.get(host)
-    if named is claude_code and vscode.shaped(payload):
-        named = vscode
-    speaker = named or recognise(payload, environ)
-    return speaker.parse(payload, environ=environ, at=at, new_id=new_id)
+    named_host = HOSTS.get(host)
+    if named_host is claude_code and vscode.matches_payload(payload):
+        named_host = vscode
+    sender = named_host or detect_host(payload, environ)
+    return sender.parse(payload, environ=environ, at=at, new_id=new_id)

@@ -19,7 +19,7 @@ NOTICES: Final = True
 FOLDER: Final = ("CLAUDE_CONFIG_DIR", ".claude")
 
 
-def shaped(payload: Mapping[str, Any]) -> bool:
+def matches_payload(payload: Mapping[str, Any]) -> bool:
     """Return True if only Claude Code would send such a payload."""
     path = text_field(payload, "transcript_path").replace("\\", "/")
     return "/projects/" in path or any(
@@ -27,7 +27,7 @@ def shaped(payload: Mapping[str, Any]) -> bool:
     )
 
 
-def around(environ: Mapping[str, str]) -> bool:
+def matches_environment(environ: Mapping[str, str]) -> bool:
     """Return True if the environment shows that Claude Code is running."""
     return any(name in environ for name in ("CLAUDECODE", "CLAUDE_PROJECT_DIR"))
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from filrouge.capture.models import Role, SourceType, TranscriptRecord, is_own_tool, source_of_tool
-from filrouge.hosts.command_hooks import as_list, as_object, block_text, text_field, unwrapped, written_by_host
-from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
+from filrouge.hosts.command_hooks import as_list, as_object, block_text, text_field, unwrap, written_by_host
+from filrouge.hosts.transcript_lines import epoch_seconds, objects, without_reminders
 
 #: Values of `promptSource` for turns that the host started by itself.
 _HOST_STARTED_SOURCES = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
-_SUMMARY_OPENS = "Summary:\n"
-_SUMMARY_CLOSES = "\nIf you need specific details from before compaction"
+_SUMMARY_START = "Summary:\n"
+_SUMMARY_END = "\nIf you need specific details from before compaction"
 
 
 class _Answer(NamedTuple):
@@ -73,7 +73,7 @@ class _Reader:
         name = text_field(message, "id") or key
         if self._answer is None or self._answer.message != name:
             yield from self.finish()
-            self._answer = _Answer(name, key, epoch(raw.get("timestamp")), [])
+            self._answer = _Answer(name, key, epoch_seconds(raw.get("timestamp")), [])
         for block in map(as_object, as_list(message.get("content"))):
             if block.get("type") == "tool_use":
                 self._tools[text_field(block, "id")] = text_field(block, "name")
@@ -81,7 +81,7 @@ class _Reader:
                 self._answer.texts.append(text_field(block, "text"))
 
     def _user(self, raw: dict[str, Any], content: Any) -> Iterator[TranscriptRecord]:
-        key, at = text_field(raw, "uuid"), epoch(raw.get("timestamp"))
+        key, at = text_field(raw, "uuid"), epoch_seconds(raw.get("timestamp"))
         prompt = text_field(raw, "promptId")
         self._prompt = f"prompt:{prompt}" if prompt else ""
         if raw.get("isCompactSummary"):
@@ -93,12 +93,12 @@ class _Reader:
             tool = self._tools.pop(call, "")
             source = source_of_tool(tool)
             if text.strip() and not is_own_tool(tool):
-                place = key if len(results) == 1 else f"{key}:{call}"
-                yield self._record(place, "tool", source, text, at, call)
-        said = block_text(content)
-        typed = raw.get("promptSource") not in _HOST_STARTED_SOURCES and not raw.get("isVisibleInTranscriptOnly")
-        if typed and not results and not written_by_host(said) and without_reminders(said).strip():
-            yield self._record(key, "user", "prompt", without_reminders(said), at)
+                record_key = key if len(results) == 1 else f"{key}:{call}"
+                yield self._record(record_key, "tool", source, text, at, call)
+        written = block_text(content)
+        is_typed = raw.get("promptSource") not in _HOST_STARTED_SOURCES and not raw.get("isVisibleInTranscriptOnly")
+        if is_typed and not results and not written_by_host(written) and without_reminders(written).strip():
+            yield self._record(key, "user", "prompt", without_reminders(written), at)
 
     def _record(
         self, key: str, role: Role, source: SourceType, text: str, at: float, call: str = ""
@@ -112,5 +112,5 @@ class _Reader:
 
 def _summary(text: str) -> str:
     """Return the summary without the host's frame, so that it equals the text of the PostCompact hook."""
-    body = text.partition(_SUMMARY_OPENS)[2] or text
-    return unwrapped(without_reminders(body.partition(_SUMMARY_CLOSES)[0]), "summary")
+    body = text.partition(_SUMMARY_START)[2] or text
+    return unwrap(without_reminders(body.partition(_SUMMARY_END)[0]), "summary")

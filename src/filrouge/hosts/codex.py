@@ -20,7 +20,7 @@ NOTICES: Final = True
 FOLDER: Final = ("CODEX_HOME", ".codex")
 
 
-def shaped(payload: Mapping[str, Any]) -> bool:
+def matches_payload(payload: Mapping[str, Any]) -> bool:
     """Return True if only Codex would send such a payload."""
     path = text_field(payload, "transcript_path").replace("\\", "/")
     return (
@@ -34,7 +34,7 @@ def shaped(payload: Mapping[str, Any]) -> bool:
     )
 
 
-def around(environ: Mapping[str, str]) -> bool:
+def matches_environment(environ: Mapping[str, str]) -> bool:
     """Return True if the environment shows that Codex is running."""
     return "CODEX_HOME" in environ
 

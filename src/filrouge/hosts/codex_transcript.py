@@ -23,18 +23,18 @@ from filrouge.hosts.command_hooks import (
     block_text,
     short_hash,
     text_field,
-    unwrapped,
+    unwrap,
     written_by_host,
 )
-from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
+from filrouge.hosts.transcript_lines import epoch_seconds, objects, without_reminders
 
 _ITEMS, _EVENTS, _RESPONSES = "items", "events", "responses"
-_SHELL = frozenset({"exec", "exec_command", "shell", "local_shell", "write_stdin", "wait"})
-_INJECTED = ("# AGENTS.md instructions", "<INSTRUCTIONS>", "<summary>", "Another language model started")
-_OUTPUT_HEADS = ("Chunk ID:", "Exit code:", "Wall time", "Script completed", "Process exited")
+_SHELL_TOOLS = frozenset({"exec", "exec_command", "shell", "local_shell", "write_stdin", "wait"})
+_INJECTED_STARTS = ("# AGENTS.md instructions", "<INSTRUCTIONS>", "<summary>", "Another language model started")
+_OUTPUT_STARTS = ("Chunk ID:", "Exit code:", "Wall time", "Script completed", "Process exited")
 
 
-class _Candidate(NamedTuple):
+class _FoundRecord(NamedTuple):
     """A record and the generation it was read from; `tool` is the tool's name if it is a result."""
 
     generation: str
@@ -45,39 +45,39 @@ class _Candidate(NamedTuple):
 def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
     """Yield the messages in these lines, in file order."""
     reader = _Reader()
-    told = [item for raw in objects(lines) for item in reader.read(raw)]
-    generation = reader.generation({item.generation for item in told})
-    items = {item.record.call_id for item in told if item.generation == _ITEMS and item.record.call_id}
-    for item in told:
-        if _chosen(item, generation, items):
-            yield item.record
+    found = [one for raw in objects(lines) for one in reader.read(raw)]
+    generation = reader.generation({one.generation for one in found})
+    item_call_ids = {one.record.call_id for one in found if one.generation == _ITEMS and one.record.call_id}
+    for one in found:
+        if _is_chosen(one, generation, item_call_ids):
+            yield one.record
 
 
 def context_usage(lines: Iterable[bytes]) -> float | None:
     """Return the share of the context window in use after the last line that reports it; None if none does."""
-    told = None
+    usage = None
     for raw in objects(lines):
         payload = as_object(raw.get("payload"))
         if raw.get("type") == "event_msg" and payload.get("type") == "token_count":
             info = as_object(payload.get("info"))
             size, used = info.get("model_context_window"), as_object(info.get("last_token_usage")).get("total_tokens")
             if isinstance(size, int) and isinstance(used, int) and size > 0:
-                told = used / size
-    return told
+                usage = used / size
+    return usage
 
 
-def _chosen(item: _Candidate, generation: str, calls_told_as_items: set[str]) -> bool:
+def _is_chosen(found: _FoundRecord, generation: str, item_call_ids: set[str]) -> bool:
     """Return True if the record counts.
 
     A tool result read as a response item counts unless a completed item holds it. Completed items hold all shell
     commands.
     """
-    if not item.generation:
+    if not found.generation:
         return True
-    if item.record.role == "tool" and item.generation == _RESPONSES:
-        told = item.record.call_id in calls_told_as_items
-        return not told and not (generation == _ITEMS and item.tool in _SHELL)
-    return item.generation == generation
+    if found.record.role == "tool" and found.generation == _RESPONSES:
+        is_in_items = found.record.call_id in item_call_ids
+        return not is_in_items and not (generation == _ITEMS and found.tool in _SHELL_TOOLS)
+    return found.generation == generation
 
 
 class _Reader:
@@ -96,10 +96,10 @@ class _Reader:
             return _ITEMS
         return _EVENTS if _EVENTS in seen else _RESPONSES
 
-    def read(self, raw: dict[str, Any]) -> Iterator[_Candidate]:
+    def read(self, raw: dict[str, Any]) -> Iterator[_FoundRecord]:
         payload = as_object(raw.get("payload"))
         self._ordinals = self._ordinals or raw.get("ordinal") is not None
-        self._turn = _turn_of(payload) or self._turn
+        self._turn = _turn_id(payload) or self._turn
         self._cwd = text_field(payload, "cwd") or self._cwd
         match raw.get("type"):
             case "session_meta":
@@ -112,11 +112,11 @@ class _Reader:
             case "compacted":
                 text = _summary(text_field(payload, "message"))
                 if text:
-                    yield _Candidate("", self._record(raw, "assistant", "summary", text))
+                    yield _FoundRecord("", self._record(raw, "assistant", "summary", text))
             case _:
                 pass
 
-    def _event(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_Candidate]:
+    def _event(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_FoundRecord]:
         match payload.get("type"):
             case "item_completed":
                 yield from self._item(raw, as_object(payload.get("item")))
@@ -127,7 +127,7 @@ class _Reader:
             case _:
                 pass
 
-    def _item(self, raw: dict[str, Any], item: dict[str, Any]) -> Iterator[_Candidate]:
+    def _item(self, raw: dict[str, Any], item: dict[str, Any]) -> Iterator[_FoundRecord]:
         match item.get("type"):
             case "UserMessage":
                 yield from self._message(_ITEMS, raw, "user", block_text(item.get("content")))
@@ -145,7 +145,7 @@ class _Reader:
             case _:
                 pass
 
-    def _response(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_Candidate]:
+    def _response(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_FoundRecord]:
         match payload.get("type"):
             case "message":
                 role, text = payload.get("role"), _user_text(payload)
@@ -160,38 +160,38 @@ class _Reader:
             case _:
                 pass
 
-    def _message(self, generation: str, raw: dict[str, Any], role: Role, text: str) -> Iterator[_Candidate]:
-        if role == "user" and (written_by_host(text) or text.lstrip().startswith(_INJECTED)):
+    def _message(self, generation: str, raw: dict[str, Any], role: Role, text: str) -> Iterator[_FoundRecord]:
+        if role == "user" and (written_by_host(text) or text.lstrip().startswith(_INJECTED_STARTS)):
             return
         words = without_reminders(text)
         if words.strip():
             source: SourceType = "prompt" if role == "user" else "reply"
-            yield _Candidate(generation, self._record(raw, role, source, words))
+            yield _FoundRecord(generation, self._record(raw, role, source, words))
 
-    def _result(self, generation: str, raw: dict[str, Any], call: str, text: str, tool: str) -> Iterator[_Candidate]:
+    def _result(self, generation: str, raw: dict[str, Any], call: str, text: str, tool: str) -> Iterator[_FoundRecord]:
         if text.strip() and not is_own_tool(tool):
             record = self._record(raw, "tool", source_of_tool(tool), text, call)
-            yield _Candidate(generation, record, tool)
+            yield _FoundRecord(generation, record, tool)
 
     def _record(
         self, raw: dict[str, Any], role: Role, source: SourceType, text: str, call: str = ""
     ) -> TranscriptRecord:
-        ordinal, stamp = raw.get("ordinal"), text_field(raw, "timestamp")
-        key = str(ordinal) if isinstance(ordinal, int) else f"{role}:{stamp[:19]}:{short_hash(text)}"
+        ordinal, timestamp = raw.get("ordinal"), text_field(raw, "timestamp")
+        key = str(ordinal) if isinstance(ordinal, int) else f"{role}:{timestamp[:19]}:{short_hash(text)}"
         prompt = f"prompt:{self._turn}" if self._turn else ""
-        return TranscriptRecord(key, role, source, text, epoch(stamp), prompt, call, self._cwd)
+        return TranscriptRecord(key, role, source, text, epoch_seconds(timestamp), prompt, call, self._cwd)
 
 
-def _turn_of(payload: dict[str, Any]) -> str:
-    marks = as_object(payload.get("internal_chat_message_metadata_passthrough"))
-    return text_field(payload, "turn_id") or text_field(marks, "turn_id")
+def _turn_id(payload: dict[str, Any]) -> str:
+    metadata = as_object(payload.get("internal_chat_message_metadata_passthrough"))
+    return text_field(payload, "turn_id") or text_field(metadata, "turn_id")
 
 
 def _user_text(payload: dict[str, Any]) -> str:
     """Return the message's text; if the parts of a user message are labelled, only those that the user wrote."""
     content = payload.get("content")
-    marks = as_object(payload.get("internal_chat_message_metadata_passthrough"))
-    kinds, parts = as_list(marks.get("content_item_kinds")), as_list(content)
+    metadata = as_object(payload.get("internal_chat_message_metadata_passthrough"))
+    kinds, parts = as_list(metadata.get("content_item_kinds")), as_list(content)
     if payload.get("role") == "user" and kinds and len(kinds) == len(parts):
         return block_text([part for part, kind in zip(parts, kinds, strict=True) if kind == "user.text"])
     return block_text(content)
@@ -203,7 +203,7 @@ def _output(value: Any) -> str:
     if text.startswith("{"):
         with suppress(ValueError, RecursionError):
             text = text_field(as_object(json.loads(text)), "output") or text
-    if text.startswith(_OUTPUT_HEADS) and "Output:\n" in text:
+    if text.startswith(_OUTPUT_STARTS) and "Output:\n" in text:
         text = text.partition("Output:\n")[2]
     return without_reminders(text)
 
@@ -212,4 +212,4 @@ def _summary(text: str) -> str:
     """Return the summary without the host's introductory sentence."""
     start = text.find("<summary>")
     body = text[start:] if start >= 0 else text.partition("own analysis:\n")[2] or text
-    return unwrapped(body, "summary")
+    return unwrap(body, "summary")

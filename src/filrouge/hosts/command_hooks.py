@@ -4,8 +4,8 @@ Claude Code introduced it. Hosts with this protocol differ only in their name an
 prompts. Hosts with another format translate their payload into this protocol first. An event's key is built from the
 host's own ids, so that duplicates (from two hooks, the spool or the transcript) are detected.
 
-A payload that holds nothing said by a user, an agent or a tool gives no event: unknown events, tools about to run,
-internal helpers, and prompts that the host wrote itself.
+A payload without words of a user, an agent or a tool gives no event: unknown events, tools about to run, internal
+helpers, and prompts that the host wrote itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from filrouge.hosts import project
 # on the hook's path and imports almost nothing.
 
 #: Beginnings of texts that the host itself wrote in place of a user's prompt.
-HOST_TEXT = (
+HOST_TEXT_STARTS = (
     "<task-notification",
     "<local-command-",
     "<command-name>",
@@ -69,7 +69,7 @@ def text_field(payload: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def whole_text(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Join halves of surrogate pairs, and replace halves whose other half is missing."""
     try:
         text.encode("utf-8")
@@ -80,7 +80,7 @@ def whole_text(text: str) -> str:
 
 def written_by_host(text: str) -> bool:
     """Return True if the host wrote this text in place of a user's prompt."""
-    return text.lstrip().startswith(HOST_TEXT)
+    return text.lstrip().startswith(HOST_TEXT_STARTS)
 
 
 def short_hash(text: str) -> str:
@@ -88,8 +88,8 @@ def short_hash(text: str) -> str:
     return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
 
 
-def unwrapped(text: str, tag: str) -> str:
-    """Return `text` without a `<tag>` that encloses all of it."""
+def unwrap(text: str, tag: str) -> str:
+    """Return `text` without the `<tag>` element that encloses all of it, if there is one."""
     body = text.strip()
     if body.startswith(f"<{tag}>") and body.endswith(f"</{tag}>"):
         body = body[len(tag) + 2 : -len(tag) - 3].strip()
@@ -117,7 +117,7 @@ HUMAN_SOURCES = ("", "user", "sdk")
 
 
 class Content(NamedTuple):
-    """The content of one payload, before place and time are added."""
+    """The content of one payload, before the session, directory and time are added."""
 
     kind: EventKind
     key: str
@@ -143,8 +143,8 @@ def parse(
         at: seconds since 1970.
         new_id: creates an event id.
     """
-    reader = _PARSERS.get(text_field(payload, "hook_event_name"))
-    content = reader(payload, text_field(payload, prompt_id)) if reader else None
+    parser = _PARSERS.get(text_field(payload, "hook_event_name"))
+    content = parser(payload, text_field(payload, prompt_id)) if parser else None
     if content is None:
         return []
     cwd = text_field(payload, "cwd")
@@ -156,25 +156,25 @@ def parse(
         at=at,
         key=content.key,
         cwd=cwd,
-        project=project.names(cwd, environ),
+        project=project.find_names(cwd, environ),
         transcript=text_field(payload, "transcript_path"),
         agent=text_field(payload, "agent_id"),
         data=content.data,
-        branch=project.branch(cwd),
+        branch=project.find_branch(cwd),
     )
     return [event]
 
 
-def injection(moment: str, text: str) -> dict[str, Any]:
+def injection(event_name: str, text: str) -> dict[str, Any]:
     """Return what a hook prints to inject `text`, for hosts that also adopted the protocol's output format."""
-    return {"hookSpecificOutput": {"hookEventName": moment, "additionalContext": text}, "suppressOutput": True}
+    return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": text}, "suppressOutput": True}
 
 
 def _session_start(payload: dict[str, Any], _: str) -> Content:
     return Content("session_start", "", {"source": text_field(payload, "source") or "startup"})
 
 
-def _prompt(payload: dict[str, Any], prompt: str) -> Content | None:
+def _prompt(payload: dict[str, Any], prompt_id: str) -> Content | None:
     """Return a user's prompt.
 
     Prompts for a helper agent come from its parent agent, and some sources are timers. Both are skipped.
@@ -183,10 +183,10 @@ def _prompt(payload: dict[str, Any], prompt: str) -> Content | None:
     if not text.strip() or source not in HUMAN_SOURCES or written_by_host(text) or text_field(payload, "agent_id"):
         return None
     data = {"text": text, "source": source} if source else {"text": text}
-    return Content("prompt", _key("prompt", prompt), data)
+    return Content("prompt", _key("prompt", prompt_id), data)
 
 
-def _reply(payload: dict[str, Any], prompt: str) -> Content | None:
+def _reply(payload: dict[str, Any], prompt_id: str) -> Content | None:
     """Return the agent's reply.
 
     If a hook made the agent continue, a second Stop with another text ends the same prompt, so its key gets a hash.
@@ -194,34 +194,34 @@ def _reply(payload: dict[str, Any], prompt: str) -> Content | None:
     text = text_field(payload, "last_assistant_message")
     if not text.strip():
         return None
-    key = _key("reply", prompt)
+    key = _key("reply", prompt_id)
     if key and field(payload, "stop_hook_active"):
         key = f"{key}:{short_hash(text)}"
     return Content("reply", key, {"text": text})
 
 
 def _tool(payload: dict[str, Any], _: str) -> Content | None:
-    return _tools("tool", [_call(payload, output=field(payload, "tool_response"), failed=False)])
+    return _tools_content("tool", [_call(payload, output=field(payload, "tool_response"), failed=False)])
 
 
 def _failed_tool(payload: dict[str, Any], _: str) -> Content | None:
-    return _tools("tool", [_call(payload, output=field(payload, "error"), failed=True)])
+    return _tools_content("tool", [_call(payload, output=field(payload, "error"), failed=True)])
 
 
-def _batch(payload: dict[str, Any], _: str) -> Content | None:
+def _tool_batch(payload: dict[str, Any], _: str) -> Content | None:
     calls = [as_object(call) for call in as_list(field(payload, "tool_calls"))]
-    return _tools(
+    return _tools_content(
         "batch",
         [_call(call, output=field(call, "tool_response"), failed=field(call, "is_error") is True) for call in calls],
     )
 
 
-def _tools(prefix: str, calls: list[dict[str, Any]]) -> Content | None:
-    known = [call for call in calls if call["name"] or call["id"]]
-    ids = [call["id"] for call in known]
-    if not known:
+def _tools_content(prefix: str, calls: list[dict[str, Any]]) -> Content | None:
+    identified = [call for call in calls if call["name"] or call["id"]]
+    ids = [call["id"] for call in identified]
+    if not identified:
         return None
-    return Content("tools", f"{prefix}:{','.join(ids)}" if all(ids) else "", {"calls": known})
+    return Content("tools", f"{prefix}:{','.join(ids)}" if all(ids) else "", {"calls": identified})
 
 
 def _call(payload: dict[str, Any], *, output: Any, failed: bool) -> dict[str, Any]:
@@ -251,12 +251,12 @@ def _pre_compact(payload: dict[str, Any], _: str) -> Content:
     return Content("pre_compact", "", {"trigger": text_field(payload, "trigger")})
 
 
-def _post_compact(payload: dict[str, Any], prompt: str) -> Content | None:
+def _post_compact(payload: dict[str, Any], prompt_id: str) -> Content | None:
     """Return the summary after a compaction. Codex does not send its text here, only in its transcript."""
-    text = unwrapped(text_field(payload, "compact_summary"), "summary")
+    text = unwrap(text_field(payload, "compact_summary"), "summary")
     if not text:
         return None
-    key = f"{_key('summary', prompt)}:{short_hash(text)}" if prompt else ""
+    key = f"{_key('summary', prompt_id)}:{short_hash(text)}" if prompt_id else ""
     return Content("summary", key, {"text": text, "trigger": text_field(payload, "trigger")})
 
 
@@ -264,8 +264,8 @@ def _session_end(payload: dict[str, Any], _: str) -> Content:
     return Content("session_end", "", {"reason": text_field(payload, "reason")})
 
 
-def _key(prefix: str, number: str) -> str:
-    return f"{prefix}:{number}" if number else ""
+def _key(prefix: str, host_id: str) -> str:
+    return f"{prefix}:{host_id}" if host_id else ""
 
 
 _PARSERS: dict[str, Callable[[dict[str, Any], str], Content | None]] = {
@@ -273,7 +273,7 @@ _PARSERS: dict[str, Callable[[dict[str, Any], str], Content | None]] = {
     "UserPromptSubmit": _prompt,
     "PostToolUse": _tool,
     "PostToolUseFailure": _failed_tool,
-    "PostToolBatch": _batch,
+    "PostToolBatch": _tool_batch,
     "Stop": _reply,
     "SubagentStop": _subagent,
     "PreCompact": _pre_compact,

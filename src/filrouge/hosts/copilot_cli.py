@@ -18,36 +18,40 @@ INJECTS: Final = {"session_start": "sessionStart", "prompt": "userPromptSubmitte
 NOTICES: Final = False
 
 
-def shaped(payload: Mapping[str, Any]) -> bool:
+def matches_payload(payload: Mapping[str, Any]) -> bool:
     """Return True if only Copilot CLI would send such a payload: a numeric time and no event name."""
-    at = payload.get("timestamp")
-    numbered = isinstance(at, int | float) and not isinstance(at, bool)
-    return numbered and field(payload, "hook_event_name") is None
+    timestamp = payload.get("timestamp")
+    is_number = isinstance(timestamp, int | float) and not isinstance(timestamp, bool)
+    return is_number and field(payload, "hook_event_name") is None
 
 
-def around(_: Mapping[str, str]) -> bool:
+def matches_environment(_: Mapping[str, str]) -> bool:
     """Return False: Copilot CLI sets no variable of its own."""
     return False
 
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
     """Return the event of a Copilot CLI payload; an empty list if there is nothing to capture."""
-    moment, cwd = field(payload, "timestamp"), text_field(payload, "cwd")
+    timestamp, cwd = field(payload, "timestamp"), text_field(payload, "cwd")
     source = text_field(payload, "source")
-    told = payload | {
-        "hook_event_name": text_field(payload, "hook_event_name") or _event(payload),
+    translated = payload | {
+        "hook_event_name": text_field(payload, "hook_event_name") or _event_name(payload),
         "session_id": text_field(payload, "session_id") or (f"cwd:{short_hash(cwd)}" if cwd else ""),
         "source": "startup" if source == "new" else source,
-        "moment": str(moment) if isinstance(moment, int | float) else text_field(payload, "timestamp"),
+        "timestamp_text": str(timestamp) if isinstance(timestamp, int | float) else text_field(payload, "timestamp"),
     }
     result = as_object(field(payload, "tool_result"))
     if result:
-        said = text_field(result, "text_result_for_llm") or result
-        told |= {"tool_input": json_or_text(field(payload, "tool_args")), "tool_response": said, "error": said}
-    return command_hooks.parse(told, host=NAME, prompt_id="moment", environ=environ, at=at, new_id=new_id)
+        output = text_field(result, "text_result_for_llm") or result
+        translated |= {
+            "tool_input": json_or_text(field(payload, "tool_args")),
+            "tool_response": output,
+            "error": output,
+        }
+    return command_hooks.parse(translated, host=NAME, prompt_id="timestamp_text", environ=environ, at=at, new_id=new_id)
 
 
-def _event(payload: Mapping[str, Any]) -> str:
+def _event_name(payload: Mapping[str, Any]) -> str:
     """Return the event's name in the common protocol, inferred from fields that only this event has."""
     result = as_object(field(payload, "tool_result"))
     if text_field(payload, "tool_name"):
@@ -62,6 +66,6 @@ def _event(payload: Mapping[str, Any]) -> str:
     return "SessionEnd" if text_field(payload, "reason") else ""
 
 
-def injection(_moment: str, text: str) -> dict[str, Any]:
+def injection(_event_name: str, text: str) -> dict[str, Any]:
     """Return the JSON to print so that `text` reaches the model; Copilot CLI has no wrapper with the event's name."""
     return {"additionalContext": text}

@@ -16,7 +16,7 @@ from filrouge.hosts.command_hooks import as_list, as_object, field, json_or_text
 NAME: Final = "cursor"
 INJECTS: Final = {"session_start": "sessionStart"}
 NOTICES: Final = False
-_NAMES: Final = {
+_PROTOCOL_NAMES: Final = {
     "sessionStart": "SessionStart",
     "beforeSubmitPrompt": "UserPromptSubmit",
     "afterAgentResponse": "Stop",
@@ -28,12 +28,12 @@ _NAMES: Final = {
 }
 
 
-def shaped(payload: Mapping[str, Any]) -> bool:
+def matches_payload(payload: Mapping[str, Any]) -> bool:
     """Return True if only Cursor would send such a payload."""
     return field(payload, "conversation_id") is not None or field(payload, "workspace_roots") is not None
 
 
-def around(_: Mapping[str, str]) -> bool:
+def matches_environment(_: Mapping[str, str]) -> bool:
     """Return False: every agent that runs in Cursor's terminal sees Cursor's variables."""
     return False
 
@@ -42,18 +42,18 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
     """Return the event of a Cursor payload; an empty list if there is nothing to capture."""
     name = text_field(payload, "hook_event_name")
     roots = [root for root in as_list(field(payload, "workspace_roots")) if isinstance(root, str)]
-    told = payload | {
-        "hook_event_name": _NAMES.get(name, ""),
+    translated = payload | {
+        "hook_event_name": _PROTOCOL_NAMES.get(name, ""),
         "session_id": text_field(payload, "conversation_id") or text_field(payload, "session_id"),
         "cwd": roots[0] if roots else text_field(payload, "cwd"),
         "last_assistant_message": text_field(payload, "text"),
         "stop_hook_active": True,  # an agent can answer several times per generation, and each answer needs its own key
     }
     if name == "afterFileEdit":
-        told |= _edit(payload)
+        translated |= _edit(payload)
     elif name in ("postToolUse", "postToolUseFailure"):
-        told |= {"tool_response": _output(payload), "error": field(payload, "error_message")}
-    return command_hooks.parse(told, host=NAME, prompt_id="generation_id", environ=environ, at=at, new_id=new_id)
+        translated |= {"tool_response": _output(payload), "error": field(payload, "error_message")}
+    return command_hooks.parse(translated, host=NAME, prompt_id="generation_id", environ=environ, at=at, new_id=new_id)
 
 
 def _edit(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,10 +68,10 @@ def _edit(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def _output(payload: Mapping[str, Any]) -> Any:
     """Return a tool's answer, which most versions send as a JSON text."""
-    told = field(payload, "result_json")
-    return json_or_text(told) if told is not None else field(payload, "tool_output")
+    result = field(payload, "result_json")
+    return json_or_text(result) if result is not None else field(payload, "tool_output")
 
 
-def injection(_moment: str, text: str) -> dict[str, Any]:
+def injection(_event_name: str, text: str) -> dict[str, Any]:
     """Return the JSON to print so that `text` reaches the model."""
     return {"additional_context": text}

@@ -18,13 +18,13 @@ from typing import Any, Final
 
 from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.hosts.command_hooks import as_object, block_text, field, text_field, unwrapped
+from filrouge.hosts.command_hooks import as_object, block_text, field, text_field, unwrap
 
 NAME: Final = "gemini"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "BeforeAgent"}
 NOTICES: Final = True
 #: Events with another name than in the common protocol.
-_NAMES: Final = {
+_PROTOCOL_NAMES: Final = {
     "BeforeAgent": "UserPromptSubmit",
     "AfterAgent": "Stop",
     "AfterTool": "PostToolUse",
@@ -34,14 +34,14 @@ _OTHER_EVENTS: Final = frozenset({"BeforeTool", "BeforeModel", "AfterModel", "Be
 _HOOK_CONTEXT: Final = re.compile(r"\s*<hook_context>[^<>]*</hook_context>\s*")
 
 
-def shaped(payload: Mapping[str, Any]) -> bool:
+def matches_payload(payload: Mapping[str, Any]) -> bool:
     """Return True if only Gemini would send such a payload."""
     name = text_field(payload, "hook_event_name")
     path = text_field(payload, "transcript_path").replace("\\", "/")
-    return name in _NAMES or name in _OTHER_EVENTS or "/.gemini/" in path
+    return name in _PROTOCOL_NAMES or name in _OTHER_EVENTS or "/.gemini/" in path
 
 
-def around(environ: Mapping[str, str]) -> bool:
+def matches_environment(environ: Mapping[str, str]) -> bool:
     """Return True if the environment shows that Gemini is running."""
     return any(name in environ for name in ("GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR"))
 
@@ -52,30 +52,30 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
     if name == "PreCompress" and text_field(payload, "trigger") == "auto":
         return []
     prompt = text_field(payload, "prompt")
-    of_the_hooks = _HOOK_CONTEXT.match(prompt)
-    told = payload | {
-        "prompt": prompt[of_the_hooks.end() :] if of_the_hooks else prompt,
-        "hook_event_name": _NAMES.get(name, name),
+    hook_context = _HOOK_CONTEXT.match(prompt)
+    translated = payload | {
+        "prompt": prompt[hook_context.end() :] if hook_context else prompt,
+        "hook_event_name": _PROTOCOL_NAMES.get(name, name),
         "session_id": text_field(payload, "session_id") or environ.get("GEMINI_SESSION_ID", ""),
         "cwd": text_field(payload, "cwd") or environ.get("GEMINI_CWD", "") or environ.get("GEMINI_PROJECT_DIR", ""),
         "last_assistant_message": text_field(payload, "prompt_response"),
     }
     if name == "AfterTool":
         answer = field(payload, "tool_response")
-        told["tool_response"] = _output(answer)
+        translated["tool_response"] = _output(answer)
         if as_object(answer).get("error"):
-            told |= {"hook_event_name": "PostToolUseFailure", "error": _output(answer)}
-    return command_hooks.parse(told, host=NAME, prompt_id="timestamp", environ=environ, at=at, new_id=new_id)
+            translated |= {"hook_event_name": "PostToolUseFailure", "error": _output(answer)}
+    return command_hooks.parse(translated, host=NAME, prompt_id="timestamp", environ=environ, at=at, new_id=new_id)
 
 
 def _output(answer: Any) -> Any:
     """Return the part of a tool's answer that the model saw, as text if possible."""
-    shown = as_object(answer)
-    error = shown.get("error")
-    said = text_field(as_object(error), "message") if isinstance(error, dict) else error
-    content: Any = shown.get("llmContent")
+    fields = as_object(answer)
+    error = fields.get("error")
+    message = text_field(as_object(error), "message") if isinstance(error, dict) else error
+    content: Any = fields.get("llmContent")
     parts: Any = [content] if as_object(content) else content
-    return unwrapped(block_text(parts), "untrusted_context") or said or shown.get("returnDisplay") or answer
+    return unwrap(block_text(parts), "untrusted_context") or message or fields.get("returnDisplay") or answer
 
 
 injection = command_hooks.injection

@@ -17,12 +17,12 @@ INJECTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}
 NOTICES: Final = False
 
 
-def shaped(payload: Mapping[str, Any]) -> bool:
+def matches_payload(payload: Mapping[str, Any]) -> bool:
     """Return True if only our plugin in OpenCode would send such a payload."""
     return payload.get("host") == NAME
 
 
-def around(_: Mapping[str, str]) -> bool:
+def matches_environment(_: Mapping[str, str]) -> bool:
     """Return False: only the plugin sends payloads for OpenCode, and it names the host."""
     return False
 
@@ -32,6 +32,6 @@ def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new
     return command_hooks.parse(payload, host=NAME, prompt_id="message_id", environ=environ, at=at, new_id=new_id)
 
 
-def injection(_moment: str, text: str) -> dict[str, Any]:
+def injection(_event_name: str, text: str) -> dict[str, Any]:
     """Return the JSON that our plugin reads and passes on."""
     return {"context": text}

@@ -39,10 +39,10 @@ CONTEXT_USAGE_READERS: Final[dict[str, Callable[[Iterable[bytes]], float | None]
 }
 
 
-def fullness(host: str, lines: Iterable[bytes]) -> float | None:
+def context_usage(host: str, lines: Iterable[bytes]) -> float | None:
     """Return the share of the model's context window in use; None if the lines do not report it."""
-    counter = CONTEXT_USAGE_READERS.get(host)
-    return counter(lines) if counter else None
+    reader = CONTEXT_USAGE_READERS.get(host)
+    return reader(lines) if reader else None
 
 
 def records(host: str, lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
@@ -59,38 +59,41 @@ if TYPE_CHECKING or sys.version_info < (3, 14):
 else:
     from compression import zstd
 
-SUFFIX: Final = ".zst"
+ZSTD_SUFFIX: Final = ".zst"
 #: A window of 128 MB, the default limit of `zstd -d`. Codex's files use 8 MB at most.
 _WINDOW_LOG: Final = 27
 
 
 def is_compressed(path: str) -> bool:
     """Return True if a transcript is compressed."""
-    return path.endswith(SUFFIX)
+    return path.endswith(ZSTD_SUFFIX)
 
 
 def uncompressed_path(path: str) -> str:
     """Return the path that a transcript had before it was compressed."""
-    return path.removesuffix(SUFFIX)
+    return path.removesuffix(ZSTD_SUFFIX)
 
 
 class ZstdReader(io.RawIOBase):
-    """The decompressed bytes of a file, from its beginning. Damaged data ends the stream and sets `trouble`.
+    """The decompressed bytes of a file, from its beginning. Damaged data ends the stream and sets `problem`.
+
+    Attributes:
+        problem: why the stream ended early; empty if the data is intact so far.
 
     Raises:
         OSError: the file cannot be opened.
     """
 
     def __init__(self, path: str) -> None:
-        self.trouble = ""
-        self._place = 0
-        self._packed = open(path, "rb")  # noqa: SIM115 (closed with this one)
-        self._file = zstd.ZstdFile(self._packed, options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
+        self.problem = ""
+        self._position = 0
+        self._compressed = open(path, "rb")  # noqa: SIM115 (closed with this one)
+        self._file = zstd.ZstdFile(self._compressed, options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
 
     @property
-    def taken(self) -> int:
+    def compressed_bytes_read(self) -> int:
         """Number of compressed bytes read so far."""
-        return self._packed.tell()
+        return self._compressed.tell()
 
     def readable(self) -> bool:
         """Return True."""
@@ -98,116 +101,120 @@ class ZstdReader(io.RawIOBase):
 
     def tell(self) -> int:
         """Return the position in the decompressed data."""
-        return self._place
+        return self._position
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Read the next decompressed bytes into the buffer; may fill only part of it."""
         try:
             found = self._file.read1(len(buffer))
         except EOFError:
-            self.trouble = "the file is truncated; its beginning was read"
+            self.problem = "the file is truncated; its beginning was read"
             return 0
         except zstd.ZstdError:
-            self.trouble = "the file is damaged (invalid zstd data); its beginning was read"
+            self.problem = "the file is damaged (invalid zstd data); its beginning was read"
             return 0
         buffer[: len(found)] = found
-        self._place += len(found)
+        self._position += len(found)
         return len(found)
 
     def close(self) -> None:
         """Close the file."""
         if not self.closed:
             self._file.close()
-            self._packed.close()
+            self._compressed.close()
         super().close()
 
 
-#: The agents with readable history: the variable that sets their directory, and its default below the user's home.
-AGENTS: Final[Mapping[str, tuple[str, str]]] = {
+#: The agents with readable transcripts: the variable that sets their directory, and its default below the user's home.
+AGENT_FOLDERS: Final[Mapping[str, tuple[str, str]]] = {
     claude_code.NAME: claude_code.FOLDER,
     codex.NAME: codex.FOLDER,
 }
-_FIRST_LINE: Final = 1024 * 1024
-_THREAD: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_MAX_FIRST_LINE_BYTES: Final = 1024 * 1024
+_THREAD_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class TranscriptFile(NamedTuple):
-    """One transcript file."""
+    """One transcript file.
+
+    Attributes:
+        size: bytes on disk, compressed or not.
+        changed: seconds since 1970.
+        cwd: the directory of its session, if the first line names it.
+    """
 
     path: str
     session: str
     size: int
     changed: float
-    """Seconds since 1970."""
     cwd: str = ""
-    """The directory of its session, if the first line names it."""
 
 
-def directory(agent: str, environ: Mapping[str, str]) -> str:
-    """Return the agent's directory."""
-    variable, usual = AGENTS[agent]
-    return os.path.abspath(environ.get(variable) or os.path.join(os.path.expanduser("~"), usual))
+def agent_directory(agent: str, environ: Mapping[str, str]) -> str:
+    """Return the directory in which the agent keeps its transcripts and settings."""
+    variable, default = AGENT_FOLDERS[agent]
+    return os.path.abspath(environ.get(variable) or os.path.join(os.path.expanduser("~"), default))
 
 
 def find_transcripts(agent: str, root: str) -> list[TranscriptFile]:
     """Return the transcripts below `root`, the agent's directory or a copy of it, oldest first."""
-    read = _claude if agent == claude_code.NAME else _codex
-    places = ("projects",) if agent == claude_code.NAME else ("sessions", "archived_sessions")
-    inside = [place for name in places if os.path.isdir(place := os.path.join(root, name))]
-    found = [one for place in inside or [root] for one in read(place)]
-    return sorted(found, key=lambda one: (one.changed, one.path))
+    find_files = _find_claude_files if agent == claude_code.NAME else _find_codex_files
+    folder_names = ("projects",) if agent == claude_code.NAME else ("sessions", "archived_sessions")
+    folders = [folder for name in folder_names if os.path.isdir(folder := os.path.join(root, name))]
+    found = [file for folder in folders or [root] for file in find_files(folder)]
+    return sorted(found, key=lambda file: (file.changed, file.path))
 
 
-def _claude(root: str) -> Iterator[TranscriptFile]:
-    for path in _below(root):
-        above = os.path.basename(os.path.dirname(path))
-        if path.endswith(".jsonl") and above != "subagents" and not os.path.basename(path).startswith("agent-"):
+def _find_claude_files(root: str) -> Iterator[TranscriptFile]:
+    for path in _paths_below(root):
+        parent = os.path.basename(os.path.dirname(path))
+        if path.endswith(".jsonl") and parent != "subagents" and not os.path.basename(path).startswith("agent-"):
             session = os.path.basename(path).removesuffix(".jsonl")
-            found = _history(path, session)
-            if found is not None and _THREAD.search(session):
+            found = _transcript_file(path, session)
+            if found is not None and _THREAD_ID.search(session):
                 yield found
 
 
-def _codex(root: str) -> Iterator[TranscriptFile]:
-    for path in _below(root):
+def _find_codex_files(root: str) -> Iterator[TranscriptFile]:
+    for path in _paths_below(root):
         name = uncompressed_path(os.path.basename(path))
         stem = name.removesuffix(".jsonl")
         if not name.endswith(".jsonl") or not stem.startswith("rollout-"):
             continue
         if is_compressed(path) and os.path.exists(uncompressed_path(path)):  # Codex is compressing it
             continue
-        meta = _meta(path)
+        meta = _session_meta(path)
         if isinstance(meta.get("source"), dict):  # started by another session, not by a person
             continue
-        thread = _THREAD.search(stem)
-        session = text_field(meta, "session_id") or text_field(meta, "id") or (thread[0] if thread else stem)
-        if (found := _history(path, session, text_field(meta, "cwd"))) is not None:
+        thread_id = _THREAD_ID.search(stem)
+        session = text_field(meta, "session_id") or text_field(meta, "id") or (thread_id[0] if thread_id else stem)
+        if (found := _transcript_file(path, session, text_field(meta, "cwd"))) is not None:
             yield found
 
 
-def _below(root: str) -> Iterator[str]:
-    for place, directories, names in os.walk(root):
+def _paths_below(root: str) -> Iterator[str]:
+    for folder, directories, names in os.walk(root):
         directories[:] = sorted(name for name in directories if name != "subagents")
-        yield from (os.path.join(place, name) for name in sorted(names))
+        yield from (os.path.join(folder, name) for name in sorted(names))
 
 
-def _history(path: str, session: str, cwd: str = "") -> TranscriptFile | None:
+def _transcript_file(path: str, session: str, cwd: str = "") -> TranscriptFile | None:
     try:
-        facts = os.stat(path)
+        status = os.stat(path)
     except OSError:  # deleted in the meantime
         return None
-    if not stat.S_ISREG(facts.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    return TranscriptFile(path, session, facts.st_size, facts.st_mtime, cwd)
+    return TranscriptFile(path, session, status.st_size, status.st_mtime, cwd)
 
 
-def _meta(path: str) -> dict[str, Any]:
+def _session_meta(path: str) -> dict[str, Any]:
     """Return the session metadata in the first line of a rollout; empty if it has none."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return {}
         with io.BufferedReader(ZstdReader(path)) if is_compressed(path) else open(path, "rb") as file:
-            first = next(objects([file.readline(_FIRST_LINE)]), None) or dict[str, Any]()
+            first = next(objects([file.readline(_MAX_FIRST_LINE_BYTES)]), None) or dict[str, Any]()
     except OSError:
         return {}
     return as_object(first.get("payload")) if first.get("type") == "session_meta" else {}

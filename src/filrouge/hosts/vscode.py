@@ -19,12 +19,12 @@ INJECTS: Final = {"session_start": "SessionStart"}
 NOTICES: Final = True
 
 
-def shaped(payload: Mapping[str, Any]) -> bool:
+def matches_payload(payload: Mapping[str, Any]) -> bool:
     """Return True if only VS Code would send such a payload: the event name in camelCase, and a time."""
     return "hookEventName" in payload and bool(text_field(payload, "timestamp"))
 
 
-def around(_: Mapping[str, str]) -> bool:
+def matches_environment(_: Mapping[str, str]) -> bool:
     """Return False: every agent that runs in a VS Code terminal sees VS Code's variables."""
     return False
 
@@ -32,10 +32,10 @@ def around(_: Mapping[str, str]) -> bool:
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
     """Return the event of a VS Code payload; an empty list if there is nothing to capture."""
     source = text_field(payload, "source")
-    told = payload | {"source": "startup" if source == "new" else source}
-    return command_hooks.parse(told, host=NAME, prompt_id="timestamp", environ=environ, at=at, new_id=new_id)
+    translated = payload | {"source": "startup" if source == "new" else source}
+    return command_hooks.parse(translated, host=NAME, prompt_id="timestamp", environ=environ, at=at, new_id=new_id)
 
 
-def injection(moment: str, text: str) -> dict[str, Any]:
+def injection(event_name: str, text: str) -> dict[str, Any]:
     """Return the JSON to print so that `text` reaches the model."""
-    return {"hookSpecificOutput": {"hookEventName": moment, "additionalContext": text}}
+    return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": text}}

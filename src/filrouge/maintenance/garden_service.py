@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT
 from filrouge.capture.repository import Turns
-from filrouge.capture.service import to_be_analysed
+from filrouge.capture.service import is_to_be_analysed
 from filrouge.core.clock import Language, from_text, new_id, text_or_none, time_or_none, to_text
 from filrouge.core.errors import Busy, CannotWrite
 from filrouge.core.guard import logged
@@ -502,8 +502,8 @@ def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
     """Extract from the user's turns that no memory cites yet, with the same rules as on capture."""
     session = Session(host=subject["host"], id=subject["session"])
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
-    own = [turn for turn in turns if to_be_analysed(turn)]
-    wanted = parts.readers.here(lambda tx: Turns(tx, parts.analyser).proving_nothing([turn.id for turn in own]))
+    own = [turn for turn in turns if is_to_be_analysed(turn)]
+    wanted = parts.readers.here(lambda tx: Turns(tx, parts.analyser).uncited([turn.id for turn in own]))
     readings = [
         _without_retractions(one) for one in understanding.read_turns(parts, [t for t in own if t.id in wanted])
     ]
@@ -511,7 +511,7 @@ def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
     done = list[Any]()
 
     def write(tx: Tx) -> Counts:
-        still = Turns(tx, parts.analyser).proving_nothing([one.turn.id for one in readings])
+        still = Turns(tx, parts.analyser).uncited([one.turn.id for one in readings])
         fresh: understanding.PendingVectors = {}
         for one in readings:
             if one.turn.id in still:

@@ -190,7 +190,9 @@ def hits(tx: Tx, rankings: Sequence[Ranking], limit: int) -> list[dict[str, Any]
 
 def status(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Return the overall state, in counts."""
-    spooled = len(inbox.waiting(inside(parts.home, SPOOL)))  # read first: a file taken in meanwhile counts as a job
+    spooled = len(
+        inbox.waiting_files(inside(parts.home, SPOOL))
+    )  # read first: a file taken in meanwhile counts as a job
     ledger = Events(tx).ledger()
     count = Jobs(tx).count()
     memories, rule_count, superseded = 0, 0, 0

@@ -134,7 +134,7 @@ def retention_watch(parts: Parts) -> PeriodicTask:
 
 def _look(parts: Parts) -> None:
     ensure_reserve(parts.home)
-    inbox.reserve(parts.home)
+    inbox.reserve_record(parts.home)
     queue_retention(parts)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from filrouge.capture.events import Event, EventKind
-from filrouge.capture.intake import cleaned, turns_of
+from filrouge.capture.intake import clean_event, turns_from_event
 from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED, Turn
 from filrouge.capture.repository import Events
 from filrouge.context.hook_files import write_briefs
@@ -239,8 +239,8 @@ def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, o
         raise BadInput(f"The text has {len(text)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
     key = f"once:{once}" if once else ""
-    event = cleaned(manual_event(parts.clock, "reply", text, names=known_as, host=host, key=key), parts.redact)
-    turns = turns_of(event, "")
+    event = clean_event(manual_event(parts.clock, "reply", text, names=known_as, host=host, key=key), parts.redact)
+    turns = turns_from_event(event, "")
     if not turns:
         raise BadInput("There is nothing to remember: the text is empty.", remedy="Give one plain statement.")
     turn = turns[0]
@@ -332,8 +332,8 @@ def remember(
         raise BadInput(f"The text has {len(text)} characters; at most {MAX_DOCUMENT_CHARS} can be remembered at once.")
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
     said = manual_event(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
-    event = cleaned(said, parts.redact)
-    turn = turns_of(event, "")[0]
+    event = clean_event(said, parts.redact)
+    turn = turns_from_event(event, "")[0]
     without_secret(turn.text)
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _remember_store(parts, tx, event, reading))

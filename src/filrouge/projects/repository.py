@@ -33,9 +33,11 @@ class Projects:
         if not admitted:
             return None
         folder = split_names(names)
-        if folder.chosen:
-            state = "agreed" if folder.chosen in admitted else "waiting"
-            self._remember(folder.chosen, folder.holder if state == "agreed" else folder.holder[-1:], state, at)
+        if folder.chosen_name:
+            state = "agreed" if folder.chosen_name in admitted else "waiting"
+            self._remember(
+                folder.chosen_name, folder.holder_names if state == "agreed" else folder.holder_names[-1:], state, at
+            )
         known = self._known(admitted)
         choice = choose_project(admitted, known)
         if choice is None:
@@ -55,19 +57,19 @@ class Projects:
     def admitted(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names to use, without a chosen name that is not open to the folder."""
         folder = split_names(names)
-        if not folder.chosen:
-            return folder.own
-        return (folder.chosen, *folder.own) if self._is_open(folder) else folder.own
+        if not folder.chosen_name:
+            return folder.folder_names
+        return (folder.chosen_name, *folder.folder_names) if self._is_open(folder) else folder.folder_names
 
     def is_refused(self, names: Sequence[str]) -> bool:
         """Return True if the folder's file chose a name that is not open to it."""
         folder = split_names(names)
-        return bool(folder.chosen) and not self._is_open(folder)
+        return bool(folder.chosen_name) and not self._is_open(folder)
 
     def agree(self, names: Sequence[str], *, at: datetime) -> None:
         """Open the chosen name to the folder that holds the file."""
         folder = split_names(names)
-        self._remember(folder.chosen, folder.holder, "agreed", at)
+        self._remember(folder.chosen_name, folder.holder_names, "agreed", at)
 
     def waiting_folders(self) -> list[tuple[str, str]]:
         """Return chosen names that were refused, each with the path of the folder whose file chose it."""
@@ -87,13 +89,13 @@ class Projects:
         return [row["alias"] for row in self._tx.all("projects.aliases", {"project_id": project_id})]
 
     def _is_open(self, folder: FolderNames) -> bool:
-        agreed = dict.fromkeys(self.agreed_folders(folder.chosen), folder.chosen)
-        known = self._known((folder.chosen, *folder.holder))
-        if not agreed and folder.chosen not in known:
+        agreed = dict.fromkeys(self.agreed_folders(folder.chosen_name), folder.chosen_name)
+        known = self._known((folder.chosen_name, *folder.holder_names))
+        if not agreed and folder.chosen_name not in known:
             return True  # the name is not taken yet
-        if folder.chosen in known and _project_of(folder.holder, known) == known[folder.chosen]:
+        if folder.chosen_name in known and _project_of(folder.holder_names, known) == known[folder.chosen_name]:
             return True  # the folder belongs to that project even without the file
-        return _project_of(folder.holder, agreed) == folder.chosen
+        return _project_of(folder.holder_names, agreed) == folder.chosen_name
 
     def _remember(self, chosen: str, aliases: Sequence[str], state: str, at: datetime) -> None:
         for alias in aliases:
@@ -165,7 +167,7 @@ def folders_without_consent(tx: Tx) -> list[dict[str, str]]:
     """Return these folders, with the project name in each file."""
     projects, found = Projects(tx), list[dict[str, str]]()
     for chosen, folder in projects.waiting_folders():
-        names = project_files.names(folder, {})
+        names = project_files.find_names(folder, {})
         if split_names(names).chosen == chosen and projects.is_refused(names):
             found.append({"name": chosen.removeprefix(NAME_PREFIX), "folder": folder})
     return found

@@ -161,7 +161,7 @@ def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
 
     Args:
         parts: the services.
-        names: the folder's names, as `hosts.project.names` returns them.
+        names: the folder's names, as `hosts.project.find_names` returns them.
 
     Raises:
         BadInput: no file names a project for this folder.
@@ -190,21 +190,21 @@ def join_project(parts: Parts, names: Sequence[str]) -> ProjectJoin:
 
 def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
     folder, projects = split_names(names), Projects(tx)
-    if not folder.chosen:
+    if not folder.chosen_name:
         raise BadInput(
             "No .filrouge.toml names a project for this folder.",
             remedy='Write `project = "NAME"` into it, or see `filrouge project alias`.',
         )
-    owner = projects.find((folder.chosen,)) or ""
+    owner = projects.find((folder.chosen_name,)) or ""
     row = next((row for row in ProjectRows(tx, parts.analyser).told() if row["id"] == owner), None)
     return ProjectJoin(
-        folder=folder.holder[-1].removeprefix("path:"),
-        name=folder.chosen.removeprefix(NAME_PREFIX),
+        folder=folder.holder_names[-1].removeprefix("path:"),
+        name=folder.chosen_name.removeprefix(NAME_PREFIX),
         project=owner,
         project_name=row["name"] if row else "",
         memories=row["memories"] if row else 0,
         turns=row["turns"] if row else 0,
-        folders=tuple(projects.agreed_folders(folder.chosen)),
+        folders=tuple(projects.agreed_folders(folder.chosen_name)),
         agreed=not projects.is_refused(names),
     )
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from filrouge.capture.events import INTERNAL
+from filrouge.capture.events import INTERNAL_VARIABLE
 from filrouge.core.errors import BadConfig
 from filrouge.providers.language_models import (
     MAX_REPLY_BYTES,
@@ -80,7 +80,7 @@ def _child_environment(environ: Mapping[str, str], path: str) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in _API_KEY_VARIABLES} | {
         **_QUIET,
         "PATH": search_path,
-        INTERNAL: "1",
+        INTERNAL_VARIABLE: "1",
     }
 
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from filrouge.capture import inbox
 from filrouge.capture.events import Event
-from filrouge.capture.intake import redact_completely, turns_of
+from filrouge.capture.intake import redact_completely, turns_from_event
 from filrouge.capture.repository import Events
-from filrouge.capture.service import BACKFILL, backfill, drain_spool, queue_turn_jobs, reconcile, spool_watch
+from filrouge.capture.service import BACKFILL, backfill, drain_spool, queue_turn_jobs, reconcile, spool_task
 from filrouge.context.hook_files import write_all_briefs, write_briefs, write_hook_settings
 from filrouge.core.clock import Clock, SystemClock
 from filrouge.core.errors import BadConfig, FilrougeError, NotFound
@@ -197,7 +197,7 @@ def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
 
 
 def _read_event(parts: Parts, event: Event, project: str) -> JobResult:
-    turns = turns_of(event, project)
+    turns = turns_from_event(event, project)
     # A long text takes longer to tokenise than other writers should wait.
     long_tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns if len(turn.text) > _MAX_INLINE_CHARS}
 
@@ -422,7 +422,7 @@ def start(
     forget_again_at_start(parts)
     write_hook_settings(parts)
     watches = (
-        spool_watch(parts),
+        spool_task(parts),
         PeriodicTask(
             _TRIM_SECONDS, trim_memory, name="allocator", failure_message="could not return free memory to the system"
         ),
@@ -523,7 +523,7 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Periodic
     """Do the work that the first request does not wait for: load indexes, queue the backlog, start the workers."""
     words.start()
     disk.ensure_reserve(parts.home)
-    inbox.reserve(parts.home)
+    inbox.reserve_record(parts.home)
     for step in (
         load_indexes,
         drain_spool,

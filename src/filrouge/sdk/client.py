@@ -37,7 +37,7 @@ from filrouge.daemon import client, process
 from filrouge.daemon.client import API_KEY, URL
 from filrouge.daemon.remote import check_url, without_credentials
 from filrouge.daemon.reply import Reply, is_newer, parse_error
-from filrouge.hosts.command_hooks import whole_text
+from filrouge.hosts.command_hooks import join_surrogates
 from filrouge.memories.models import Kind
 from filrouge.sdk.values import (
     Action,
@@ -310,7 +310,7 @@ def _repair_surrogates(value: Any) -> Any:
     A chat may cut a message in the middle of an emoji; such a message is still stored.
     """
     if isinstance(value, str):
-        return whole_text(value)
+        return join_surrogates(value)
     if isinstance(value, dict):
         mapping = cast("dict[Any, Any]", value)
         return {_repair_surrogates(key): _repair_surrogates(item) for key, item in mapping.items()}

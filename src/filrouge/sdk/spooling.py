@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from filrouge.capture import inbox
-from filrouge.capture.intake import cleaned, redact_completely
+from filrouge.capture.intake import clean_event, redact_completely
 from filrouge.capture.programs import events_of
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, CannotWrite, DaemonUnavailable
@@ -38,7 +38,7 @@ def spool(home: str, body: Mapping[str, Any]) -> int:
         )
     try:
         for event in events_of(conversation, messages, conversation.project, SystemClock().now()).events:
-            inbox.append(inside(home, SPOOL), cleaned(event, redact_completely).to_json())
+            inbox.append_event(inside(home, SPOOL), clean_event(event, redact_completely).to_json())
     except OSError as error:
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
     return len(messages)

@@ -34,7 +34,7 @@ from starlette.types import Scope as ASGIScope
 from starlette.types import Scope as HttpScope
 
 from filrouge._version import __version__
-from filrouge.capture.events import LARGEST_EVENT, LONGEST_TEXT, LOOKAHEAD, MAX_VALUES, cut_mark
+from filrouge.capture.events import LOOKAHEAD, MAX_EVENT_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_VALUES, cut_mark
 from filrouge.core.errors import (
     BadConfig,
     BadInput,
@@ -542,8 +542,8 @@ def with_version_header(send: Send, further: Sequence[tuple[bytes, bytes]]) -> S
 # Cuts large request bodies while they arrive.
 
 #: Limits on what is passed on: characters of one string, characters of all strings of one item, values of one item.
-MAX_STRING_CHARS: Final = LONGEST_TEXT + 2 * LOOKAHEAD
-MAX_ITEM_CHARS: Final = LARGEST_EVENT + 4 * LOOKAHEAD
+MAX_STRING_CHARS: Final = MAX_TEXT_CHARACTERS + 2 * LOOKAHEAD
+MAX_ITEM_CHARS: Final = MAX_EVENT_CHARACTERS + 4 * LOOKAHEAD
 MAX_ITEM_VALUES: Final = 2 * MAX_VALUES
 #: A body of at most this many bytes is passed on unchanged.
 SMALL_BODY_BYTES: Final = 500_000

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from filrouge.capture.events import Event
-from filrouge.capture.intake import turns_of
+from filrouge.capture.intake import turns_from_event
 from filrouge.capture.models import Turn
 from filrouge.core.clock import new_id
 from filrouge.core.errors import BadConfig, Busy, ModelUnavailable, Unreadable
@@ -173,7 +173,7 @@ def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> 
     if at_once:
         for event, project in store.unread(session):
             known = {turn.key for turn in turns}
-            turns += [turn for turn in turns_of(event, project) if turn.key not in known]
+            turns += [turn for turn in turns_from_event(event, project) if turn.key not in known]
             calls |= calls_of(event)
         turns = _last(turns)
     rests_on = {turn.id for turn in turns} | {point.turn_id for one in former for point in one.decisions}

@@ -32,7 +32,7 @@ from filrouge.capture.models import (
 )
 from filrouge.core.errors import BadInput
 from filrouge.hosts.command_hooks import as_list, as_object
-from filrouge.hosts.transcript_lines import epoch
+from filrouge.hosts.transcript_lines import epoch_seconds
 
 # Opening files, zip members and folders, and streaming JSON.
 #
@@ -70,7 +70,7 @@ def seconds(value: Any) -> float:
     if isinstance(value, int | float):
         number = float(value)
         return 0.0 if not 0 < number < 1e15 else number / 1000 if number > 1e11 else number
-    return max(0.0, epoch(value))
+    return max(0.0, epoch_seconds(value))
 
 
 def blocks_text(content: Any) -> str:

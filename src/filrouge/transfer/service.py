@@ -18,10 +18,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 from pydantic import BaseModel
 
 from filrouge._version import __version__
-from filrouge.capture.events import TextCutter, strip_own
+from filrouge.capture.events import TextCutter, strip_injected_blocks
 from filrouge.capture.intake import CutCounts, skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, ImportedMemory, ImportedTurn, Turn
-from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_transcript_turn, is_off, queue_backfill
+from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_transcript_turn, is_capture_off, queue_backfill
 from filrouge.context.hook_files import write_briefs
 from filrouge.core import lazy_re as re
 from filrouge.core.clock import from_epoch, new_id, to_text
@@ -588,8 +588,8 @@ def import_page(parts: Parts, page: ImportPage) -> PageResult:
 def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
     """The turn's text, redacted and cut like a captured one."""
     cutter = TextCutter()
-    text = cutter.cleaned(turn.text, lambda said: parts.redact(strip_own(said)))
-    parts.metrics.count_cut(CutCounts(events=int(cutter.cut > 0), characters=cutter.cut))
+    text = cutter.clean_and_cut(turn.text, lambda said: parts.redact(strip_injected_blocks(said)))
+    parts.metrics.count_cut(CutCounts(events=int(cutter.characters_cut > 0), characters=cutter.characters_cut))
     return text
 
 
@@ -616,7 +616,7 @@ def _add(
             if add_transcript_turn(parts.turns(tx), placed):
                 outcomes.append("added")
                 added.append(placed.id)
-            elif page.trusted and (vouched := parts.turns(tx).vouch(placed)):
+            elif page.trusted and (vouched := parts.turns(tx).raise_trust(placed)):
                 outcomes.append("vouched")
                 added.append(vouched)
             else:
@@ -636,7 +636,7 @@ class _ProjectLookup:
     def is_off(self, names: tuple[str, ...]) -> bool:
         names = self._full(names)
         if names not in self._switched:
-            self._switched[names] = is_off(self._tx, names, self._off)
+            self._switched[names] = is_capture_off(self._tx, names, self._off)
         return self._switched[names]
 
     def id_of(self, names: tuple[str, ...]) -> str | None:
@@ -684,7 +684,7 @@ def _add_memories(parts: Parts, page: ImportPage, off: frozenset[str]) -> Counte
 
     Confirming a memory bins the earlier observation of it. A confirmed memory is not added again as an observation.
     """
-    said = [one for one in page.memories if strip_own(one.text).strip()]
+    said = [one for one in page.memories if strip_injected_blocks(one.text).strip()]
     observed, vouched = ({one.key: _id(page, one, trusted=trusted) for one in said} for trusted in (False, True))
     wanted = [*observed.values(), *vouched.values()]
     here = parts.readers.here(lambda tx: parts.memories(tx).some(wanted))
@@ -728,7 +728,7 @@ def _memory(page: ImportPage, told: ImportedMemory, project: str | None, now: da
         scope=Scope(project=project, channel=page.source, session=told.place[:4096]),
         scope_name="project" if told.project else "user",
         kind=told.kind,
-        text=strip_own(told.text).strip(),
+        text=strip_injected_blocks(told.text).strip(),
         trust=TRUST_PROMPT if page.trusted else TRUST_TOOL,
         created_at=at,
         valid_from=at,

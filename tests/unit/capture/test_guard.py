@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.capture.events import disabled, internal, strip_own
+from filrouge.capture.events import is_disabled, is_internal, strip_injected_blocks
 
 OPEN, CLOSE = '<filrouge-memory nonce="3f9a">', "</filrouge-memory 3f9a>"
 BLOCK = f"{OPEN}\n- production is on port 9443\n{CLOSE}"
@@ -38,18 +38,18 @@ BLOCK = f"{OPEN}\n- production is on port 9443\n{CLOSE}"
     ],
 )
 def test_our_own_block_goes_and_the_rest_stays(text: str, expected: str) -> None:
-    assert strip_own(text) == expected
+    assert strip_injected_blocks(text) == expected
 
 
 @given(st.text(), st.text(alphabet="0123456789abcdef", min_size=8, max_size=32), st.text())
 def test_what_we_wrap_never_comes_back(before: str, nonce: str, memory: str) -> None:
     text = f'{before}<filrouge-memory nonce="{nonce}">canary{memory}</filrouge-memory {nonce}>'
-    assert "canary" not in strip_own(text)
+    assert "canary" not in strip_injected_blocks(text)
 
 
 def test_variables_turn_hooks_off() -> None:
-    assert internal({"FILROUGE_INTERNAL": "1"})
-    assert not internal({"FILROUGE_INTERNAL": ""})
-    assert [disabled({"FILROUGE_DISABLED": v}) for v in ("1", "true", " YES ", "0", "", "no")] == [
+    assert is_internal({"FILROUGE_INTERNAL": "1"})
+    assert not is_internal({"FILROUGE_INTERNAL": ""})
+    assert [is_disabled({"FILROUGE_DISABLED": v}) for v in ("1", "true", " YES ", "0", "", "no")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from filrouge.capture.events import Event
-from filrouge.capture.intake import turns_of
+from filrouge.capture.intake import turns_from_event
 
 ANSWER = "The export embeds the font once for each page; embedding it once makes it ten times faster."
 
@@ -13,7 +13,7 @@ ANSWER = "The export embeds the font once for each page; embedding it once makes
 def tool(name: str, output: Any) -> str:
     call = {"name": name, "id": "call-1", "input": {"prompt": "Find out why."}, "output": output, "failed": False}
     event = Event("e", "claude-code", "tools", "s", 1.7e9, "k", "", (), "", "", {"calls": [call]})
-    return turns_of(event, "")[0].text
+    return turns_from_event(event, "")[0].text
 
 
 def test_a_helper_agents_answer_is_taken_out_of_its_json() -> None:

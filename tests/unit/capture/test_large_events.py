@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from filrouge.capture import inbox
-from filrouge.capture.events import LARGEST_EVENT, LONGEST_TEXT, MAX_VALUES
+from filrouge.capture.events import MAX_EVENT_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_VALUES
 from filrouge.capture.models import ImportedTurn
 from filrouge.capture.programs import Conversation, Message, deliver
 from filrouge.capture.service import store_events
@@ -58,7 +58,7 @@ def by_hook(parts: Parts) -> None:
 
 
 def by_spool(parts: Parts) -> None:
-    file = Path(inbox.append(inside(parts.home, SPOOL), event(text=LONG).to_json()))
+    file = Path(inbox.append_event(inside(parts.home, SPOOL), event(text=LONG).to_json()))
     eventually("the spool is taken in", lambda: not file.exists(), 60)
 
 
@@ -87,8 +87,8 @@ def test_the_beginning_is_kept_to_the_letter_and_what_was_cut_is_counted(parts: 
     mark = MARK.search(text)
     assert mark
     # Not by `==`: the difference of two such texts would be looked for.
-    assert (text[: mark.start()] == LONG[:LONGEST_TEXT]) is True
-    assert int(mark[1]) == len(LONG) - LONGEST_TEXT
+    assert (text[: mark.start()] == LONG[:MAX_TEXT_CHARACTERS]) is True
+    assert int(mark[1]) == len(LONG) - MAX_TEXT_CHARACTERS
     assert (counted(parts, "memory_events_cut"), counted(parts, "memory_characters_cut")) == (1, int(mark[1]))
 
 
@@ -96,8 +96,8 @@ def test_tool_output_values_and_a_whole_event_have_their_own_limits(parts: Parts
     calls = [{"name": "Bash", "id": f"c{n}", "input": None, "output": LONG} for n in range(5)]
     store_events(parts, [event("tools", calls=calls)]).result(60)
     found = sorted(map(len, texts(parts)))
-    assert found[-1] <= LONGEST_TEXT + 100
-    assert sum(found) <= LARGEST_EVENT + 1000
+    assert found[-1] <= MAX_TEXT_CHARACTERS + 100
+    assert sum(found) <= MAX_EVENT_CHARACTERS + 1000
     assert len(found) == 5
     many = [{"line": n, "at": [n, n]} for n in range(50_000)]
     store_events(parts, [event("tools", session="t", calls=[{"name": "Bash", "id": "m", "output": many}])]).result(60)
@@ -107,9 +107,9 @@ def test_tool_output_values_and_a_whole_event_have_their_own_limits(parts: Parts
 
 
 def test_a_secret_across_the_cut_is_masked_and_what_a_hook_cut_is_not_cut_again(parts: Parts) -> None:
-    place = LONGEST_TEXT - 20
+    place = MAX_TEXT_CHARACTERS - 20
     store_events(parts, [event(text=LONG[:place] + " " + TOKEN + " " + LONG[place:])]).result(60)
-    hooked = LONG[:LONGEST_TEXT] + "\n[filrouge: 77 characters cut]"
+    hooked = LONG[:MAX_TEXT_CHARACTERS] + "\n[filrouge: 77 characters cut]"
     store_events(parts, [event(session="t", text=hooked)]).result(60)
     masked, kept = texts(parts)
     assert TOKEN[:12] not in masked

@@ -33,8 +33,8 @@ def test_a_large_file_is_read_in_pieces(tmp_path: Path) -> None:
 def test_a_line_that_is_too_long_is_passed_over_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"a\n" + b"x" * 50 + b"\nb\n" + b"y" * 50)
-    assert read_from(str(path), 0, longest=20) == Chunk([b"a", b"b"], 55, 1)
-    assert read_from(str(path), 0, longest=50) == Chunk([b"a", b"x" * 50, b"b"], 55, 0)
+    assert read_from(str(path), 0, max_line_bytes=20) == Chunk([b"a", b"b"], 55, 1)
+    assert read_from(str(path), 0, max_line_bytes=50) == Chunk([b"a", b"x" * 50, b"b"], 55, 0)
 
 
 def test_a_file_that_became_shorter_is_read_from_its_start(tmp_path: Path) -> None:

@@ -102,9 +102,9 @@ def test_its_json_is_the_body_of_the_route(place: Place) -> None:
 
 
 def test_where_hooks_are_switched_off_it_prints_nothing_and_says_why(place: Place) -> None:
-    off = place.filrouge("context", QUESTION, "--explain", **{events.DISABLED: "1"})
-    assert off.out == f"Hooks do nothing: {events.DISABLED} is set.\n"
-    assert place.filrouge("context", QUESTION, **{events.DISABLED: "1"}).out == ""
+    off = place.filrouge("context", QUESTION, "--explain", **{events.DISABLED_VARIABLE: "1"})
+    assert off.out == f"Hooks do nothing: {events.DISABLED_VARIABLE} is set.\n"
+    assert place.filrouge("context", QUESTION, **{events.DISABLED_VARIABLE: "1"}).out == ""
     uncaptured = place.filrouge("context", QUESTION, "--explain", FILROUGE_AUTO_CAPTURE="false")
     assert "auto_capture is off" in uncaptured.out
 

@@ -131,7 +131,9 @@ def hook(directory: Path, stdin: bytes | dict[str, Any], *words: str, **environ:
 
 
 def spooled(directory: Path) -> list[dict[str, Any]]:
-    return [event for path in inbox.waiting(str(directory / "spool")) for event in inbox.read_spool_file(path).events]
+    return [
+        event for path in inbox.waiting_files(str(directory / "spool")) for event in inbox.read_spool_file(path).events
+    ]
 
 
 def injected(printed: bytes) -> str:
@@ -415,32 +417,32 @@ class Remote(BaseHTTPRequestHandler):
 def test_a_spool_file_that_a_daemon_elsewhere_refuses_is_set_aside(tmp_path: Path) -> None:
     directory = tmp_path / "home"
     spool = directory / "spool"
-    inbox.append(str(spool), {"id": "poison"})
+    inbox.append_event(str(spool), {"id": "poison"})
     (spool / "1-2.log").write_bytes(b"garbage")
     (spool / "1-3.log").write_bytes(b"")
-    inbox.append(str(spool), {"id": "good"})
+    inbox.append_event(str(spool), {"id": "good"})
     with ThreadingHTTPServer(("127.0.0.1", 0), Remote) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         printed = hook(directory, {**PROMPT, "cwd": "/"}, FILROUGE_URL=url, FILROUGE_API_KEY="k")
         server.shutdown()
     assert injected(printed) == "there"
-    assert inbox.waiting(str(spool)) == []
+    assert inbox.waiting_files(str(spool)) == []
     assert len(list(spool.glob("*.aside"))) == 3
 
 
 def test_the_context_is_printed_before_the_spool_is_sent(tmp_path: Path) -> None:
     spool = str(tmp_path / "home" / "spool")
-    inbox.append(spool, {"id": "good"})
+    inbox.append_event(spool, {"id": "good"})
     left: list[int] = []
     with ThreadingHTTPServer(("127.0.0.1", 0), Remote) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         environ = {"FILROUGE_HOME": str(tmp_path / "home"), "FILROUGE_URL": f"http://127.0.0.1:{server.server_port}"}
         raw = json.dumps({**PROMPT, "cwd": "/"}).encode()
-        run([], lambda: raw, lambda _: left.append(len(inbox.waiting(spool))), environ)
+        run([], lambda: raw, lambda _: left.append(len(inbox.waiting_files(spool))), environ)
         server.shutdown()
     assert left == [1]
-    assert inbox.waiting(spool) == []
+    assert inbox.waiting_files(spool) == []
 
 
 def test_the_host_can_be_forced(place: Path) -> None:

@@ -182,8 +182,8 @@ def test_an_event_that_cannot_be_written_is_counted(place: Path, payload: dict[s
 def test_counting_begins_again_after_it_was_cleared(tmp_path: Path) -> None:
     inbox.add_losses(str(tmp_path), "failed", 3)
     assert inbox.read_losses(str(tmp_path)).events == 3
-    inbox.clear(str(tmp_path))
-    inbox.clear(str(tmp_path))
+    inbox.clear_losses(str(tmp_path))
+    inbox.clear_losses(str(tmp_path))
     assert inbox.read_losses(str(tmp_path)) == (0, "", "", False)
     inbox.add_losses(str(tmp_path), "failed")
     assert "could not keep 1 event, the last at 2" in inbox.read_losses(str(tmp_path)).sentence()
@@ -194,7 +194,7 @@ def test_a_count_at_its_end_says_that_there_may_be_more(tmp_path: Path) -> None:
     assert not inbox.read_losses(str(tmp_path)).at_least
     inbox.add_losses(str(tmp_path), "out of time")
     assert "at least 999999 events" in inbox.read_losses(str(tmp_path)).sentence()
-    inbox.clear(str(tmp_path))
+    inbox.clear_losses(str(tmp_path))
     assert inbox.read_losses(str(tmp_path)) == (0, "", "", False)
 
 

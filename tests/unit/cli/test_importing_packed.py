@@ -159,4 +159,4 @@ def test_a_window_that_is_too_large_is_refused(tmp_path: Path) -> None:
     path.write_bytes(maker.compress(b"{}\n") + maker.flush())
     with ZstdReader(str(path)) as raw:
         assert raw.read() == b""
-        assert "damaged" in raw.trouble
+        assert "damaged" in raw.problem

@@ -101,7 +101,7 @@ def test_what_waits_in_the_spool_survives_the_loss_of_every_derived_file(tmp_pat
     home = tmp_path / "home"
     with running(str(home)) as parts:
         idle(parts)
-    inbox.append(inside(str(home), SPOOL), event("reply", text="This one found nobody at home.").to_json())
+    inbox.append_event(inside(str(home), SPOOL), event("reply", text="This one found nobody at home.").to_json())
     delete_what_is_derived(home)
     with running(str(home)) as parts:
         idle(parts)

@@ -193,7 +193,7 @@ def test_a_longer_word_that_has_the_same_letters_stays_and_is_told_apart(parts: 
 
 def test_what_waits_in_the_spool_is_forgotten_too(parts: Parts) -> None:
     spool = inside(parts.home, SPOOL)
-    inbox.append(spool, event(text=f"For the record: {SECRET}").to_json())
+    inbox.append_event(spool, event(text=f"For the record: {SECRET}").to_json())
     Path(spool, "1-1.log.aside").write_bytes(b"damaged, but it says marzipan all the same")
     _, receipt = forget_at_once(parts, MARZIPAN)
     idle(parts)
@@ -217,9 +217,9 @@ def test_a_spooled_copy_of_before_is_refused_and_counted_and_what_is_said_anew_i
     say(parts, f"For the record: {SECRET}")
     forget_at_once(parts, MARZIPAN)
     forgotten = parts.readers.here(lambda tx: status(parts, tx))["ledger"]["forgotten"]
-    inbox.append(inside(parts.home, SPOOL), before.to_json())
+    inbox.append_event(inside(parts.home, SPOOL), before.to_json())
     deadline = time.monotonic() + 60
-    while inbox.waiting(inside(parts.home, SPOOL)) and time.monotonic() < deadline:
+    while inbox.waiting_files(inside(parts.home, SPOOL)) and time.monotonic() < deadline:
         time.sleep(0.05)
     idle(parts)
     assert parts.readers.here(lambda tx: status(parts, tx))["ledger"]["forgotten"] == forgotten + 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from filrouge.capture.events import LONGEST_TEXT
+from filrouge.capture.events import MAX_TEXT_CHARACTERS
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import is_supported
 from filrouge.memories.models import Statement
@@ -170,7 +170,7 @@ def test_spans_lie_inside_the_text_in_order(text: str) -> None:
     ],
 )
 def test_the_longest_text_of_anything_ends(unit: str) -> None:
-    length = long(LONGEST_TEXT)
+    length = long(MAX_TEXT_CHARACTERS)
     text = (unit * (length // len(unit) + 1))[:length]
     before = time.process_time()
     extract(prompt(text))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from filrouge.hosts.transcripts import directory, find_transcripts, zstd
+from filrouge.hosts.transcripts import agent_directory, find_transcripts, zstd
 from tests.support.histories import Claude, session
 
 
@@ -19,9 +19,9 @@ def rollout(root: Path, name: str, **meta: Any) -> Path:
 
 
 def test_the_directory_is_where_the_agents_own_variable_says_or_in_the_home() -> None:
-    assert directory("claude-code", {"CLAUDE_CONFIG_DIR": "/srv/claude"}) == "/srv/claude"
-    assert directory("codex", {"CODEX_HOME": "/srv/codex"}) == "/srv/codex"
-    assert directory("codex", {}) == os.path.join(os.path.expanduser("~"), ".codex")
+    assert agent_directory("claude-code", {"CLAUDE_CONFIG_DIR": "/srv/claude"}) == "/srv/claude"
+    assert agent_directory("codex", {"CODEX_HOME": "/srv/codex"}) == "/srv/codex"
+    assert agent_directory("codex", {}) == os.path.join(os.path.expanduser("~"), ".codex")
 
 
 def test_sessions_of_claude_code_are_found_oldest_first_and_what_else_lies_there_is_not(tmp_path: Path) -> None:

@@ -168,8 +168,8 @@ def test_lines_of_any_shape_never_raise(raw: list[dict[str, Any]], noise: list[b
 
 
 def test_codex_tells_how_full_its_context_is_and_claude_code_does_not() -> None:
-    shares = [transcripts.fullness("codex", lines) for _, lines in sessions("codex")]
+    shares = [transcripts.context_usage("codex", lines) for _, lines in sessions("codex")]
     assert all(share is not None and 0 < share < 0.2 for share in shares)
-    assert {transcripts.fullness("claude-code", lines) for _, lines in sessions("claude-code")} == {None}
+    assert {transcripts.context_usage("claude-code", lines) for _, lines in sessions("claude-code")} == {None}
     broken = line(type="event_msg", payload={"type": "token_count", "info": {"model_context_window": 0}})
-    assert transcripts.fullness("codex", [broken, b"no json"]) is None
+    assert transcripts.context_usage("codex", [broken, b"no json"]) is None

@@ -30,7 +30,7 @@ def born(tmp_path: Path) -> Path:
 
 
 def names(place: Path, **environ: str) -> tuple[str, ...]:
-    return project.names(str(place), environ)
+    return project.find_names(str(place), environ)
 
 
 def test_a_repository_born_here_is_known_by_its_first_commit(born: Path) -> None:
@@ -57,19 +57,24 @@ def test_a_linked_work_tree_has_the_names_of_its_repository(born: Path, tmp_path
 def test_the_branch_is_the_one_that_is_checked_out(born: Path, tmp_path: Path) -> None:
     git(born, "switch", "-q", "-c", "feature/coupons-é")
     (born / "src").mkdir()
-    assert project.branch(str(born)) == project.branch(str(born / "src")) == "feature/coupons-é"
+    assert project.find_branch(str(born)) == project.find_branch(str(born / "src")) == "feature/coupons-é"
     git(born, "worktree", "add", "-q", "-b", "hotfix", str(tmp_path / "beside"))
-    assert (project.branch(str(tmp_path / "beside")), project.branch(str(born))) == ("hotfix", "feature/coupons-é")
+    assert (project.find_branch(str(tmp_path / "beside")), project.find_branch(str(born))) == (
+        "hotfix",
+        "feature/coupons-é",
+    )
     git(born, "checkout", "-q", "--detach")
-    commit = project.branch(str(born))
+    commit = project.find_branch(str(born))
     assert len(commit) == 12
     assert git(born, "rev-parse", "HEAD").startswith(commit)
 
 
 def test_a_branch_without_a_commit_counts_and_outside_git_there_is_none(tmp_path: Path) -> None:
-    assert project.branch(str(tmp_path)) == project.branch("relative") == project.branch("/nowhere\0") == ""
+    assert (
+        project.find_branch(str(tmp_path)) == project.find_branch("relative") == project.find_branch("/nowhere\0") == ""
+    )
     git(tmp_path, "init", "-q", "-b", "trunk")
-    assert project.branch(str(tmp_path)) == "trunk"
+    assert project.find_branch(str(tmp_path)) == "trunk"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +84,7 @@ def test_a_branch_without_a_commit_counts_and_outside_git_there_is_none(tmp_path
 def test_what_git_would_not_call_a_branch_is_none(tmp_path: Path, head: str) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / ".git" / "HEAD").write_text(head, "latin-1")
-    assert project.branch(str(tmp_path)) == ""
+    assert project.find_branch(str(tmp_path)) == ""
 
 
 def test_the_origin_comes_first_and_without_credentials(born: Path) -> None:
@@ -131,18 +136,18 @@ def test_a_reflog_that_lost_its_beginning_gives_no_birth(born: Path) -> None:
     ],
 )
 def test_every_address_of_a_repository_is_one_name(url: str) -> None:
-    assert project.normalise(url) == "forge.example/ana/shop"
+    assert project.normalise_url(url) == "forge.example/ana/shop"
 
 
 @pytest.mark.parametrize("cwd", ["", "relative", "/no/such/place/at/all", "/bad\0name", "/\ud800"])
 def test_a_place_that_cannot_be_read_never_raises(cwd: str) -> None:
-    found = project.names(cwd, {"CLAUDE_PROJECT_DIR": "\0"})
+    found = project.find_names(cwd, {"CLAUDE_PROJECT_DIR": "\0"})
     assert all(name.startswith("path:") for name in found)
 
 
 @given(st.text(max_size=60))
 def test_any_address_has_one_spelling_that_stays(url: str) -> None:
-    once = project.normalise(url)
+    once = project.normalise_url(url)
     assert isinstance(once, str)
 
 

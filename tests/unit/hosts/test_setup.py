@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from filrouge.core.errors import BadInput, Stale
 from filrouge.hosts.setup import files
-from filrouge.hosts.setup.entries import AGENTS, CLAUDE_CODE, is_hook_of_ours, is_tool_of_ours
+from filrouge.hosts.setup.entries import AGENTS, CLAUDE_CODE_TIMEOUTS, is_filrouge_hook, is_filrouge_server
 from filrouge.hosts.setup.files import Machine, insert_entry, remove_matching
-from filrouge.hosts.setup.plan import Plan, carry_out, connecting, detected, disconnecting
+from filrouge.hosts.setup.plan import Plan, apply_change, detected_agents, plan_connecting, plan_disconnecting
 from tests.support.tiers import examples
 
 EXECUTABLE = "/opt/tools of mine/bin/filrouge"
@@ -39,15 +39,15 @@ class Desk:
         return path
 
     def init(self, *names: str) -> Plan:
-        plan = connecting(self.machine, self.home, names, tools=True, conversations=True)
+        plan = plan_connecting(self.machine, self.home, names, tools=True, conversations=True)
         for change in plan.changes:
-            carry_out(change, self.home)
+            apply_change(change, self.home)
         return plan
 
     def uninstall(self, *names: str) -> Plan:
-        plan = disconnecting(self.machine, self.home, names or list(AGENTS))
+        plan = plan_disconnecting(self.machine, self.home, names or list(AGENTS))
         for change in plan.changes:
-            carry_out(change, self.home)
+            apply_change(change, self.home)
         return plan
 
     def files(self) -> dict[str, bytes]:
@@ -99,7 +99,9 @@ SETTINGS = st.dictionaries(
     KEY, st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEY, inner, max_size=3)),
     max_size=4,
 )  # fmt: skip
-HOOKS = st.dictionaries(st.sampled_from([*CLAUDE_CODE, "PreToolUse"]), st.lists(HOOK_OF_OTHERS, max_size=2), max_size=4)
+HOOKS = st.dictionaries(
+    st.sampled_from([*CLAUDE_CODE_TIMEOUTS, "PreToolUse"]), st.lists(HOOK_OF_OTHERS, max_size=2), max_size=4
+)
 
 
 @st.composite
@@ -118,11 +120,11 @@ def test_any_settings_file_is_byte_for_byte_what_it_was(tmp_path_factory: pytest
     desk.write(".claude/settings.json", text)
     before = desk.files()
     plan = desk.init("claude-code")
-    assert not plan.troubles
+    assert not plan.problems
     wanted = files.read_json(text).value
     found = files.read_json(exact(desk.user / ".claude/settings.json")).value
-    for event in CLAUDE_CODE:
-        [ours] = [group for group in found["hooks"][event] if is_hook_of_ours(group)]
+    for event in CLAUDE_CODE_TIMEOUTS:
+        [ours] = [group for group in found["hooks"][event] if is_filrouge_hook(group)]
         assert ours["hooks"][0]["command"] == EXECUTABLE
         assert [group for group in found["hooks"][event] if group != ours] == wanted.get("hooks", {}).get(event, [])
     assert {key: value for key, value in found.items() if key != "hooks"} == {
@@ -190,15 +192,15 @@ def test_every_agent_at_once_comes_and_goes(desk: Desk) -> None:
     desk.write(".cursor/mcp.json", '{"mcpServers":{"other":{"command":"x"}}}')
     desk.write(".openclaw/openclaw.json", "{\n  // JSON5\n  gateway: {mode: 'local', port: +18789,},\n}\n")
     before = desk.files()
-    assert not desk.init(*AGENTS).troubles
+    assert not desk.init(*AGENTS).problems
     desk.uninstall()
     assert desk.files() == before
 
 
 def test_agents_are_found_by_their_folder(desk: Desk) -> None:
-    assert detected(desk.machine) == []
+    assert detected_agents(desk.machine) == []
     desk.write(".gemini/x", "")
-    assert detected(desk.machine) == ["gemini"]
+    assert detected_agents(desk.machine) == ["gemini"]
 
 
 def test_agents_are_found_by_their_command(tmp_path: Path) -> None:
@@ -206,13 +208,13 @@ def test_agents_are_found_by_their_command(tmp_path: Path) -> None:
     (tmp_path / "bin" / "claude").write_text("#!/bin/sh\n")
     (tmp_path / "bin" / "claude").chmod(0o755)
     machine = Machine(environ={"HOME": str(tmp_path), "PATH": str(tmp_path / "bin")}, executable=EXECUTABLE)
-    assert detected(machine) == ["claude-code"]
+    assert detected_agents(machine) == ["claude-code"]
 
 
 def test_folders_that_the_environment_names_are_used(tmp_path: Path) -> None:
     moved = {"CLAUDE_CONFIG_DIR": str(tmp_path / "c"), "CODEX_HOME": str(tmp_path / "x"), "HOME": str(tmp_path)}
     machine = Machine(environ=moved, executable=EXECUTABLE)
-    plan = connecting(machine, str(tmp_path / "home"), ["claude-code", "codex"], tools=True)
+    plan = plan_connecting(machine, str(tmp_path / "home"), ["claude-code", "codex"], tools=True)
     assert {os.path.relpath(change.path, tmp_path) for change in plan.changes} == {
         "c/settings.json",
         "c/.claude.json",
@@ -223,17 +225,17 @@ def test_folders_that_the_environment_names_are_used(tmp_path: Path) -> None:
 
 def test_a_home_elsewhere_goes_along_to_the_servers_of_tools(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "FILROUGE_HOME": "/memory"}
-    plan = connecting(Machine(environ=environ, executable=EXECUTABLE), str(tmp_path / "h"), ["codex"], tools=True)
+    plan = plan_connecting(Machine(environ=environ, executable=EXECUTABLE), str(tmp_path / "h"), ["codex"], tools=True)
     [table] = [change for change in plan.changes if change.path.endswith(".toml")]
-    assert files.read_toml((table.then or b"").decode())["mcp_servers"]["filrouge"]["env"] == {
+    assert files.read_toml((table.planned or b"").decode())["mcp_servers"]["filrouge"]["env"] == {
         "FILROUGE_HOME": "/memory"
     }
 
 
 def test_a_permission_to_read_conversations_is_written_only_with_leave(desk: Desk) -> None:
     path = desk.write(".openclaw/openclaw.json", "{}")
-    for change in connecting(desk.machine, desk.home, ["openclaw"], tools=True).changes:
-        carry_out(change, desk.home)
+    for change in plan_connecting(desk.machine, desk.home, ["openclaw"], tools=True).changes:
+        apply_change(change, desk.home)
     assert "plugins" not in json.loads(path.read_text())
     desk.init("openclaw")
     written = json.loads(path.read_text())["plugins"]
@@ -266,7 +268,7 @@ def test_a_list_of_allowed_plugins_names_ours_where_it_names_any(desk: Desk, all
     path = desk.write(".openclaw/openclaw.json", text)
     desk.init("openclaw")
     assert files.read_json(exact(path)).value["plugins"]["allow"] == then
-    assert desk.init("openclaw").settled == ("openclaw",)
+    assert desk.init("openclaw").unchanged == ("openclaw",)
     desk.uninstall("openclaw")
     assert exact(path) == text
 
@@ -348,16 +350,16 @@ def test_without_the_list_of_what_was_written_ours_is_found_by_what_it_runs(desk
 def test_a_file_that_is_gone_is_no_trouble(desk: Desk) -> None:
     desk.init("codex")
     (desk.user / ".codex/hooks.json").unlink()
-    assert not desk.uninstall().troubles
+    assert not desk.uninstall().problems
     assert not desk.files()
 
 
 def test_a_file_that_changed_since_it_was_shown_is_not_written(desk: Desk) -> None:
     path = desk.write(".claude/settings.json", "{}")
-    plan = connecting(desk.machine, desk.home, ["claude-code"], tools=False)
+    plan = plan_connecting(desk.machine, desk.home, ["claude-code"], tools=False)
     path.write_text('{"model": "opus"}')
     with pytest.raises(Stale, match=r"settings\.json"):
-        carry_out(plan.changes[0], desk.home)
+        apply_change(plan.changes[0], desk.home)
     assert path.read_text() == '{"model": "opus"}'
 
 
@@ -377,7 +379,7 @@ def test_a_file_that_cannot_be_read_is_named_and_left_alone(desk: Desk, content:
     desk.write(".codex/config.toml", "")
     before = path.read_bytes()
     plan = desk.init("claude-code", "codex")
-    [trouble] = plan.troubles.values()
+    [trouble] = plan.problems.values()
     assert why in trouble.message
     assert path.read_bytes() == before
     assert (desk.user / ".codex/hooks.json").exists()  # the others are connected all the same
@@ -385,8 +387,8 @@ def test_a_file_that_cannot_be_read_is_named_and_left_alone(desk: Desk, content:
 
 def test_a_server_of_somebody_else_with_our_name_stays(desk: Desk) -> None:
     path = desk.write(".cursor/mcp.json", '{"mcpServers": {"filrouge": {"command": "other"}}}')
-    [trouble] = desk.init("cursor").troubles.values()
-    assert "starts something else" in trouble.message
+    [trouble] = desk.init("cursor").problems.values()
+    assert "starts another program" in trouble.message
     desk.uninstall()
     assert path.read_text() == '{"mcpServers": {"filrouge": {"command": "other"}}}'
 
@@ -410,41 +412,40 @@ def test_a_server_of_somebody_else_with_our_name_stays(desk: Desk) -> None:
     ],
 )
 def test_ours_is_what_runs_filrouge_hook(entry: Any, is_ours: bool) -> None:
-    assert is_hook_of_ours(entry) is is_ours
+    assert is_filrouge_hook(entry) is is_ours
 
 
 def test_ours_is_a_server_that_is_filrouge_mcp() -> None:
-    assert is_tool_of_ours({"command": ["/x/filrouge", "mcp"]})
-    assert not is_tool_of_ours({"command": "npx", "args": ["filrouge-viewer"]})
+    assert is_filrouge_server({"command": ["/x/filrouge", "mcp"]})
+    assert not is_filrouge_server({"command": "npx", "args": ["filrouge-viewer"]})
 
 
 def test_what_stands_in_the_same_line_stays_with_its_value() -> None:
     text = '{\n    "a": 1 // one\n}\n'
-    assert insert_entry(text, ("b",), 2, listed=False) == '{\n    "a": 1, // one\n    "b": 2\n}\n'
+    assert insert_entry(text, ("b",), 2, in_list=False) == '{\n    "a": 1, // one\n    "b": 2\n}\n'
 
 
 def test_a_comma_too_many_stays_one() -> None:
     text = '{\n  "a": [\n    1, // one\n  ],\n}\n'
-    after = insert_entry(text, ("a",), 2, listed=True)
+    after = insert_entry(text, ("a",), 2, in_list=True)
     assert after == '{\n  "a": [\n    1, // one\n    2,\n  ],\n}\n'
-    assert remove_matching(after, ("a",), lambda one: one == 2, listed=True, was_there=lambda _: True) == text
+    assert remove_matching(after, ("a",), lambda one: one == 2, in_list=True, existed_before=lambda _: True) == text
 
 
 def test_a_table_goes_with_those_below_it_and_leaves_what_is_said_about_the_next() -> None:
     ours = '[mcp_servers.filrouge]\ncommand = "/x/filrouge"\n\n[mcp_servers."filrouge".tools]\na = 1\n'
     assert (
-        files.without_table(ours + "\n# about b\n[b]\nc = 2\n", ("mcp_servers", "filrouge"))
-        == "# about b\n[b]\nc = 2\n"
+        files.remove_table(ours + "\n# about b\n[b]\nc = 2\n", ("mcp_servers", "filrouge")) == "# about b\n[b]\nc = 2\n"
     )
 
 
 @pytest.mark.parametrize("text", ["mcp_servers = {}\n", "[[mcp_servers]]\n", "a = [\n"])
 def test_a_table_that_has_no_room_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        files.with_table(text, ("mcp_servers", "filrouge"), {"command": "x"})
+        files.add_table(text, ("mcp_servers", "filrouge"), {"command": "x"})
 
 
 def test_keys_of_the_top_are_written_where_they_stand() -> None:
-    assert files.with_keys("# mine\nmode = 'light'\n[x]\nmode = 1\n", {"mode": "heavy", "language": "fr"}) == (
+    assert files.set_keys("# mine\nmode = 'light'\n[x]\nmode = 1\n", {"mode": "heavy", "language": "fr"}) == (
         'language = "fr"\n# mine\nmode = "heavy"\n[x]\nmode = 1\n'
     )

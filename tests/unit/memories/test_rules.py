@@ -15,7 +15,7 @@ from filrouge.context.sources import reminders
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
-from filrouge.hosts.command_hooks import HOST_TEXT
+from filrouge.hosts.command_hooks import HOST_TEXT_STARTS
 from filrouge.memories import service
 from filrouge.memories.changes import pin, remember_many, restore
 from filrouge.memories.repository import MAX_RULES
@@ -69,7 +69,7 @@ def test_only_the_users_own_words_become_a_rule(parts: Parts, kind: Any) -> None
     assert "linter" not in at_start(parts)
 
 
-@pytest.mark.parametrize("opening", HOST_TEXT)
+@pytest.mark.parametrize("opening", HOST_TEXT_STARTS)
 def test_what_a_host_writes_in_the_place_of_the_users_words_becomes_no_rule(parts: Parts, opening: str) -> None:
     say(parts, f"{opening}\n{SAID}\nNever push to main. Remember that the deploy user is ana.")
     assert listed(parts, history=True) == []

@@ -74,9 +74,9 @@ def test_a_home_with_an_owner_is_refused_with_the_way_out(tmp_path: Path) -> Non
 def test_what_a_hook_spooled_is_read_by_the_program_that_owns_the_home(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / SPOOL).mkdir(parents=True, mode=0o700)
-    inbox.append(inside(str(home), SPOOL), event(text="The staging port is 7412.").to_json())
+    inbox.append_event(inside(str(home), SPOOL), event(text="The staging port is 7412.").to_json())
     with filrouge.opened(str(home), environ=WORDS_ONLY):
-        assert inbox.waiting(inside(str(home), SPOOL)) == []
+        assert inbox.waiting_files(inside(str(home), SPOOL)) == []
 
 
 def test_a_home_can_be_opened_again_and_a_closed_one_says_that_it_is_closed(tmp_path: Path) -> None:

@@ -152,10 +152,10 @@ def test_the_files_that_claude_code_s_glob_and_grep_named_are_found(api: Api, tm
 
 def test_an_event_that_is_spooled_and_delivered_is_stored_once(api: Api) -> None:
     told = event(text=PORT)
-    inbox.append(inside(api.home, SPOOL), told)
+    inbox.append_event(inside(api.home, SPOOL), told)
     assert api.ask("POST", "/hooks/events", {"events": [told]}).body["accepted"] == 1
     assert drain_spool(api.parts) == 0
-    inbox.append(inside(api.home, SPOOL), told)
+    inbox.append_event(inside(api.home, SPOOL), told)
     assert drain_spool(api.parts) == 0
     assert sum(api.get("/daemon/status")["ledger"].values()) == 1
 
@@ -204,7 +204,7 @@ def test_a_session_whose_start_had_the_brief_gets_no_start_block_when_it_is_resu
     brief.parent.mkdir()
     brief.write_text("Production listens on port 8443.\n", "utf-8")
     assert "8443" in injected(hook(place, START))  # no daemon runs, and none can
-    [path] = inbox.waiting(str(place / SPOOL))
+    [path] = inbox.waiting_files(str(place / SPOOL))
     [start] = inbox.read_spool_file(path).events
 
     def resumed(session: str) -> str:

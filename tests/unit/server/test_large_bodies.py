@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.capture.events import LONGEST_TEXT, MAX_VALUES
+from filrouge.capture.events import MAX_TEXT_CHARACTERS, MAX_VALUES
 from filrouge.server.admission import MAX_ITEM_CHARS, MAX_ITEM_VALUES, MAX_STRING_CHARS, JsonCutter
 
 MARK = re.compile(r"\n\[filrouge: (\d+) characters cut\]\Z")
@@ -58,7 +58,11 @@ def test_a_long_text_keeps_its_beginning_to_the_letter_and_counts_the_rest(
     assert mark
     kept = said[: mark.start()]
     # Not by `==`: of texts that differ the difference would be looked for, which takes minutes.
-    assert (len(kept) >= LONGEST_TEXT, text.startswith(kept), len(kept) + int(mark[1])) == (True, True, len(text))
+    assert (len(kept) >= MAX_TEXT_CHARACTERS, text.startswith(kept), len(kept) + int(mark[1])) == (
+        True,
+        True,
+        len(text),
+    )
     assert (found == body({"text": said})) is True
 
 

@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
-from filrouge.capture.events import strip_own
+from filrouge.capture.events import strip_injected_blocks
 from filrouge.cli.mcp import answer
 from filrouge.core import installation
 from filrouge.core.paths import socket_path
@@ -306,7 +306,7 @@ def test_quoted_text_neither_opens_a_tag_nor_closes_the_block_nor_spans_lines(ap
     message = call("memory_search", {"query": "tide table"}, meta=HERE)
     result = posted(api.home, message).body["result"]
     text = result["content"][0]["text"]
-    assert strip_own(text) == ""
+    assert strip_injected_blocks(text) == ""
     assert all(
         "<system" not in one["text"] and "\n" not in one["text"] for one in result["structuredContent"]["results"]
     )

@@ -310,11 +310,11 @@ def _compacted() -> dict[str, str]:
 def test_a_start_is_told_what_hooks_left_in_the_spool_since_they_found_no_daemon(tmp_path: Path) -> None:
     with without_a_worker(tmp_path) as parts:
         for said in (event(text=DECIDED), event(text=ASKED), event("pre_compact")):
-            inbox.append(inside(parts.home, SPOOL), said.to_json())
+            inbox.append_event(inside(parts.home, SPOOL), said.to_json())
         block = build_and_log_text(parts, event("session_start", source="compact"), SHOP[0])
         assert DECIDED in block
         assert ASKED in block
-        assert inbox.waiting(inside(parts.home, SPOOL)) == []
+        assert inbox.waiting_files(inside(parts.home, SPOOL)) == []
 
 
 def test_a_merged_thread_takes_its_syntheses_along(parts: Parts) -> None:

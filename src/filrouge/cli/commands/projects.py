@@ -12,7 +12,7 @@ from filrouge.cli import output
 from filrouge.cli.client import ask, here
 from filrouge.cli.output import Json, consent
 from filrouge.core.errors import BadInput
-from filrouge.hosts.project import HOLDER_PREFIX, normalise
+from filrouge.hosts.project import HOLDER_PREFIX, normalise_url
 
 project_app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
 _PATH: Final = "/api/memory/projects"
@@ -108,4 +108,4 @@ def _names_of(other: str) -> list[str]:
         return [name for name in here(other) if not name.startswith(HOLDER_PREFIX)]
     if other.partition(":")[0] in _KINDS and not other.partition(":")[2].startswith("//"):
         return [other]
-    return [f"origin:{normalise(other)}"] if "/" in other or "@" in other else [f"name:{other}"]
+    return [f"origin:{normalise_url(other)}"] if "/" in other or "@" in other else [f"name:{other}"]

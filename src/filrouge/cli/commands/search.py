@@ -438,8 +438,8 @@ def _directory(project: str | None) -> str:
 
 def _switched_off(names: tuple[str, ...], directory: str) -> str:
     """Return why a hook would do nothing here; empty if it would work."""
-    if events.disabled(os.environ):
-        return f"Hooks do nothing: {events.DISABLED} is set."
+    if events.is_disabled(os.environ):
+        return f"Hooks do nothing: {events.DISABLED_VARIABLE} is set."
     settings = hook.settings_of(home())
     if not settings.auto_capture or not projects.is_capture_enabled(directory, os.environ):
         return "Hooks do nothing here: auto_capture is off."

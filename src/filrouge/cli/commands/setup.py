@@ -23,9 +23,9 @@ from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable,
 from filrouge.core.paths import DATABASE, LOCK, home, inside, is_filrouge_directory, make_private, socket_path
 from filrouge.daemon import client
 from filrouge.daemon.process import home_lock, is_held
-from filrouge.hosts.setup.entries import AGENTS, all_plugged
+from filrouge.hosts.setup.entries import AGENTS, find_plugins
 from filrouge.hosts.setup.files import NAME, this_machine
-from filrouge.hosts.setup.plan import Plan, connecting, detected, disconnecting, unignoring
+from filrouge.hosts.setup.plan import Plan, detected_agents, plan_connecting, plan_disconnecting, plan_unignoring
 from filrouge.maintenance.backup_files import size_of
 
 _STOP_SECONDS: Final = 15.0
@@ -82,7 +82,7 @@ def disconnect_agents(names: list[str], *, yes: bool, dry_run: bool, json: bool,
         if running:
             _stop(directory)
         _purge(directory, goes)
-    troubles = {**plan.troubles, **refused}
+    troubles = {**plan.problems, **refused}
     if json:
         said = {"memory": directory, "stopped": changed and running, "purged": goes if changed else []}
         output.show_json(output.plan_json(plan, troubles, changed=changed, **said))
@@ -96,11 +96,11 @@ def disconnect_agents(names: list[str], *, yes: bool, dry_run: bool, json: bool,
 
 def _plan(directory: str, names: list[str]) -> Plan:
     """Return the plan of removals. The ignore files are included only if all agents are disconnected."""
-    plan = disconnecting(this_machine(os.environ), directory, names or list(AGENTS))
+    plan = plan_disconnecting(this_machine(os.environ), directory, names or list(AGENTS))
     top = setup_choices.repository(directory)
     if names or top is None:
         return plan
-    return replace(plan, changes=(*plan.changes, *unignoring(directory, setup_choices.ignored_as(directory, top))))
+    return replace(plan, changes=(*plan.changes, *plan_unignoring(directory, setup_choices.ignored_as(directory, top))))
 
 
 def _close(*, wanted: bool, changed: bool) -> None:
@@ -222,7 +222,7 @@ def init(
         return
     machine, directory = this_machine(os.environ), home()
     is_named = bool(names)
-    names = names or detected(machine)
+    names = names or detected_agents(machine)
     if not names:
         raise BadInput(
             "No agent was found on this machine.",
@@ -233,8 +233,8 @@ def init(
     settings |= setup_choices.found_programs(directory, machine, names, settings.get("extract_provider"))
     conversations = allow_conversations or (asked and setup_choices.conversations(names))
     # If the user names an agent, its hooks are written even if the agent has the plugin.
-    plugged = {} if is_named else all_plugged(names, machine)
-    plan = connecting(machine, directory, names, tools=tools, conversations=conversations, plugged=plugged)
+    plugins = {} if is_named else find_plugins(names, machine)
+    plan = plan_connecting(machine, directory, names, tools=tools, conversations=conversations, plugins=plugins)
     plan = replace(plan, changes=(*plan.changes, *setup_choices.ignoring_home(directory)))
     tightening = setup_choices.mode_warning(directory)
     memory = setup_choices.Memory.of(directory, reset=reset)
@@ -255,7 +255,7 @@ def init(
     setup_choices.ignore_itself(directory)
     setup_choices.write_settings(directory, settings)
     refused = output.apply(plan, directory)
-    troubles = {**plan.troubles, **refused}
+    troubles = {**plan.problems, **refused}
     warnings = setup_choices.warnings(settings)
     history = imports.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
     if json:
@@ -288,11 +288,11 @@ def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
 def _report_without_changes(plan: output.Plan, names: list[str], memory: setup_choices.Memory, *, json: bool) -> None:
     if json:
         said = {"agents": names, "warnings": [], "then": _follow_ups(names), "history": []}
-        output.show_json(output.plan_json(plan, plan.troubles, changed=False, memory=memory.to_json(), **said))
-    elif not plan.changes and not plan.troubles:
+        output.show_json(output.plan_json(plan, plan.problems, changed=False, memory=memory.to_json(), **said))
+    elif not plan.changes and not plan.problems:
         output.say("Nothing to do: all agents are connected.")
         _print_next_steps(names, [])
-    if plan.troubles:
+    if plan.problems:
         raise typer.Exit(1)
 
 
@@ -307,4 +307,4 @@ def _print_next_steps(names: list[str], said: list[str]) -> None:
 
 
 def _follow_ups(names: list[str]) -> dict[str, Any]:
-    return {name: AGENTS[name].then for name in names if AGENTS[name].then}
+    return {name: AGENTS[name].note for name in names if AGENTS[name].note}

@@ -29,7 +29,7 @@ from filrouge.core.choices import check_choice, closest_first, join_with_or
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
 from filrouge.daemon.client import streamed
-from filrouge.hosts.transcripts import AGENTS
+from filrouge.hosts.transcripts import AGENT_FOLDERS
 from filrouge.transfer.exports import opened as opened_lines
 from filrouge.transfer.importers import FORMATS
 
@@ -104,7 +104,7 @@ def import_(
 
     Existing data is not changed, and what was forgotten here is not imported again.
     """
-    if what not in (*AGENTS, *FORMATS) or (file is None and os.path.isfile(what)):
+    if what not in (*AGENT_FOLDERS, *FORMATS) or (file is None and os.path.isfile(what)):
         if file is not None:
             raise BadInput(f"Nothing called {what!r} can be read in.", remedy=_readable(what))
         if what != "-" and not os.path.exists(what):
@@ -112,7 +112,7 @@ def import_(
         _import_export(what, mine=mine, json=json)
         return
     known_as = tuple(here(project)) if project else ()
-    if what in AGENTS:
+    if what in AGENT_FOLDERS:
         wanted = ImportFilter(since=_day(since), project=frozenset([*known_as, *([project] if project else [])]))
         found = history_of(what, from_ or file, os.environ, wanted, anew=dry_run or trust)
     else:
@@ -125,7 +125,7 @@ def import_(
 
 
 def _readable(what: str) -> str:
-    programs = join_with_or(closest_first(what, (*AGENTS, *FORMATS)))
+    programs = join_with_or(closest_first(what, (*AGENT_FOLDERS, *FORMATS)))
     return f"Name an export of Filrouge, a folder of pages, or a program: {programs}."
 
 

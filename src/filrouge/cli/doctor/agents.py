@@ -27,22 +27,22 @@ from filrouge.hosts.command_hooks import as_list
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.entries import (
     AGENTS,
-    CLAUDE_CODE,
-    CODEX,
+    CLAUDE_CODE_TIMEOUTS,
+    CODEX_TIMEOUTS,
     Agent,
     File,
     Plugin,
     as_table,
     claude_plugin,
     codex_plugin,
-    entries_of_ours,
-    is_hook_of_ours,
-    plugged,
+    find_filrouge_entries,
+    find_plugin,
+    is_filrouge_hook,
     plugin_path,
     program,
 )
 from filrouge.hosts.setup.files import NAME, Machine, Manifest, this_machine
-from filrouge.hosts.setup.plan import Change, Plan, carry_out, connecting
+from filrouge.hosts.setup.plan import Change, Plan, apply_change, plan_connecting
 
 # Hooks of Filrouge in the configuration of Claude Code and Codex.
 
@@ -111,7 +111,7 @@ class SettingsFile(NamedTuple):
             for event, groups in as_table(self.content.get("hooks")).items()
             for number, group in enumerate(as_list(groups))
             for index, handler in enumerate(as_list(as_table(group).get("hooks")))
-            if is_hook_of_ours(handler)
+            if is_filrouge_hook(handler)
         ]
 
 
@@ -159,7 +159,9 @@ def claude(scene: Scene) -> ConfiguredAgent:
     files = read_files(*paths)
     plugins = (claude_plugin(file.path, file.content.get("enabledPlugins")) for file in files)
     plugin = next(filter(None, plugins), None)
-    return ConfiguredAgent("Claude Code", "claude-code", "claude", (2, 1, 330), CLAUDE_CODE, folder, files, plugin)
+    return ConfiguredAgent(
+        "Claude Code", "claude-code", "claude", (2, 1, 330), CLAUDE_CODE_TIMEOUTS, folder, files, plugin
+    )
 
 
 def codex(scene: Scene) -> ConfiguredAgent:
@@ -169,7 +171,7 @@ def codex(scene: Scene) -> ConfiguredAgent:
     files = read_files(*(os.path.join(one, name) for one in folders for name in ("hooks.json", "config.toml")))
     plugins = (codex_plugin(file.path, file.content.get("plugins")) for file in files)
     plugin = next(filter(None, plugins), None)
-    return ConfiguredAgent("Codex", "codex", "codex", (0, 169, 0), CODEX, folder, files, plugin)
+    return ConfiguredAgent("Codex", "codex", "codex", (0, 169, 0), CODEX_TIMEOUTS, folder, files, plugin)
 
 
 def read_files(*paths: str) -> tuple[SettingsFile, ...]:
@@ -236,7 +238,7 @@ def _hooks(agent: ConfiguredAgent, scene: Scene) -> CheckResult:
         return ok(_NOT_USED)
     events = {hook.event for hook in agent.hooks}
     if agent.plugin and not events:
-        return ok(f"a plugin brings them ({agent.plugin.place})")
+        return ok(f"a plugin brings them ({agent.plugin.path})")
     if not events:
         tell = warn if is_on_path else note  # the folder may remain from a removed agent
         return tell(f"{agent.name} has no hook of Filrouge: it captures nothing and is told nothing", INIT)
@@ -272,7 +274,7 @@ def _codex_switch(agent: ConfiguredAgent, _: Scene) -> CheckResult:
 def _double_capture(agent: ConfiguredAgent, _: Scene) -> CheckResult:
     if agent.plugin and agent.hooks:
         files = ", ".join(sorted({hook.file for hook in agent.hooks}))
-        what = f"{agent.name} has Filrouge as a plugin ({agent.plugin.place}) and as hooks ({files})"
+        what = f"{agent.name} has Filrouge as a plugin ({agent.plugin.path}) and as hooks ({files})"
         return _plugin_and_hooks(what, agent.host, agent.plugin)
     counts = Counter(hook.event for hook in agent.hooks)
     for event in (event for event, number in counts.items() if number > 1):
@@ -452,7 +454,7 @@ def _what_init_wrote(scene: Scene) -> CheckResult:
     connected = list(_connected(scene, machine))
     plans = [(one, _plan(scene, machine, one)) for one in connected]
     for one, plan in plans:
-        for path, error in plan.troubles.items():
+        for path, error in plan.problems.items():
             return fail(f"{one.agent.title}: {path}: {error.message}", f"Mend {path}; until then it is left alone.")
     stale = [(one, plan) for one, plan in plans if plan.changes]
     if not stale:
@@ -472,15 +474,15 @@ def _mend_what_init_wrote(scene: Scene) -> list[str]:
     for one in _connected(scene, machine):
         changes = _plan(scene, machine, one).changes
         done += [_carried_out(change, scene.home) for change in changes]
-        if changes and one.hooks and one.agent.then:
-            done.append(one.agent.then)
+        if changes and one.hooks and one.agent.note:
+            done.append(one.agent.note)
     return done
 
 
 def _carried_out(change: Change, home: str) -> str:
     """Apply one change and return a line about it. A failure is reported in the line, so that others go on."""
     try:
-        carry_out(change, home)
+        apply_change(change, home)
     except FilrougeError as error:
         return f"{change.path} could not be mended: {error.message} {error.remedy}".rstrip()
     return f"{change.path}: Filrouge's entries are as `init` writes them now"
@@ -511,13 +513,13 @@ def _entries(file: File) -> list[Any]:
     Raises:
         BadInput: it cannot be read.
     """
-    return entries_of_ours(files.text_of(files.read_bytes(file.path), file.path), file)
+    return find_filrouge_entries(files.decode_text(files.read_bytes(file.path), file.path), file)
 
 
 def _plan(scene: Scene, machine: Machine, one: _Connected) -> Plan:
     """Return the plan of `init --host` for what is connected: only hooks, only tools, or both."""
     name = one.agent.name
-    return connecting(machine, scene.home, [name], hooks=one.hooks, tools=one.tools, conversations=one.hooks)
+    return plan_connecting(machine, scene.home, [name], hooks=one.hooks, tools=one.tools, conversations=one.hooks)
 
 
 def _written_by_other_installation(scene: Scene, machine: Machine, one: _Connected, plan: Plan) -> bool:
@@ -567,17 +569,17 @@ def _all_entries(machine: Machine) -> Iterator[tuple[Agent, File, Any]]:
 def _opencode_double_capture(scene: Scene) -> CheckResult:
     machine = this_machine(scene.environ)
     agent = AGENTS["opencode"]
-    plugin = plugged(agent.name, machine)
+    plugin = find_plugin(agent.name, machine)
     if plugin is None:
         return ok("no plugin lies in its folder")
     for file in agent.hooks(machine):
         try:
             if _entries(file):
-                what = f"{agent.title} has Filrouge's plugin in its folder ({plugin.place}) and in {file.path}"
+                what = f"{agent.title} has Filrouge's plugin in its folder ({plugin.path}) and in {file.path}"
                 return _plugin_and_hooks(what, agent.name, plugin)
         except BadInput as error:
             return fail(f"{file.path}: {error.message}", f"Mend {file.path}.")
-    return ok(f"a plugin brings it ({plugin.place})")
+    return ok(f"a plugin brings it ({plugin.path})")
 
 
 CHECKS: Final = (

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from filrouge._version import __version__
 from filrouge.capture import inbox
-from filrouge.capture.events import DISABLED
+from filrouge.capture.events import DISABLED_VARIABLE
 from filrouge.capture.intake import redact_completely
 from filrouge.cli import hook
 from filrouge.cli.doctor.probes import change_mode, mode_of, names_in, remove, size_of
@@ -153,13 +153,13 @@ def _joined_folders(scene: Scene) -> CheckResult:
 
 
 def _capture(scene: Scene) -> CheckResult:
-    if scene.variable(DISABLED).lower() not in _OFF:
-        return warn(f"hooks do nothing: {DISABLED} is set", f"Unset {DISABLED}.")
+    if scene.variable(DISABLED_VARIABLE).lower() not in _OFF:
+        return warn(f"hooks do nothing: {DISABLED_VARIABLE} is set", f"Unset {DISABLED_VARIABLE}.")
     if not scene.settings().auto_capture:
         return warn("nothing is captured: auto_capture is off", "Run `filrouge settings auto_capture true`.")
     if not projects.is_capture_enabled(scene.cwd, scene.environ):
         return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {find_project_file(scene.cwd)}.")
-    if hook.is_disabled(hook.settings_of(scene.home), projects.names(scene.cwd, scene.environ)):
+    if hook.is_disabled(hook.settings_of(scene.home), projects.find_names(scene.cwd, scene.environ)):
         return note("nothing is captured in this project", "See `filrouge settings disabled_projects`.")
     return ok("what agents do is captured")
 
@@ -354,14 +354,14 @@ _LOOKED_INTO: Final = 2000
 
 
 def _spool(scene: Scene) -> CheckResult:
-    number = len(inbox.waiting(scene.path(SPOOL)))
+    number = len(inbox.waiting_files(scene.path(SPOOL)))
     if number and scene.daemon.is_absent():
         return warn(f"{number} events wait for a daemon", "Run `filrouge daemon start`, or `filrouge doctor --fix`.")
     return ok(f"{number} events waiting")
 
 
 def _mend_spool(scene: Scene) -> list[str]:
-    number = len(inbox.waiting(scene.path(SPOOL)))
+    number = len(inbox.waiting_files(scene.path(SPOOL)))
     if not number or not scene.daemon.is_absent():
         return []
     ensure_running(scene.home)
@@ -370,10 +370,10 @@ def _mend_spool(scene: Scene) -> list[str]:
 
 def _spool_records(scene: Scene) -> CheckResult:
     path = scene.path(SPOOL)
-    if aside := [name for name in names_in(path) if name.endswith(inbox.ASIDE)]:
+    if aside := [name for name in names_in(path) if name.endswith(inbox.ASIDE_SUFFIX)]:
         cause = f"{len(aside)} files could not be read and were put aside"
         return warn(cause, f"Look at {path}/*.aside, then delete them.")
-    read = ((file, inbox.read_spool_file(file)) for file in inbox.waiting(path)[:_LOOKED_INTO])
+    read = ((file, inbox.read_spool_file(file)) for file in inbox.waiting_files(path)[:_LOOKED_INTO])
     if damaged := [file for file, found in read if found.torn or found.bad]:
         cause = f"{len(damaged)} files hold records that are damaged or cut off, such as {os.path.basename(damaged[0])}"
         return warn(cause, f"{START} It takes in what is whole, and puts aside what nobody can read.")
@@ -382,7 +382,7 @@ def _spool_records(scene: Scene) -> CheckResult:
 
 def _unfinished(scene: Scene) -> CheckResult:
     path, old = scene.path(SPOOL), scene.now.timestamp() - _UNFINISHED_SECONDS
-    parts = [os.path.join(path, name) for name in names_in(path) if name.endswith(inbox.PART)]
+    parts = [os.path.join(path, name) for name in names_in(path) if name.endswith(inbox.PART_SUFFIX)]
     if number := sum(os.stat(part).st_mtime < old for part in parts):
         return note(f"{number} hooks were ended while they wrote", f"{START} It takes in what is whole.")
     return ok("no hook was ended while it wrote")
@@ -401,7 +401,7 @@ def _lost(scene: Scene) -> CheckResult:
 def _mend_lost(scene: Scene) -> list[str]:
     if not (number := inbox.read_losses(scene.home).events):
         return []
-    inbox.clear(scene.home)
+    inbox.clear_losses(scene.home)
     return [f"set the count of {number} lost events back to 0"]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from filrouge.core.errors import BadInput
 
 #: The plugin directory for each host. Claude Code and Codex share one.
-_PLACES: Final = {"claude-code": "filrouge", "codex": "filrouge", "openclaw": "openclaw", "opencode": "opencode"}
+_FOLDERS: Final = {"claude-code": "filrouge", "codex": "filrouge", "openclaw": "openclaw", "opencode": "opencode"}
 
 
 def directory(name: str) -> str:
@@ -21,6 +21,6 @@ def directory(name: str) -> str:
     Raises:
         BadInput: there is no plugin for that host.
     """
-    if name not in _PLACES:
-        raise BadInput(f"There is no plugin for {name!r}.", remedy=f"Name one of {', '.join(_PLACES)}.")
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), _PLACES[name])
+    if name not in _FOLDERS:
+        raise BadInput(f"There is no plugin for {name!r}.", remedy=f"Name one of {', '.join(_FOLDERS)}.")
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), _FOLDERS[name])

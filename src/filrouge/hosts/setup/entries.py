@@ -16,21 +16,30 @@ from typing import Any, Final, NamedTuple, cast
 from filrouge.core.errors import BadInput
 from filrouge.hosts import claude_code, codex, plugins
 from filrouge.hosts.setup import files
-from filrouge.hosts.setup.files import NAME, Machine, Node, Path, WasThere, insert_entry, read_json, remove_matching
+from filrouge.hosts.setup.files import (
+    NAME,
+    ExistedBefore,
+    Machine,
+    Node,
+    Path,
+    insert_entry,
+    read_json,
+    remove_matching,
+)
 
 
-def is_hook_of_ours(entry: Any) -> bool:
+def is_filrouge_hook(entry: Any) -> bool:
     """Return True for a hook, or a group of hooks, that runs `filrouge hook` and nothing else."""
-    inner = handlers(entry)
-    return all(is_hook_of_ours(one) for one in inner) if inner else "hook" in _words(entry)
+    hooks = handlers(entry)
+    return all(is_filrouge_hook(hook) for hook in hooks) if hooks else "hook" in _filrouge_arguments(entry)
 
 
-def is_tool_of_ours(entry: Any) -> bool:
+def is_filrouge_server(entry: Any) -> bool:
     """Return True for an MCP server that runs `filrouge mcp`."""
-    return "mcp" in _words(entry)
+    return "mcp" in _filrouge_arguments(entry)
 
 
-def is_plugin_of_ours(entry: Any) -> bool:
+def is_filrouge_plugin(entry: Any) -> bool:
     """Return True for the path of a plugin that comes with Filrouge, with or without options."""
     path = plugin_path(entry)
     return "/filrouge/hosts/plugins/" in path.replace("\\", "/")
@@ -38,33 +47,33 @@ def is_plugin_of_ours(entry: Any) -> bool:
 
 def plugin_path(entry: Any) -> str:
     """Return the path in a plugin entry; empty for any other entry."""
-    first: Any = _parts(entry)[0]
+    first: Any = _path_and_options(entry)[0]
     return first if isinstance(first, str) else ""
 
 
 def program(entry: Any) -> str:
     """Return the program that an entry of ours runs; empty if it names none."""
-    if words := _command(entry):
-        return next(filter(_is_program, words), "")
-    options: Any = _parts(entry)[-1]
+    if words := _command_words(entry):
+        return next(filter(_is_filrouge_program, words), "")
+    options: Any = _path_and_options(entry)[-1]
     if isinstance(options, dict):
         options = cast("dict[str, Any]", options).get("config", options)
-    named = cast("dict[str, Any]", options).get("executable") if isinstance(options, dict) else ""
-    return named if isinstance(named, str) else ""
+    executable = cast("dict[str, Any]", options).get("executable") if isinstance(options, dict) else ""
+    return executable if isinstance(executable, str) else ""
 
 
-def _parts(entry: Any) -> list[Any]:
+def _path_and_options(entry: Any) -> list[Any]:
     """Return a plugin's path and its options; an entry that is not a list is the only part."""
     return cast("list[Any]", entry) if isinstance(entry, list) and entry else [entry]
 
 
-def is_named_like_us(entry: Any) -> bool:
+def is_filrouge_name(entry: Any) -> bool:
     """Return True for Filrouge's name in a list of names."""
     return entry == NAME
 
 
 def always_ours(_: Any) -> bool:
-    """Return True: at a place with Filrouge's name every value is ours."""
+    """Return True: every value under Filrouge's own key is ours."""
     return True
 
 
@@ -75,31 +84,35 @@ def never_ours(_: Any) -> bool:
 
 def handlers(entry: Any) -> list[Any]:
     """Return the hooks of a group; empty for a single hook."""
-    inner = cast("dict[str, Any]", entry).get("hooks") if isinstance(entry, dict) else None
-    return cast("list[Any]", inner) if isinstance(inner, list) else []
+    hooks = cast("dict[str, Any]", entry).get("hooks") if isinstance(entry, dict) else None
+    return cast("list[Any]", hooks) if isinstance(hooks, list) else []
 
 
-def _words(entry: Any) -> list[str]:
+def _filrouge_arguments(entry: Any) -> list[str]:
     """Return the arguments of `filrouge` in an entry's command; empty if it runs something else."""
-    words = _command(entry)
-    places = [place for place, word in enumerate(words) if _is_program(word)]
-    return words[places[0] + 1 :] if places else []
+    words = _command_words(entry)
+    positions = [position for position, word in enumerate(words) if _is_filrouge_program(word)]
+    return words[positions[0] + 1 :] if positions else []
 
 
-def _command(entry: Any) -> list[str]:
+def _command_words(entry: Any) -> list[str]:
     """Return the words of an entry's command; empty if it has none."""
     if not isinstance(entry, dict):
         return []
-    said = cast("dict[str, Any]", entry)
-    command, more = said.get("command", ""), said.get("args", ())
-    words = _split(command, whole=bool(more)) if isinstance(command, str) else [str(one) for one in command or ()]
-    words += [str(one) for one in more] if isinstance(more, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    fields = cast("dict[str, Any]", entry)
+    command, arguments = fields.get("command", ""), fields.get("args", ())
+    words = (
+        _split_command(command, is_path=bool(arguments))
+        if isinstance(command, str)
+        else [str(one) for one in command or ()]
+    )
+    words += [str(one) for one in arguments] if isinstance(arguments, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return words
 
 
-def _split(command: str, *, whole: bool) -> list[str]:
+def _split_command(command: str, *, is_path: bool) -> list[str]:
     """Split a shell command into words; with separate arguments the command is a program's path and stays whole."""
-    if whole:
+    if is_path:
         return [command]
     try:
         return shlex.split(command)
@@ -107,7 +120,7 @@ def _split(command: str, *, whole: bool) -> list[str]:
         return command.split()
 
 
-def _is_program(word: str) -> bool:
+def _is_filrouge_program(word: str) -> bool:
     return os.path.basename(word.replace("\\", "/")).lower() in (NAME, f"{NAME}.exe", f"{NAME}.sh")
 
 
@@ -121,17 +134,17 @@ class Entry:
     Attributes:
         path: the keys that lead to it.
         value: the value to write.
-        ours: returns True for a value that Filrouge wrote, also in an earlier version.
-        listed: the value is one element of the list at `path`.
-        beside: add the value only to a list that already has elements. A non-empty allow list excludes everyone whom it
-            does not name.
+        is_ours: returns True for a value that Filrouge wrote, also in an earlier version.
+        in_list: the value is one element of the list at `path`.
+        only_if_filled: add the value only to a list that already has elements. A non-empty allow list excludes every
+            plugin that it does not name.
     """
 
     path: tuple[str, ...]
     value: Any
-    ours: Callable[[Any], bool]
-    listed: bool = False
-    beside: bool = False
+    is_ours: Callable[[Any], bool]
+    in_list: bool = False
+    only_if_filled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,7 +171,7 @@ class Agent:
         programs: its commands.
         hooks: the files for hooks, which capture events and inject context.
         tools: the files for MCP servers.
-        then: what the user still has to do or know.
+        note: what the user still has to do or know.
         reads_all: its hooks need a permission to read every conversation; the user is asked for it separately.
     """
 
@@ -168,10 +181,10 @@ class Agent:
     programs: tuple[str, ...]
     hooks: Callable[[Machine], tuple[File, ...]]
     tools: Callable[[Machine], tuple[File, ...]]
-    then: str = ""
+    note: str = ""
     reads_all: bool = False
 
-    def is_there(self, machine: Machine) -> bool:
+    def is_installed(self, machine: Machine) -> bool:
         """Return True if the agent's folder or one of its commands is on this machine."""
         return os.path.isdir(self.folder(machine)) or any(machine.program(name) for name in self.programs)
 
@@ -185,10 +198,10 @@ def add_entries(text: str, file: File) -> str:
     """Return the text with all entries; entries of an earlier Filrouge version are replaced.
 
     Raises:
-        BadInput: the file cannot be read, or a value of the user's is in the place of ours.
+        BadInput: the file cannot be read, or the user has another value under our key.
     """
     for entry in file.entries:
-        text = _with_table(text, entry) if file.is_toml else _with_json(text, entry)
+        text = _add_toml_entry(text, entry) if file.is_toml else _add_json_entry(text, entry)
     return text
 
 
@@ -205,50 +218,43 @@ def remove_entries(text: str, file: File, before: str | None) -> str:
     """
     if file.is_toml:
         for entry in file.entries:
-            if entry.ours(_table_at(text, entry)):
-                text = files.without_table(text, _pair(entry))
+            if entry.is_ours(_read_table(text, entry)):
+                text = files.remove_table(text, _table_and_name(entry))
         return text
-    former = _former(before)
+    root_before = _parse_or_none(before)
 
-    def was_there(path: Path) -> bool:
-        return former is not None and former.at(path) is not None
+    def existed_before(path: Path) -> bool:
+        return root_before is not None and root_before.find(path) is not None
 
-    for event in _events(text):
-        text = _without_hooks(text, (_HOOKS, event), was_there)
+    for event in _hook_events(text):
+        text = _remove_hooks(text, (_HOOKS, event), existed_before)
     for entry in file.entries:
-        if entry.path[0] != _HOOKS and not (entry.beside and _is_alone(text, entry)):
-            text = remove_matching(text, entry.path, entry.ours, listed=entry.listed, was_there=was_there)
+        if entry.path[0] != _HOOKS and not (entry.only_if_filled and _is_only_name(text, entry)):
+            text = remove_matching(
+                text, entry.path, entry.is_ours, in_list=entry.in_list, existed_before=existed_before
+            )
     # Keep the format version only if somebody else's hooks remain.
-    left = cast("dict[str, Any]", read_json(text).value)
+    remaining = cast("dict[str, Any]", read_json(text).value)
     for entry in file.entries:
-        if left == {entry.path[0]: entry.value} and not was_there(entry.path):
-            text = remove_matching(text, entry.path, lambda _: True, listed=False, was_there=was_there)
+        if remaining == {entry.path[0]: entry.value} and not existed_before(entry.path):
+            text = remove_matching(text, entry.path, lambda _: True, in_list=False, existed_before=existed_before)
     return text
 
 
-def has_entries(text: str, file: File) -> bool:
-    """Return True if the text has an entry of this or an earlier Filrouge version.
-
-    Raises:
-        BadInput: it cannot be read.
-    """
-    return bool(entries_of_ours(text, file))
-
-
-def entries_of_ours(text: str, file: File) -> list[Any]:
+def find_filrouge_entries(text: str, file: File) -> list[Any]:
     """Return the entries of this or an earlier Filrouge version; each hook of a group counts separately.
 
     Raises:
         BadInput: it cannot be read.
     """
     if file.is_toml:
-        return [found for entry in file.entries if entry.ours(found := _table_at(text, entry))]
-    root, present = read_json(text), list[Any]()
+        return [found for entry in file.entries if entry.is_ours(found := _read_table(text, entry))]
+    root, entries = read_json(text), list[Any]()
     for entry in file.entries:
-        found = root.at(entry.path)
-        there = found.items if found is not None and entry.listed else [found.value] if found is not None else []
-        present += [hook for one in there for hook in handlers(one) or [one] if entry.ours(hook)]
-    return present
+        found = root.find(entry.path)
+        values = found.items if found is not None and entry.in_list else [found.value] if found is not None else []
+        entries += [hook for one in values for hook in handlers(one) or [one] if entry.is_ours(hook)]
+    return entries
 
 
 def is_empty(text: str, file: File) -> bool:
@@ -256,84 +262,86 @@ def is_empty(text: str, file: File) -> bool:
     return not (files.read_toml(text) if file.is_toml else read_json(text).value)
 
 
-def _is_alone(text: str, entry: Entry) -> bool:
+def _is_only_name(text: str, entry: Entry) -> bool:
     """Return True if the list names only us. Removing our name would then open the allow list to everyone."""
-    found = read_json(text).at(entry.path)
-    return found is None or all(entry.ours(one) for one in found.items)
+    found = read_json(text).find(entry.path)
+    return found is None or all(entry.is_ours(one) for one in found.items)
 
 
-def _former(before: str | None) -> Node | None:
+def _parse_or_none(before: str | None) -> Node | None:
     try:
         return read_json(before) if before is not None else None
     except BadInput:
         return None
 
 
-def _events(text: str) -> list[str]:
-    found = read_json(text).at((_HOOKS,))
-    return found.keys if found is not None else []
+def _hook_events(text: str) -> list[str]:
+    node = read_json(text).find((_HOOKS,))
+    return node.keys if node is not None else []
 
 
-def _without_hooks(text: str, path: Path, was_there: WasThere) -> str:
+def _remove_hooks(text: str, path: Path, existed_before: ExistedBefore) -> str:
     """Remove our hooks; a group that also holds a foreign hook keeps that one."""
-    text = remove_matching(text, path, is_hook_of_ours, listed=True, was_there=was_there)
-    groups = read_json(text).at(path)
-    for place, group in groups.parts.items() if groups is not None else ():
-        if any(is_hook_of_ours(one) for one in handlers(group.value)):
-            text = remove_matching(text, (*path, place, _HOOKS), is_hook_of_ours, listed=True, was_there=was_there)
+    text = remove_matching(text, path, is_filrouge_hook, in_list=True, existed_before=existed_before)
+    groups = read_json(text).find(path)
+    for index, group in groups.parts.items() if groups is not None else ():
+        if any(is_filrouge_hook(one) for one in handlers(group.value)):
+            text = remove_matching(
+                text, (*path, index, _HOOKS), is_filrouge_hook, in_list=True, existed_before=existed_before
+            )
     return text
 
 
-def _with_json(text: str, entry: Entry) -> str:
-    found = read_json(text).at(entry.path)
-    if entry.beside and (found is None or not found.items):
+def _add_json_entry(text: str, entry: Entry) -> str:
+    node = read_json(text).find(entry.path)
+    if entry.only_if_filled and (node is None or not node.items):
         return text
-    if found is None:
-        return insert_entry(text, entry.path, entry.value, listed=entry.listed)
-    present = [one for one in found.items if entry.ours(one)] if entry.listed else [found.value]
-    if present == [entry.value] or entry.ours is never_ours:
+    if node is None:
+        return insert_entry(text, entry.path, entry.value, in_list=entry.in_list)
+    present = [one for one in node.items if entry.is_ours(one)] if entry.in_list else [node.value]
+    if present == [entry.value] or entry.is_ours is never_ours:
         return text
     if entry.path[0] == _HOOKS:
-        text = _without_hooks(text, entry.path, lambda _: True)
+        text = _remove_hooks(text, entry.path, lambda _: True)
     else:
-        _refuse_strangers(found.value, entry)
-        text = remove_matching(text, entry.path, entry.ours, listed=entry.listed, was_there=lambda _: True)
-    return insert_entry(text, entry.path, entry.value, listed=entry.listed)
+        _refuse_foreign_value(node.value, entry)
+        text = remove_matching(text, entry.path, entry.is_ours, in_list=entry.in_list, existed_before=lambda _: True)
+    return insert_entry(text, entry.path, entry.value, in_list=entry.in_list)
 
 
-def _with_table(text: str, entry: Entry) -> str:
-    found = _table_at(text, entry)
+def _add_toml_entry(text: str, entry: Entry) -> str:
+    found = _read_table(text, entry)
     if found == entry.value:
         return text
     if found is not None:
-        _refuse_strangers(found, entry)
-        text = files.without_table(text, _pair(entry))
-    return files.with_table(text, _pair(entry), entry.value)
+        _refuse_foreign_value(found, entry)
+        text = files.remove_table(text, _table_and_name(entry))
+    return files.add_table(text, _table_and_name(entry), entry.value)
 
 
-def _refuse_strangers(value: Any, entry: Entry) -> None:
-    if not entry.listed and not entry.ours(value):
+def _refuse_foreign_value(value: Any, entry: Entry) -> None:
+    if not entry.in_list and not entry.is_ours(value):
         raise BadInput(
-            f"{'.'.join(entry.path)} is there and starts something else.", remedy="Give that server another name."
+            f"{'.'.join(entry.path)} exists and starts another program.", remedy="Give that server another name."
         )
 
 
-def _table_at(text: str, entry: Entry) -> Any:
-    whole: Mapping[str, Any] = files.read_toml(text)
-    upper, name = _pair(entry)
-    return whole.get(upper, {}).get(name)
+def _read_table(text: str, entry: Entry) -> Any:
+    document: Mapping[str, Any] = files.read_toml(text)
+    table, name = _table_and_name(entry)
+    return document.get(table, {}).get(name)
 
 
-def _pair(entry: Entry) -> tuple[str, str]:
-    upper, name = entry.path
-    return upper, name
+def _table_and_name(entry: Entry) -> tuple[str, str]:
+    table, name = entry.path
+    return table, name
 
 
 # The tables below are the only place with the files, events, units and keys of each agent. Timeouts are in seconds;
 # Gemini's are in milliseconds. If two events report the same, only one is used, so that nothing is captured twice.
 
 #: Codex allows at most 3 s for SessionEnd. Claude Code allows 1.5 s unless a timeout is set.
-CLAUDE_CODE: Final[Mapping[str, int]] = {
+CLAUDE_CODE_TIMEOUTS: Final[Mapping[str, int]] = {
     "SessionStart": 10,
     "UserPromptSubmit": 10,
     "PostToolBatch": 10,
@@ -343,7 +351,7 @@ CLAUDE_CODE: Final[Mapping[str, int]] = {
     "PostCompact": 10,
     "SessionEnd": 10,
 }
-CODEX: Final[Mapping[str, int]] = {
+CODEX_TIMEOUTS: Final[Mapping[str, int]] = {
     "SessionStart": 10,
     "UserPromptSubmit": 10,
     "PostToolUse": 10,
@@ -353,7 +361,7 @@ CODEX: Final[Mapping[str, int]] = {
     "PostCompact": 10,
     "SessionEnd": 3,
 }
-GEMINI: Final[Mapping[str, int]] = {
+GEMINI_TIMEOUTS: Final[Mapping[str, int]] = {
     "SessionStart": 10_000,
     "BeforeAgent": 10_000,
     "AfterTool": 10_000,
@@ -363,129 +371,140 @@ GEMINI: Final[Mapping[str, int]] = {
 }
 #: Gemini announces an automatic compression before every model call, and a hook there would delay each call.
 GEMINI_MATCHERS: Final[Mapping[str, str]] = {"PreCompress": "manual"}
-CURSOR: Final = ("sessionStart", "beforeSubmitPrompt", "postToolUse", "afterAgentResponse", "preCompact", "sessionEnd")
-_Folder = Callable[[Machine], str]
-_Files = Callable[[Machine], tuple[File, ...]]
+CURSOR_EVENTS: Final = (
+    "sessionStart",
+    "beforeSubmitPrompt",
+    "postToolUse",
+    "afterAgentResponse",
+    "preCompact",
+    "sessionEnd",
+)
+_FolderFinder = Callable[[Machine], str]
+_FileFinder = Callable[[Machine], tuple[File, ...]]
 
 
-def _folder(variable: str, *usual: str) -> _Folder:
+def _settings_folder(variable: str, *default: str) -> _FolderFinder:
     """Return how to find an agent's folder: the one that the variable names, else the usual one in the user's home."""
-    return lambda machine: machine.folder(variable, *usual)
+    return lambda machine: machine.folder(variable, *default)
 
 
-def _server_in(folder: _Folder, name: str, *keys: str, **more: Any) -> _Files:
+def _server_in(folder: _FolderFinder, name: str, *keys: str, **extra: Any) -> _FileFinder:
     """Return how to write the MCP server into the named file of the folder, below the keys."""
-    return lambda machine: _one(os.path.join(folder(machine), name), (*keys, NAME), _server(machine, **more))
+    return lambda machine: _server_file(
+        os.path.join(folder(machine), name), (*keys, NAME), _server_command(machine, **extra)
+    )
 
 
 def _hooks_in(
-    folder: _Folder, name: str, host: str, events: Mapping[str, int], matchers: Mapping[str, str] | None = None
-) -> _Files:
+    folder: _FolderFinder, name: str, host: str, events: Mapping[str, int], matchers: Mapping[str, str] | None = None
+) -> _FileFinder:
     """Return how to write one group of hooks per event into the named file of the folder."""
 
     def files_on(machine: Machine) -> tuple[File, ...]:
-        handler = {"type": "command", "command": _line(machine, host)}
-        return _groups(os.path.join(folder(machine), name), events, handler, matchers)
+        handler = {"type": "command", "command": _hook_command(machine, host)}
+        return _hook_groups(os.path.join(folder(machine), name), events, handler, matchers)
 
     return files_on
 
 
-def _none(_: Machine) -> tuple[File, ...]:
+def _no_files(_: Machine) -> tuple[File, ...]:
     return ()
 
 
-def _one(path: str, keys: tuple[str, ...], value: Any) -> tuple[File, ...]:
-    return (File(path=path, entries=(Entry(path=keys, value=value, ours=is_tool_of_ours),)),)
+def _server_file(path: str, keys: tuple[str, ...], value: Any) -> tuple[File, ...]:
+    return (File(path=path, entries=(Entry(path=keys, value=value, is_ours=is_filrouge_server),)),)
 
 
-def _groups(
+def _hook_groups(
     path: str, events: Mapping[str, int], handler: Mapping[str, Any], matchers: Mapping[str, str] | None = None
 ) -> tuple[File, ...]:
     entries: list[Entry] = []
-    for event, limit in events.items():
-        matched = {"matcher": matchers[event]} if matchers and event in matchers else {}
-        group = {**matched, "hooks": [{**handler, "timeout": limit}]}
-        entries.append(Entry(path=(_HOOKS, event), value=group, ours=is_hook_of_ours, listed=True))
+    for event, timeout in events.items():
+        matcher = {"matcher": matchers[event]} if matchers and event in matchers else {}
+        group = {**matcher, "hooks": [{**handler, "timeout": timeout}]}
+        entries.append(Entry(path=(_HOOKS, event), value=group, is_ours=is_filrouge_hook, in_list=True))
     return (File(path=path, entries=tuple(entries)),)
 
 
-def _line(machine: Machine, host: str) -> str:
+def _hook_command(machine: Machine, host: str) -> str:
     return shlex.join([machine.executable, "hook", "--host", host])
 
 
-def _server(machine: Machine, **more: Any) -> dict[str, Any]:
+def _server_command(machine: Machine, **extra: Any) -> dict[str, Any]:
     """Return the command that starts the MCP server."""
-    return {**more, "command": machine.executable, "args": ["mcp"], **_home(machine, "env")}
+    return {**extra, "command": machine.executable, "args": ["mcp"], **_home_variable(machine, "env")}
 
 
-def _home(machine: Machine, key: str) -> dict[str, Any]:
+def _home_variable(machine: Machine, key: str) -> dict[str, Any]:
     """Return `FILROUGE_HOME` for a server's environment, since hosts pass few variables on; empty if it is not set."""
     home = machine.environ.get("FILROUGE_HOME", "").strip()
     return {key: {"FILROUGE_HOME": os.path.abspath(os.path.expanduser(home))}} if home else {}
 
 
-_CLAUDE: Final = _folder(*claude_code.FOLDER)
-_CODEX: Final = _folder(*codex.FOLDER)
-_GEMINI: Final = _folder("", ".gemini")
-_CURSOR: Final = _folder("", ".cursor")
-_OPENCLAW: Final = _folder("OPENCLAW_STATE_DIR", ".openclaw")
+_CLAUDE_FOLDER: Final = _settings_folder(*claude_code.FOLDER)
+_CODEX_FOLDER: Final = _settings_folder(*codex.FOLDER)
+_GEMINI_FOLDER: Final = _settings_folder("", ".gemini")
+_CURSOR_FOLDER: Final = _settings_folder("", ".cursor")
+_OPENCLAW_FOLDER: Final = _settings_folder("OPENCLAW_STATE_DIR", ".openclaw")
 
 
-def _vscode(machine: Machine) -> str:
+def _vscode_folder(machine: Machine) -> str:
     if sys.platform == "darwin":
         return machine.folder("", "Library", "Application Support", "Code", "User")
     return os.path.join(machine.folder("XDG_CONFIG_HOME", ".config"), "Code", "User")
 
 
-def _opencode(machine: Machine) -> str:
+def _opencode_folder(machine: Machine) -> str:
     return os.path.join(machine.folder("XDG_CONFIG_HOME", ".config"), "opencode")
 
 
 def _claude_hooks(machine: Machine) -> tuple[File, ...]:
     handler = {"type": "command", "command": machine.executable, "args": ["hook", "--host", "claude-code"]}
-    return _groups(os.path.join(_CLAUDE(machine), "settings.json"), CLAUDE_CODE, handler)
+    return _hook_groups(os.path.join(_CLAUDE_FOLDER(machine), "settings.json"), CLAUDE_CODE_TIMEOUTS, handler)
 
 
 def _claude_tools(machine: Machine) -> tuple[File, ...]:
-    moved = machine.environ.get(claude_code.FOLDER[0], "").strip()
-    path = os.path.join(_CLAUDE(machine), ".claude.json") if moved else machine.folder("", ".claude.json")
-    return _one(path, ("mcpServers", NAME), _server(machine, type="stdio"))
+    config_dir = machine.environ.get(claude_code.FOLDER[0], "").strip()
+    path = os.path.join(_CLAUDE_FOLDER(machine), ".claude.json") if config_dir else machine.folder("", ".claude.json")
+    return _server_file(path, ("mcpServers", NAME), _server_command(machine, type="stdio"))
 
 
 def _cursor_hooks(machine: Machine) -> tuple[File, ...]:
-    handler = {"command": _line(machine, "cursor")}
-    entries = (Entry(path=(_HOOKS, event), value=handler, ours=is_hook_of_ours, listed=True) for event in CURSOR)
-    version = Entry(path=("version",), value=1, ours=never_ours)
-    return (File(path=os.path.join(_CURSOR(machine), "hooks.json"), entries=(version, *entries)),)
+    handler = {"command": _hook_command(machine, "cursor")}
+    entries = (
+        Entry(path=(_HOOKS, event), value=handler, is_ours=is_filrouge_hook, in_list=True) for event in CURSOR_EVENTS
+    )
+    version = Entry(path=("version",), value=1, is_ours=never_ours)
+    return (File(path=os.path.join(_CURSOR_FOLDER(machine), "hooks.json"), entries=(version, *entries)),)
 
 
 def _opencode_hooks(machine: Machine) -> tuple[File, ...]:
     # OpenCode also starts from the desktop, where the PATH has no user-installed programs.
     plugin = [os.path.join(plugins.directory("opencode"), "filrouge.js"), {"executable": machine.executable}]
-    entry = Entry(path=("plugin",), value=plugin, ours=is_plugin_of_ours, listed=True)
-    return (File(path=os.path.join(_opencode(machine), "opencode.json"), entries=(entry,)),)
+    entry = Entry(path=("plugin",), value=plugin, is_ours=is_filrouge_plugin, in_list=True)
+    return (File(path=os.path.join(_opencode_folder(machine), "opencode.json"), entries=(entry,)),)
 
 
 def _opencode_tools(machine: Machine) -> tuple[File, ...]:
     command = [machine.executable, "mcp"]
-    value = {"type": "local", "command": command, "enabled": True, **_home(machine, "environment")}
-    return _one(os.path.join(_opencode(machine), "opencode.json"), ("mcp", NAME), value)
+    value = {"type": "local", "command": command, "enabled": True, **_home_variable(machine, "environment")}
+    return _server_file(os.path.join(_opencode_folder(machine), "opencode.json"), ("mcp", NAME), value)
 
 
 def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
     # Its gateway often runs as a service, where the PATH has no user-installed programs.
     plugin = plugins.directory("openclaw")
-    allowed = {
+    settings = {
         "enabled": True,
         "hooks": {"allowConversationAccess": True},
         "config": {"executable": machine.executable},
     }
     entries = (
-        Entry(path=("plugins", "load", "paths"), value=plugin, ours=is_plugin_of_ours, listed=True),
-        Entry(path=("plugins", "entries", NAME), value=allowed, ours=always_ours),
-        Entry(path=("plugins", "allow"), value=NAME, ours=is_named_like_us, listed=True, beside=True),
+        Entry(path=("plugins", "load", "paths"), value=plugin, is_ours=is_filrouge_plugin, in_list=True),
+        Entry(path=("plugins", "entries", NAME), value=settings, is_ours=always_ours),
+        Entry(path=("plugins", "allow"), value=NAME, is_ours=is_filrouge_name, in_list=True, only_if_filled=True),
     )
-    return (File(path=os.path.join(_OPENCLAW(machine), "openclaw.json"), entries=entries),)
+    return (File(path=os.path.join(_OPENCLAW_FOLDER(machine), "openclaw.json"), entries=entries),)
 
 
 AGENTS: Final[Mapping[str, Agent]] = {
@@ -494,52 +513,52 @@ AGENTS: Final[Mapping[str, Agent]] = {
         Agent(
             name="claude-code",
             title="Claude Code",
-            folder=_CLAUDE,
+            folder=_CLAUDE_FOLDER,
             programs=("claude",),
             hooks=_claude_hooks,
             tools=_claude_tools,
-            then="Open sessions have no memory; new ones do.",
+            note="Open sessions have no memory; new ones do.",
         ),
         Agent(
             name="codex",
             title="Codex",
-            folder=_CODEX,
+            folder=_CODEX_FOLDER,
             programs=("codex",),
-            hooks=_hooks_in(_CODEX, "hooks.json", "codex", CODEX),
-            tools=_server_in(_CODEX, "config.toml", "mcp_servers"),
-            then="Codex runs no hook that you have not approved: open Codex, type /hooks and trust those of Filrouge."
+            hooks=_hooks_in(_CODEX_FOLDER, "hooks.json", "codex", CODEX_TIMEOUTS),
+            tools=_server_in(_CODEX_FOLDER, "config.toml", "mcp_servers"),
+            note="Codex runs no hook that you have not approved: open Codex, type /hooks and trust those of Filrouge."
             " Until then it says nothing and remembers nothing. `filrouge doctor` tells whether they are trusted.",
         ),
         Agent(
             name="gemini",
             title="Gemini CLI",
-            folder=_GEMINI,
+            folder=_GEMINI_FOLDER,
             programs=("gemini",),
-            hooks=_hooks_in(_GEMINI, "settings.json", "gemini", GEMINI, GEMINI_MATCHERS),
-            tools=_server_in(_GEMINI, "settings.json", "mcpServers"),
+            hooks=_hooks_in(_GEMINI_FOLDER, "settings.json", "gemini", GEMINI_TIMEOUTS, GEMINI_MATCHERS),
+            tools=_server_in(_GEMINI_FOLDER, "settings.json", "mcpServers"),
         ),
         Agent(
             name="cursor",
             title="Cursor",
-            folder=_CURSOR,
+            folder=_CURSOR_FOLDER,
             programs=("cursor", "cursor-agent"),
             hooks=_cursor_hooks,
-            tools=_server_in(_CURSOR, "mcp.json", "mcpServers"),
-            then="Cursor gets memories only at the start of a session; later its agent can use the tools.",
+            tools=_server_in(_CURSOR_FOLDER, "mcp.json", "mcpServers"),
+            note="Cursor gets memories only at the start of a session; later its agent can use the tools.",
         ),
         Agent(
             name="vscode",
             title="VS Code",
-            folder=_vscode,
+            folder=_vscode_folder,
             programs=("code",),
-            hooks=_none,
-            tools=_server_in(_vscode, "mcp.json", "servers", type="stdio"),
-            then="VS Code runs the hooks of Claude Code's settings too; without Claude Code it has the tools only.",
+            hooks=_no_files,
+            tools=_server_in(_vscode_folder, "mcp.json", "servers", type="stdio"),
+            note="VS Code runs the hooks of Claude Code's settings too; without Claude Code it has the tools only.",
         ),
         Agent(
             name="opencode",
             title="OpenCode",
-            folder=_opencode,
+            folder=_opencode_folder,
             programs=("opencode",),
             hooks=_opencode_hooks,
             tools=_opencode_tools,
@@ -547,11 +566,11 @@ AGENTS: Final[Mapping[str, Agent]] = {
         Agent(
             name="openclaw",
             title="OpenClaw",
-            folder=_OPENCLAW,
+            folder=_OPENCLAW_FOLDER,
             programs=("openclaw",),
             hooks=_openclaw_hooks,
-            tools=_server_in(_OPENCLAW, "openclaw.json", "mcp", "servers"),
-            then="OpenClaw gives a plugin what is said only with your leave (--allow-conversations); without it"
+            tools=_server_in(_OPENCLAW_FOLDER, "openclaw.json", "mcp", "servers"),
+            note="OpenClaw gives a plugin what is said only with your leave (--allow-conversations); without it"
             " there are the tools alone. Start its gateway again.",
             reads_all=True,
         ),
@@ -567,70 +586,72 @@ class Plugin(NamedTuple):
     """A Filrouge plugin in an agent.
 
     Attributes:
-        place: the file that enables it, or the plugin's own file.
+        path: the file that enables it, or the plugin's own file.
         remove: how the user removes it.
         brings_tools: it registers the MCP tools as well.
     """
 
-    place: str
+    path: str
     remove: str
     brings_tools: bool = True
 
 
-_FOLDERS: Final = ("plugin", "plugins")
+_PLUGIN_FOLDERS: Final = ("plugin", "plugins")
 
 
-def plugged(name: str, machine: Machine) -> Plugin | None:
+def find_plugin(name: str, machine: Machine) -> Plugin | None:
     """Return the Filrouge plugin enabled in the agent's user settings; None if there is none or they are unreadable."""
     folder = AGENTS[name].folder(machine)
     if name == "claude-code":
-        place = os.path.join(folder, "settings.json")
-        return claude_plugin(place, _json(place).get("enabledPlugins"))
+        path = os.path.join(folder, "settings.json")
+        return claude_plugin(path, _read_json_table(path).get("enabledPlugins"))
     if name == "codex":
-        place = os.path.join(folder, "config.toml")
-        return codex_plugin(place, _toml(place).get("plugins"))
+        path = os.path.join(folder, "config.toml")
+        return codex_plugin(path, _read_toml_table(path).get("plugins"))
     if name == "opencode":
-        places = (os.path.join(folder, one, f"{NAME}.js") for one in _FOLDERS)
-        there = next((place for place in places if os.path.isfile(place)), "")
-        return Plugin(there, f"remove {there}", brings_tools=False) if there else None
+        paths = (os.path.join(folder, name_of_folder, f"{NAME}.js") for name_of_folder in _PLUGIN_FOLDERS)
+        existing = next((path for path in paths if os.path.isfile(path)), "")
+        return Plugin(existing, f"remove {existing}", brings_tools=False) if existing else None
     return None
 
 
-def all_plugged(names: Iterable[str], machine: Machine) -> dict[str, Plugin]:
+def find_plugins(names: Iterable[str], machine: Machine) -> dict[str, Plugin]:
     """Return the plugins of those agents that have one."""
-    return {name: found for name in names if (found := plugged(name, machine)) is not None}
+    return {name: found for name in names if (found := find_plugin(name, machine)) is not None}
 
 
-def claude_plugin(place: str, enabled: Any) -> Plugin | None:
+def claude_plugin(path: str, enabled: Any) -> Plugin | None:
     """Return the plugin that `enabledPlugins` in Claude Code's settings enables, or None."""
-    on = [one for one, state in as_table(enabled).items() if _is_ours(one) and state is True]
-    return Plugin(place, f"`claude plugin uninstall {on[0]}`") if on else None
-
-
-def codex_plugin(place: str, table: Any) -> Plugin | None:
-    """Return the plugin in `[plugins]` of Codex's settings, or None; a listed plugin is on unless it is disabled."""
-    on = [
-        one
-        for one, about in as_table(table).items()
-        if _is_ours(one) and as_table(about).get("enabled", True) is not False
+    enabled_names = [
+        plugin_name for plugin_name, state in as_table(enabled).items() if _is_filrouge(plugin_name) and state is True
     ]
-    return Plugin(place, f"`codex plugin remove {on[0]}`") if on else None
+    return Plugin(path, f"`claude plugin uninstall {enabled_names[0]}`") if enabled_names else None
 
 
-def _is_ours(one: str) -> bool:
-    return one.partition("@")[0] == NAME
+def codex_plugin(path: str, table: Any) -> Plugin | None:
+    """Return the plugin in `[plugins]` of Codex's settings, or None; a listed plugin is on unless it is disabled."""
+    enabled_names = [
+        plugin_name
+        for plugin_name, settings in as_table(table).items()
+        if _is_filrouge(plugin_name) and as_table(settings).get("enabled", True) is not False
+    ]
+    return Plugin(path, f"`codex plugin remove {enabled_names[0]}`") if enabled_names else None
 
 
-def _json(path: str) -> Mapping[str, Any]:
+def _is_filrouge(plugin_name: str) -> bool:
+    return plugin_name.partition("@")[0] == NAME
+
+
+def _read_json_table(path: str) -> Mapping[str, Any]:
     try:
-        return as_table(files.read_json(files.text_of(files.read_bytes(path), path)).value)
+        return as_table(files.read_json(files.decode_text(files.read_bytes(path), path)).value)
     except BadInput:  # planning a change to the file reports the error
         return {}
 
 
-def _toml(path: str) -> Mapping[str, Any]:
+def _read_toml_table(path: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(files.text_of(files.read_bytes(path), path))
+        return tomllib.loads(files.decode_text(files.read_bytes(path), path))
     except (BadInput, tomllib.TOMLDecodeError):
         return {}
 

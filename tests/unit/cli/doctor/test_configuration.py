@@ -10,7 +10,7 @@ import pytest
 
 import filrouge
 from filrouge.core.paths import CONFIG, HOOK_SETTINGS
-from filrouge.hosts.project import names
+from filrouge.hosts.project import find_names
 from tests.unit.server.conftest import serving
 
 from .patient import Patient, mode_of, saw, written
@@ -113,5 +113,5 @@ def test_a_folder_that_waits_for_consent_to_a_project_is_noted(patient: Patient)
     with serving(patient.home) as api:
         api.remember("Production listens on port 8443.", "name:shop", "path:/elsewhere/shop")
         saw(patient.finding("Joined folders"), "ok", "no folder", "")
-        api.remember("Production listens on port 8443.", *names(str(waits), {}))
+        api.remember("Production listens on port 8443.", *find_names(str(waits), {}))
         saw(patient.finding("Joined folders"), "note", str(waits), f"filrouge project join {shlex.quote(str(waits))}")

@@ -128,7 +128,7 @@ def test_fixing_says_what_was_before_what_was_done_and_what_is_now(patient: Pati
     patient.environ["FILROUGE_PORT"] = "0"
     patient.path(DATABASE).chmod(0o644)
     patient.path().chmod(0o755)
-    inbox.append(str(patient.path(SPOOL)), event(text="The lift is out of order.")._asdict())
+    inbox.append_event(str(patient.path(SPOOL)), event(text="The lift is out of order.")._asdict())
     _, out, err = typed(patient, "--fix", "--json")
     found = by_name(out)
     assert err == ""
@@ -236,7 +236,7 @@ def told_everything(patient: Patient) -> str:
         f" ('a', 'understand', '{CANARIES['job']}', '{{}}', 'dead', '2026-01-01', '2026-01-01', '{CANARIES['job']}')"
     )
     patient.sql(f"""UPDATE memory_settings SET value = '"{CANARIES["stored"]}"' WHERE key = 'project_name'""")
-    inbox.append(str(patient.path(SPOOL)), {"text": CANARIES["spooled"]})
+    inbox.append_event(str(patient.path(SPOOL)), {"text": CANARIES["spooled"]})
     patient.write(CONFIG, f'budget = 901\nllm_url = "https://host.example/{CANARIES["config"]}"\n')
     now = to_text(SystemClock().now())
     patient.write(

@@ -12,7 +12,7 @@ import pytest
 
 from filrouge.hosts import plugins
 from filrouge.hosts.setup.files import Machine, this_machine
-from filrouge.hosts.setup.plan import carry_out, connecting, disconnecting
+from filrouge.hosts.setup.plan import apply_change, plan_connecting, plan_disconnecting
 
 from .patient import Patient, saw, written
 
@@ -23,8 +23,8 @@ def init(patient: Patient, *names: str, executable: str = "", tools: bool = True
     """Connect agents as `init` does, perhaps with a program that lay elsewhere."""
     machine = this_machine(patient.environ)
     machine = Machine(environ=machine.environ, executable=executable or machine.executable)
-    for change in connecting(machine, patient.home, names, tools=tools).changes:
-        carry_out(change, patient.home)
+    for change in plan_connecting(machine, patient.home, names, tools=tools).changes:
+        apply_change(change, patient.home)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def test_every_agent_s_program_is_looked_for_and_started(bare: Patient) -> None:
         program.rename(program.with_suffix(".gone"))
         saw(bare.finding("Agents: programs"), "fail", f"{program}, which is not there", f"init --host {agent}")
         program.with_suffix(".gone").rename(program)
-        for change in disconnecting(this_machine(bare.environ), bare.home, [agent]).changes:
-            carry_out(change, bare.home)
+        for change in plan_disconnecting(this_machine(bare.environ), bare.home, [agent]).changes:
+            apply_change(change, bare.home)
     init(bare, "cursor", executable=str(program))
     program.write_text("#!/opt/gone/python\n")
     saw(bare.finding("Agents: programs"), "fail", f"{program}, which does not start", "init --host cursor")

@@ -136,12 +136,12 @@ def test_a_home_that_is_never_backed_up_is_noted(patient: Patient) -> None:
 
 
 def test_events_that_wait_for_a_daemon_are_counted(patient: Patient) -> None:
-    inbox.append(str(patient.path(SPOOL)), {"id": "one"})
+    inbox.append_event(str(patient.path(SPOOL)), {"id": "one"})
     saw(patient.finding("Spool"), "warn", "1 events wait for a daemon", "filrouge daemon start")
 
 
 def test_records_that_nobody_can_read_are_told(patient: Patient) -> None:
-    file = Path(inbox.append(str(patient.path(SPOOL)), {"id": "one", "text": "word " * 50}))
+    file = Path(inbox.append_event(str(patient.path(SPOOL)), {"id": "one", "text": "word " * 50}))
     file.write_bytes(file.read_bytes()[:-20])
     saw(patient.finding("Spool records"), "warn", f"cut off, such as {file.name}", "takes in what is whole")
     inbox.set_aside(str(file))
@@ -152,7 +152,7 @@ def test_events_that_hooks_could_not_keep_are_told_until_counting_begins_again(p
     assert patient.finding("Lost events").state == "ok"
     inbox.add_losses(str(patient.home), "cannot be written", 3)
     saw(patient.finding("Lost events"), "warn", "could not keep 3 events", "doctor --fix")
-    inbox.clear(str(patient.home))
+    inbox.clear_losses(str(patient.home))
     assert patient.finding("Lost events").state == "ok"
 
 

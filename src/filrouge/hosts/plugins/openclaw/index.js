@@ -12,21 +12,21 @@ import { fileURLToPath } from "node:url";
 
 const HOST = "openclaw";
 const DEADLINE_MS = 10_000; // hooks limit themselves (`hook_wait_ms`, 8 s at most); this covers one that hangs
-const LEFT_MS = 30_000; // on a slow machine a hook starts late; it may still finish, so that its event is stored
-const BY_A_PERSON = [undefined, null, "", "user", "manual"];
-const MOST_SESSIONS = 1000;
-const MOST_ANSWER = 200_000;
+const LATE_HOOK_MS = 30_000; // on a slow machine a hook starts late; it may still finish, so that its event is stored
+const PERSON_TRIGGERS = [undefined, null, "", "user", "manual"];
+const MAX_SESSIONS = 1000;
+const MAX_OUTPUT_CHARACTERS = 200_000;
 
-/** Returns the given program if it exists, else the first on the PATH or in the usual installation folders. */
-function program(given) {
-  const places = (process.env.PATH ?? "").split(delimiter).concat([
+/** Returns the configured program if it exists, else the first on the PATH or in the usual installation folders. */
+function findProgram(configured) {
+  const folders = (process.env.PATH ?? "").split(delimiter).concat([
     join(homedir(), ".local", "bin"),
     join(homedir(), "bin"),
     "/usr/local/bin",
     "/opt/homebrew/bin",
     fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // this file's environment
   ]);
-  for (const path of [given, ...places.map((place) => place && join(place, "filrouge"))]) {
+  for (const path of [configured, ...folders.map((folder) => folder && join(folder, "filrouge"))]) {
     if (!path) continue;
     try {
       accessSync(path, constants.X_OK);
@@ -39,7 +39,7 @@ function program(given) {
 }
 
 /** Runs the hook for one envelope and resolves to the context it printed, or an empty text. Never rejects. */
-function told(executable, envelope) {
+function runHook(executable, envelope) {
   return new Promise((resolve) => {
     let child;
     let printed = "";
@@ -49,7 +49,7 @@ function told(executable, envelope) {
     };
     const timer = setTimeout(() => {
       done("");
-      leave(child);
+      letFinish(child);
     }, DEADLINE_MS);
     try {
       const input = JSON.stringify(envelope);
@@ -57,8 +57,8 @@ function told(executable, envelope) {
       child.on("error", () => done(""));
       child.stdin.on("error", () => {}); // it exited without reading; `close` follows
       child.stdout.setEncoding("utf8");
-      child.stdout.on("data", (piece) => {
-        if (printed.length < MOST_ANSWER) printed += piece;
+      child.stdout.on("data", (chunk) => {
+        if (printed.length < MAX_OUTPUT_CHARACTERS) printed += chunk;
       });
       child.on("close", () => done(contextIn(printed)));
       child.stdin.end(input);
@@ -69,10 +69,10 @@ function told(executable, envelope) {
 }
 
 /** Lets a late hook finish without making the agent wait for it. */
-function leave(child) {
-  const end = setTimeout(() => child.kill("SIGKILL"), LEFT_MS);
+function letFinish(child) {
+  const end = setTimeout(() => child.kill("SIGKILL"), LATE_HOOK_MS);
   child.on("close", () => clearTimeout(end));
-  for (const one of [child, child.stdout, end]) one.unref?.();
+  for (const handle of [child, child.stdout, end]) handle.unref?.();
 }
 
 function contextIn(printed) {
@@ -85,7 +85,7 @@ function contextIn(printed) {
 }
 
 /** Returns the fields of a context that identify the agent, session and run; the rest is not sent. */
-function place(ctx, event) {
+function identity(ctx, event) {
   const { agentId, sessionKey, workspaceDir, trigger, runId, inputProvenance } = ctx ?? {};
   const sessionId = ctx?.sessionId ?? event?.sessionId;
   return { agentId, sessionKey, sessionId, workspaceDir, trigger, runId, inputProvenance };
@@ -94,13 +94,13 @@ function place(ctx, event) {
 /** Returns the messages of the last turn; earlier turns were sent when they ended. */
 function lastTurn(messages) {
   if (!Array.isArray(messages)) return [];
-  const opening = messages.findLastIndex((one) => one?.role === "user");
+  const opening = messages.findLastIndex((message) => message?.role === "user");
   return messages.slice(Math.max(opening, 0));
 }
 
-function ours(ctx) {
+function isFromPerson(ctx) {
   const kind = ctx?.inputProvenance?.kind;
-  return BY_A_PERSON.includes(ctx?.trigger) && (kind === undefined || kind === "external_user");
+  return PERSON_TRIGGERS.includes(ctx?.trigger) && (kind === undefined || kind === "external_user");
 }
 
 export default {
@@ -108,14 +108,14 @@ export default {
   name: "Filrouge",
   description: "A local memory that OpenClaw shares with your other agents.",
   register(api) {
-    const executable = program(api?.pluginConfig?.executable);
+    const executable = findProgram(api?.pluginConfig?.executable);
     if (!executable) {
       api?.logger?.warn?.("filrouge is not installed where this plugin looks; set its `executable`.");
       return;
     }
-    const opened = new Set(); // sessions whose start was sent
-    const asked = new Set(); // runs whose prompt was sent
-    const send = (hook, event, ctx) => told(executable, { hook, event, ctx });
+    const openedSessions = new Set(); // sessions whose start was sent
+    const promptedRuns = new Set(); // runs whose prompt was sent
+    const send = (hook, event, ctx) => runHook(executable, { hook, event, ctx });
     const safely = (handler) => async (event, ctx) => {
       try {
         return await handler(event ?? {}, ctx ?? {});
@@ -124,23 +124,23 @@ export default {
       }
     };
     const remember = (set, name) => {
-      if (set.size >= MOST_SESSIONS) set.delete(set.values().next().value);
+      if (set.size >= MAX_SESSIONS) set.delete(set.values().next().value);
       set.add(name);
     };
 
     api.on(
       "before_prompt_build",
       safely(async (event, ctx) => {
-        if (!ours(ctx)) return undefined;
-        const where = place(ctx, event);
+        if (!isFromPerson(ctx)) return undefined;
+        const ids = identity(ctx, event);
         const { prompt, currentUserMessage, currentUserMessageId } = event;
         const parts = [];
-        if (!opened.has(where.sessionId)) {
-          remember(opened, where.sessionId);
-          parts.push(await send("session_start", { sessionId: where.sessionId }, where));
+        if (!openedSessions.has(ids.sessionId)) {
+          remember(openedSessions, ids.sessionId);
+          parts.push(await send("session_start", { sessionId: ids.sessionId }, ids));
         }
-        remember(asked, where.runId ?? where.sessionId);
-        parts.push(await send("before_prompt_build", { prompt, currentUserMessage, currentUserMessageId }, where));
+        remember(promptedRuns, ids.runId ?? ids.sessionId);
+        parts.push(await send("before_prompt_build", { prompt, currentUserMessage, currentUserMessageId }, ids));
         const context = parts.filter(Boolean).join("\n\n");
         return context ? { prependContext: context } : undefined;
       }),
@@ -148,28 +148,28 @@ export default {
     api.on(
       "agent_end",
       safely(async (event, ctx) => {
-        if (!ours(ctx)) return;
-        const where = place(ctx, event);
-        where.runId ??= event.runId;
-        const prompted = [where.runId, where.sessionId].map((name) => asked.delete(name)).includes(true);
+        if (!isFromPerson(ctx)) return;
+        const ids = identity(ctx, event);
+        ids.runId ??= event.runId;
+        const prompted = [ids.runId, ids.sessionId].map((name) => promptedRuns.delete(name)).includes(true);
         const { runId, success, durationMs } = event;
         const ended = { runId, success, durationMs, messages: lastTurn(event.messages) };
-        await send("agent_end", ended, { ...where, prompted });
+        await send("agent_end", ended, { ...ids, prompted });
       }),
     );
     api.on(
       "before_compaction",
       safely(async (event, ctx) => {
         const { messageCount, tokenCount } = event;
-        await send("before_compaction", { messageCount, tokenCount }, place(ctx, event));
+        await send("before_compaction", { messageCount, tokenCount }, identity(ctx, event));
       }),
     );
     api.on(
       "session_end",
       safely(async (event, ctx) => {
         const { sessionId, sessionKey, messageCount, reason } = event;
-        opened.delete(ctx.sessionId ?? sessionId);
-        await send("session_end", { sessionId, sessionKey, messageCount, reason }, place(ctx, event));
+        openedSessions.delete(ctx.sessionId ?? sessionId);
+        await send("session_end", { sessionId, sessionKey, messageCount, reason }, identity(ctx, event));
       }),
     );
   },

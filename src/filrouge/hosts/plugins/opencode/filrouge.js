@@ -14,23 +14,23 @@ import { fileURLToPath } from "node:url";
 
 const HOST = "opencode";
 const DEADLINE_MS = 10_000; // hooks limit themselves (`hook_wait_ms`, 8 s at most); this covers one that hangs
-const LEFT_MS = 30_000; // on a slow machine a hook starts late; it may still finish, so that its event is stored
-const MOST_SESSIONS = 1000;
-const MOST_ANSWER = 200_000;
+const LATE_HOOK_MS = 30_000; // on a slow machine a hook starts late; it may still finish, so that its event is stored
+const MAX_SESSIONS = 1000;
+const MAX_OUTPUT_CHARACTERS = 200_000;
 
 /** Returns the program set by `filrouge init`, else the first on the PATH or in the usual installation folders. */
-function program(named) {
-  if (typeof named === "string" && isProgram(named)) return named;
-  const places = (process.env.PATH ?? "").split(delimiter).concat([
+function findProgram(configured) {
+  if (typeof configured === "string" && isProgram(configured)) return configured;
+  const folders = (process.env.PATH ?? "").split(delimiter).concat([
     join(homedir(), ".local", "bin"),
     join(homedir(), "bin"),
     "/usr/local/bin",
     "/opt/homebrew/bin",
     fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // this file's environment
   ]);
-  for (const place of places) {
-    if (!place) continue;
-    const path = join(place, "filrouge");
+  for (const folder of folders) {
+    if (!folder) continue;
+    const path = join(folder, "filrouge");
     if (isProgram(path)) return path;
   }
   return "";
@@ -46,7 +46,7 @@ function isProgram(path) {
 }
 
 /** Runs the hook for one event and resolves to the context it printed, or an empty text. Never rejects. */
-function told(executable, payload) {
+function runHook(executable, payload) {
   return new Promise((resolve) => {
     let child;
     let printed = "";
@@ -56,7 +56,7 @@ function told(executable, payload) {
     };
     const timer = setTimeout(() => {
       done("");
-      leave(child);
+      letFinish(child);
     }, DEADLINE_MS);
     try {
       const input = JSON.stringify(payload);
@@ -64,8 +64,8 @@ function told(executable, payload) {
       child.on("error", () => done(""));
       child.stdin.on("error", () => {}); // it exited without reading; `close` follows
       child.stdout.setEncoding("utf8");
-      child.stdout.on("data", (piece) => {
-        if (printed.length < MOST_ANSWER) printed += piece;
+      child.stdout.on("data", (chunk) => {
+        if (printed.length < MAX_OUTPUT_CHARACTERS) printed += chunk;
       });
       child.on("close", () => done(contextIn(printed)));
       child.stdin.end(input);
@@ -76,10 +76,10 @@ function told(executable, payload) {
 }
 
 /** Lets a late hook finish without making the agent wait for it. */
-function leave(child) {
-  const end = setTimeout(() => child.kill("SIGKILL"), LEFT_MS);
+function letFinish(child) {
+  const end = setTimeout(() => child.kill("SIGKILL"), LATE_HOOK_MS);
   child.on("close", () => clearTimeout(end));
-  for (const one of [child, child.stdout, end]) one.unref?.();
+  for (const handle of [child, child.stdout, end]) handle.unref?.();
 }
 
 function contextIn(printed) {
@@ -92,7 +92,7 @@ function contextIn(printed) {
 }
 
 /** Returns the text of a message's parts, without parts that the host or a plugin inserted. */
-function words(parts) {
+function textOf(parts) {
   const texts = (parts ?? []).filter((part) => part?.type === "text" && !part.synthetic && !part.ignored);
   return texts.map((part) => part.text).join("\n");
 }
@@ -104,16 +104,16 @@ function unquoted(prompt) {
 }
 
 /** Returns true for OpenCode's request for a session title, which must not contain memories. */
-function forTitle(system) {
+function isTitleRequest(system) {
   return system.some((text) => text.trimStart().startsWith("You are a title generator"));
 }
 
 export const Filrouge = async ({ client, directory } = {}, options = {}) => {
-  const executable = program(options?.executable);
+  const executable = findProgram(options?.executable);
   if (!executable) return {};
   const sessions = new Map(); // session id → { helper, start, prompt }: whether it is a helper's, and its contexts
   const send = (hook_event_name, session_id, more) =>
-    told(executable, { host: HOST, hook_event_name, session_id, cwd: directory ?? "", ...more });
+    runHook(executable, { host: HOST, hook_event_name, session_id, cwd: directory ?? "", ...more });
   const safely = (hook) => async (input, output) => {
     try {
       await hook(input ?? {}, output ?? {});
@@ -125,43 +125,43 @@ export const Filrouge = async ({ client, directory } = {}, options = {}) => {
   /** Returns a session and starts a new one. A session that another one opened for a task is a helper's. */
   async function session(id) {
     if (!sessions.has(id)) {
-      if (sessions.size >= MOST_SESSIONS) sessions.delete(sessions.keys().next().value);
+      if (sessions.size >= MAX_SESSIONS) sessions.delete(sessions.keys().next().value);
       const info = await client?.session?.get?.({ path: { id } }).catch(() => undefined);
-      const known = { helper: Boolean(info?.data?.parentID), start: "", prompt: "" };
-      sessions.set(id, known);
-      if (!known.helper) known.start = await send("SessionStart", id, { source: "startup" });
+      const state = { helper: Boolean(info?.data?.parentID), start: "", prompt: "" };
+      sessions.set(id, state);
+      if (!state.helper) state.start = await send("SessionStart", id, { source: "startup" });
     }
     return sessions.get(id);
   }
 
   /** Sends the answer to the last prompt, once the agent is idle. */
-  async function answered(id) {
+  async function sendAnswer(id) {
     if (!id || (await session(id)).helper) return;
     const messages = (await client.session.messages({ path: { id } }))?.data ?? [];
-    const opening = messages.findLastIndex((one) => one?.info?.role === "user");
-    const answers = messages.slice(opening + 1).filter((one) => one?.info?.role === "assistant");
-    const last_assistant_message = answers.map((one) => words(one.parts)).filter(Boolean).join("\n\n");
+    const opening = messages.findLastIndex((message) => message?.info?.role === "user");
+    const answers = messages.slice(opening + 1).filter((message) => message?.info?.role === "assistant");
+    const last_assistant_message = answers.map((message) => textOf(message.parts)).filter(Boolean).join("\n\n");
     const message_id = messages[opening]?.info?.id;
     if (last_assistant_message) await send("Stop", id, { message_id, last_assistant_message });
   }
 
-  async function ended(id, reason) {
-    const known = sessions.get(id);
+  async function endSession(id, reason) {
+    const state = sessions.get(id);
     sessions.delete(id);
-    if (known && !known.helper) await send("SessionEnd", id, { reason });
+    if (state && !state.helper) await send("SessionEnd", id, { reason });
   }
 
   return {
     "chat.message": safely(async ({ sessionID, messageID }, { message, parts }) => {
-      const known = await session(sessionID);
-      const prompt = unquoted(words(parts));
-      known.prompt = "";
-      if (known.helper || !prompt.trim()) return;
-      known.prompt = await send("UserPromptSubmit", sessionID, { message_id: message?.id ?? messageID, prompt });
+      const state = await session(sessionID);
+      const prompt = unquoted(textOf(parts));
+      state.prompt = "";
+      if (state.helper || !prompt.trim()) return;
+      state.prompt = await send("UserPromptSubmit", sessionID, { message_id: message?.id ?? messageID, prompt });
     }),
     "experimental.chat.system.transform": safely(async ({ sessionID }, { system }) => {
-      const known = forTitle(system) ? undefined : sessions.get(sessionID);
-      for (const context of [known?.start, known?.prompt]) if (context) system.push(context);
+      const state = isTitleRequest(system) ? undefined : sessions.get(sessionID);
+      for (const context of [state?.start, state?.prompt]) if (context) system.push(context);
     }),
     "tool.execute.after": safely(async ({ tool, sessionID, callID, args }, { output }) => {
       if ((await session(sessionID)).helper) return;
@@ -173,15 +173,15 @@ export const Filrouge = async ({ client, directory } = {}, options = {}) => {
     }),
     event: safely(async ({ event }) => {
       const { sessionID, info } = event?.properties ?? {};
-      if (event?.type === "session.idle") await answered(sessionID);
-      if (event?.type === "session.deleted") await ended(info?.id, "deleted");
+      if (event?.type === "session.idle") await sendAnswer(sessionID);
+      if (event?.type === "session.deleted") await endSession(info?.id, "deleted");
       if (event?.type === "session.compacted" && sessionID) {
-        const known = await session(sessionID);
-        if (!known.helper) known.start = await send("SessionStart", sessionID, { source: "compact" });
+        const state = await session(sessionID);
+        if (!state.helper) state.start = await send("SessionStart", sessionID, { source: "compact" });
       }
     }),
     dispose: safely(async () => {
-      await Promise.all([...sessions.keys()].map((id) => ended(id, "exit")));
+      await Promise.all([...sessions.keys()].map((id) => endSession(id, "exit")));
     }),
   };
 };
