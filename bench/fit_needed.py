@@ -39,7 +39,7 @@ from filrouge.capture.service import store_events
 from filrouge.context.service import preview
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.runtime.services import Parts
-from filrouge.search.ranking import WEIGHTS, NeedFeatures, anything_needed, needed_chances, needed_signs
+from filrouge.search.ranking import WEIGHTS, NeedFeatures, anything_needed, need_inputs, need_probabilities
 from filrouge.search.service import Question, recall
 from filrouge.testing import idle, running
 
@@ -95,7 +95,7 @@ def _probe(parts: Parts, place: str, probe: Project, project: Project, repositor
     ]
     common = {"session_id": "asked", "cwd": repository, "transcript_path": "", "permission_mode": "default"}
     [event] = _events("claude-code", common | {"hook_event_name": "UserPromptSubmit", "prompt": probe["prompt"]})
-    scores = [one.piece.scores for one in preview(parts, event, place).block.verdicts]
+    scores = [one.candidate.scores for one in preview(parts, event, place).block.verdicts]
     known = max((one["known"] for one in scores if "known" in one), default=0.0)
     return {"kind": probe["kind"], "expect": len(probe["expect"]), "known": known, "hits": hits}
 
@@ -125,7 +125,7 @@ def fitted(rows: Sequence[Row]) -> dict[str, float]:
     """The weights for these rows."""
     names = [name for name in WEIGHTS if name != "one"]
     here = [row for row in rows if row["kind"] != "elsewhere"]
-    table = [[one[name] for name in names] for row in here for one in needed_signs(found_of(row))]
+    table = [[one[name] for name in names] for row in here for one in need_inputs(found_of(row))]
     wanted = [1.0 if hit["expected"] else ACCEPTED * hit["accepted"] for row in here for hit in row["hits"]]
     return dict(zip([*names, "one"], logistic_of(table, wanted), strict=True))
 
@@ -146,7 +146,7 @@ def shown(row: Row, weights: Mapping[str, float], least: float) -> tuple[list[Ro
     if not row["hits"] or anything_needed(nearest(row), row["known"]) < KNOWN:
         return [], []
     scored = sorted(
-        zip(needed_chances(found_of(row), weights), row["hits"], strict=True), key=lambda one: -one[0]
+        zip(need_probabilities(found_of(row), weights), row["hits"], strict=True), key=lambda one: -one[0]
     )  # fmt: skip
     passing = [hit for chance, hit in scored if chance >= max(least, BESIDE * scored[0][0])]
     return [hit for hit in passing if not hit["rule"]][:MOST_LINES], [hit for hit in passing if hit["rule"]][

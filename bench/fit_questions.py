@@ -62,7 +62,7 @@ from filrouge.providers.e5 import (
     weights_path,
 )
 from filrouge.search.repository import CONTEXT_CHARACTERS
-from filrouge.search.vector_search import in_passes
+from filrouge.search.vector_search import embed_in_batches
 
 jax: Any = import_module("jax")
 jnp: Any = import_module("jax.numpy")
@@ -124,7 +124,10 @@ def unlabelled(project: Project, model: Embedder) -> Iterator[tuple[int, str, st
                     before = turn["user"][: unit.start] or answered[session["id"], number]
                     rows.append((session["id"], before, unit, pattern_of(unit, found)))
     given = [unit for _, _, unit, _ in rows]
-    vectors = in_passes(model, [one.text for one in given]), in_passes(model, [one.with_context for one in given])
+    vectors = (
+        embed_in_batches(model, [one.text for one in given]),
+        embed_in_batches(model, [one.with_context for one in given]),
+    )
     judged, _ = predict(given, [pattern for *_, pattern in rows], vectors)
     for (session, before, unit, _), one in zip(rows, judged, strict=True):
         if one.states >= LOOKS_STATED:

@@ -34,7 +34,7 @@ from recall import Said, lines, stores
 from filrouge.providers.calibration import bundled
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.search.models import FEATURE_NAMES
-from filrouge.search.ranking import chances, known, summary
+from filrouge.search.ranking import known_features, known_probability, relevance_probabilities
 
 ROOT: Final = Path(__file__).parents[1]
 STEPS: Final = 400
@@ -222,13 +222,15 @@ def learn(asked: Sequence[Question], space: EmbeddingSpace, weights: Weights, *,
     """Fit relevance on these questions, ranked by these weights; `blind` = where there are no vectors."""
     counts = {source: sum(one.source == source for one in asked) for source in RELEVANCE_SHARES}
     seen = [(one, place, *place.signs(weights, space)) for one in asked for place in (one.here, one.strange)]
-    rows = [sign.named() for _, _, _, signs in seen for sign in signs]
+    rows = [sign.by_name() for _, _, _, signs in seen for sign in signs]
     truths = [bool(place.gold[at]) for _, place, first, _ in seen for at in first]
     shares = [RELEVANCE_SHARES[one.source] / counts[one.source] for one, _, _, signs in seen for _ in signs]
     left_out = BY_MEANING if blind else ()
     relevance = logistic(rows, truths, shares, [name for name in rows[0] if name not in left_out])
     sums = [
-        summary(signs, chances(signs, relevance), place.words_found(first)) for _, place, first, signs in seen if signs
+        known_features(signs, relevance_probabilities(signs, relevance), place.words_found(first))
+        for _, place, first, signs in seen
+        if signs
     ]
     here = [place.own for _, place, _, signs in seen if signs]
     counted = [KNOWN_SHARES[one.source] / counts[one.source] for one, _, _, signs in seen if signs]
@@ -255,17 +257,20 @@ def outcomes(asked: Sequence[Question], space: EmbeddingSpace, learned: Callable
     for one in asked:
         those = learned(one.group)
         first, signs = one.here.signs(those.ranking, space)
-        said = chances(signs, those.relevance)
+        said = relevance_probabilities(signs, those.relevance)
         elsewhere, strange = one.strange.signs(those.ranking, space)
         found.append(
             Outcome(
                 question=one,
                 order=list(np.argsort(-(one.here.features @ those.ranking), kind="stable")),
-                relevance=said + chances(strange, those.relevance),
+                relevance=said + relevance_probabilities(strange, those.relevance),
                 truth=[bool(one.here.gold[at]) for at in first] + [False for _ in elsewhere],
-                known_here=known(signs, said, one.here.words_found(first), those.known),
-                known_elsewhere=known(
-                    strange, chances(strange, those.relevance), one.strange.words_found(elsewhere), those.known
+                known_here=known_probability(signs, said, one.here.words_found(first), those.known),
+                known_elsewhere=known_probability(
+                    strange,
+                    relevance_probabilities(strange, those.relevance),
+                    one.strange.words_found(elsewhere),
+                    those.known,
                 ),
             )
         )
@@ -364,10 +369,11 @@ def written(seeing: Learned, blind: Learned) -> str:
         "#: What words and meaning count for a text that stands alone: it is its own neighbourhood.\n"
         'ALONE_WORDS: Final = sum(TABLE[name] for name in ("words", "words_before", "words_after", "session_words"))\n'
         'ALONE_MEANING: Final = sum(value for name, value in TABLE.items() if "meaning" in name)\n\n'
-        "#: Log-odds that a result holds what was asked, with vectors and by words alone (`relevance.Signs.named`).\n"
+        "#: Log-odds that a result holds what was asked, with vectors and by words alone\n"
+        "#: (`ranking.RelevanceFeatures.by_name`).\n"
         + table("RELEVANCE", seeing.relevance)
         + table("RELEVANCE_BY_WORDS", blind.relevance)
-        + "#: Log-odds that anything about the question is known (`relevance.summary`).\n"
+        + "#: Log-odds that anything about the question is known (`ranking.known_features`).\n"
         + table("KNOWN", seeing.known)
         + table("KNOWN_BY_WORDS", blind.known)
     )

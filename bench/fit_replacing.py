@@ -44,7 +44,7 @@ from filrouge.extraction.replacing import (
 )
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import pattern_of, predict
-from filrouge.search.vector_search import in_passes
+from filrouge.search.vector_search import embed_in_batches
 
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
 #: Of standardised weights.
@@ -114,14 +114,14 @@ def _unit(text: str, start: int, end: int) -> Unit | None:
 def _kind(text: str, unit: Unit | None, model: Embedder) -> str:
     if unit is None:
         return KINDS["fact"]
-    vectors = in_passes(model, [unit.text]), in_passes(model, [unit.with_context])
+    vectors = embed_in_batches(model, [unit.text]), embed_in_batches(model, [unit.with_context])
     return KINDS[predict([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
 
 
 def compared(project: Project, model: Embedder) -> Iterator[Compared]:
     """Every statement of a project beside what was known before it."""
     every = told(project, model)
-    vectors = in_passes(model, [one.said.text for one in every])
+    vectors = embed_in_batches(model, [one.said.text for one in every])
     ended = set[str]()
     for at, new in enumerate(every):
         known = [old for old in range(at) if every[old].of_user == new.of_user and every[old].id not in ended]
@@ -157,7 +157,7 @@ def dropped(project: Project, model: Embedder) -> Iterator[Compared]:
     every = told(project, model)
     ended = {one.ends for one in every}
     live = [one for one in every if one.id not in ended]
-    vectors = in_passes(model, [one.said.text for one in live])
+    vectors = embed_in_batches(model, [one.said.text for one in live])
     after = len(project["sessions"])
     for change in project_of(TALK / "asked" / f"{project['id']}.json")["changes"]:
         near = next(one for one in live if one.id == change["near"])
@@ -169,7 +169,7 @@ def dropped(project: Project, model: Embedder) -> Iterator[Compared]:
             ends=near.id if change["replaces"] else "",
         )
         known = [at for at, one in enumerate(live) if one.of_user == near.of_user]
-        [vector] = in_passes(model, [new.said.text])
+        [vector] = embed_in_batches(model, [new.said.text])
         yield beside(new, [live[at] for at in known], vectors[known] @ vector)
 
 

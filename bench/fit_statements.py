@@ -45,7 +45,7 @@ from filrouge.extraction.statement_model import (
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import e5
 from filrouge.providers.embedders import CachingEmbedder
-from filrouge.search.vector_search import in_passes
+from filrouge.search.vector_search import embed_in_batches
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
@@ -109,7 +109,7 @@ def embedder() -> Embedder:
 def embedded(given: Sequence[Row], model: Embedder) -> tuple[Numbers, Numbers]:
     """The vectors of the units, and of the units in their setting."""
     texts = [one.unit.text for one in given] + [one.unit.with_context for one in given]
-    every = in_passes(model, texts)
+    every = embed_in_batches(model, texts)
     return every[: len(given)], every[len(given) :]
 
 

@@ -43,7 +43,7 @@ from filrouge.capture.intake import skip_reason
 from filrouge.core.protocols import Embedder
 from filrouge.providers.calibration import bundled
 from filrouge.providers.e5 import OnnxE5
-from filrouge.search.vector_search import in_passes
+from filrouge.search.vector_search import embed_in_batches
 from filrouge.threads import assignment
 from filrouge.threads.assignment import (
     BUCKETS,
@@ -101,11 +101,11 @@ def spoken(project: Project, model: Embedder, sample: Numbers) -> Spoken:
                 heard[-1][2].extend((turn["user"], turn["assistant"]))
             if len(heard) > first:
                 said.append((len(heard) - 1, _number(turn, numbers)))
-    prompts = in_passes(model, [turn["user"] for _, turn, _ in heard])
+    prompts = embed_in_batches(model, [turn["user"] for _, turn, _ in heard])
     ground = Whitening.of(np.concatenate([sample, prompts]))
     assert ground is not None
     replies = [join_replies(own) for _, _, own in heard]
-    wholes = in_passes(
+    wholes = embed_in_batches(
         model, [join_prompt_and_replies(turn["user"], own) for (_, turn, _), own in zip(heard, replies, strict=True)]
     )
     given = zip(heard, replies, ground.off(prompts), ground.off(wholes), strict=True)
@@ -255,7 +255,7 @@ def main() -> int:
     options.add_argument("--dry-run", action="store_true", help="write nothing")
     given = options.parse_args()
     model = OnnxE5()
-    sample = in_passes(model, [text for one in bundled() for text in (one.text, one.same, one.question) if text])
+    sample = embed_in_batches(model, [text for one in bundled() for text in (one.text, one.same, one.question) if text])
     parts = {
         part: [spoken(read(path), model, sample) for path in sorted((TALK / part).glob("*.json"))]
         for part in ("train", "validation")

@@ -36,7 +36,7 @@ from filrouge.search.ranking import (
     TurnTable,
     WeightedQuestion,
     parse_times,
-    shares,
+    softmax,
     turn_features,
 )
 
@@ -115,7 +115,7 @@ class Gathered:
         """The first results by these weights, and what speaks for each."""
         scores = self.features @ weights
         first = [int(place) for place in np.argsort(-scores, kind="stable")[:JUDGED]]
-        parts = shares([float(score) for score in scores])
+        parts = softmax([float(score) for score in scores])
         column = {name: at for at, name in enumerate(FEATURE_NAMES)}
         found: list[RelevanceFeatures] = []
         for place in first:

@@ -176,9 +176,9 @@ def common_part(vectors: Vectors) -> Vector:
 
 
 def codes_of(made: Codes, vectors: Vectors) -> Candidate:
-    count = made.guesses.fewest
+    count = made.oversampling.min_candidates
     one = Candidate(vectors, lambda rows: made.add(np.asarray(rows)), lambda q, m: made.best(q, count, m))
-    one.drop = made.take_out
+    one.drop = made.remove
     return one
 
 

@@ -462,7 +462,7 @@ def assert_sound(home: str) -> None:
         database.close()
     found = left(home)
     assert [row["id"] for row in found.turns if not turn_repository.turn_intact(row)] == []
-    assert [row["id"] for row in found.memories if not repository.intact(row)] == []
+    assert [row["id"] for row in found.memories if not repository.is_intact(row)] == []
     connection: Any = apsw.Connection(path)
     try:
         for table in ("memories_fts", "messages_fts"):

@@ -19,8 +19,8 @@ from .test_rendering import assert_quoted
 def assert_names_the_thread(block: Block) -> None:
     """The thread is in the block, and the block is as many quoted lines as it has items."""
     shown = [one for one in block.verdicts if one.injected]
-    assert any(one.piece.kind == "thread" for one in shown)
-    talks = sum(one.piece.kind == "turn" for one in shown)  # whose first speaker is ours to name
+    assert any(one.candidate.kind == "thread" for one in shown)
+    talks = sum(one.candidate.kind == "turn" for one in shown)  # whose first speaker is ours to name
     assert_quoted(
         block.text.replace("] User: ", "] ", talks).replace(" / Assistant: ", " ", talks), len(shown), block.nonce
     )

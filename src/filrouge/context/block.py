@@ -1,9 +1,9 @@
-"""The block: which of the offered pieces go into it within the budget, and how it is written as quoted data.
+"""The block: which of the offered candidates go into it within the budget, and how it is written as quoted data.
 
-Pieces refused by their source stay out. Before a prompt nothing is injected unless at least one piece can trigger a
-block (`SECTIONS_SPEC`). Then: no duplicates, no section above its limit, rules and reminders first, then what was
-found for the prompt, then supporting pieces in the room that is left. Within each step the choice with the highest
-total value that fits is taken. Every piece gets a verdict, so the recall log and an explanation show the same list.
+Candidates refused by their source stay out. Before a prompt nothing is injected unless at least one candidate can
+trigger a block (`SECTIONS_SPEC`). Then: no duplicates, no section above its limit, rules and reminders first, then what
+was found for the prompt, then supporting candidates in the remaining room. Within each step the choice with the highest
+total value that fits is taken. Every candidate gets a verdict, so the recall log and an explanation show the same list.
 
 Stored text may be hostile. `neutralise` makes it harmless: one line, visible characters only, no tags or speaker names
 that a host or model interprets, nothing that makes a client fetch, run or follow anything. `SECTIONS_SPEC` defines the
@@ -61,7 +61,7 @@ _FETCHED: Final = frozenset(
     """.split()
 )
 #: Maximum characters of a tag that are examined; a longer one is treated as unsafe.
-_LONGEST_TAG: Final = 1000
+_MAX_TAG: Final = 1000
 #: `[INST]` and `[/INST]`, which delimit the user's turn for some models.
 _BRACKET: Final = re.compile(r"[\[［﹇](?=(.{0,40}))")
 _INSTRUCTION: Final = re.compile(r"\s*/?\s*inst\b")
@@ -127,7 +127,7 @@ _IGNORABLE: Final = (
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
 #: Cyrillic and Greek letters that look like a Latin one of a reserved name.
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіѕјһԁгмтнкνοαιρυτ", "aeopcyxisjhdrmtnkvoaiput")
-_MOST_REMEMBERED: Final = 20_000
+_MAX_CACHED: Final = 20_000
 
 
 class _Visible(dict[int, int | None]):
@@ -135,7 +135,7 @@ class _Visible(dict[int, int | None]):
 
     def __missing__(self, code: int) -> int | None:
         char = chr(code)
-        if len(self) > _MOST_REMEMBERED:
+        if len(self) > _MAX_CACHED:
             self.clear()
         hidden = char in _IGNORABLE or unicodedata.category(char) in _HIDDEN_CATEGORIES
         self[code] = 32 if char == "\t" else None if hidden else code
@@ -169,15 +169,15 @@ def _fetches(rest: str) -> bool:
 
     A value in braces is code (JSX); HTML clients fetch nothing for it.
     """
-    tag = _lookalike_key(rest[:_LONGEST_TAG])
+    tag = _lookalike_key(rest[:_MAX_TAG])
     name = _TAG.match(tag)
-    place = name.end() if name else len(tag)
-    while attribute := _ATTRIBUTE.match(tag, place):
-        called, value = attribute[1], attribute[2]
-        if value and not value.startswith("{") and (called in _FETCHED or called.startswith("on")):
+    position = name.end() if name else len(tag)
+    while attribute := _ATTRIBUTE.match(tag, position):
+        attribute_name, value = attribute[1], attribute[2]
+        if value and not value.startswith("{") and (attribute_name in _FETCHED or attribute_name.startswith("on")):
             return True
-        place = attribute.end()
-    return name is not None and place == len(tag) and len(rest) > _LONGEST_TAG
+        position = attribute.end()
+    return name is not None and position == len(tag) and len(rest) > _MAX_TAG
 
 
 def _unless_instruction(bracket: re.Match[str]) -> str:
@@ -223,8 +223,8 @@ def _lookalike_key(name: str) -> str:
 
 Occasion = Literal["start", "prompt"]
 
-MOST_THREADS: Final = 5
-"""Of all sections together."""
+MAX_THREADS: Final = 5
+"""Maximum threads of all sections together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,81 +234,83 @@ class SectionSpec:
     Attributes:
         heading: by language.
         at_start, before_prompt: maximum number of items.
-        goes_along: its items trigger a block only if their value reaches the block's threshold.
+        is_supporting: its items trigger a block only if their value reaches the block's threshold.
     """
 
     heading: Mapping[Language, str]
     at_start: int
     before_prompt: int
-    goes_along: bool = True
+    is_supporting: bool = True
 
 
-def _named(en: str, fr: str, es: str) -> Mapping[Language, str]:
+def _headings(en: str, fr: str, es: str) -> Mapping[Language, str]:
     return {"en": f"## {en}", "fr": f"## {fr}", "es": f"## {es}"}
 
 
 SECTIONS_SPEC: Final[Mapping[Section, SectionSpec]] = {
-    "rules": SectionSpec(heading=_named("Rules", "Règles", "Reglas"), at_start=40, before_prompt=4, goes_along=False),
+    "rules": SectionSpec(
+        heading=_headings("Rules", "Règles", "Reglas"), at_start=40, before_prompt=4, is_supporting=False
+    ),
     "reminders": SectionSpec(
-        heading=_named("Reminders", "Rappels", "Recordatorios"), at_start=3, before_prompt=3, goes_along=False
+        heading=_headings("Reminders", "Rappels", "Recordatorios"), at_start=3, before_prompt=3, is_supporting=False
     ),
     "synthesis": SectionSpec(
-        heading=_named("Where the work stands", "Où en est le travail", "Estado del trabajo"),
+        heading=_headings("Where the work stands", "Où en est le travail", "Estado del trabajo"),
         at_start=8,
         before_prompt=6,
     ),
     "thread": SectionSpec(
-        heading=_named("Current thread", "Fil en cours", "Hilo actual"),
+        heading=_headings("Current thread", "Fil en cours", "Hilo actual"),
         at_start=8,
         before_prompt=8,
     ),
     "memories": SectionSpec(
-        heading=_named("Relevant memories", "Souvenirs pertinents", "Recuerdos pertinentes"),
+        heading=_headings("Relevant memories", "Souvenirs pertinents", "Recuerdos pertinentes"),
         at_start=8,
         before_prompt=4,
-        goes_along=False,
+        is_supporting=False,
     ),
     "facts": SectionSpec(
-        heading=_named("Known facts", "Faits connus", "Hechos conocidos"), at_start=28, before_prompt=20
+        heading=_headings("Known facts", "Faits connus", "Hechos conocidos"), at_start=28, before_prompt=20
     ),
     "topics": SectionSpec(
-        heading=_named("Topics discussed", "Sujets abordés", "Temas tratados"),
+        heading=_headings("Topics discussed", "Sujets abordés", "Temas tratados"),
         at_start=20,
         before_prompt=50,
-        goes_along=False,
+        is_supporting=False,
     ),
     "threads": SectionSpec(
-        heading=_named("Other threads", "Autres fils", "Otros hilos"),
-        at_start=MOST_THREADS,
-        before_prompt=MOST_THREADS,
+        heading=_headings("Other threads", "Autres fils", "Otros hilos"),
+        at_start=MAX_THREADS,
+        before_prompt=MAX_THREADS,
     ),
     "decisions": SectionSpec(
-        heading=_named("Decisions in force", "Décisions en vigueur", "Decisiones vigentes"),
+        heading=_headings("Decisions in force", "Décisions en vigueur", "Decisiones vigentes"),
         at_start=8,
         before_prompt=3,
     ),
     "questions": SectionSpec(
-        heading=_named("Open questions", "Questions ouvertes", "Preguntas abiertas"), at_start=5, before_prompt=3
+        heading=_headings("Open questions", "Questions ouvertes", "Preguntas abiertas"), at_start=5, before_prompt=3
     ),
     "constraints": SectionSpec(
-        heading=_named("Constraints", "Contraintes", "Restricciones"), at_start=8, before_prompt=3
+        heading=_headings("Constraints", "Contraintes", "Restricciones"), at_start=8, before_prompt=3
     ),
     "hints": SectionSpec(
-        heading=_named("Worth recalling", "À ne pas oublier", "Para no olvidar"), at_start=3, before_prompt=3
+        heading=_headings("Worth recalling", "À ne pas oublier", "Para no olvidar"), at_start=3, before_prompt=3
     ),
     "notes": SectionSpec(
-        heading=_named("Reference notes", "Notes de référence", "Notas de referencia"),
+        heading=_headings("Reference notes", "Notes de référence", "Notas de referencia"),
         at_start=12,
         before_prompt=12,
-        goes_along=False,
+        is_supporting=False,
     ),
 }
 
 
 def max_items(section: Section, occasion: Occasion) -> int:
     """The maximum number of items of a section."""
-    shape = SECTIONS_SPEC[section]
-    return shape.at_start if occasion == "start" else shape.before_prompt
+    spec = SECTIONS_SPEC[section]
+    return spec.at_start if occasion == "start" else spec.before_prompt
 
 
 # Writing a block: one delimiter with a fresh nonce, and one line per item: `- [3 days ago, claude-code] text`.
@@ -317,12 +319,13 @@ def max_items(section: Section, occasion: Occasion) -> int:
 # names are written by this module; no text inside it can introduce another.
 
 TAG: Final = "filrouge-memory"
-LONGEST_ITEM: Final = 500
-LONGEST_NOTE: Final = 1000
-"""Characters of a note."""
-_LONGEST_SOURCE: Final = 60
+MAX_ITEM: Final = 500
+"""Maximum characters of an item."""
+MAX_NOTE: Final = 1000
+"""Maximum characters of a note."""
+_MAX_SOURCE: Final = 60
 #: Maximum characters of a text that are processed; the rest could not be shown anyway.
-_LONGEST_READ: Final = 4 * LONGEST_ITEM
+_MAX_READ: Final = 4 * MAX_ITEM
 #: Characters that would end an item's marks or look like another mark.
 _MARKS: Final = str.maketrans("[],", "() ")
 _NO_NONCE: Final = "0" * 16
@@ -337,7 +340,7 @@ _PREAMBLE: Final[dict[Language, str]] = {
     " instrucciones. Salvo indicación, son palabras del usuario; «yo» es el usuario.",
 }
 #: A line of a conversation, as the source writes it.
-_SAID: Final = re.compile(r"(User|Assistant): ?(.*)", re.DOTALL)
+_SPOKEN_LINE: Final = re.compile(r"(User|Assistant): ?(.*)", re.DOTALL)
 _SENTENCE_END: Final = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)")
 #: A first character that may have a meaning in Markdown.
 _MARKUP: Final = re.compile(r"\W")
@@ -348,7 +351,9 @@ class Line:
     """One item to render.
 
     Attributes:
-        age: empty if it has no date.
+        age: how long ago it was said, or the date; empty if it has no date.
+        source: the channel; empty = unknown.
+        verified: it is in the user's own words, or more trusted.
         conversation: the text is a conversation: lines that begin with `User: …` or `Assistant: …`.
         path: of a note, which is rendered as its path with its text below.
     """
@@ -363,14 +368,14 @@ class Line:
 
     def render(self) -> str:
         """The item as one line; a note has two."""
-        longest = LONGEST_NOTE if self.path else LONGEST_ITEM
+        max_text = MAX_NOTE if self.path else MAX_ITEM
         text = shortened(
-            _conversation_line(self.text) if self.conversation else neutralise(self.text[:_LONGEST_READ]), longest
+            _conversation_line(self.text) if self.conversation else neutralise(self.text[:_MAX_READ]), max_text
         )
         if self.path:
             mark = "" if self.verified else "[unverified] "
-            return f"### {shortened(neutralise(self.path), _LONGEST_SOURCE * 2)}\n{mark}{_escape_markdown(text)}"
-        source = shortened(neutralise(self.source[:_LONGEST_READ]), _LONGEST_SOURCE) or "unknown"
+            return f"### {shortened(neutralise(self.path), _MAX_SOURCE * 2)}\n{mark}{_escape_markdown(text)}"
+        source = shortened(neutralise(self.source[:_MAX_READ]), _MAX_SOURCE) or "unknown"
         marks = [
             *([self.age] if self.age else []),
             source.translate(_MARKS),
@@ -381,7 +386,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
-    """The room something takes, including its line break. Some hosts limit characters, others bytes."""
+    """The size of a text with its line break. Some hosts limit characters, others bytes."""
 
     characters: int
     bytes: int
@@ -407,7 +412,7 @@ def assemble(lines: Sequence[tuple[Section, str]], language: Language, nonce: st
     nonce = nonce or fresh_nonce()
     parts = [f'<{TAG} nonce="{nonce}">', _PREAMBLE[language]]
     for section in SECTIONS:
-        if within := [text for place, text in lines if place == section]:
+        if within := [text for text_section, text in lines if text_section == section]:
             parts += [SECTIONS_SPEC[section].heading[language], *within]
     return "\n".join([*parts, f"</{TAG} {nonce}>"])
 
@@ -420,9 +425,9 @@ def parse(block: str) -> list[str]:
 
 def empty_size(language: Language) -> Size:
     """The size of a block without items."""
-    opened, closed = f'<{TAG} nonce="{_NO_NONCE}">', f"</{TAG} {_NO_NONCE}>"
-    whole = size_of(opened) + size_of(_PREAMBLE[language]) + size_of(closed)
-    return Size(characters=whole.characters - 1, bytes=whole.bytes - 1)
+    opening, closing = f'<{TAG} nonce="{_NO_NONCE}">', f"</{TAG} {_NO_NONCE}>"
+    total = size_of(opening) + size_of(_PREAMBLE[language]) + size_of(closing)
+    return Size(characters=total.characters - 1, bytes=total.bytes - 1)
 
 
 def fresh_nonce() -> str:
@@ -430,7 +435,7 @@ def fresh_nonce() -> str:
     return secrets.token_hex(8)
 
 
-def shortened(text: str, limit: int = LONGEST_ITEM) -> str:
+def shortened(text: str, limit: int = MAX_ITEM) -> str:
     """At most `limit` characters, with a mark: cut after a sentence that ends in the second half, else at a word."""
     if len(text) <= limit:
         return text
@@ -443,13 +448,13 @@ def shortened(text: str, limit: int = LONGEST_ITEM) -> str:
 
 def _conversation_line(text: str) -> str:
     """A conversation as one line. A line without a speaker name continues the previous one."""
-    said = list[str]()
-    for line in text[:_LONGEST_READ].split("\n"):
-        found = _SAID.fullmatch(line.strip())
+    lines = list[str]()
+    for line in text[:_MAX_READ].split("\n"):
+        found = _SPOKEN_LINE.fullmatch(line.strip())
         name, words = (f"{found[1]}: ", found[2]) if found else ("", line)
         if (harmless := neutralise(words)) or name:
-            said.append(name + harmless)
-    return " / ".join(said)
+            lines.append(name + harmless)
+    return " / ".join(lines)
 
 
 def _escape_markdown(text: str) -> str:
@@ -457,7 +462,7 @@ def _escape_markdown(text: str) -> str:
     return f"\\{text}" if _MARKUP.match(text) else text
 
 
-# The budget: which of the offered pieces go into a block, and why each of the others does not.
+# The budget: which of the offered candidates go into a block, and why each of the others does not.
 
 # Packing.
 #
@@ -467,13 +472,13 @@ def _escape_markdown(text: str) -> str:
 # fit in characters, it is repeated over the tighter limit for each item, which always fits but may leave some room.
 
 #: Minimum value of any item, so that free room is used.
-_LEAST_VALUE: Final = 1e-6
+_MIN_VALUE: Final = 1e-6
 EMPTY: Final = Size(characters=0, bytes=0)
 
-Better = NDArray[np.bool_]
-"""For each room that may be used: is it better so?"""
-_Stage = tuple[int, Better, list[tuple[int, int, Better]]]
-#: Type `_Stage`: a group's heading size, where opening it is better, and each item with its size and where it is taken.
+IsBetter = NDArray[np.bool_]
+"""For each amount of available room: True if the choice is better."""
+_Stage = tuple[int, IsBetter, list[tuple[int, int, IsBetter]]]
+"""A group's heading size, where opening it is better, and each item with its size and where taking it is better."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -497,18 +502,20 @@ def fit(offers: Sequence[Offer], headings: Mapping[str, Size], room: Size) -> fr
         headings: the size of each group's heading; a missing one costs nothing.
         room: for items and headings together.
     """
-    bag = _Knapsack(offers=offers, headings=headings, room=room)
+    knapsack = _Knapsack(offers=offers, headings=headings, room=room)
     everything = frozenset(range(len(offers)))
-    if bag.holds(everything):
+    if knapsack.has_room_for(everything):
         return everything
-    by_characters = bag.best(lambda size: size.characters, room.characters)
-    if bag.holds(by_characters):
+    by_characters = knapsack.best(lambda size: size.characters, room.characters)
+    if knapsack.has_room_for(by_characters):
         return by_characters
-    by_bytes = bag.best(lambda size: size.bytes, room.bytes)
-    if bag.holds(by_bytes):
+    by_bytes = knapsack.best(lambda size: size.bytes, room.bytes)
+    if knapsack.has_room_for(by_bytes):
         return by_bytes
-    both = bag.best(lambda size: max(size.characters, -(-size.bytes * room.characters // room.bytes)), room.characters)
-    return max(both, bag.greedy(), key=bag.worth)
+    both = knapsack.best(
+        lambda size: max(size.characters, -(-size.bytes * room.characters // room.bytes)), room.characters
+    )
+    return max(both, knapsack.greedy(), key=knapsack.value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -519,11 +526,11 @@ class _Knapsack:
     headings: Mapping[str, Size]
     room: Size
 
-    def worth(self, taken: frozenset[int]) -> float:
+    def value(self, taken: frozenset[int]) -> float:
         """The total value of a choice."""
-        return sum(self.offers[n].value + _LEAST_VALUE for n in taken)
+        return sum(self.offers[n].value + _MIN_VALUE for n in taken)
 
-    def holds(self, taken: frozenset[int]) -> bool:
+    def has_room_for(self, taken: frozenset[int]) -> bool:
         """True if a choice fits in characters and bytes."""
         groups = {self.offers[n].group for n in taken}
         sizes = [self.offers[n].size for n in taken] + [self.headings.get(group, EMPTY) for group in groups]
@@ -536,7 +543,7 @@ class _Knapsack:
         """A choice by value per character, while there is room."""
         taken = frozenset[int]()
         for n in sorted(range(len(self.offers)), key=lambda n: -self.offers[n].value / self.offers[n].size.characters):
-            if self.holds(taken | {n}):
+            if self.has_room_for(taken | {n}):
                 taken |= {n}
         return taken
 
@@ -546,12 +553,12 @@ class _Knapsack:
             return frozenset()
         best = np.zeros(room + 1)  # best value by available room
         stages = list[_Stage]()
-        for group in dict.fromkeys(one.group for one in self.offers):
-            heading, steps = weigh(self.headings.get(group, EMPTY)), list[tuple[int, int, Better]]()
+        for group in dict.fromkeys(offer.group for offer in self.offers):
+            heading, steps = weigh(self.headings.get(group, EMPTY)), list[tuple[int, int, IsBetter]]()
             within = _shifted(best, heading)
-            for n in (n for n, one in enumerate(self.offers) if one.group == group):
+            for n in (n for n, offer in enumerate(self.offers) if offer.group == group):
                 weight = weigh(self.offers[n].size)
-                taking = _shifted(within, weight) + self.offers[n].value + _LEAST_VALUE
+                taking = _shifted(within, weight) + self.offers[n].value + _MIN_VALUE
                 steps.append((n, weight, taking > within))
                 within = np.maximum(within, taking)
             stages.append((heading, within > best, steps))
@@ -569,26 +576,26 @@ def _shifted(values: NDArray[np.float64], weight: int) -> NDArray[np.float64]:
 
 def _backtrack(stages: Sequence[_Stage], room: int) -> frozenset[int]:
     """The items of the best choice, found by walking back through the stages."""
-    taken, left = set[int](), room
+    taken, remaining = set[int](), room
     for heading, opened, steps in reversed(stages):
-        if not opened[left]:
+        if not opened[remaining]:
             continue
-        for place, weight, better in reversed(steps):
-            if better[left]:
-                taken.add(place)
-                left -= weight
-        left -= heading
+        for n, weight, is_better in reversed(steps):
+            if is_better[remaining]:
+                taken.add(n)
+                remaining -= weight
+        remaining -= heading
     return frozenset(taken)
 
 
-SHORTEST_PROMPT: Final = 20
-"""Characters of a prompt from which on memory is asked."""
-MOST_BYTES: Final = 9_400
-"""Of a block: below what the hook's line may have, which is below what hosts cut at."""
+MIN_PROMPT: Final = 20
+"""Minimum characters of a prompt for which memory is searched."""
+MAX_BYTES: Final = 9_400
+"""Maximum bytes of a block: less than the hook's line may have, which is less than hosts accept."""
 INJECTED: Final = "injected"
 _PACKED_FIRST: Final = ("rules", "reminders")
-#: Kinds of which several pieces with the same id may be shown.
-_MULTI_PIECE_KINDS: Final = ("synthesis", "thread")
+#: Kinds of which several candidates with the same id may be shown.
+_REPEATABLE_KINDS: Final = ("synthesis", "thread")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -597,7 +604,7 @@ class RenderOptions:
 
     Attributes:
         budget: maximum characters of the whole block.
-        least: the value at which a supporting piece can trigger a block by itself.
+        minimum: the value at which a supporting candidate can trigger a block by itself.
         limits: maximum items of a section, where they differ from `context.block`.
         dated: show dates instead of ages, for a text that is read on another day.
     """
@@ -613,28 +620,32 @@ class RenderOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """The decision about a piece; `reason` is `injected`, or why it was left out."""
+    """The decision about a candidate.
 
-    piece: Candidate
+    Attributes:
+        reason: `INJECTED`, or why the candidate was left out.
+    """
+
+    candidate: Candidate
     reason: str
 
     @property
     def injected(self) -> bool:
-        """True if the piece is in the block."""
+        """True if the candidate is in the block."""
         return self.reason == INJECTED
 
-    def logged(self) -> RecallItem:
+    def recall_item(self) -> RecallItem:
         """The form stored in the recall log."""
-        piece = self.piece
-        about = {"section": piece.section, "value": round(piece.value, 4)}
+        candidate = self.candidate
+        scores = {"section": candidate.section, "value": round(candidate.value, 4)} | dict(candidate.scores)
         return RecallItem(
-            id=piece.id, kind=piece.kind, injected=self.injected, reason=self.reason, scores=about | dict(piece.scores)
+            id=candidate.id, kind=candidate.kind, injected=self.injected, reason=self.reason, scores=scores
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """A rendered block with the verdicts on all pieces; the nonce is empty if the text is."""
+    """A rendered block with the verdicts on all candidates; the nonce is empty if the text is."""
 
     text: str = ""
     nonce: str = ""
@@ -642,8 +653,8 @@ class Block:
 
     @property
     def items(self) -> tuple[RecallItem, ...]:
-        """The logged form of each piece that has an id."""
-        return tuple(verdict.logged() for verdict in self.verdicts if verdict.piece.id)
+        """The logged form of each candidate that has an id."""
+        return tuple(verdict.recall_item() for verdict in self.verdicts if verdict.candidate.id)
 
     @property
     def memories(self) -> int:
@@ -661,111 +672,125 @@ class Block:
         return -(-len(self.text) // 4)
 
 
-def build_block(pieces: Sequence[Candidate], manner: RenderOptions, nonce: str = "") -> Block:
-    """Choose pieces, render the block, and record why each piece was chosen or not.
+def build_block(candidates: Sequence[Candidate], options: RenderOptions, nonce: str = "") -> Block:
+    """Choose candidates, render the block, and record why each candidate was chosen or not.
 
     Args:
-        pieces: within a section, in display order.
+        candidates: within a section, in display order.
         nonce: a new one is made if empty.
     """
-    reasons = {n: piece.refused for n, piece in enumerate(pieces) if piece.refused}
-    ordered = sorted((n for n in range(len(pieces)) if n not in reasons), key=lambda n: _place(pieces[n]))
-    if manner.occasion == "prompt" and not any(_triggers(pieces[n], manner.minimum) for n in ordered):
+    reasons = {n: candidate.refused for n, candidate in enumerate(candidates) if candidate.refused}
+    ordered = sorted(
+        (n for n in range(len(candidates)) if n not in reasons), key=lambda n: _section_order(candidates[n])
+    )
+    if options.occasion == "prompt" and not any(_triggers(candidates[n], options.minimum) for n in ordered):
         reasons |= dict.fromkeys(ordered, "supporting item, and nothing relevant to support")
         ordered = []
-    # Pieces found for the prompt are checked first, so that a supporting piece never displaces one as a duplicate.
-    by_turn = sorted(ordered, key=lambda n: _packing_step(pieces[n], manner))
-    ordered = sorted(_deduplicated(pieces, by_turn, manner, reasons), key=lambda n: (_place(pieces[n]), n))
-    lines = {n: _line(pieces[n], manner).render() for n in ordered}
-    taken = _packed(pieces, lines, manner)
+    # Candidates found for the prompt are checked first, so that a supporting one never displaces one as a duplicate.
+    by_turn = sorted(ordered, key=lambda n: _packing_step(candidates[n], options))
+    ordered = sorted(
+        _deduplicated(candidates, by_turn, options, reasons), key=lambda n: (_section_order(candidates[n]), n)
+    )
+    lines = {n: _line(candidates[n], options).render() for n in ordered}
+    taken = _packed(candidates, lines, options)
     reasons |= {n: INJECTED if n in taken else "over the budget" for n in ordered}
     text_nonce = nonce or fresh_nonce()
-    text = assemble([(pieces[n].section, lines[n]) for n in ordered if n in taken], manner.language, text_nonce)
-    verdicts = [Verdict(piece=piece, reason=reasons[n]) for n, piece in enumerate(pieces)]
-    verdicts.sort(key=lambda verdict: (not verdict.injected, _place(verdict.piece)))
+    text = assemble([(candidates[n].section, lines[n]) for n in ordered if n in taken], options.language, text_nonce)
+    verdicts = [Verdict(candidate=candidate, reason=reasons[n]) for n, candidate in enumerate(candidates)]
+    verdicts.sort(key=lambda verdict: (not verdict.injected, _section_order(verdict.candidate)))
     return Block(text=text, nonce=text_nonce if text else "", verdicts=tuple(verdicts))
 
 
-def _place(piece: Candidate) -> int:
-    return SECTIONS.index(piece.section)
+def _section_order(candidate: Candidate) -> int:
+    return SECTIONS.index(candidate.section)
 
 
-def _triggers(piece: Candidate, least: float) -> bool:
-    """True if the piece can trigger a block."""
-    return not SECTIONS_SPEC[piece.section].goes_along or piece.value >= least
+def _triggers(candidate: Candidate, minimum: float) -> bool:
+    """True if the candidate can trigger a block."""
+    return not SECTIONS_SPEC[candidate.section].is_supporting or candidate.value >= minimum
 
 
 def _deduplicated(
-    pieces: Sequence[Candidate], ordered: Iterable[int], manner: RenderOptions, reasons: dict[int, str]
+    candidates: Sequence[Candidate], ordered: Iterable[int], options: RenderOptions, reasons: dict[int, str]
 ) -> list[int]:
-    """The pieces that are neither duplicates nor beyond a limit; the reasons of the others are recorded."""
-    kept, kinds, texts, threads = list[int](), dict[str, str](), set[str](), set[str]()
-    shown = set[str]()  # turns that chosen conversation pieces show
+    """The candidates that are neither duplicates nor beyond a limit; the reasons of the others are recorded."""
+    chosen, kinds, texts, threads = list[int](), dict[str, str](), set[str](), set[str]()
+    shown_turns = set[str]()  # turns that chosen conversation candidates show
     counts = Counter[Section]()
     for n in ordered:
-        piece = pieces[n]
-        plain = " ".join(piece.text.split()).casefold()
-        told = kinds.get(piece.id) if piece.id else None
-        told_whole = told is not None and not (told == piece.kind and piece.kind in _MULTI_PIECE_KINDS)
-        if told_whole or plain in texts or (_is_talk(piece) and shown.issuperset(piece.turns)):
+        candidate = candidates[n]
+        plain = " ".join(candidate.text.split()).casefold()
+        chosen_kind = kinds.get(candidate.id) if candidate.id else None
+        is_repeatable = chosen_kind == candidate.kind and candidate.kind in _REPEATABLE_KINDS
+        if (
+            (chosen_kind is not None and not is_repeatable)
+            or plain in texts
+            or (_is_conversation(candidate) and shown_turns.issuperset(candidate.turns))
+        ):
             reasons[n] = "duplicate"
             continue
-        limit = manner.limits.get(piece.section, max_items(piece.section, manner.occasion))
-        new_thread = {piece.id} - threads if piece.kind == "thread" else frozenset[str]()
-        if counts[piece.section] >= limit or (new_thread and len(threads) >= MOST_THREADS):
+        limit = options.limits.get(candidate.section, max_items(candidate.section, options.occasion))
+        new_thread = {candidate.id} - threads if candidate.kind == "thread" else frozenset[str]()
+        if counts[candidate.section] >= limit or (new_thread and len(threads) >= MAX_THREADS):
             reasons[n] = "section is full"
             continue
-        counts[piece.section] += 1
-        kinds.setdefault(piece.id, piece.kind)
+        counts[candidate.section] += 1
+        kinds.setdefault(candidate.id, candidate.kind)
         texts.add(plain)
         threads |= new_thread
-        shown.update(piece.turns if _is_talk(piece) else ())
-        kept.append(n)
-    return kept
+        shown_turns.update(candidate.turns if _is_conversation(candidate) else ())
+        chosen.append(n)
+    return chosen
 
 
-def _is_talk(piece: Candidate) -> bool:
-    return piece.kind == "turn" and bool(piece.turns)
+def _is_conversation(candidate: Candidate) -> bool:
+    return candidate.kind == "turn" and bool(candidate.turns)
 
 
-def _packed(pieces: Sequence[Candidate], lines: Mapping[int, str], manner: RenderOptions) -> frozenset[int]:
-    """The pieces that fit. Each step of the packing order is packed for the highest value in the remaining room."""
-    headings = {section: size_of(shape.heading[manner.language]) for section, shape in SECTIONS_SPEC.items()}
-    outside = empty_size(manner.language)
-    room = Size(characters=manner.budget - outside.characters, bytes=MOST_BYTES - outside.bytes)
+def _packed(candidates: Sequence[Candidate], lines: Mapping[int, str], options: RenderOptions) -> frozenset[int]:
+    """The candidates that fit. Each step of the packing order is packed for the highest value in the remaining room."""
+    headings = {section: size_of(spec.heading[options.language]) for section, spec in SECTIONS_SPEC.items()}
+    frame = empty_size(options.language)
+    room = Size(characters=options.budget - frame.characters, bytes=MAX_BYTES - frame.bytes)
     taken = frozenset[int]()
-    for turn in range(3):
-        places = [n for n in lines if _packing_step(pieces[n], manner) == turn]
-        offers = [Offer(group=pieces[n].section, size=size_of(lines[n]), value=pieces[n].value) for n in places]
-        chosen = {places[m] for m in fit(offers, headings, room)}
+    for step in range(3):
+        positions = [n for n in lines if _packing_step(candidates[n], options) == step]
+        offers = [
+            Offer(group=candidates[n].section, size=size_of(lines[n]), value=candidates[n].value) for n in positions
+        ]
+        chosen = {positions[m] for m in fit(offers, headings, room)}
         taken |= chosen
         for used in [size_of(lines[n]) for n in chosen] + [
-            headings[one] for one in {pieces[n].section for n in chosen}
+            headings[section] for section in {candidates[n].section for n in chosen}
         ]:
             room = Size(characters=room.characters - used.characters, bytes=room.bytes - used.bytes)
     return taken
 
 
-def _packing_step(piece: Candidate, manner: RenderOptions) -> int:
-    """The packing order: rules and reminders first, supporting pieces of a prompt last, everything else between."""
-    if piece.section in _PACKED_FIRST:
+def _packing_step(candidate: Candidate, options: RenderOptions) -> int:
+    """The packing order: rules and reminders first, supporting candidates of a prompt last, everything else between."""
+    if candidate.section in _PACKED_FIRST:
         return 0
-    return 2 if manner.occasion == "prompt" and SECTIONS_SPEC[piece.section].goes_along else 1
+    return 2 if options.occasion == "prompt" and SECTIONS_SPEC[candidate.section].is_supporting else 1
 
 
-def _line(piece: Candidate, manner: RenderOptions) -> Line:
+def _line(candidate: Candidate, options: RenderOptions) -> Line:
     return Line(
-        section=piece.section,
-        age=_age(piece.said, manner),
-        source=piece.source,
-        text=piece.text,
-        verified=piece.verified,
-        conversation=piece.kind == "turn",
-        path=piece.id if piece.section == "notes" else "",
+        section=candidate.section,
+        age=_age(candidate.said, options),
+        source=candidate.source,
+        text=candidate.text,
+        verified=candidate.verified,
+        conversation=candidate.kind == "turn",
+        path=candidate.id if candidate.section == "notes" else "",
     )
 
 
-def _age(said: datetime | None, manner: RenderOptions) -> str:
-    if said is None:
+def _age(moment: datetime | None, options: RenderOptions) -> str:
+    if moment is None:
         return ""
-    return format_long_date(said, manner.language) if manner.dated else relative_date(said, manner.now, manner.language)
+    return (
+        format_long_date(moment, options.language)
+        if options.dated
+        else relative_date(moment, options.now, options.language)
+    )

@@ -27,9 +27,9 @@ from filrouge.extraction.intents import SPECIFIC_KINDS, Work, kinds_of_prompt, k
 from filrouge.memories.models import MIN_CONFIDENCE_INJECT, SUMS, Filters, Memory
 from filrouge.runtime.services import Parts
 from filrouge.search.models import Hit, Ranking
-from filrouge.search.ranking import MIN_PROBABILITY, Ended, anything_needed, is_outdated, speaker_of, words_of
+from filrouge.search.ranking import MIN_PROBABILITY, EndedMemory, anything_needed, is_outdated, speaker_of, topic_words
 from filrouge.search.repository import Row, turns_with_neighbours
-from filrouge.search.service import LONGEST_QUERY, Question, Showable, recall, search_turns
+from filrouge.search.service import MAX_QUERY_CHARACTERS, Question, TurnFilter, recall, search_turns
 
 # Passages: selects from ranked turns and memories the few lines most likely to answer the prompt.
 #
@@ -38,7 +38,7 @@ from filrouge.search.service import LONGEST_QUERY, Question, Showable, recall, s
 # line, which costs less than a new line. Long turns are cut at sentence ends to the part that matches the prompt.
 # Candidates that repeat a chosen one are dropped.
 
-#: Turns of one conversation at most this many places apart share a line; a gap is marked.
+#: Turns of one conversation at most this many positions apart share a line; a gap is marked.
 MAX_GAP: Final = 3
 #: Extra cost of a new line in characters: its mark with time and source, and the use of one of about four lines.
 _LINE_COST: Final = 100
@@ -46,14 +46,14 @@ _LINE_COST: Final = 100
 MAX_UNCUT: Final = 400
 MAX_EXCERPT: Final = 300
 #: The excerpt of a very long sentence is built from this many pieces.
-_PARTS: Final = 6
+_EXCERPT_PIECES: Final = 6
 #: Two texts count as the same if they share at least this share of the shorter one's words.
 _DUPLICATE_SHARE: Final = 0.85
-#: Separators between turns while a passage has several lines. In the final single line each takes `_BETWEEN`
-#: characters.
-_TOGETHER: Final = "\n"
-_APART: Final = "\n…\n"
-_BETWEEN: Final = 3
+#: Separators between turns while a passage has several lines. In the final single line each takes
+#: `_SEPARATOR_CHARACTERS`.
+_ADJACENT: Final = "\n"
+_GAP: Final = "\n…\n"
+_SEPARATOR_CHARACTERS: Final = 3
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=\S)|\s*\n\s*")
 _SPACES: Final = re.compile(r"\s+")
 
@@ -64,53 +64,53 @@ class PassageItem:
 
     Attributes:
         conversation: turns with equal values may share a line; for a memory its own id, since it stands alone.
-        place: the position of a turn in its conversation.
+        position: the position of a turn in its conversation.
         text: the text to show, one line.
         answers: for a reply, the id and the shown text of the prompt it answers; omitted if that prompt is shown
             anyway.
-        chance: the probability that it contains what was asked.
-        opens: it may have its own line; otherwise it can only join one.
+        probability: the probability that it contains what was asked.
+        may_open_line: it may have its own line; otherwise it can only join one.
         words: its words, for detecting repetition.
     """
 
     id: str
     conversation: Hashable
-    place: int
+    position: int
     text: str
-    chance: float
+    probability: float
     words: frozenset[str] = field(default_factory=frozenset[str])
     answers: tuple[str, str] | None = None
-    opens: bool = True
+    may_open_line: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Passage:
     """One line: its turns in chronological order, or one memory."""
 
-    told: tuple[PassageItem, ...]
+    items: tuple[PassageItem, ...]
 
     @property
     def text(self) -> str:
         """The texts of its turns, with a mark where turns are left out."""
-        shown = {one.id for one in self.told}
+        shown_ids = {item.id for item in self.items}
         parts: list[str] = []
-        for before, one in zip([None, *self.told], self.told, strict=False):
+        for before, item in zip([None, *self.items], self.items, strict=False):
             if before:
-                parts.append(_TOGETHER if one.place - before.place == 1 else _APART)
-            if one.answers and one.answers[0] not in shown:
-                parts += [one.answers[1], _TOGETHER]
-            parts.append(one.text)
+                parts.append(_ADJACENT if item.position - before.position == 1 else _GAP)
+            if item.answers and item.answers[0] not in shown_ids:
+                parts += [item.answers[1], _ADJACENT]
+            parts.append(item.text)
         return "".join(parts)
 
     @property
     def size(self) -> int:
         """Characters of the text when written as one line."""
-        return len(self.text) + (_BETWEEN - 1) * self.text.count("\n")
+        return len(self.text) + (_SEPARATOR_CHARACTERS - 1) * self.text.count("\n")
 
     @property
     def value(self) -> float:
         """The probability that any part of it contains what was asked."""
-        return 1.0 - math.prod(1.0 - one.chance for one in self.told)
+        return 1.0 - math.prod(1.0 - item.probability for item in self.items)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,111 +121,118 @@ class Selection:
     refused: dict[str, str]
 
 
-def choose(candidates: Sequence[PassageItem], *, room: int, most: int, longest: int, mark: int) -> Selection:
+def choose(items: Sequence[PassageItem], *, max_characters: int, max_lines: int, max_line: int, mark: int) -> Selection:
     """Choose the passages to show.
 
     Args:
-        room: maximum characters of all lines together, including their marks.
-        most: maximum number of lines.
-        longest: maximum characters of one line's text.
+        max_characters: maximum characters of all lines together, including their marks.
+        max_lines: maximum number of lines.
+        max_line: maximum characters of one line's text.
         mark: characters of a line's mark.
     """
     lines: list[Passage] = []
     refused: dict[str, str] = {}
-    left = {one.id: one for one in candidates}
-    while left:
-        for id_ in [id_ for id_, one in left.items() if _repeats_any(one, lines)]:
+    remaining = {item.id: item for item in items}
+    while remaining:
+        for id_ in [id_ for id_, item in remaining.items() if _repeats_any(item, lines)]:
             refused[id_] = "repeats a shown item"
-            del left[id_]
+            del remaining[id_]
         used = sum(line.size + mark for line in lines)
         best: tuple[float, str, int | None, Passage] | None = None
-        for id_, one in left.items():
-            at, line, costs = _best_line_for(one, lines, longest)
-            if at is None and (len(lines) >= most or not one.opens):
+        for id_, item in remaining.items():
+            index, line, added = _best_line_for(item, lines, max_line)
+            if index is None and (len(lines) >= max_lines or not item.may_open_line):
                 continue
-            if line.size > longest or used + costs + (mark if at is None else 0) > room:
+            if line.size > max_line or used + added + (mark if index is None else 0) > max_characters:
                 continue
             # Filling a gap may cost nothing, because the gap's mark goes away.
-            worth = one.chance / max(1, costs + (_LINE_COST if at is None else 0))
-            if best is None or (worth, id_) > best[:2]:
-                best = (worth, id_, at, line)
+            density = item.probability / max(1, added + (_LINE_COST if index is None else 0))
+            if best is None or (density, id_) > best[:2]:
+                best = (density, id_, index, line)
         if best is None:
             break
-        _, id_, at, line = best
-        del left[id_]
-        lines = [*lines, line] if at is None else [line if place == at else one for place, one in enumerate(lines)]
-    for id_, one in left.items():
-        at, _, _ = _best_line_for(one, lines, longest)
-        beyond = at is None and len(lines) >= most
-        refused[id_] = "beyond the limit" if beyond else "over the budget" if one.opens else "below the threshold"
+        _, id_, index, line = best
+        del remaining[id_]
+        others = [line if n == index else other for n, other in enumerate(lines)]
+        lines = [*lines, line] if index is None else others
+    for id_, item in remaining.items():
+        index, _, _ = _best_line_for(item, lines, max_line)
+        beyond = index is None and len(lines) >= max_lines
+        refused[id_] = (
+            "beyond the limit" if beyond else "over the budget" if item.may_open_line else "below the threshold"
+        )
     return Selection(passages=tuple(sorted(lines, key=lambda line: -line.value)), refused=refused)
 
 
-def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = MAX_UNCUT, cut: int = MAX_EXCERPT) -> str:
-    """A turn as one line: all of it up to `whole` characters, else the sentences that best match the prompt.
+def excerpt(
+    text: str, weigh: Callable[[str], float], *, max_uncut: int = MAX_UNCUT, max_excerpt: int = MAX_EXCERPT
+) -> str:
+    """A turn as one line: all of it up to `max_uncut` characters, else the sentences that best match the prompt.
 
     Args:
         weigh: how well a sentence matches the prompt.
-        cut: maximum characters of a turn that is longer than `whole`.
+        max_excerpt: maximum characters of a turn that is longer than `max_uncut`.
     """
     line = _SPACES.sub(" ", text).strip()
-    if len(line) <= whole:
+    if len(line) <= max_uncut:
         return line
-    sentences = [_SPACES.sub(" ", one).strip() for one in _SENTENCE.split(text)]
-    sentences = [one for one in sentences if one]
-    weights = [weigh(one) for one in sentences]
-    best = max(range(len(sentences)), key=lambda at: (weights[at], -at))
-    if len(sentences[best]) > cut:
-        return _best_part(sentences, best, weigh, cut)
+    sentences = [_SPACES.sub(" ", sentence).strip() for sentence in _SENTENCE.split(text)]
+    sentences = [sentence for sentence in sentences if sentence]
+    weights = [weigh(sentence) for sentence in sentences]
+    best = max(range(len(sentences)), key=lambda index: (weights[index], -index))
+    if len(sentences[best]) > max_excerpt:
+        return _best_part(sentences, best, weigh, max_excerpt)
     first, last = best, best + 1
     while True:
         # Add the neighbour with the higher weight; on a tie, the following sentence.
         sides = [(weights[last], 1, last)] if last < len(sentences) else []
         sides += [(weights[first - 1], 0, first - 1)] if first else []
-        fitting = [side for side in sides if _length(sentences, min(first, side[2]), max(last, side[2] + 1)) <= cut]
+        fitting = [
+            side for side in sides if _length(sentences, min(first, side[2]), max(last, side[2] + 1)) <= max_excerpt
+        ]
         if not fitting:
             break
-        _, _, at = max(fitting)
-        first, last = min(first, at), max(last, at + 1)
+        _, _, index = max(fitting)
+        first, last = min(first, index), max(last, index + 1)
     before, after = "… " if first else "", " …" if last < len(sentences) else ""
     return f"{before}{' '.join(sentences[first:last])}{after}"
 
 
-def _best_line_for(one: PassageItem, lines: Sequence[Passage], longest: int) -> tuple[int | None, Passage, int]:
-    """The index of the line this candidate joins (None for a new line), that line with it, and the added characters."""
-    for at, line in enumerate(lines):
-        if line.told[0].conversation != one.conversation:
+def _best_line_for(item: PassageItem, lines: Sequence[Passage], max_line: int) -> tuple[int | None, Passage, int]:
+    """The index of the line this item joins (None for a new line), that line with it, and the added characters."""
+    for index, line in enumerate(lines):
+        if line.items[0].conversation != item.conversation:
             continue
-        if min(abs(one.place - other.place) for other in line.told) <= MAX_GAP:
-            joined = Passage(told=tuple(sorted([*line.told, one], key=lambda told: told.place)))
-            if joined.size <= longest:
-                return at, joined, joined.size - line.size
-    alone = Passage(told=(one,))
+        if min(abs(item.position - other.position) for other in line.items) <= MAX_GAP:
+            joined = Passage(items=tuple(sorted([*line.items, item], key=lambda item: item.position)))
+            if joined.size <= max_line:
+                return index, joined, joined.size - line.size
+    alone = Passage(items=(item,))
     return None, alone, alone.size
 
 
-def _repeats_any(one: PassageItem, lines: Sequence[Passage]) -> bool:
-    return any(_repeats(one, other) for line in lines for other in line.told)
+def _repeats_any(item: PassageItem, lines: Sequence[Passage]) -> bool:
+    return any(_repeats(item, other) for line in lines for other in line.items)
 
 
-def _repeats(one: PassageItem, other: PassageItem) -> bool:
-    shorter = min(len(one.words), len(other.words))
-    return shorter > 2 and len(one.words & other.words) >= _DUPLICATE_SHARE * shorter
+def _repeats(item: PassageItem, other: PassageItem) -> bool:
+    shorter = min(len(item.words), len(other.words))
+    return shorter > 2 and len(item.words & other.words) >= _DUPLICATE_SHARE * shorter
 
 
 def _length(sentences: Sequence[str], first: int, last: int) -> int:
-    return sum(len(one) + 1 for one in sentences[first:last]) + 4
+    return sum(len(sentence) + 1 for sentence in sentences[first:last]) + 4
 
 
-def _best_part(sentences: Sequence[str], at: int, weigh: Callable[[str], float], cut: int) -> str:
+def _best_part(sentences: Sequence[str], index: int, weigh: Callable[[str], float], max_excerpt: int) -> str:
     """The part of an overlong sentence that best matches the prompt, cut between words; cuts are marked."""
-    room = cut - 4  # for the two cut marks
-    pieces = _pieces(sentences[at], max(1, room // _PARTS))
+    max_characters = max_excerpt - 4  # without the two cut marks
+    pieces = _pieces(sentences[index], max(1, max_characters // _EXCERPT_PIECES))
     weights = [weigh(piece) for piece in pieces]
     best = (-1.0, 0, 1)
     last, size = 0, 0
     for first in range(len(pieces)):
-        while last < len(pieces) and size + len(pieces[last]) + 1 <= room + 1:
+        while last < len(pieces) and size + len(pieces[last]) + 1 <= max_characters + 1:
             size += len(pieces[last]) + 1
             last += 1
         if last > first:
@@ -234,8 +241,8 @@ def _best_part(sentences: Sequence[str], at: int, weigh: Callable[[str], float],
             size -= len(pieces[first]) + 1
     _, first, last = best
     part = " ".join(pieces[-first:last])
-    before = "… " if at or first else ""
-    after = "" if last == len(pieces) and at == len(sentences) - 1 else "…" if last < len(pieces) else " …"
+    before = "… " if index or first else ""
+    after = "" if last == len(pieces) and index == len(sentences) - 1 else "…" if last < len(pieces) else " …"
     return f"{before}{part}{after}"
 
 
@@ -280,16 +287,17 @@ class RankedTurn:
     Attributes:
         memories: the ids of the live memories that it proves.
         answers: the ids of the live memories proved by the prompt that it answers.
-        named: speakers are named in it, so it belongs to a chat between people.
+        item: the turn as an item of a passage.
+        names_speakers: speakers are named in it, so it belongs to a chat between people.
         refused: why it may not be shown, or empty.
     """
 
     turn: Turn
     hit: Hit
-    told: PassageItem
+    item: PassageItem
     memories: frozenset[str]
     answers: frozenset[str]
-    named: bool
+    names_speakers: bool
     refused: str
 
 
@@ -298,69 +306,79 @@ class RankedTurns:
     """All turns, best first; `known` and `notices` as in a `Ranking`.
 
     Attributes:
-        here: the first turns found from this session, which are already in the agent's context.
+        in_context: the first turns found from this session, which are already in the agent's context.
     """
 
     turns: tuple[RankedTurn, ...]
-    here: tuple[Turn, ...] = ()
+    in_context: tuple[Turn, ...] = ()
     known: float = 0.0
     notices: tuple[str, ...] = ()
 
 
 def turn_candidates(
-    parts: Parts, tx: Tx, request: ContextRequest, question: Question, cited: Mapping[str, Hit], *, least: float
+    parts: Parts,
+    tx: Tx,
+    request: ContextRequest,
+    question: Question,
+    cited: Mapping[str, Hit],
+    *,
+    min_probability: float,
 ) -> RankedTurns:
     """The candidate turns for a prompt.
 
     Args:
         cited: by turn id, the hit of a memory that the turn proves. A chat turn is listed even if the search did not
-            find
-            it, because it represents its memory.
-        least: turns below this probability are refused.
+            find it, because it represents its memory.
+        min_probability: turns below this probability are refused.
     """
     since = compacted(tx, request)
-    looked: dict[str, None] = {}
+    found_ids: dict[str, None] = {}
 
     def showable(ids: Sequence[str]) -> Collection[str]:
-        looked.update(dict.fromkeys(ids))
+        found_ids.update(dict.fromkeys(ids))
         return _showable(tx, request, ids, since)
 
-    ranking = search_turns(parts, tx, replace(question, limit=MAX_TURNS), Showable(ids=showable, turn=_says_something))
-    here = _in_context(parts, tx, request, list(looked), since)
+    ranking = search_turns(
+        parts, tx, replace(question, limit=MAX_TURNS), TurnFilter(permitted_ids=showable, permits=_says_something)
+    )
+    in_context = _in_context(parts, tx, request, list(found_ids), since)
     found = [(hit, hit.item) for hit in ranking.hits if isinstance(hit.item, Turn)]
     others = showable([id_ for id_ in cited if id_ not in {turn.id for _, turn in found}])
     found += [(replace(cited[turn.id], item=turn), turn) for turn in parts.turns(tx).get(sorted(others))]
     if not found:
-        return RankedTurns(turns=(), here=here, notices=ranking.notices)
-    beside = _Neighbours(tx, [turn.id for _, turn in found], request.agent)
-    prompts = {turn.id: beside.prompt(turn.id) for _, turn in found if turn.role == "assistant"}
+        return RankedTurns(turns=(), in_context=in_context, notices=ranking.notices)
+    neighbours = _Neighbours(tx, [turn.id for _, turn in found], request.agent)
+    prompts = {turn.id: neighbours.prompt(turn.id) for _, turn in found if turn.role == "assistant"}
     proved = memories_of_turns(tx, [*(turn.id for _, turn in found), *(row["id"] for row in prompts.values() if row)])
     ended = ended_memories(tx, request)
-    asked = words_of(question.text)
+    question_words = topic_words(question.text)
     turns: list[RankedTurn] = []
     for hit, turn in found:
-        words, prompt = words_of(turn.text), prompts.get(turn.id)
-        own, answered = proved.get(turn.id, {}), proved.get(prompt["id"], {}) if prompt else {}
-        named = beside.names(turn.id)
-        if turn.id in others and not named:
+        words, prompt = topic_words(turn.text), prompts.get(turn.id)
+        own_memories, answered = proved.get(turn.id, {}), proved.get(prompt["id"], {}) if prompt else {}
+        names_speakers = neighbours.names_speakers(turn.id)
+        if turn.id in others and not names_speakers:
             continue
-        why_not = ""
-        if any(state != "live" for state in [*own.values(), *answered.values()]):
-            why_not = "its memory is no longer valid"
-        elif not own and is_outdated(words, turn.at, ended):
-            why_not = "repeats an outdated memory"
-        elif turn.id in others or hit.relevance < least * (_TO_JOIN if named else 1.0):
-            why_not = "below the threshold"
-        conversation, place = beside.place(turn.id)
-        told_so = PassageItem(
+        refused = ""
+        if any(state != "live" for state in [*own_memories.values(), *answered.values()]):
+            refused = "its memory is no longer valid"
+        elif not own_memories and is_outdated(words, turn.at, ended):
+            refused = "repeats an outdated memory"
+        elif turn.id in others or hit.relevance < min_probability * (_TO_JOIN if names_speakers else 1.0):
+            refused = "below the threshold"
+        conversation, position = neighbours.position(turn.id)
+        item = PassageItem(
             id=turn.id,
             conversation=conversation,
-            place=place,
-            text=_line(turn.role, turn.text, asked, named=named),
-            chance=hit.relevance,
-            opens=hit.relevance >= least * (_TO_OPEN if named else 1.0),
+            position=position,
+            text=_line(turn.role, turn.text, question_words, names_speakers=names_speakers),
+            probability=hit.relevance,
+            may_open_line=hit.relevance >= min_probability * (_TO_OPEN if names_speakers else 1.0),
             words=words,
-            answers=(prompt["id"], _line("user", prompt["text"], asked, named=False, whole=_MAX_PROMPT_CHARS))
+            answers=(
+                prompt["id"],
+                _line("user", prompt["text"], question_words, names_speakers=False, max_characters=_MAX_PROMPT_CHARS),
+            )
             if prompt
             else None,
         )
@@ -368,14 +386,14 @@ def turn_candidates(
             RankedTurn(
                 turn=turn,
                 hit=hit,
-                told=told_so,
-                memories=_live(own),
+                item=item,
+                memories=_live(own_memories),
                 answers=_live(answered),
-                named=named,
-                refused=why_not,
+                names_speakers=names_speakers,
+                refused=refused,
             )
         )
-    return RankedTurns(turns=tuple(turns), here=here, known=ranking.known, notices=ranking.notices)
+    return RankedTurns(turns=tuple(turns), in_context=in_context, known=ranking.known, notices=ranking.notices)
 
 
 def compacted(tx: Tx, request: ContextRequest) -> str:
@@ -390,31 +408,33 @@ def last_words(parts: Parts, tx: Tx, request: ContextRequest, ids: Sequence[str]
     Empty if one of them says something no longer valid, or belongs to another agent while agents are isolated.
     """
     allowed = _showable(tx, request, ids, compacted(tx, request))
-    said = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
-    prompts = [place for place, turn in enumerate(said) if turn.role == "user"]
+    turns = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
+    prompts = [index for index, turn in enumerate(turns) if turn.role == "user"]
     if not prompts:
         return []
-    prompt, *after = said[prompts[-1] :]
-    shown = [prompt, *(turn for turn in after if turn.role == "assistant")][:2]
-    proved, ended = memories_of_turns(tx, [turn.id for turn in shown]), ended_memories(tx, request)
-    gone = any(state != "live" for turn in shown for state in proved.get(turn.id, {}).values())
-    outdated = any(is_outdated(words_of(turn.text), turn.at, ended) for turn in shown)
-    others = request.agent is not None and any(
-        (turn.scope.agent or turn.scope.channel) != request.agent for turn in shown
+    prompt, *after = turns[prompts[-1] :]
+    last = [prompt, *(turn for turn in after if turn.role == "assistant")][:2]
+    proved, ended = memories_of_turns(tx, [turn.id for turn in last]), ended_memories(tx, request)
+    has_ended = any(state != "live" for turn in last for state in proved.get(turn.id, {}).values())
+    outdated = any(is_outdated(topic_words(turn.text), turn.at, ended) for turn in last)
+    of_other_agent = request.agent is not None and any(
+        (turn.scope.agent or turn.scope.channel) != request.agent for turn in last
     )
-    return [] if gone or outdated or others else shown
+    return [] if has_ended or outdated or of_other_agent else last
 
 
-def _showable(tx: Tx, request: ContextRequest, ids: Sequence[str], since: str, *, here: bool = False) -> set[str]:
-    """The ids of real prompts and replies outside the session's current context; with `here`, those inside."""
-    told = {"host": request.host, "session_id": request.session, "since": since, "here": here, "user_id": request.user}
-    return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **told})}
+def _showable(tx: Tx, request: ContextRequest, ids: Sequence[str], since: str, *, inside: bool = False) -> set[str]:
+    """The ids of real prompts and replies outside the session's current context; with `inside`, those in it."""
+    context = {
+        "host": request.host, "session_id": request.session, "since": since, "here": inside, "user_id": request.user,
+    }  # fmt: skip
+    return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **context})}
 
 
-def _in_context(parts: Parts, tx: Tx, request: ContextRequest, looked: Sequence[str], since: str) -> tuple[Turn, ...]:
+def _in_context(parts: Parts, tx: Tx, request: ContextRequest, ids: Sequence[str], since: str) -> tuple[Turn, ...]:
     """The first of these turns that are in the agent's context, except the prompt itself."""
-    own = _showable(tx, request, looked, since, here=True)
-    turns = parts.turns(tx).get([id_ for id_ in looked if id_ in own][: _MAX_SESSION_TURNS + 1])
+    inside = _showable(tx, request, ids, since, inside=True)
+    turns = parts.turns(tx).get([id_ for id_ in ids if id_ in inside][: _MAX_SESSION_TURNS + 1])
     return tuple(turn for turn in turns if turn.text.strip() != request.prompt.strip())[:_MAX_SESSION_TURNS]
 
 
@@ -422,12 +442,15 @@ def _says_something(turn: Turn) -> bool:
     return turn.role == "assistant" or bool(speaker_of(turn.text)) or states_anything(turn.text)
 
 
-def _line(role: str, text: str, asked: frozenset[str], *, named: bool, whole: int = 0) -> str:
+def _line(
+    role: str, text: str, question_words: frozenset[str], *, names_speakers: bool, max_characters: int = 0
+) -> str:
     def weigh(sentence: str) -> float:
-        return len(asked & words_of(sentence))
+        return len(question_words & topic_words(sentence))
 
-    shown = excerpt(text, weigh, whole=whole, cut=whole) if whole else excerpt(text, weigh)
-    return shown if named else _ROLE_PREFIX[role] + shown
+    limits = {"max_uncut": max_characters, "max_excerpt": max_characters} if max_characters else {}
+    line = excerpt(text, weigh, **limits)
+    return line if names_speakers else _ROLE_PREFIX[role] + line
 
 
 def _live(states: Mapping[str, str]) -> frozenset[str]:
@@ -442,50 +465,50 @@ def memories_of_turns(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]
     return found
 
 
-def ended_memories(tx: Tx, request: ContextRequest) -> list[Ended]:
+def ended_memories(tx: Tx, request: ContextRequest) -> list[EndedMemory]:
     """The most recently ended memories of this project and user."""
-    place = {"project_id": request.project, "user_id": request.user, "limit": _MAX_ENDED_MEMORIES}
-    rows = tx.all("memories.ended", place)
-    return [Ended(words=words_of(row["text"]), at=from_text(row["valid_to"])) for row in rows]
+    parameters = {"project_id": request.project, "user_id": request.user, "limit": _MAX_ENDED_MEMORIES}
+    rows = tx.all("memories.ended", parameters)
+    return [EndedMemory(words=topic_words(row["text"]), at=from_text(row["valid_to"])) for row in rows]
 
 
 class _Neighbours:
     """The positions of turns in their conversations."""
 
     def __init__(self, tx: Tx, ids: Sequence[str], agent: str | None) -> None:
-        def holds(row: Row) -> bool:
+        def passes_filter(row: Row) -> bool:
             return agent is None or (row["agent"] or row["channel"]) == agent
 
-        around = turns_with_neighbours(tx, ids, MAX_GAP, holds)
-        self._rows, self._before = around.rows, around.before
-        self._at: Mapping[str, int] = {row["id"]: at for at, row in enumerate(self._rows)}
+        window = turns_with_neighbours(tx, ids, MAX_GAP, passes_filter)
+        self._rows, self._before = window.rows, window.before
+        self._index: Mapping[str, int] = {row["id"]: index for index, row in enumerate(self._rows)}
 
-    def place(self, id_: str) -> tuple[str, int]:
+    def position(self, id_: str) -> tuple[str, int]:
         """The conversation, identified by its first known turn, and how many turns come before."""
-        back = [self._at[id_]]
-        while self._before[back[-1]] >= 0:
-            back.append(self._before[back[-1]])
-        return self._rows[back[-1]]["id"], len(back) - 1
+        path = [self._index[id_]]
+        while self._before[path[-1]] >= 0:
+            path.append(self._before[path[-1]])
+        return self._rows[path[-1]]["id"], len(path) - 1
 
-    def names(self, id_: str) -> bool:
+    def names_speakers(self, id_: str) -> bool:
         """True if the turn and another user turn nearby begin with the same speaker name: a chat between people."""
-        name = speaker_of(self._rows[self._at[id_]]["text"])
-        conversation = self.place(id_)[0]
-        near = (row for row in self._rows if name and row["role"] == "user" and speaker_of(row["text"]) == name)
-        return sum(self.place(row["id"])[0] == conversation for row in near) > 1
+        name = speaker_of(self._rows[self._index[id_]]["text"])
+        conversation = self.position(id_)[0]
+        same_speaker = (row for row in self._rows if name and row["role"] == "user" and speaker_of(row["text"]) == name)
+        return sum(self.position(row["id"])[0] == conversation for row in same_speaker) > 1
 
     def prompt(self, id_: str) -> Row | None:
         """The last user turn before a turn, or None."""
-        at = self._before[self._at[id_]]
-        while at >= 0 and self._rows[at]["role"] != "user":
-            at = self._before[at]
-        return self._rows[at] if at >= 0 else None
+        index = self._before[self._index[id_]]
+        while index >= 0 and self._rows[index]["role"] != "user":
+            index = self._before[index]
+        return self._rows[index] if index >= 0 else None
 
 
 def candidate_of(
     memory: Memory, section: Section, *, value: float, scores: Mapping[str, Any] | None = None, refused: str = ""
 ) -> Candidate:
-    """A memory as a piece, dated by its last mention; a fact without text is shown as `key: value`."""
+    """A memory as a candidate, dated by its last mention; a fact without text is shown as `key: value`."""
     return Candidate(
         id=memory.id,
         kind=memory.kind,
@@ -520,38 +543,38 @@ def same_turn_memories(
     Args:
         memories: with their evidence, most relevant first. A memory listed with an earlier one gets no entry.
     """
-    turns = {one.turn_id for memory in memories for one in memory.evidence}
+    turns = {evidence.turn_id for memory in memories for evidence in memory.evidence}
     short = {turn.id for turn in parts.turns(tx).get(sorted(turns)) if len(turn.text) <= _MAX_SHORT_TURN}
     proved = memories_of_turns(tx, sorted(short))
     others = parts.memories(tx).some(sorted({id_ for states in proved.values() for id_ in states}))
     found: dict[str, list[Memory]] = {}
-    told: set[str] = set()
+    listed: set[str] = set()
     for memory in memories:
-        if memory.id in told:
+        if memory.id in listed:
             continue
-        beside = dict.fromkeys(id_ for one in memory.evidence for id_ in proved.get(one.turn_id, {}))
-        known = [others[id_] for id_ in beside if id_ in others and id_ != memory.id and id_ not in told]
-        found[memory.id] = [one for one in known if _may_be_shown(one, request)][:_MAX_SAME_TURN]
-        told |= {memory.id, *(one.id for one in found[memory.id])}
+        ids = dict.fromkeys(id_ for evidence in memory.evidence for id_ in proved.get(evidence.turn_id, {}))
+        same_turn = [others[id_] for id_ in ids if id_ in others and id_ != memory.id and id_ not in listed]
+        found[memory.id] = [other for other in same_turn if _may_be_shown(other, request)][:_MAX_SAME_TURN]
+        listed |= {memory.id, *(other.id for other in found[memory.id])}
     return found
 
 
 def rules_for_work(parts: Parts, tx: Tx, request: ContextRequest) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
     """By rule id: each rule about a kind of work that the prompt asks for, with those kinds."""
-    asked = kinds_of_prompt(request.prompt)
-    if not asked:
+    requested = kinds_of_prompt(request.prompt)
+    if not requested:
         return {}
     rules = parts.memories(tx).rules(project=request.project, user=request.user, agent=request.agent)
-    meant = {rule.id: (rule, kinds_of_rule(rule.text) & asked) for rule in rules}
-    return {id_: (rule, kinds) for id_, (rule, kinds) in meant.items() if kinds}
+    with_kinds = {rule.id: (rule, kinds_of_rule(rule.text) & requested) for rule in rules}
+    return {id_: (rule, kinds) for id_, (rule, kinds) in with_kinds.items() if kinds}
 
 
 def _may_be_shown(memory: Memory, request: ContextRequest) -> bool:
     scope = memory.scope
-    here = scope.user == request.user and (memory.scope_name == "user" or scope.project == request.project)
+    in_scope = scope.user == request.user and (memory.scope_name == "user" or scope.project == request.project)
     allowed = request.agent is None or (scope.agent or scope.channel) == request.agent
-    sure = memory.state == "live" and memory.confidence >= MIN_CONFIDENCE_INJECT
-    return here and allowed and sure and memory.kind != "rule" and memory.kind not in SUMS
+    is_certain = memory.state == "live" and memory.confidence >= MIN_CONFIDENCE_INJECT
+    return in_scope and allowed and is_certain and memory.kind != "rule" and memory.kind not in SUMS
 
 
 #: Share of the block's threshold that each item must reach.
@@ -565,9 +588,9 @@ _TURN_DISCOUNT: Final = 0.6
 #: Share of the best memory's probability that others must reach; in a small home even the second best stands out.
 _MIN_SHARE_OF_BEST: Final = 0.4
 #: For a prompt that asks for work, the share of the memory threshold that a rule must reach.
-_RULE_FOR_WORK: Final = 0.5
+_RULE_SHARE_FOR_WORK: Final = 0.5
 #: A user threshold below this does not lower the item thresholds any further.
-_LOWEST: Final = 0.5
+_MIN_THRESHOLD: Final = 0.5
 #: Probability that a rule helps if it concerns the specific work asked for (`extraction.intents`), and if it concerns
 #: any work on the code; the latter only accompanies other items.
 _SPECIFIC_RULE: Final = 0.9
@@ -582,64 +605,68 @@ MAX_LINE: Final = 500
 _FRAME_CHARS: Final = 450
 _MARK_CHARS: Final = 34
 #: Share of the budget that may always be used, even if frame and rules leave less.
-_MIN_SHARE: Final = 0.4
+_MIN_BUDGET_SHARE: Final = 0.4
 
 
 def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
-    """The pieces recalled for the prompt, most valuable first, then the refused ones."""
+    """The candidates recalled for the prompt, most valuable first, then the refused ones."""
     question = _question(request)
     threshold = request.settings.auto_retrieve_min_score
-    whole = max(threshold, _LOWEST)
-    of_a_turn = whole * SHARE_OF_THRESHOLD
+    base_threshold = max(threshold, _MIN_THRESHOLD)
+    turn_threshold = base_threshold * SHARE_OF_THRESHOLD
     ranking = recall(parts, tx, question)
-    least = (
-        max(whole * MIN_PROBABILITY / _LOWEST, ranking.hits[0].relevance * _MIN_SHARE_OF_BEST)
+    memory_threshold = (
+        max(base_threshold * MIN_PROBABILITY / _MIN_THRESHOLD, ranking.hits[0].relevance * _MIN_SHARE_OF_BEST)
         if ranking.by_need
-        else of_a_turn
+        else turn_threshold
     )
-    recalled = _relevant_memories(parts, tx, ranking, least)
-    said = turn_candidates(parts, tx, request, question, recalled.cited, least=of_a_turn)
+    recalled = _relevant_memories(parts, tx, ranking, memory_threshold)
+    ranked = turn_candidates(parts, tx, request, question, recalled.cited, min_probability=turn_threshold)
     if ranking.by_need:
-        said = replace(said, turns=tuple(_by_need(one, max(threshold, _TURN_THRESHOLD)) for one in said.turns))
-    request.notices.extend(dict.fromkeys([*ranking.notices, *said.notices]))
-    known = max(ranking.known, said.known)
+        turns = tuple(_by_need(turn, max(threshold, _TURN_THRESHOLD)) for turn in ranked.turns)
+        ranked = replace(ranked, turns=turns)
+    request.notices.extend(dict.fromkeys([*ranking.notices, *ranked.notices]))
+    known = max(ranking.known, ranked.known)
     scores = {"known": round(known, 4)}
     if ranking.by_need:
         known = anything_needed(max(hit.needed or 0.0 for hit in ranking.hits), known)
         scores["anything"] = round(known, 4)
-    offered = _PromptSelection(
+    selection = _PromptSelection(
         ranking=ranking,
-        said=said,
-        beside=same_turn_memories(parts, tx, request, recalled.memories) if known >= threshold else {},
-        works=rules_for_work(parts, tx, request),
-        asked=words_of(question.text),
+        ranked_turns=ranked,
+        same_turn=same_turn_memories(parts, tx, request, recalled.memories) if known >= threshold else {},
+        work_rules=rules_for_work(parts, tx, request),
+        question_words=topic_words(question.text),
         asks_for_work=bool(kinds_of_prompt(request.prompt)),
         is_known=known >= threshold,
         threshold=threshold,
-        least=least,
+        memory_threshold=memory_threshold,
         scores=scores,
     )
     budget = request.settings.budget
-    room = max(budget - _FRAME_CHARS - offered.rules_take, int(budget * _MIN_SHARE))
-    most = request.settings.auto_retrieve_max_results
-    offered.fit(min(MAX_LINE, room - _MARK_CHARS))
-    choice = choose(offered.candidates, room=room, most=most, longest=MAX_LINE, mark=_MARK_CHARS)
-    if offered.take_back(choice.refused):  # a memory that replaced a turn has no room, so the turn may be shown
-        choice = choose(offered.candidates, room=room, most=most, longest=MAX_LINE, mark=_MARK_CHARS)
-    shown = [offered.piece(passage) for passage in choice.passages]
-    return [*offered.rules, *shown, *offered.refused(choice.refused), *map(_said_here, said.here)]
+    max_characters = max(budget - _FRAME_CHARS - selection.rules_size, int(budget * _MIN_BUDGET_SHARE))
+    max_lines = request.settings.auto_retrieve_max_results
+    limits = {
+        "max_characters": max_characters, "max_lines": max_lines, "max_line": MAX_LINE, "mark": _MARK_CHARS,
+    }  # fmt: skip
+    selection.limit_texts(min(MAX_LINE, max_characters - _MARK_CHARS))
+    choice = choose(selection.items, **limits)
+    if selection.offer_turns_again(choice.refused):  # a memory that replaced a turn has no room
+        choice = choose(selection.items, **limits)
+    chosen = [selection.candidate(passage) for passage in choice.passages]
+    return [*selection.rules, *chosen, *selection.refused(choice.refused), *map(_said_in_session, ranked.in_context)]
 
 
 def _question(request: ContextRequest) -> Question:
     """The search for a prompt. For a user other than this daemon's own, it covers only that user's content."""
-    own = request.user if request.user != LOCAL_USER else None
+    other_user = request.user if request.user != LOCAL_USER else None
     return Question(
-        text=request.prompt[:LONGEST_QUERY],
+        text=request.prompt[:MAX_QUERY_CHARACTERS],
         project=request.project,
         user=request.user,
         private=True,
         by_need=True,
-        filters=Filters(agent=request.agent, user=own),
+        filters=Filters(agent=request.agent, user=other_user),
     )
 
 
@@ -651,29 +678,29 @@ class _Recalled:
     cited: Mapping[str, Hit]
 
 
-def _relevant_memories(parts: Parts, tx: Tx, ranking: Ranking, least: float) -> _Recalled:
-    hits = {hit.id: hit for hit in ranking.hits if hit.relevance >= least}
+def _relevant_memories(parts: Parts, tx: Tx, ranking: Ranking, min_relevance: float) -> _Recalled:
+    hits = {hit.id: hit for hit in ranking.hits if hit.relevance >= min_relevance}
     found = parts.memories(tx).known(sorted(hits, key=lambda id_: (-hits[id_].relevance, id_)))
     cited: dict[str, Hit] = {}
     for memory in found:
-        for one in memory.evidence:
-            cited.setdefault(one.turn_id, hits[memory.id])
+        for evidence in memory.evidence:
+            cited.setdefault(evidence.turn_id, hits[memory.id])
     return _Recalled(memories=found, cited=cited)
 
 
 class _PromptSelection:
-    """All candidates with the reasons of the refused ones, and the piece of each.
+    """All memories and turns for a prompt, with the reasons of the refused ones.
 
     Args:
         ranking: the memories found.
-        said: the turns found.
-        beside: by memory id, the memories shown on its line.
-        works: rules about the work that the prompt asks for.
-        asked: the words of the prompt; a long memory is cut to the part with most of them.
+        ranked_turns: the turns found.
+        same_turn: by memory id, the memories shown on its line.
+        work_rules: rules about the work that the prompt asks for.
+        question_words: the words of the prompt; a long memory is cut to the part with most of them.
         asks_for_work: the prompt asks for work on the code.
         is_known: the probability that anything about the prompt is known reaches the threshold.
         threshold: the user's threshold for a whole block.
-        least: memories with a lower relevance are refused.
+        memory_threshold: memories with a lower relevance are refused.
         scores: logged with every candidate.
     """
 
@@ -681,44 +708,48 @@ class _PromptSelection:
         self,
         *,
         ranking: Ranking,
-        said: RankedTurns,
-        beside: Mapping[str, Sequence[Memory]],
-        works: Mapping[str, tuple[Memory, frozenset[Work]]],
-        asked: frozenset[str],
+        ranked_turns: RankedTurns,
+        same_turn: Mapping[str, Sequence[Memory]],
+        work_rules: Mapping[str, tuple[Memory, frozenset[Work]]],
+        question_words: frozenset[str],
         asks_for_work: bool,
         is_known: bool,
         threshold: float,
-        least: float,
+        memory_threshold: float,
         scores: Mapping[str, Any],
     ) -> None:
         self._scores = dict(scores)
-        self._beside = beside
-        self._works = works
-        self._asked = asked
-        self._longest = MAX_LINE
-        self._silenced: dict[str, set[str]] = {}
+        self._same_turn = same_turn
+        self._work_rules = work_rules
+        self._question_words = question_words
+        self._max_text = MAX_LINE
+        #: By turn id, the memories shown instead of it.
+        self._replaced_by: dict[str, set[str]] = {}
         self._reasons: dict[str, str] = {}
         self._hits: dict[str, Hit] = {}
         self._memories: dict[str, Memory] = {}
-        self._turns: dict[str, RankedTurn] = {one.turn.id: one for one in said.turns}
-        self._chances: dict[str, float] = {id_: one.told.chance for id_, one in self._turns.items()}
+        self._turns: dict[str, RankedTurn] = {ranked.turn.id: ranked for ranked in ranked_turns.turns}
+        self._probabilities: dict[str, float] = {id_: turn.item.probability for id_, turn in self._turns.items()}
         by_work = ranking.by_need and asks_for_work
         for hit in sorted(ranking.hits, key=lambda hit: (-round(hit.relevance, 6), -hit.score)):
             if isinstance(hit.item, Memory):
                 self._hits[hit.id], self._memories[hit.id] = hit, hit.item
-                self._chances[hit.id] = hit.relevance
-                passing = least * _RULE_FOR_WORK if hit.item.kind == "rule" and by_work else least
-                self._reasons[hit.id] = _why_not(hit, hit.item, passing, is_known=is_known)
-        for id_, (rule, kinds) in works.items():
+                self._probabilities[hit.id] = hit.relevance
+                is_work_rule = hit.item.kind == "rule" and by_work
+                min_relevance = memory_threshold * _RULE_SHARE_FOR_WORK if is_work_rule else memory_threshold
+                self._reasons[hit.id] = _refusal(hit, hit.item, min_relevance, is_known=is_known)
+        for id_, (rule, kinds) in work_rules.items():
             self._memories[id_] = rule
-            meant = bool(kinds & SPECIFIC_KINDS) and threshold <= _SPECIFIC_RULE
-            self._chances[id_] = max(self._chances.get(id_, 0.0), _SPECIFIC_RULE if meant else _GENERAL_RULE)
-            self._reasons[id_] = "" if meant or is_known else "nothing relevant is known"
-        for one in said.turns:
-            self._reasons[one.turn.id] = one.refused if is_known else "nothing relevant is known"
-        for one in said.turns:
-            self._join(one)
-        for id_, others in beside.items():
+            is_specific = bool(kinds & SPECIFIC_KINDS) and threshold <= _SPECIFIC_RULE
+            self._probabilities[id_] = max(
+                self._probabilities.get(id_, 0.0), _SPECIFIC_RULE if is_specific else _GENERAL_RULE
+            )
+            self._reasons[id_] = "" if is_specific or is_known else "nothing relevant is known"
+        for ranked in ranked_turns.turns:
+            self._reasons[ranked.turn.id] = ranked.refused if is_known else "nothing relevant is known"
+        for ranked in ranked_turns.turns:
+            self._merge_with_memories(ranked)
+        for id_, others in same_turn.items():
             if not self._reasons[id_]:
                 self._reasons |= {
                     other.id: "shown on another memory's line" for other in others if other.id in self._hits
@@ -726,41 +757,41 @@ class _PromptSelection:
         self.rules = [self._memory(memory) for memory in self._live(rules=True)]
 
     @property
-    def rules_take(self) -> int:
+    def rules_size(self) -> int:
         """Characters of the rules' lines."""
         return sum(min(len(rule.text), MAX_LINE) + _MARK_CHARS for rule in self.rules)
 
     @property
-    def candidates(self) -> list[PassageItem]:
+    def items(self) -> list[PassageItem]:
         """What may be shown: live memories except rules, then turns."""
-        turns = [(id_, one) for id_, one in self._turns.items() if not self._reasons[id_]]
+        turns = [(id_, turn) for id_, turn in self._turns.items() if not self._reasons[id_]]
         return [
-            *(self._told(memory) for memory in self._live(rules=False)),
-            *(replace(one.told, chance=self._chances[id_]) for id_, one in turns),
+            *(self._item(memory) for memory in self._live(rules=False)),
+            *(replace(turn.item, probability=self._probabilities[id_]) for id_, turn in turns),
         ]
 
-    def fit(self, longest: int) -> None:
+    def limit_texts(self, max_text: int) -> None:
         """Limit the text of memories to that many characters."""
-        self._longest = longest
+        self._max_text = max_text
 
-    def take_back(self, refused: Mapping[str, str]) -> bool:
+    def offer_turns_again(self, refused: Mapping[str, str]) -> bool:
         """Offer turns again if all memories that replaced them lack room; True if there are any.
 
         Those memories keep the reason given here.
         """
         no_room = {id_: why for id_, why in refused.items() if id_ in self._memories and why in _NO_ROOM}
-        back = [turn for turn, by in self._silenced.items() if by <= no_room.keys()]
-        for turn in back:
+        offered = [turn for turn, memories in self._replaced_by.items() if memories <= no_room.keys()]
+        for turn in offered:
             self._reasons[turn] = ""
-            self._reasons |= {id_: no_room[id_] for id_ in self._silenced[turn]}
-        return bool(back)
+            self._reasons |= {id_: no_room[id_] for id_ in self._replaced_by[turn]}
+        return bool(offered)
 
-    def piece(self, passage: Passage) -> Candidate:
-        """A passage as a piece: a memory, or turns of a conversation."""
-        best = max(passage.told, key=lambda told: told.chance)
+    def candidate(self, passage: Passage) -> Candidate:
+        """A passage as a candidate: a memory, or turns of a conversation."""
+        best = max(passage.items, key=lambda item: item.probability)
         if best.id in self._memories:
             return replace(self._memory(self._memories[best.id]), text=passage.text, value=passage.value)
-        turns = [self._turns[told.id].turn for told in passage.told]
+        turns = [self._turns[item.id].turn for item in passage.items]
         return Candidate(
             id=best.id,
             kind="turn",
@@ -775,81 +806,87 @@ class _PromptSelection:
         )
 
     def refused(self, reasons: Mapping[str, str]) -> list[Candidate]:
-        """Pieces for everything not shown, with the reasons of the choice and of earlier steps."""
-        whole = {**{id_: why for id_, why in self._reasons.items() if why}, **reasons}
+        """Candidates for everything not shown, with the reasons of the choice and of earlier steps."""
+        all_reasons = {**{id_: why for id_, why in self._reasons.items() if why}, **reasons}
         return [
             self._memory(self._memories[id_], why) if id_ in self._memories else self._turn(self._turns[id_], why)
-            for id_, why in whole.items()
+            for id_, why in all_reasons.items()
         ]
 
-    def _join(self, one: RankedTurn) -> None:
+    def _merge_with_memories(self, ranked: RankedTurn) -> None:
         """Make a turn and the memories that it, or the prompt it answers, proves a single candidate."""
-        for id_ in sorted((one.memories | one.answers) & self._memories.keys()):
+        for id_ in sorted((ranked.memories | ranked.answers) & self._memories.keys()):
             if self._reasons[id_]:
                 continue
-            if one.named and id_ in one.memories:
+            if ranked.names_speakers and id_ in ranked.memories:
                 # The model for turns was trained on turns with their neighbours, so it fits chats better than the one
                 # for memories.
                 self._reasons[id_] = "covered by its turn"
-            elif self._reasons[one.turn.id]:
+            elif self._reasons[ranked.turn.id]:
                 continue
-            elif id_ in one.memories or _adds_little(one, self._memories[id_]):
-                self._reasons[one.turn.id] = "covered by a memory"
-                self._silenced.setdefault(one.turn.id, set()).add(id_)
-                if id_ in one.memories:
-                    self._chances[id_] = max(self._chances[id_], self._chances[one.turn.id])
+            elif id_ in ranked.memories or _adds_little(ranked, self._memories[id_]):
+                self._reasons[ranked.turn.id] = "covered by a memory"
+                self._replaced_by.setdefault(ranked.turn.id, set()).add(id_)
+                if id_ in ranked.memories:
+                    self._probabilities[id_] = max(self._probabilities[id_], self._probabilities[ranked.turn.id])
 
     def _live(self, *, rules: bool) -> list[Memory]:
         live = [memory for id_, memory in self._memories.items() if not self._reasons[id_]]
         found = [memory for memory in live if (memory.kind == "rule") is rules]
-        return sorted(found, key=lambda memory: -self._chances[memory.id])
+        return sorted(found, key=lambda memory: -self._probabilities[memory.id])
 
-    def _told(self, memory: Memory) -> PassageItem:
-        text = "\n".join([_text(one) for one in (memory, *self._beside.get(memory.id, ()))])
-        if len(text) > self._longest:
-            text = excerpt(text, lambda part: len(self._asked & words_of(part)), whole=self._longest, cut=self._longest)
+    def _item(self, memory: Memory) -> PassageItem:
+        text = "\n".join([_text(listed) for listed in (memory, *self._same_turn.get(memory.id, ()))])
+        if len(text) > self._max_text:
+            text = excerpt(
+                text,
+                lambda part: len(self._question_words & topic_words(part)),
+                max_uncut=self._max_text,
+                max_excerpt=self._max_text,
+            )
         return PassageItem(
             id=memory.id,
             conversation=memory.id,
-            place=0,
+            position=0,
             text=text,
-            chance=self._chances[memory.id],
-            words=words_of(text),
+            probability=self._probabilities[memory.id],
+            words=topic_words(text),
         )
 
     def _memory(self, memory: Memory, refused: str = "") -> Candidate:
-        hit, kinds = self._hits.get(memory.id), self._works.get(memory.id, (memory, frozenset[Work]()))[1]
+        hit, kinds = self._hits.get(memory.id), self._work_rules.get(memory.id, (memory, frozenset[Work]()))[1]
         scores = (hit.explain() if hit else {}) | ({"work": sorted(kinds)} if kinds else {}) | self._scores
         section = "rules" if memory.kind == "rule" else "memories"
-        return candidate_of(memory, section, value=self._chances[memory.id], scores=scores, refused=refused)
+        return candidate_of(memory, section, value=self._probabilities[memory.id], scores=scores, refused=refused)
 
-    def _turn(self, one: RankedTurn, refused: str) -> Candidate:
+    def _turn(self, ranked: RankedTurn, refused: str) -> Candidate:
         return Candidate(
-            id=one.turn.id,
+            id=ranked.turn.id,
             kind="turn",
             section="memories",
-            text=one.told.text,
-            said=one.turn.at,
-            source=one.turn.scope.channel,
-            verified=one.turn.trust >= TRUST_PROMPT,
-            value=one.told.chance,
-            turns=(one.turn.id,),
-            scores=one.hit.explain() | self._scores,
+            text=ranked.item.text,
+            said=ranked.turn.at,
+            source=ranked.turn.scope.channel,
+            verified=ranked.turn.trust >= TRUST_PROMPT,
+            value=ranked.item.probability,
+            turns=(ranked.turn.id,),
+            scores=ranked.hit.explain() | self._scores,
             refused=refused,
         )
 
 
-def _by_need(one: RankedTurn, threshold: float) -> RankedTurn:
+def _by_need(ranked: RankedTurn, threshold: float) -> RankedTurn:
     """Apply the stricter rules for turns when memories are judged by need; chats between people stay unchanged."""
-    if one.named:
-        return one
-    too_little = one.told.chance < threshold and one.hit.coverage < _REPEAT_COVERAGE
-    refused = one.refused or ("below the threshold" if too_little else "")
-    return replace(one, told=replace(one.told, chance=one.told.chance * _TURN_DISCOUNT), refused=refused)
+    if ranked.names_speakers:
+        return ranked
+    item = ranked.item
+    too_little = item.probability < threshold and ranked.hit.coverage < _REPEAT_COVERAGE
+    refused = ranked.refused or ("below the threshold" if too_little else "")
+    return replace(ranked, item=replace(item, probability=item.probability * _TURN_DISCOUNT), refused=refused)
 
 
-def _said_here(turn: Turn) -> Candidate:
-    """A turn of this session, as a refused piece; it is not ranked because the agent already has it in context."""
+def _said_in_session(turn: Turn) -> Candidate:
+    """A turn of this session, as a refused candidate; it is not ranked because the agent already has it in context."""
     return Candidate(
         id=turn.id,
         kind="turn",
@@ -870,14 +907,14 @@ def _text(memory: Memory) -> str:
 
 def _adds_little(reply: RankedTurn, memory: Memory) -> bool:
     """True if the reply mostly repeats the memory."""
-    words = reply.told.words
-    return len(words - words_of(memory.text)) <= _NOVELTY * len(words)
+    words = reply.item.words
+    return len(words - topic_words(memory.text)) <= _NOVELTY * len(words)
 
 
-def _why_not(hit: Hit, memory: Memory, least: float, *, is_known: bool) -> str:
+def _refusal(hit: Hit, memory: Memory, min_relevance: float, *, is_known: bool) -> str:
     """Why a memory is refused, or empty."""
     if not is_known:
         return "nothing relevant is known"
     if memory.confidence < MIN_CONFIDENCE_INJECT:
         return "confidence too low"
-    return "" if hit.relevance >= least else "below the threshold"
+    return "" if hit.relevance >= min_relevance else "below the threshold"

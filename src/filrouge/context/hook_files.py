@@ -41,9 +41,9 @@ def write_all_briefs(parts: Parts) -> None:
 
 def write_briefs(parts: Parts, project: str | None, *, everywhere: bool) -> None:
     """Update the brief of one project, or of all projects if the change applies everywhere."""
-    known = [row["id"] for row in parts.readers.here(lambda tx: Projects(tx).all())]
-    for one in known if everywhere else [project]:
-        _write_brief(parts, one)
+    all_ids = [row["id"] for row in parts.readers.here(lambda tx: Projects(tx).all())]
+    for id_ in all_ids if everywhere else [project]:
+        _write_brief(parts, id_)
 
 
 def _write_brief(parts: Parts, project: str | None) -> None:
@@ -65,11 +65,14 @@ def _write_brief(parts: Parts, project: str | None) -> None:
 def _hook_settings(parts: Parts, tx: Tx) -> dict[str, object]:
     settings = parts.settings(tx)
     projects = Projects(tx)
-    named = set(settings.disabled_projects)
+    disabled_names = set(settings.disabled_projects)
     # A hook only knows a project's aliases; the user may have named it by id, alias or short name.
-    known = [(project, projects.aliases(project["id"])) for project in projects.all()]
+    with_aliases = [(project, projects.aliases(project["id"])) for project in projects.all()]
     disabled = [
-        alias for project, aliases in known if named & {project["id"], project["name"], *aliases} for alias in aliases
+        alias
+        for project, aliases in with_aliases
+        if disabled_names & {project["id"], project["name"], *aliases}
+        for alias in aliases
     ]
     return {
         "auto_capture": settings.auto_capture,
@@ -98,8 +101,8 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
         language="en" if settings.language == "auto" else settings.language,
         now=parts.clock.now(),
     )
-    pieces = collect_candidates(parts, tx, request, IN_BRIEF)
-    return build_block(pieces, render_options_for(request, dated=True), nonce=UNSET_NONCE).text, names
+    candidates = collect_candidates(parts, tx, request, IN_BRIEF)
+    return build_block(candidates, render_options_for(request, dated=True), nonce=UNSET_NONCE).text, names
 
 
 def _brief_keys(tx: Tx, project: str) -> list[str]:

@@ -14,42 +14,43 @@ from typing import Any, Final
 
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.protocols import Tx
+from filrouge.core.rows import pick_columns
 from filrouge.search.models import START_PREVIEW, Recall, RecallItem
 
-MOST_BYTES: Final = 2200
-"""Of the items of one row, unless what was injected alone takes more."""
+MAX_BYTES: Final = 2200
+"""Maximum size of the items of one row, unless the injected items alone are larger."""
 #: Scores dropped when space is short; they only explain the other scores.
 _DETAILS: Final = ("boosts", "bm25_score", "vector_score", "score", "coverage")
-_ALWAYS: Final = ("id", "kind", "injected", "reason", "section", "value")
+_REQUIRED: Final = ("id", "kind", "injected", "reason", "section", "value")
 
 
 def compact_items(
-    items: Sequence[Mapping[str, Any]], omitted: Mapping[str, int] | None = None, *, most: int = MOST_BYTES
+    items: Sequence[Mapping[str, Any]], omitted: Mapping[str, int] | None = None, *, max_bytes: int = MAX_BYTES
 ) -> tuple[str, dict[str, int]]:
-    """The items as JSON of at most `most` bytes, and how many items were left out, by reason.
+    """The items as JSON of at most `max_bytes` bytes, and how many items were left out, by reason.
 
     All injected items stay, with fewer scores if they do not fit. Of the others, the most valuable stay.
 
     Args:
         omitted: how many were left out earlier, by reason.
     """
-    inside = [item for item in items if item["injected"]]
+    injected = [item for item in items if item["injected"]]
     others = sorted((item for item in items if not item["injected"]), key=lambda item: -float(item.get("value") or 0))
-    left = Counter[str](omitted or {})
-    shown = [_json(item) for item in inside]
-    if _size(shown) > most // 2:
-        shown = [_json({name: item[name] for name in item if name not in _DETAILS}) for item in inside]
-    if _size(shown) > most // 2:
-        shown = [_json({name: item[name] for name in _ALWAYS if name in item}) for item in inside]
-    size = _size(shown)
+    counts = Counter[str](omitted or {})
+    texts = [_json(item) for item in injected]
+    if _size(texts) > max_bytes // 2:
+        texts = [_json({name: item[name] for name in item if name not in _DETAILS}) for item in injected]
+    if _size(texts) > max_bytes // 2:
+        texts = [_json({name: item[name] for name in _REQUIRED if name in item}) for item in injected]
+    size = _size(texts)
     for item in others:
         text = _json({name: value for name, value in item.items() if name not in _DETAILS})
-        if size + len(text.encode()) + 1 > most:
-            left[str(item["reason"])] += 1
+        if size + len(text.encode()) + 1 > max_bytes:
+            counts[str(item["reason"])] += 1
             continue
-        shown.append(text)
+        texts.append(text)
         size += len(text.encode()) + 1
-    return f"[{','.join(shown)}]", dict(left)
+    return f"[{','.join(texts)}]", dict(counts)
 
 
 def _json(item: Mapping[str, Any]) -> str:
@@ -109,33 +110,28 @@ class Recalls:
         return row and _parsed(row)
 
     def read(self, recall_id: str) -> Recall | None:
-        """One recall as a value, without its nonce and with the items that the log kept; None if there is none."""
+        """One recall as a value, without its nonce and with the logged items; None if there is none."""
         row = self.get(recall_id)
         if row is None:
             return None
-        named = ("id", "kind", "injected", "reason")
+        item_fields = ("id", "kind", "injected", "reason")
         return Recall(
-            id=row["id"],
+            **pick_columns(row, ("id", "channel", "memories_injected", "latency_ms", "outcome", "omitted")),
             at=from_text(row["created_at"]),
-            channel=row["channel"],
             session=row["session_id"],
             project=row["project_id"],
             preview=row["user_message_preview"],
-            memories_injected=row["memories_injected"],
             notes_injected=row["obsidian_notes_injected"],
             tokens_added=row["total_tokens_added"],
             items=tuple(
                 RecallItem(
-                    **{name: item[name] for name in named},
-                    scores={name: value for name, value in item.items() if name not in named},
+                    **pick_columns(item, item_fields),
+                    scores={name: value for name, value in item.items() if name not in item_fields},
                 )
                 for item in row["items"]
             ),
             notices=tuple(row["notices"]),
             nonce="",
-            latency_ms=row["latency_ms"],
-            outcome=row["outcome"],
-            omitted=row["omitted"],
         )
 
     def deliver(self, recall_id: str) -> None:

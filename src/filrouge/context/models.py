@@ -1,6 +1,6 @@
-"""Pieces: the candidates that sources offer for a block.
+"""Candidates: what sources offer for a block.
 
-Every source (rules, memories, conversations, threads, ...) offers pieces, including those it would not show, each
+Every source (rules, memories, conversations, threads, ...) offers candidates, including those it would not show, each
 with the reason. Selection and rendering treat all of them alike, so the recall log and `filrouge context --explain`
 show the same list.
 """
@@ -16,22 +16,22 @@ Section = Literal[
     "rules", "reminders", "synthesis", "thread", "memories", "facts", "topics", "threads", "decisions", "questions",
     "constraints", "hints", "notes",
 ]  # fmt: skip
-"""Where a piece stands. `SECTIONS` is their order in a block."""
+"""The section of a candidate. `SECTIONS` is their order in a block."""
 
 SECTIONS: tuple[Section, ...] = get_args(Section)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """One candidate.
+    """Something that may go into a block.
 
     Attributes:
         id: of the memory, turn, thread, synthesis, note...; accepted by `filrouge why`.
         kind: a memory's kind, `turn`, `thread`, `synthesis`, `reminder`, `topic` or `note`.
         text: the content, before it is neutralised and put on one line.
         said: when it was said; None if it has no date.
-        source: the channel it came from; empty = unknown.
-        verified: the user's own words, or more trusted.
+        source: the channel that it came from; empty = unknown.
+        verified: it is in the user's own words, or more trusted.
         value: the probability that it helps, in [0, 1]; the budget maximises the sum.
         turns: the ids of the turns it shows or is based on, used to avoid duplicates.
         scores: the parts of the value, for the log and for explanations.

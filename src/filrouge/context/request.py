@@ -1,6 +1,7 @@
 """The context request: the occasion on which a block is built, and the type of a source.
 
-A source is a function from a request (`ContextRequest`) to the pieces it offers; each source fails alone.
+A source is a function from a request (`ContextRequest`) to the candidates it offers. A failing source does not affect
+the others.
 `ContextRequest` carries what several sources would otherwise look up again.
 """
 
@@ -29,7 +30,7 @@ class ContextRequest:
         folder: the names of the agent's working folder, as the hook sent them.
         prompt: cleaned; empty at a start.
         notices: what a source could not do (no vectors yet, ...); a source that offers less than usual adds a line.
-        offered: the pieces offered so far, for sources that depend on what was found.
+        offered: the candidates offered so far, for sources that depend on what was found.
     """
 
     occasion: Literal["start", "prompt"]
@@ -49,4 +50,4 @@ class ContextRequest:
 
 
 Source = Callable[[Parts, Tx, ContextRequest], Sequence[Candidate]]
-"""Offers pieces, those it would not show included. May raise: it is left out then, with a notice."""
+"""Offers candidates, including those it would not show. If it raises, it is left out with a notice."""

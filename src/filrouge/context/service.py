@@ -1,7 +1,7 @@
 """Injection: builds the text that goes before a prompt or a session start.
 
 A request (`ContextRequest`) is built from the event. The sources for that occasion run in one read transaction, their
-pieces are selected and rendered together, and the result is logged. Injection is automatic, so it only sees the
+candidates are selected and rendered together, and the result is logged. Injection is automatic, so it only sees the
 current project and the user's own memories. A source that fails is left out with a notice; the others continue.
 """
 
@@ -17,8 +17,8 @@ from filrouge.capture.events import Event
 from filrouge.capture.intake import clean_event
 from filrouge.capture.service import drain_spool_quickly
 from filrouge.context.block import (
-    LONGEST_ITEM,
-    SHORTEST_PROMPT,
+    MAX_ITEM,
+    MIN_PROMPT,
     Block,
     RenderOptions,
     Verdict,
@@ -47,7 +47,7 @@ from filrouge.search.models import START_PREVIEW, DeliveryOutcome, Recall
 
 _LOG = logging.getLogger(__name__)
 #: A dummy query. Embedding it loads the model, so that the first real query need not wait for that.
-READY: Final = "ready?"
+WARM_UP_QUERY: Final = "ready?"
 #: Share of the caller's waiting time within which the prompt's vector must be ready.
 _VECTOR_WAIT_SHARE: Final = 0.5
 #: Maximum characters of a candidate's text in an explanation.
@@ -60,6 +60,8 @@ class ContextResult:
 
     Attributes:
         request: None if retrieval is switched off.
+        block: the text with the verdict on each candidate; empty if nothing is injected.
+        notices: what a source could not do.
         milliseconds: time from the request to the text.
     """
 
@@ -76,9 +78,9 @@ def build_and_log_text(parts: Parts, event: Event, project: str) -> str:
 
 def build_and_log(parts: Parts, event: Event, project: str) -> ContextResult:
     """Build the block and log it as delivered; returns it with how it was made."""
-    given = build_for_hook(parts, event, project)
-    log(parts, given, delivered=True)
-    return given
+    result = build_for_hook(parts, event, project)
+    log(parts, result, delivered=True)
+    return result
 
 
 def build_for_hook(parts: Parts, event: Event, project: str, *, seconds: float | None = None) -> ContextResult:
@@ -90,31 +92,31 @@ def build_for_hook(parts: Parts, event: Event, project: str, *, seconds: float |
     """
     if event.kind == "session_start":
         drain_spool_quickly(parts)
-    hurried = parts if seconds is None else parts.within(monotonic() + seconds * _VECTOR_WAIT_SHARE)
-    given = preview(hurried, event, project)
+    limited = parts if seconds is None else parts.within(monotonic() + seconds * _VECTOR_WAIT_SHARE)
+    result = preview(limited, event, project)
     if event.kind == "session_start":  # loads the model while the user is still typing
-        parts.readers.submit(lambda _: parts.vectors.question(READY))
-    return given
+        parts.readers.submit(lambda _: parts.vectors.question(WARM_UP_QUERY))
+    return result
 
 
-def log(parts: Parts, given: ContextResult, *, delivered: bool) -> str:
+def log(parts: Parts, result: ContextResult, *, delivered: bool) -> str:
     """Log a block built for a prompt or a start; returns its log id, or an empty string if nothing is logged.
 
     Args:
         delivered: the caller is known to have the block. Otherwise it is logged as late and may be confirmed later.
     """
-    request = given.request
-    if request is None or not (request.occasion == "prompt" or given.block.text):
+    request = result.request
+    if request is None or not (request.occasion == "prompt" or result.block.text):
         return ""
-    outcome: DeliveryOutcome = "empty" if not given.block.text else "delivered" if delivered else "late"
+    outcome: DeliveryOutcome = "empty" if not result.block.text else "delivered" if delivered else "late"
     if request.occasion == "prompt":
-        parts.metrics.record_recall(given.block.items, given.milliseconds / 1000)
-    row = _row(given, request, new_id(parts.clock.now()), outcome)
+        parts.metrics.record_recall(result.block.items, result.milliseconds / 1000)
+    row = _row(result, request, new_id(parts.clock.now()), outcome)
     if outcome == "late":
         parts.writer.submit(lambda tx: Recalls(tx).add(row))
     else:
-        logged = parts.writer.submit(lambda tx: _write_log(parts, tx, row))
-        logged.add_done_callback(lambda future: None if future.exception() else _publish(parts, row))
+        written = parts.writer.submit(lambda tx: _write_log(parts, tx, row))
+        written.add_done_callback(lambda future: None if future.exception() else _publish(parts, row))
     return row.id
 
 
@@ -130,22 +132,22 @@ def confirm(parts: Parts, recall_id: str) -> None:
         _record_usage(parts, tx, row)
         return row
 
-    def tell(future: Future[Recall | None]) -> None:
+    def publish(future: Future[Recall | None]) -> None:
         if not future.exception() and (row := future.result()) is not None:
             _publish(parts, row)
 
-    parts.writer.submit(write).add_done_callback(tell)
+    parts.writer.submit(write).add_done_callback(publish)
 
 
 def preview(parts: Parts, event: Event, project: str) -> ContextResult:
     """What would be injected; nothing is stored or logged."""
-    began = monotonic()
-    given = parts.readers.here(lambda tx: _build_in_tx(parts, tx, clean_event(event, parts.redact), project))
-    return replace(given, milliseconds=(monotonic() - began) * 1000)
+    started = monotonic()
+    result = parts.readers.here(lambda tx: _build_in_tx(parts, tx, clean_event(event, parts.redact), project))
+    return replace(result, milliseconds=(monotonic() - started) * 1000)
 
 
 def collect_candidates(parts: Parts, tx: Tx, request: ContextRequest, table: SourceTable) -> list[Candidate]:
-    """The pieces of all sources in a table; a failing source is left out with a notice."""
+    """The candidates of all sources in a table; a failing source is left out with a notice."""
     for name, source in table.items():
         # A failing source must not stop the others.
         with logged(_LOG, "The source %r failed and was left out.", name) as attempt:
@@ -169,24 +171,28 @@ def render_options_for(request: ContextRequest, *, dated: bool = False) -> Rende
     )
 
 
-def result_json(given: ContextResult, *, explained: bool = False) -> dict[str, Any]:
+def result_json(result: ContextResult, *, explained: bool = False) -> dict[str, Any]:
     """The response body: the text and its items; with `explained`, also every candidate with its reason."""
-    inside = [verdict for verdict in given.block.verdicts if verdict.injected]
+    injected = [verdict for verdict in result.block.verdicts if verdict.injected]
     body: dict[str, Any] = {
-        "context": given.block.text,
-        "memories": [_shown(one, given.request) for one in inside if one.piece.kind != "note"],
-        "notes": [{"path": one.piece.id, "content": one.piece.text} for one in inside if one.piece.kind == "note"],
-        "notices": list(given.notices),
+        "context": result.block.text,
+        "memories": [_item_json(verdict, result.request) for verdict in injected if verdict.candidate.kind != "note"],
+        "notes": [
+            {"path": verdict.candidate.id, "content": verdict.candidate.text}
+            for verdict in injected
+            if verdict.candidate.kind == "note"
+        ],
+        "notices": list(result.notices),
     }
     if explained:
-        body["enabled"] = given.request is not None
-        body["language"] = given.request.language if given.request else ""
-        body["tokens"] = given.block.tokens
-        body["latency_ms"] = round(given.milliseconds, 3)
+        body["enabled"] = result.request is not None
+        body["language"] = result.request.language if result.request else ""
+        body["tokens"] = result.block.tokens
+        body["latency_ms"] = round(result.milliseconds, 3)
         body["candidates"] = [
-            one.logged().to_json()
-            | {"content": shortened(neutralise(one.piece.text[:LONGEST_ITEM]), _MAX_EXPLAINED_CHARS)}
-            for one in given.block.verdicts
+            verdict.recall_item().to_json()
+            | {"content": shortened(neutralise(verdict.candidate.text[:MAX_ITEM]), _MAX_EXPLAINED_CHARS)}
+            for verdict in result.block.verdicts
         ]
     return body
 
@@ -198,16 +204,16 @@ def _build_in_tx(parts: Parts, tx: Tx, event: Event, project: str) -> ContextRes
     request = _request(parts, tx, event, project, settings)
     if request.opening == "resume" and Recalls(tx).began(request.host, request.session, compacted(tx, request)):
         return ContextResult(request=request, block=Block())  # the block from its start is still in its context
-    pieces = _refuse_possibly_superseded(tx, collect_candidates(parts, tx, request, _sources_for(request)))
+    candidates = _refuse_possibly_superseded(tx, collect_candidates(parts, tx, request, _sources_for(request)))
     return ContextResult(
-        request=request, block=build_block(pieces, render_options_for(request)), notices=tuple(request.notices)
+        request=request, block=build_block(candidates, render_options_for(request)), notices=tuple(request.notices)
     )
 
 
-def _refuse_possibly_superseded(tx: Tx, pieces: Sequence[Candidate]) -> list[Candidate]:
-    """Refuse memories that a newer one among the pieces may have superseded."""
-    doubted = Doubts(tx).among([piece.id for piece in pieces if not piece.refused])
-    return [replace(one, refused=DOUBTED) if one.id in doubted else one for one in pieces]
+def _refuse_possibly_superseded(tx: Tx, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Refuse memories that a newer one among the candidates may have superseded."""
+    doubted = Doubts(tx).among([candidate.id for candidate in candidates if not candidate.refused])
+    return [replace(candidate, refused=DOUBTED) if candidate.id in doubted else candidate for candidate in candidates]
 
 
 def _sources_for(request: ContextRequest) -> SourceTable:
@@ -215,21 +221,21 @@ def _sources_for(request: ContextRequest) -> SourceTable:
         return AT_START
     if asked_period(request.prompt):
         return ASKED_BACK
-    return BEFORE_PROMPT if len(request.prompt.strip()) >= SHORTEST_PROMPT else {}
+    return BEFORE_PROMPT if len(request.prompt.strip()) >= MIN_PROMPT else {}
 
 
 def _request(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings) -> ContextRequest:
-    starts = event.kind == "session_start"
-    prompt = "" if starts else str(event.data.get("text") or "")
+    is_start = event.kind == "session_start"
+    prompt = "" if is_start else str(event.data.get("text") or "")
     return ContextRequest(
-        occasion="start" if starts else "prompt",
+        occasion="start" if is_start else "prompt",
         host=event.host,
         session=event.session,
         project=project or None,
         user=event.user or LOCAL_USER,
         agent=(event.agent or event.host) if settings.isolation else None,
         prompt=prompt,
-        opening=str(event.data.get("source") or "startup") if starts else "",
+        opening=str(event.data.get("source") or "startup") if is_start else "",
         settings=settings,
         language=_language(parts, tx, event, project, prompt, settings),
         now=parts.clock.now(),
@@ -241,8 +247,8 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
     if settings.language != "auto":
         return settings.language
     turns = parts.turns(tx)
-    said = turns.last_user_texts(event.host, event.session) or turns.last_user_texts_of_project(project or None)
-    before = [text for text in reversed(said) if text != prompt]
+    texts = turns.last_user_texts(event.host, event.session) or turns.last_user_texts_of_project(project or None)
+    before = [text for text in reversed(texts) if text != prompt]
     return detect_language([*before, prompt] if prompt else before, "en")
 
 
@@ -259,7 +265,7 @@ def _record_usage(parts: Parts, tx: Tx, row: Recall) -> None:
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
 
-def _row(given: ContextResult, request: ContextRequest, id_: str, outcome: DeliveryOutcome) -> Recall:
+def _row(result: ContextResult, request: ContextRequest, id_: str, outcome: DeliveryOutcome) -> Recall:
     return Recall(
         id=id_,
         at=request.now,
@@ -267,19 +273,19 @@ def _row(given: ContextResult, request: ContextRequest, id_: str, outcome: Deliv
         session=request.session,
         project=request.project,
         preview=(request.prompt or START_PREVIEW)[:100],
-        memories_injected=given.block.memories,
-        notes_injected=given.block.notes,
-        tokens_added=given.block.tokens,
-        items=given.block.items,
-        notices=given.notices,
-        nonce=given.block.nonce,
-        latency_ms=round(given.milliseconds, 3),
+        memories_injected=result.block.memories,
+        notes_injected=result.block.notes,
+        tokens_added=result.block.tokens,
+        items=result.block.items,
+        notices=result.notices,
+        nonce=result.block.nonce,
+        latency_ms=round(result.milliseconds, 3),
         outcome=outcome,
     )
 
 
 def _publish(parts: Parts, row: Recall) -> None:
-    told = RecallInjected(
+    message = RecallInjected(
         id=row.id,
         channel=row.channel,
         session_id=row.session,
@@ -291,22 +297,26 @@ def _publish(parts: Parts, row: Recall) -> None:
         at=to_text(row.at),
     )
     parts.metrics.count_injected("start" if row.preview == START_PREVIEW else "prompt", row.tokens_added)
-    parts.bus.publish(told)
-    log_decision(told)
+    parts.bus.publish(message)
+    log_decision(message)
 
 
-def _shown(verdict: Verdict, request: ContextRequest | None) -> dict[str, Any]:
+def _item_json(verdict: Verdict, request: ContextRequest | None) -> dict[str, Any]:
     """One injected item, in the form for programs that do their own injection."""
-    piece = verdict.piece
-    said = piece.said if request else None
+    candidate = verdict.candidate
+    said = candidate.said if request else None
     return {
-        "id": piece.id,
-        "content": piece.text,
-        "score": round(piece.value, 4),
-        "channel": piece.source or "unknown",
-        "timestamp": text_or_none(piece.said),
+        "id": candidate.id,
+        "content": candidate.text,
+        "score": round(candidate.value, 4),
+        "channel": candidate.source or "unknown",
+        "timestamp": text_or_none(candidate.said),
         "time_ago": relative_date(said, request.now, request.language) if said and request else "",
-        "type": "conversation" if piece.kind == "turn" else "summary" if piece.kind == "synthesis" else piece.kind,
-        "section": piece.section,
-        "verified": piece.verified,
+        "type": "conversation"
+        if candidate.kind == "turn"
+        else "summary"
+        if candidate.kind == "synthesis"
+        else candidate.kind,
+        "section": candidate.section,
+        "verified": candidate.verified,
     }

@@ -384,7 +384,7 @@ class ForgetRepository:
         sessions: tuple[Session, ...] = ()
         size = -1
         while size != (size := len(memories) + len(turns) + len(sessions)):
-            memories |= dict.fromkeys(StateStore(self._tx).kin(tuple(memories)))
+            memories |= dict.fromkeys(StateStore(self._tx).with_versions(tuple(memories)))
             turns |= dict.fromkeys(row["turn_id"] for row in self._tx.all("evidence.of", as_json(ids=memories)))
             left = self._left_alone(memories, turns)
             shared |= dict.fromkeys(left)

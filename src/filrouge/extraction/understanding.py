@@ -169,8 +169,8 @@ def later_statements(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn
     }
     if not heads:
         return []
-    kin = StateStore(tx).kin(heads)
-    chain = [id_ for id_, relative in kin.items() if relative.life.state in ("live", "superseded")]
+    kin = StateStore(tx).with_versions(heads)
+    chain = [id_ for id_, relative in kin.items() if relative.state.state in ("live", "superseded")]
     memories = parts.memories(tx).known(sorted(chain))
     cited = {evidence.turn_id for memory in memories for evidence in memory.evidence}
     turns = {cited_turn.id: cited_turn for cited_turn in parts.turns(tx).get(sorted(cited))}

@@ -61,14 +61,14 @@ from filrouge.maintenance.consolidation import (
 )
 from filrouge.maintenance.retention import begin_retention, is_due
 from filrouge.memories.models import NO_FILTERS, Memory
-from filrouge.memories.repository import MemoryWriter, Origin, Reviews, life_of, memory_from_row
+from filrouge.memories.repository import MemoryWriter, Origin, Reviews, memory_from_row, state_of
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.search.repository import Owner, OwnerKind, SearchScope, StoredVectors
 from filrouge.search.retrievers import nearest_live_memories, retriever_for
-from filrouge.search.spaces import next_passes
+from filrouge.search.spaces import embed_next_windows
 from filrouge.threads.reports import language_of
 from filrouge.threads.upkeep import late_vector
 
@@ -230,13 +230,13 @@ class Merging:
         if len(rows) < 2 or any(row["state"] != "live" for row in rows.values()):
             return False
         memory = memory_from_row(rows[gone])
-        before = life_of(memory)
+        before = state_of(memory)
         after = replace(
             before, state="superseded", valid_to=max(before.valid_from, to_text(origin.at)), superseded_by=kept
         )
-        self._writer.lives.write({gone: after}, origin.at)
+        self._writer.states.write({gone: after}, origin.at)
         merged = self._copied(rows[kept], rows[gone])
-        payload = self._writer.said(memory.text, reason, origin) | {"merged": merged}
+        payload = self._writer.statement_payload(memory.text, reason, origin) | {"merged": merged}
         self._writer.record(
             origin, MERGE_ACTION, gone, payload, before={gone: before}, after={gone: after}, touches=[kept]
         )
@@ -558,7 +558,7 @@ def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
     """
     meaning = parts.vectors
     owners = parts.readers.here(lambda tx: _owners(parts, tx, subject, meaning.space.id))
-    passes = next_passes(parts, meaning.embedder, meaning.space.id, owners) if owners else []
+    passes = embed_next_windows(parts, meaning.embedder, meaning.space.id, owners) if owners else []
     made = [one for one in passes if one is not None]
     is_more = len(passes) < len(owners) or any(one.first for one in made)
 
@@ -572,7 +572,7 @@ def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
 
     def show() -> None:
         for one in made:
-            one.show(parts, meaning)
+            one.add_to_index(parts, meaning)
 
     return Effects(write=write, afterwards=show)
 

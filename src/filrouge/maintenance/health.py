@@ -31,7 +31,7 @@ from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.search.models import Hit, Ranking
-from filrouge.search.repository import LEAST_COVERAGE, StoredVectors
+from filrouge.search.repository import MIN_COVERAGE, StoredVectors
 from filrouge.search.spaces import space_notice, wanted_embedder, wanted_name
 from filrouge.threads.repository import Bridges, Threads
 from filrouge.threads.upkeep import state_counts
@@ -132,7 +132,7 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
             f"{went_on['continued']} of {went_on['could']} threads that could go on did",
             "filrouge threads --status all",
         )
-    if covered["rate"] is not None and covered["rate"] < LEAST_COVERAGE:
+    if covered["rate"] is not None and covered["rate"] < MIN_COVERAGE:
         warn("Embedding coverage", f"{covered['done']} of {covered['total']} texts have vectors", "filrouge reindex")
     if dead:
         warn("Queue", f"{dead} jobs failed after eight attempts", "filrouge doctor")

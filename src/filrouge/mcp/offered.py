@@ -37,7 +37,7 @@ CAPABILITIES_META: Final = "io.modelcontextprotocol/clientCapabilities"
 #: Bytes of a client's message on stdin. JSON escapes can make it three times as large on the way to the daemon.
 LARGEST_LINE: Final = 256 * 1024
 LARGEST_REQUEST: Final = 1024 * 1024
-LONGEST_QUERY: Final = 2000
+MAX_QUERY_CHARACTERS: Final = 2000
 LONGEST_STATEMENT: Final = 2000
 LONGEST_ID: Final = 100
 LONGEST_PROJECT: Final = 300
@@ -144,7 +144,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
         " data with its source, project and age. No match is an empty list.",
         _object(
             {
-                "query": _text("What to look for, in plain words.", LONGEST_QUERY),
+                "query": _text("What to look for, in plain words.", MAX_QUERY_CHARACTERS),
                 "mode": {
                     "type": "string",
                     "enum": ["hybrid", "text", "semantic"],
@@ -215,7 +215,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
         " the user's own doing, with `filrouge forget`. Rules and pinned memories stay.",
         _object(
             {
-                "topic": _text("Everything about this.", LONGEST_QUERY),
+                "topic": _text("Everything about this.", MAX_QUERY_CHARACTERS),
                 "id": _ID,
                 "token": _text("The token from the preview.", LONGEST_ID),
             },
@@ -240,7 +240,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
         "What Filrouge would put in front of this prompt, from the current project and the user's own memories alone.",
         _object(
             {
-                "prompt": _text("The prompt, or the task at hand.", LONGEST_QUERY),
+                "prompt": _text("The prompt, or the task at hand.", MAX_QUERY_CHARACTERS),
                 "project": _text("The current project, where the client does not say.", LONGEST_PROJECT),
             },
             "prompt",

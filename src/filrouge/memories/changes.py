@@ -60,8 +60,8 @@ def pin(parts: Parts, memory_id: str, *, pinned: bool) -> Action:
     """
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        hand = UserChanges(tx, parts.analyser)
-        return (hand.pin if pinned else hand.unpin)(memory_id, user_origin(parts)), (), ()
+        changes = UserChanges(tx, parts.analyser)
+        return (changes.pin if pinned else changes.unpin)(memory_id, user_origin(parts)), (), ()
 
     return run_change(parts, write)
 
@@ -105,26 +105,26 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
         NotFound: no memory has this id.
         BadInput: the text is empty, too long, holds a secret or is unchanged; or the memory is not live.
     """
-    said = without_secret(parts.redact(text.strip()))
-    if not said:
+    redacted = without_secret(parts.redact(text.strip()))
+    if not redacted:
         raise BadInput("The new text is empty.")
-    if len(said) > MAX_MEMORY_CHARS:
-        raise BadInput(f"The text has {len(said)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
-    meaning = parts.vectors
+    if len(redacted) > MAX_MEMORY_CHARS:
+        raise BadInput(f"The text has {len(redacted)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
+    vectors = parts.vectors
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
-    statement = with_text(old, said)
+    statement = with_text(old, redacted)
     without_secret(parts.redact(statement.text))
-    [vectors] = embed_inline(meaning, [statement.text])
+    [memory_vectors] = embed_inline(vectors, [statement.text])
     reason = f"superseded by hand ({source})" if source else "superseded by hand"
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
         origin = replace(user_origin(parts), scope=old.scope)
         action = parts.memories(tx).supersede(memory_id, statement, origin, reason)
-        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        store_or_queue_vectors(tx, vectors, "memory", action.memory_id, memory_vectors, origin.at)
         return action, (), action.closed
 
     action = run_change(parts, write)
-    update_index(parts, meaning, [(action, vectors)])
+    update_index(parts, vectors, [(action, memory_vectors)])
     return Superseded(old_id=memory_id, new_id=action.memory_id, previous_text=old.text)
 
 
@@ -140,30 +140,30 @@ def run_change(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Col
         write: the change; it returns its result, the ids of memories that became live, and the ids of those that ended.
     """
 
-    def within(tx: Tx) -> tuple[T, Collection[str], Collection[str]]:
-        answer, begun, ended = write(tx)
+    def write_and_queue(tx: Tx) -> tuple[T, Collection[str], Collection[str]]:
+        answer, revived, ended = write(tx)
         current = Spaces(tx).current()
-        stored = StoredVectors(tx).some("memory", begun, current.id) if current else {}
-        for id_ in set(begun) - stored.keys():
+        stored = StoredVectors(tx).some("memory", revived, current.id) if current else {}
+        for id_ in set(revived) - stored.keys():
             queue_vectors(tx, "memory", id_, parts.clock.now())
-        return answer, begun, ended
+        return answer, revived, ended
 
-    answer, begun, ended = parts.writer.run(within)
+    answer, revived, ended = parts.writer.run(write_and_queue)
     for id_ in ended:
         parts.vectors.memory_index.remove(id_)
-    if begun:
-        parts.readers.here(lambda tx: _index_live(parts, tx, begun))
+    if revived:
+        parts.readers.here(lambda tx: _index_live(parts, tx, revived))
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     return answer
 
 
-def _index_live(parts: Parts, tx: Tx, begun: Collection[str]) -> None:
-    meaning, live = parts.vectors, parts.memories(tx).some(list(begun))
-    for id_, vectors in StoredVectors(tx).some("memory", begun, meaning.space.id).items():
+def _index_live(parts: Parts, tx: Tx, revived: Collection[str]) -> None:
+    vectors, live = parts.vectors, parts.memories(tx).some(list(revived))
+    for id_, windows in StoredVectors(tx).some("memory", revived, vectors.space.id).items():
         number = StoredVectors(tx).number("memory", id_)
         if number is not None and live[id_].state == "live":
-            meaning.memory_index.put(id_, number, group_of(live[id_]), vectors)
+            vectors.memory_index.put(id_, number, group_of(live[id_]), windows)
 
 
 def with_text(old: Memory, text: str) -> Statement:
@@ -220,7 +220,7 @@ def manual_event(clock: Clock, kind: EventKind, text: str, *, names: Sequence[st
 
 #: The actor in the journal.
 AGENT: Final = "agent"
-TWICE: Final = "duplicate request"
+DUPLICATE_REQUEST: Final = "duplicate request"
 
 
 def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str = "") -> list[Action]:
@@ -237,9 +237,9 @@ def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, o
     """
     if len(text) > MAX_MEMORY_CHARS:
         raise BadInput(f"The text has {len(text)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
-    known_as = parts.readers.here(lambda tx: project_names(tx, names))
+    all_names = parts.readers.here(lambda tx: project_names(tx, names))
     key = f"once:{once}" if once else ""
-    event = clean_event(manual_event(parts.clock, "reply", text, names=known_as, host=host, key=key), parts.redact)
+    event = clean_event(manual_event(parts.clock, "reply", text, names=all_names, host=host, key=key), parts.redact)
     turns = turns_from_event(event, "")
     if not turns:
         raise BadInput("There is nothing to remember: the text is empty.", remedy="Give one plain statement.")
@@ -261,28 +261,28 @@ def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
         NotFound: no memory has this id.
         BadInput: the text is empty, too long, holds a secret or is unchanged; or the memory is not live.
     """
-    said = without_secret(parts.redact(text.strip()))
-    if not said:
+    redacted = without_secret(parts.redact(text.strip()))
+    if not redacted:
         raise BadInput("The new text is empty.", remedy="Give one plain statement.")
-    if len(said) > MAX_MEMORY_CHARS:
-        raise BadInput(f"The text has {len(said)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
-    meaning = parts.vectors
+    if len(redacted) > MAX_MEMORY_CHARS:
+        raise BadInput(f"The text has {len(redacted)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
+    vectors = parts.vectors
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
-    statement = with_text(old, said)
-    [vectors] = embed_inline(meaning, [statement.text])
+    statement = with_text(old, redacted)
+    [memory_vectors] = embed_inline(vectors, [statement.text])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        store, origin = parts.memories(tx), _the_agents(parts, old.scope)
-        now = store.get(memory_id)
-        if now.state == "live" and now.text != statement.text and is_user_owned(now):
-            waiting = Conflict(statement=statement, existing_id=memory_id, reason="an agent proposed a correction")
-            return store.apply(waiting, origin), (), ()
+        store, origin = parts.memories(tx), _agent_origin(parts, old.scope)
+        current = store.get(memory_id)
+        if current.state == "live" and current.text != statement.text and is_user_owned(current):
+            conflict = Conflict(statement=statement, existing_id=memory_id, reason="an agent proposed a correction")
+            return store.apply(conflict, origin), (), ()
         action = store.supersede(memory_id, statement, origin, "corrected by an agent")
-        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        store_or_queue_vectors(tx, vectors, "memory", action.memory_id, memory_vectors, origin.at)
         return action, (), action.closed
 
     action = run_change(parts, write)
-    update_index(parts, meaning, [(action, vectors)])
+    update_index(parts, vectors, [(action, memory_vectors)])
     return action
 
 
@@ -291,14 +291,14 @@ def is_user_owned(memory: Memory) -> bool:
     return memory.trust > TRUST_AGENT or memory.pinned or memory.kind in ("rule", "preference")
 
 
-def _the_agents(parts: Parts, scope: Scope) -> Origin:
+def _agent_origin(parts: Parts, scope: Scope) -> Origin:
     return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by=AGENT, actor=AGENT)
 
 
 def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
     project = Events(tx).add(event, received_at=parts.clock.now())
     if project is None:
-        return [(Action(name="noop", memory_id="", reason=TWICE), None)]
+        return [(Action(name="noop", memory_id="", reason=DUPLICATE_REQUEST), None)]
     turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
     if parts.turns(tx).add(turn):
         queue_vectors(tx, "turn", turn.id, parts.clock.now())
@@ -312,7 +312,7 @@ def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[A
 #: Maximum length in characters: a long note, or a whole reference document.
 MAX_DOCUMENT_CHARS = 200_000
 #: Words that may stay uncovered: an opening such as "By the way, for the record:" is not part of a statement.
-_WORDS_OF_CHATTER = 4
+_MAX_UNCOVERED_WORDS = 4
 
 
 def remember(
@@ -330,9 +330,9 @@ def remember(
         raise BadInput("There is nothing to remember: the text is empty.")
     if len(text) > MAX_DOCUMENT_CHARS:
         raise BadInput(f"The text has {len(text)} characters; at most {MAX_DOCUMENT_CHARS} can be remembered at once.")
-    known_as = parts.readers.here(lambda tx: project_names(tx, names))
-    said = manual_event(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
-    event = clean_event(said, parts.redact)
+    all_names = parts.readers.here(lambda tx: project_names(tx, names))
+    event = manual_event(parts.clock, "note", text, names=all_names, host=host)._replace(branch=branch)
+    event = clean_event(event, parts.redact)
     turn = turns_from_event(event, "")[0]
     without_secret(turn.text)
     reading = _reading(parts, turn, scope)
@@ -349,17 +349,17 @@ def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], s
     Raises:
         BadInput: one of them holds a secret; none is stored.
     """
-    clean = [without_secret(parts.redact(text)) for text in texts]
+    redacted = [without_secret(parts.redact(text)) for text in texts]
 
     def write(tx: Tx) -> int:
         now = parts.clock.now()
         project = Projects(tx).resolve(project_names(tx, names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
-        for text in clean:
+        for text in redacted:
             statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope)
             memory = parts.memories(tx).add(statement, origin, "imported in bulk")
             queue_vectors(tx, "memory", memory.memory_id, now)
-        return len(clean)
+        return len(redacted)
 
     count = parts.writer.run(write)
     parts.work_waiting.set()
@@ -376,41 +376,41 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
         raise BadInput("A fact needs a key and a value.")
     text = without_secret(parts.redact(f"{key}: {value}"))
     statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope, key=key, value=value)
-    meaning = parts.vectors
-    [vectors] = embed_inline(meaning, [statement.text])
+    vectors = parts.vectors
+    [memory_vectors] = embed_inline(vectors, [statement.text])
 
     def write(tx: Tx) -> Action:
         now = parts.clock.now()
         project = Projects(tx).resolve(project_names(tx, names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
         action = parts.memories(tx).put_core_fact(statement, origin)
-        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, now)
+        store_or_queue_vectors(tx, vectors, "memory", action.memory_id, memory_vectors, now)
         return action
 
     action = parts.writer.run(write)
-    update_index(parts, meaning, [(action, vectors)])
+    update_index(parts, vectors, [(action, memory_vectors)])
     parts.work_waiting.set()
     return action
 
 
 def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
-    found = _whole(turn.text, extract(turn))
-    statements = tuple(replace(one, scope=scope) if scope else one for one in found)
+    found = _covering(turn.text, extract(turn))
+    statements = tuple(replace(statement, scope=scope) if scope else statement for statement in found)
     return embed_statements(parts.vectors, [(turn, statements)])[0]
 
 
-def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
+def _covering(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
     """Return the statements found if they cover the text; otherwise one statement with the whole text."""
-    covered = "".join(text[one.span.start : one.span.end] for one in found)
-    if found and len(text.split()) - len(covered.split()) <= _WORDS_OF_CHATTER:
+    covered = "".join(text[statement.span.start : statement.span.end] for statement in found)
+    if found and len(text.split()) - len(covered.split()) <= _MAX_UNCOVERED_WORDS:
         return found
     span = Span(start=0, end=len(text))
     if not found:
         return (Statement(kind="fact", text=text.strip(), span=span, confidence=1.0),)
-    corrects = tuple(dict.fromkeys(old for one in found for old in one.corrects))
-    changes = any(one.is_correction for one in found)
-    lead = replace(found[0], text=text.strip(), span=span, key=None, value=None)
-    return (replace(lead, corrects=corrects, is_correction=changes),)
+    corrects = tuple(dict.fromkeys(old for statement in found for old in statement.corrects))
+    is_correction = any(statement.is_correction for statement in found)
+    first = replace(found[0], text=text.strip(), span=span, key=None, value=None)
+    return (replace(first, corrects=corrects, is_correction=is_correction),)
 
 
 def _remember_store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:

@@ -25,10 +25,10 @@ from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 
 #: Maximum number of characters per file, and of files per project.
-LONGEST_FILE: Final = 100_000
-MOST_FILES: Final = 1000
+MAX_FILE: Final = 100_000
+MAX_FILES: Final = 1000
 _NUMBER_WIDTH: Final = 6
-_LEVELS: Final = 2
+_MAX_LEVELS: Final = 2
 _UNITS: Final = "BKMG"
 
 Json = Mapping[str, Any]
@@ -55,22 +55,24 @@ class _Folder:
 
     def is_directory(self, path: str) -> bool:
         """Return whether a path contains files; the root is always a directory."""
-        return path == ROOT or any(is_within(one, path) for one in self.files)
+        return path == ROOT or any(is_within(file, path) for file in self.files)
 
     def put(self, path: str, content: str, old: Memory | None = None) -> None:
         """Write a file, as a new version of `old` if given."""
-        if len(content) > LONGEST_FILE:
-            raise _refused(f"The file would have {len(content)} characters; it may have {LONGEST_FILE}.")
-        if old is None and len(self.files) >= MOST_FILES:
-            raise _refused(f"There are {MOST_FILES} files already. Delete or merge some.")
+        if len(content) > MAX_FILE:
+            raise _refused(f"The file would have {len(content)} characters; it may have {MAX_FILE}.")
+        if old is None and len(self.files) >= MAX_FILES:
+            raise _refused(f"There are {MAX_FILES} files already. Delete or merge some.")
         text = self.parts.redact(f"{path}\n{content}")
         statement = Statement(kind="note", text=text, span=Span(start=0, end=0), subject=path)
         store, origin = self.parts.memories(self.tx), self._origin()
         if old is not None and old.text == text:
             return
-        done = store.supersede(old.id, statement, origin, "edited") if old else store.add(statement, origin, "written")
-        self.ended.extend(done.closed)
-        queue_vectors(self.tx, "memory", done.memory_id, origin.at)
+        action = (
+            store.supersede(old.id, statement, origin, "edited") if old else store.add(statement, origin, "written")
+        )
+        self.ended.extend(action.closed)
+        queue_vectors(self.tx, "memory", action.memory_id, origin.at)
 
     def bin(self, memory: Memory) -> None:
         """Move a file to the bin."""
@@ -97,15 +99,15 @@ def run(parts: Parts, command: Json, *, names: Collection[str] = ()) -> str:
     verb = _COMMANDS.get(str(command.get("command")))
     if verb is None:
         raise _refused(f"Unknown command: {str(command.get('command'))[:40]}. It is one of {', '.join(_COMMANDS)}.")
-    known_as = parts.readers.here(lambda tx: project_names(tx, list(names)))
+    all_names = parts.readers.here(lambda tx: project_names(tx, list(names)))
     if verb is _view:
-        project = parts.readers.here(lambda tx: Projects(tx).find(known_as))
+        project = parts.readers.here(lambda tx: Projects(tx).find(all_names))
         return parts.readers.here(lambda tx: verb(_folder(parts, tx, project), command))
 
     def write(tx: Tx) -> tuple[str, Collection[str], Collection[str]]:
-        folder = _folder(parts, tx, Projects(tx).resolve(known_as, at=parts.clock.now()))
-        said = verb(folder, command)
-        return said, (), tuple(folder.ended)
+        folder = _folder(parts, tx, Projects(tx).resolve(all_names, at=parts.clock.now()))
+        answer = verb(folder, command)
+        return answer, (), tuple(folder.ended)
 
     return run_change(parts, write)
 
@@ -118,7 +120,7 @@ def content_of(memory: Memory) -> str:
 
 def _folder(parts: Parts, tx: Tx, project: str | None) -> _Folder:
     notes = Notes(tx).live(project=project, user=LOCAL_USER)
-    files = {one.subject: one for one in notes if one.subject.startswith(f"{ROOT}/")}  # the newer of two wins
+    files = {note.subject: note for note in notes if note.subject.startswith(f"{ROOT}/")}  # the newer of two wins
     return _Folder(parts=parts, tx=tx, project=project, files=files, ended=[])
 
 
@@ -129,25 +131,25 @@ def _view(folder: _Folder, command: Json) -> str:
     if not folder.is_directory(path):
         raise _refused(f"The path {path} does not exist. Please provide a valid path.")
     sizes: dict[str, int] = {}
-    for one, memory in sorted(folder.files.items()):
+    for file, memory in sorted(folder.files.items()):
         size = len(content_of(memory).encode())
         sizes[path] = sizes.get(path, 0) + size
-        names = one[len(path) + 1 :].split("/") if is_within(one, path) else []
+        names = file[len(path) + 1 :].split("/") if is_within(file, path) else []
         if not names or any(name.startswith(".") for name in names):
             continue
-        for level in range(1, min(len(names), _LEVELS) + 1):
-            shown = "/".join(names[:level]) + ("/" if level < len(names) else "")
-            sizes[f"{path}/{shown}"] = sizes.get(f"{path}/{shown}", 0) + size
+        for level in range(1, min(len(names), _MAX_LEVELS) + 1):
+            entry = "/".join(names[:level]) + ("/" if level < len(names) else "")
+            sizes[f"{path}/{entry}"] = sizes.get(f"{path}/{entry}", 0) + size
     header = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
     sizes.setdefault(path, 0)
-    return "\n".join([header, *(f"{_size(size)}\t{one}" for one, size in sorted(sizes.items()))])
+    return "\n".join([header, *(f"{_size(size)}\t{entry}" for entry, size in sorted(sizes.items()))])
 
 
 def _create(folder: _Folder, command: Json) -> str:
     path, content = _file_path(command, "path"), _text(command, "file_text")
     if path in folder.files:
         raise _refused(f"File {path} already exists")
-    _free(folder, path)
+    _require_free(folder, path)
     folder.put(path, content)
     return f"File created successfully at: {path}"
 
@@ -159,29 +161,30 @@ def _str_replace(folder: _Folder, command: Json) -> str:
     if count == 0:
         raise _refused(f"No replacement was performed, old_str `{old[:500]}` did not appear verbatim in {path}.")
     if count > 1:
-        lines = ", ".join(str(content.count("\n", 0, place) + 1) for place in _places(content, old)[:50])
+        lines = ", ".join(str(content.count("\n", 0, position) + 1) for position in _positions(content, old)[:50])
         raise _refused(
             f"No replacement was performed. Multiple occurrences of old_str `{old[:500]}` in lines: {lines}."
             " Please ensure it is unique"
         )
     changed = content.replace(old, new)
     folder.put(path, changed, folder.files[path])
-    at = content.count("\n", 0, content.find(old))
+    line = content.count("\n", 0, content.find(old))
     lines = changed.split("\n")
-    shown = [_line(n + 1, lines[n]) for n in range(max(0, at - 2), min(len(lines), at + 3))]
-    said = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
-    return "\n".join([said, *shown])
+    snippet = [_line(n + 1, lines[n]) for n in range(max(0, line - 2), min(len(lines), line + 3))]
+    header = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
+    return "\n".join([header, *snippet])
 
 
 def _insert(folder: _Folder, command: Json) -> str:
-    path, text, place = checked_path(_text(command, "path")), _text(command, "insert_text"), command.get("insert_line")
+    path, text = checked_path(_text(command, "path")), _text(command, "insert_text")
+    line = command.get("insert_line")
     lines = folder.content(path).split("\n")
     if lines[-1] == "":
         lines.pop()
-    if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place <= len(lines):
-        shown = str(place)[:20]
-        raise _refused(f"Invalid `insert_line` parameter: {shown}. It should be within the range [0, {len(lines)}].")
-    lines.insert(place, text.rstrip("\n"))
+    if not isinstance(line, int) or isinstance(line, bool) or not 0 <= line <= len(lines):
+        value = str(line)[:20]
+        raise _refused(f"Invalid `insert_line` parameter: {value}. It should be within the range [0, {len(lines)}].")
+    lines.insert(line, text.rstrip("\n"))
     folder.put(path, "\n".join(lines) + "\n", folder.files[path])
     return f"The file {path} has been edited."
 
@@ -190,10 +193,10 @@ def _delete(folder: _Folder, command: Json) -> str:
     path = checked_path(_text(command, "path"))
     if path == ROOT:
         raise _refused(f"Cannot delete the {ROOT} directory itself")
-    gone = [memory for one, memory in folder.files.items() if one == path or is_within(one, path)]
-    if not gone:
+    deleted = [memory for file, memory in folder.files.items() if file == path or is_within(file, path)]
+    if not deleted:
         raise _refused(f"The path {path} does not exist")
-    for memory in gone:
+    for memory in deleted:
         folder.bin(memory)
     return f"Successfully deleted {path}"
 
@@ -202,16 +205,16 @@ def _rename(folder: _Folder, command: Json) -> str:
     old, new = checked_path(_text(command, "old_path")), _file_path(command, "new_path")
     if old == ROOT:
         raise _refused(f"Cannot rename the {ROOT} directory itself")
-    moved = {one: memory for one, memory in folder.files.items() if one == old or is_within(one, old)}
+    moved = {file: memory for file, memory in folder.files.items() if file == old or is_within(file, old)}
     if not moved:
         raise _refused(f"The path {old} does not exist")
     if new in folder.files or folder.is_directory(new):
         raise _refused(f"The destination {new} already exists")
     if is_within(new, old):
         raise _refused(f"Cannot move {old} into itself")
-    _free(folder, new)
-    for one, memory in moved.items():
-        folder.put(checked_path(new + one[len(old) :]), content_of(memory), memory)
+    _require_free(folder, new)
+    for file, memory in moved.items():
+        folder.put(checked_path(new + file[len(old) :]), content_of(memory), memory)
     return f"Successfully renamed {old} to {new}"
 
 
@@ -225,12 +228,12 @@ _COMMANDS: Final[Mapping[str, Callable[[_Folder, Json], str]]] = {
 }
 
 
-def _free(folder: _Folder, path: str) -> None:
+def _require_free(folder: _Folder, path: str) -> None:
     """Reject a path that is a directory already, or that is below a file."""
     if folder.is_directory(path):
         raise _refused(f"The path {path} is a directory.")
-    if (above := next((one for one in folder.files if is_within(path, one)), None)) is not None:
-        raise _refused(f"The path {above} is not a directory.")
+    if (parent := next((file for file in folder.files if is_within(path, file)), None)) is not None:
+        raise _refused(f"The path {parent} is not a directory.")
 
 
 def _file_path(command: Json, name: str) -> str:
@@ -244,12 +247,12 @@ def _text(command: Json, name: str, default: str | None = None) -> str:
     value = command.get(name, default)
     if not isinstance(value, str):
         raise _refused(f"The command needs `{name}`, a text.")
-    if len(value) > LONGEST_FILE:
-        raise _refused(f"`{name}` has {len(value)} characters; it may have {LONGEST_FILE}.")
+    if len(value) > MAX_FILE:
+        raise _refused(f"`{name}` has {len(value)} characters; it may have {MAX_FILE}.")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _refused(f"`{name}` is no text: it has half a character.") from None
+        raise _refused(f"`{name}` is not a text: it contains half a character.") from None
     return value
 
 
@@ -263,18 +266,18 @@ def _numbered(path: str, content: str, view_range: object) -> str:
             first, last = max(1, begin), len(lines) if end == -1 else end
         case _:
             raise _refused("`view_range` must be two line numbers; -1 as the second means the last line.")
-    shown = [_line(first + n, line) for n, line in enumerate(lines[first - 1 : max(last, 0)])]
-    return "\n".join([f"Here's the content of {path} with line numbers:", *shown])
+    numbered = [_line(first + n, line) for n, line in enumerate(lines[first - 1 : max(last, 0)])]
+    return "\n".join([f"Here's the content of {path} with line numbers:", *numbered])
 
 
 def _line(number: int, text: str) -> str:
     return f"{number:>{_NUMBER_WIDTH}}\t{text}"
 
 
-def _places(content: str, old: str) -> list[int]:
+def _positions(content: str, old: str) -> list[int]:
     found = [content.find(old)]
-    while (place := content.find(old, found[-1] + 1)) >= 0:
-        found.append(place)
+    while (position := content.find(old, found[-1] + 1)) >= 0:
+        found.append(position)
     return found
 
 
@@ -284,5 +287,5 @@ def _size(count: int) -> str:
     return f"{int(size) if size == int(size) else f'{size:.1f}'}{_UNITS[unit]}"
 
 
-def _refused(said: str) -> BadInput:
-    return BadInput(said, remedy="")
+def _refused(message: str) -> BadInput:
+    return BadInput(message, remedy="")

@@ -39,7 +39,7 @@ class Filters:
 
     Attributes:
         agent: who learned it: the agent's id, or its channel if it has no id.
-        channel: the host it was said through.
+        channel: the host through which it was said.
         kinds: kinds of memories, or `turn`; empty = all.
         since, until: when it was said; `since` is inclusive, `until` is exclusive.
         as_of: only memories that were valid at this moment.
@@ -81,9 +81,9 @@ NO_FILTERS = Filters()
 
 Kind = Literal["fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule"]
 MIN_CONFIDENCE_INJECT = 0.6
-"""Confidence from which on a memory is put in front of an agent unasked (EXT-7)."""
+"""Minimum confidence of a memory that is injected automatically (EXT-7)."""
 MIN_CONFIDENCE_KEEP = 0.3
-"""Confidence below which a statement is dropped; between the two it is kept and found, and never injected."""
+"""Minimum confidence of a statement that is stored; below `MIN_CONFIDENCE_INJECT` it is found but never injected."""
 #: Kinds that summarise sessions. They repeat other memories and turns, so nothing automatic reads them.
 SUMS: tuple[Kind, ...] = ("episode", "concept")
 State = Literal["live", "superseded", "binned", "quarantined"]
@@ -176,7 +176,9 @@ class Memory:
 
 
 #: The fields that are one column, and have one name and one value in rows, answers and exports.
-PLAIN_FIELDS: Final = tuple(one.name for one in fields(Memory) if one.name not in ("scope", "scope_name", "evidence"))
+PLAIN_FIELDS: Final = tuple(
+    column.name for column in fields(Memory) if column.name not in ("scope", "scope_name", "evidence")
+)
 
 
 def plain_values(memory: Memory) -> dict[str, Any]:
@@ -217,7 +219,11 @@ class Delete:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noop:
-    """Do not store the statement; it is already known as `existing_id`, which gains a mention."""
+    """Do not store the statement; it is already known.
+
+    Attributes:
+        existing_id: the memory that says the same; it gains a mention.
+    """
 
     statement: Statement
     existing_id: str
@@ -252,9 +258,9 @@ class Neighbour:
 
 ReviewKind = Literal["conflict", "quarantine"]
 ReviewOutcome = Literal["open", "old", "new", "both", "accept", "dismiss", "undone"]
-"""`open` waits; `undone` says that the decision which opened it was taken back; the others are how it was settled."""
+"""`open` waits; `undone`: the decision that opened it was reverted; the others say how it was settled."""
 Settlement = Literal["old", "new", "both", "accept", "dismiss"]
-"""Of a conflict: keep the old, take the new in its place, keep both. Of a quarantine: accept, dismiss."""
+"""For a conflict: keep the old memory, replace it with the new one, keep both. For a quarantine: accept, dismiss."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -284,7 +290,11 @@ class Review:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TakenBack:
-    """One decision to revert, with its journal entry number."""
+    """One decision to revert.
+
+    Attributes:
+        entry: the number of its journal entry.
+    """
 
     entry: int
     at: datetime
@@ -296,9 +306,12 @@ class TakenBack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effect:
-    """The effect on one memory.
+    """The effect of an undo on one memory.
 
     Attributes:
+        memory_id, text: the memory's id and statement.
+        before, after: its state before and after the undo.
+        pinned: whether it is pinned, before and after.
         disabled: whether it is switched off, before and after.
         waits: it waits for review again.
     """
@@ -342,13 +355,13 @@ class UndoPlan:
 
     def lines(self) -> Iterator[str]:
         """Yield the plan, one line at a time."""
-        *later, asked = self.decisions
-        yield f"Takes back {_line(asked)}"
+        *later, named = self.decisions
+        yield f"Takes back {_line(named)}"
         if later:
             yield "and these later decisions that depend on it:"
-            yield from (f"  {_line(one)}" for one in later)
+            yield from (f"  {_line(decision)}" for decision in later)
         yield "Then:"
-        yield from (f"  {one.what}: {one.memory_id} {one.text}" for one in self.effects)
+        yield from (f"  {effect.what}: {effect.memory_id} {effect.text}" for effect in self.effects)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON."""
@@ -356,25 +369,31 @@ class UndoPlan:
             "entry": self.decisions[-1].entry,
             "decisions": [
                 {
-                    "entry": one.entry,
-                    "at": to_text(one.at),
-                    "actor": one.actor,
-                    "action": one.action,
-                    "memory_id": one.memory_id,
-                    "reason": one.reason,
+                    "entry": decision.entry,
+                    "at": to_text(decision.at),
+                    "actor": decision.actor,
+                    "action": decision.action,
+                    "memory_id": decision.memory_id,
+                    "reason": decision.reason,
                 }
-                for one in self.decisions
+                for decision in self.decisions
             ],
             "changes": [
-                {"id": one.memory_id, "text": one.text, "what": one.what, "before": one.before, "after": one.after}
-                for one in self.effects
+                {
+                    "id": effect.memory_id,
+                    "text": effect.text,
+                    "what": effect.what,
+                    "before": effect.before,
+                    "after": effect.after,
+                }
+                for effect in self.effects
             ],
         }
 
 
-def _line(one: TakenBack) -> str:
-    reason = f" ({one.reason})" if one.reason else ""
-    return f"entry {one.entry}, {one.action} of {one.memory_id}{reason}"
+def _line(decision: TakenBack) -> str:
+    reason = f" ({decision.reason})" if decision.reason else ""
+    return f"entry {decision.entry}, {decision.action} of {decision.memory_id}{reason}"
 
 
 # Text matching, for erasure.
@@ -382,8 +401,8 @@ def _line(one: TakenBack) -> str:
 _ESCAPED = re.compile(r"\\u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\[nrtbf\"/\\]")
 _PLAIN = {"n": "\n", "r": "\n", "t": "\t", "b": " ", "f": " ", '"': '"', "/": "/", "\\": "\\"}
 #: Levels of JSON inside JSON, e.g. a tool's output that is itself a document.
-_DEPTH = 2
-_NO_LETTER_BEFORE, _NO_LETTER_BEHIND = r"(?<![^\W_])", r"(?![^\W_])"
+_MAX_NESTING = 2
+_NO_LETTER_BEFORE, _NO_LETTER_AFTER = r"(?<![^\W_])", r"(?![^\W_])"
 
 
 def normalised(text: str) -> str:
@@ -393,7 +412,7 @@ def normalised(text: str) -> str:
 
 def unescaped(text: str) -> str:
     """Return a JSON text with its escapes resolved."""
-    return _ESCAPED.sub(_said, text)
+    return _ESCAPED.sub(_decoded, text)
 
 
 @lru_cache(maxsize=64)
@@ -404,21 +423,23 @@ def matcher(words: tuple[str, ...]) -> Callable[[str], bool]:
     tool's output) is unescaped first. Only whole words match: `cat` does not match `concatenate`, but matches
     `cat_food`.
     """
-    plain = tuple(dict.fromkeys(one for text in words if (one := normalised(text))))
-    whole = [re.compile(_edged(one)) for one in plain]
+    phrases = tuple(dict.fromkeys(phrase for text in words if (phrase := normalised(text))))
+    patterns = [re.compile(_whole_words(phrase)) for phrase in phrases]
 
-    def holds(text: str) -> bool:
+    def contains(text: str) -> bool:
         forms = [normalised(text)]
-        for _ in range(_DEPTH):
+        for _ in range(_MAX_NESTING):
             if "\\" not in text:
                 break
             text = unescaped(text)
             forms.append(normalised(text))
         return any(
-            one in form and edged.search(form) for form in forms for one, edged in zip(plain, whole, strict=True)
+            phrase in form and pattern.search(form)
+            for form in forms
+            for phrase, pattern in zip(phrases, patterns, strict=True)
         )
 
-    return holds
+    return contains
 
 
 def contains_any(text: str, words: Sequence[str]) -> bool:
@@ -431,25 +452,27 @@ def longest_ascii_run(text: str) -> str:
     return max(re.findall(r"[a-z0-9]+", normalised(text)), key=len, default="")
 
 
-def _edged(one: str) -> str:
-    before = _NO_LETTER_BEFORE if one[0].isalnum() else ""
-    return before + re.escape(one) + (_NO_LETTER_BEHIND if one[-1].isalnum() else "")
+def _whole_words(phrase: str) -> str:
+    before = _NO_LETTER_BEFORE if phrase[0].isalnum() else ""
+    return before + re.escape(phrase) + (_NO_LETTER_AFTER if phrase[-1].isalnum() else "")
 
 
-def _said(found: re.Match[str]) -> str:
-    written = found[0]
-    if written[1] != "u":
-        return _PLAIN[written[1]]
-    units = b"".join(int(code, 16).to_bytes(2, "little") for code in written.split("\\u")[1:])
+def _decoded(found: re.Match[str]) -> str:
+    escape = found[0]
+    if escape[1] != "u":
+        return _PLAIN[escape[1]]
+    units = b"".join(int(code, 16).to_bytes(2, "little") for code in escape.split("\\u")[1:])
     return units.decode("utf-16-le", "replace")
 
 
 # Paths of memory files.
 
 ROOT: Final = "/memories"
-LONGEST_PATH: Final = 500
-LONGEST_NAME: Final = 200
-DEEPEST: Final = 10
+MAX_PATH: Final = 500
+"""Maximum characters of a path."""
+MAX_NAME: Final = 200
+"""Maximum bytes of a name."""
+MAX_DEPTH: Final = 10
 
 #: Device names on Windows, with any extension.
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)})
@@ -472,11 +495,11 @@ def checked_path(path: str) -> str:
     """
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise BadInput(f"Path must start with {ROOT}, got: {_printable(path)}", remedy="")
-    if len(path) > LONGEST_PATH:
-        raise BadInput(f"The path has {len(path)} characters; it may have {LONGEST_PATH}.", remedy="")
+    if len(path) > MAX_PATH:
+        raise BadInput(f"The path has {len(path)} characters; it may have {MAX_PATH}.", remedy="")
     plain = path.removesuffix("/")
     names = plain.split("/")[2:]
-    if len(names) > DEEPEST or not all(map(_is_safe_name, names)):
+    if len(names) > MAX_DEPTH or not all(map(_is_safe_name, names)):
         raise BadInput(f"Path {_printable(path)} would escape {ROOT} directory", remedy="")
     return plain
 
@@ -488,11 +511,11 @@ def is_within(path: str, directory: str) -> bool:
 
 def _is_safe_name(name: str) -> bool:
     """Return whether a name is a single safe file name on any file system."""
-    if not name or len(name.encode("utf-8", "replace")) > LONGEST_NAME or name != name.strip() or name.endswith("."):
+    if not name or len(name.encode("utf-8", "replace")) > MAX_NAME or name != name.strip() or name.endswith("."):
         return False
     if name.startswith(("~", "..")) or _FORBIDDEN & set(name) or _LOOK_ALIKE & set(name) or _ENCODED.search(name):
         return False
-    if any(unicodedata.category(sign) in _UNPRINTABLE for sign in name):
+    if any(unicodedata.category(char) in _UNPRINTABLE for char in name):
         return False
     folded = unicodedata.normalize("NFKC", name)
     if _FORBIDDEN & set(folded) or "/" in folded or ".." in folded.split("/") or not folded.strip(". "):
@@ -501,4 +524,4 @@ def _is_safe_name(name: str) -> bool:
 
 
 def _printable(path: str) -> str:
-    return "".join(sign if unicodedata.category(sign) not in _UNPRINTABLE else "�" for sign in path[:LONGEST_NAME])
+    return "".join(char if unicodedata.category(char) not in _UNPRINTABLE else "�" for char in path[:MAX_NAME])

@@ -35,7 +35,12 @@ MAX_COMPARED_CHARS: Final = 2000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Novelty:
-    """The result of a novelty check; `nearest` is None if no memory is near, or none can be compared."""
+    """The result of a novelty check.
+
+    Attributes:
+        nearest: None if no memory is near, or none can be compared.
+        similarity: calibrated; 0 without `nearest`, 1 for the same words.
+    """
 
     novel: bool
     nearest: Memory | None
@@ -52,36 +57,37 @@ def is_novel(
     Raises:
         BadInput: the text is empty or too long.
     """
-    said = parts.redact(text.strip())
-    if not said or len(said) > MAX_COMPARED_CHARS:
-        raise BadInput(f"The text has {len(said)} characters; it needs 1 to {MAX_COMPARED_CHARS}.")
-    [vectors] = embed_inline(parts.vectors, [said])
-    return parts.readers.here(lambda tx: _compared(parts, tx, said, vectors, threshold, names, user))
+    redacted = parts.redact(text.strip())
+    if not redacted or len(redacted) > MAX_COMPARED_CHARS:
+        raise BadInput(f"The text has {len(redacted)} characters; it needs 1 to {MAX_COMPARED_CHARS}.")
+    [vectors] = embed_inline(parts.vectors, [redacted])
+    return parts.readers.here(lambda tx: _compare(parts, tx, redacted, vectors, threshold, names, user))
 
 
-def _compared(
-    parts: Parts, tx: Tx, said: str, vectors: Vectors | None, threshold: float, names: Sequence[str], user: str
+def _compare(
+    parts: Parts, tx: Tx, text: str, vectors: Vectors | None, threshold: float, names: Sequence[str], user: str
 ) -> Novelty:
     project = resolve_project(tx, names)[1]
     found = _near(parts, vectors, frozenset({project or "", f"user:{user}"}))
-    words = frozenset(parts.analyser.tokens(said).split())
+    words = frozenset(parts.analyser.tokens(text).split())
     store = parts.memories(tx)
-    for one in store.within(project=project, user=user)[:_MAX_COMPARED] if number_of(tx, "memories.size") else ():
-        if one.scope.user == user and frozenset(parts.analyser.tokens(one.text).split()) == words:
-            found[one.id] = 1.0
-    known = store.some(list(found))
-    live = [one for one in known.values() if one.state == "live" and one.scope.user == user]
-    nearest = max(live, key=lambda one: (found[one.id], one.id), default=None)
+    newest = store.within(project=project, user=user)[:_MAX_COMPARED] if number_of(tx, "memories.size") else ()
+    for memory in newest:
+        if memory.scope.user == user and frozenset(parts.analyser.tokens(memory.text).split()) == words:
+            found[memory.id] = 1.0
+    memories = store.some(list(found)).values()
+    live = [memory for memory in memories if memory.state == "live" and memory.scope.user == user]
+    nearest = max(live, key=lambda memory: (found[memory.id], memory.id), default=None)
     similarity = found[nearest.id] if nearest else 0.0
     return Novelty(novel=similarity < threshold, nearest=nearest, similarity=similarity)
 
 
-def _near(parts: Parts, vectors: Vectors | None, groups: frozenset[str]) -> dict[str, float]:
-    if vectors is None:
+def _near(parts: Parts, text_vectors: Vectors | None, groups: frozenset[str]) -> dict[str, float]:
+    if text_vectors is None:
         return {}
-    meaning = parts.vectors
-    near = meaning.memory_index.nearest(vectors[0], _TOP_K, groups)
-    return {one.owner_id: meaning.space.calibrated(one.cosine) for one in near}
+    vectors = parts.vectors
+    nearest = vectors.memory_index.nearest(text_vectors[0], _TOP_K, groups)
+    return {neighbour.owner_id: vectors.space.calibrated(neighbour.cosine) for neighbour in nearest}
 
 
 #: Maximum number of memories (the newest) whose words are compared.
@@ -126,14 +132,16 @@ def listing(
         history: also return superseded and binned memories; ignored if `filters` are given.
         filters: conditions on the memories; with `as_of`, memories that were valid then.
     """
-    known, project = names_of(tx), project_id(tx, names)
+    project_names, project = names_of(tx), project_id(tx, names)
     store = parts.memories(tx)
     if filters and filters.narrow:
-        place = SearchScope(project=project, user=LOCAL_USER, everywhere=not names)
-        found = store.known(FilteredRows(tx, "memory", place, filters).newest_first)
+        scope = SearchScope(project=project, user=LOCAL_USER, everywhere=not names)
+        found = store.known(FilteredRows(tx, "memory", scope, filters).newest_first)
     else:
         found = store.within(project=project, user=LOCAL_USER, everywhere=not names, all_states=history)
-    return [memory_json(memory, known, parts.clock.now()) for memory in found if (memory.kind == "rule") is rules]
+    return [
+        memory_json(memory, project_names, parts.clock.now()) for memory in found if (memory.kind == "rule") is rules
+    ]
 
 
 def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
@@ -152,14 +160,15 @@ def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
     Each decision has the entry number that `undo` takes.
     """
     memory, names = parts.memories(tx).get(memory_id), names_of(tx)
-    chain = sorted((one.memory for one in StateStore(tx).kin([memory_id]).values()), key=lambda one: one.created_at)
+    linked = [version.memory for version in StateStore(tx).with_versions([memory_id]).values()]
+    chain = sorted(linked, key=lambda version: version.created_at)
     return {
         "id": memory.id,
         "text": memory.text,
         "state": memory.state,
         "versions": [
-            memory_json(one, names, parts.clock.now()) | {"quotes": quotes(parts, tx, one)}
-            for one in parts.memories(tx).known([one.id for one in chain])
+            memory_json(version, names, parts.clock.now()) | {"quotes": quotes(parts, tx, version)}
+            for version in parts.memories(tx).known([version.id for version in chain])
         ],
         "journal": entries_about(tx, memory_id),
     }
@@ -168,18 +177,18 @@ def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
 def entries_about(tx: Tx, memory_id: str) -> list[dict[str, Any]]:
     """Return all journal entries about a memory, oldest first; reverted entries are marked."""
     entries = Journal(tx).entries_about(memory_id)
-    gone = reverted(entries)
+    reverted_numbers = reverted(entries)
     return [
         {
-            "entry": one.seq,
-            "at": to_text(one.at),
-            "actor": one.actor,
-            "action": one.action,
-            "memory_id": one.subject_id,
-            "payload": one.payload,
-            "undone": one.seq in gone,
+            "entry": entry.seq,
+            "at": to_text(entry.at),
+            "actor": entry.actor,
+            "action": entry.action,
+            "memory_id": entry.subject_id,
+            "payload": entry.payload,
+            "undone": entry.seq in reverted_numbers,
         }
-        for one in entries
+        for entry in entries
     ]
 
 

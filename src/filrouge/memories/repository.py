@@ -4,7 +4,7 @@
 - `UserChanges` holds the changes that only the user makes: pin, unpin, enable, disable, restore.
 - `Reviews` is the queue of statements that wait for the user.
 - `Doubts` records memories that a newer one may have replaced; `Notes` lists the memory files.
-- `MemoryWriter` and `StateStore` are the parts that these share: inserting rows, changing states, writing the journal.
+- These share `MemoryWriter`, which inserts rows and writes the journal, and `StateStore`, which changes states.
 
 Nothing is overwritten. Each change writes the memory, its evidence and a journal entry in the caller's transaction.
 """
@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 from filrouge.core.clock import from_text, new_id, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Analyser, Tx
+from filrouge.core.rows import require_row
 from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.models import (
@@ -81,9 +82,14 @@ def row_of(memory: Memory) -> dict[str, object]:
     }
 
 
-def intact(row: dict[str, Any]) -> bool:
+def is_intact(row: dict[str, Any]) -> bool:
     """Return True if the row still matches its seal."""
     return journal.matches_seal(row["row_key"], row["row_hash"], content_of(memory_from_row(row)))
+
+
+def _memory_row(tx: Tx, memory_id: str) -> dict[str, Any]:
+    missing = f"There is no memory {memory_id!r}."
+    return require_row(tx, "memories.get", {"id": memory_id}, missing=missing, remedy=NotFound.default_remedy)
 
 
 def content_of(memory: Memory) -> dict[str, object]:
@@ -101,19 +107,19 @@ def content_of(memory: Memory) -> dict[str, object]:
     }
 
 
-# Lives: the mutable fields of a memory.
+# States: the mutable fields of a memory.
 
 FieldChanges = Mapping[str, Sequence[Any]]
 """By the name of a field of `MemoryState`: its value before and after."""
 ChangesByMemory = Mapping[str, FieldChanges]
-"""By the id of a memory: what of its life an entry of the journal changed."""
+"""By the id of a memory: the changes of its state in one journal entry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryState:
     """The fields of a memory that decisions change. Times are in stored form (`clock.to_text`).
 
-    The text of a memory never changes. Its life does: state, validity, links to the versions before and after it,
+    The text of a memory never changes. Its state does: `state`, validity, links to the versions before and after it,
     pinned, disabled, and the outcome of its review. A journal entry stores every changed field as a pair (before,
     after), so that an undo restores exactly these fields and detects later changes. Before the decision that created
     it, a memory counts as binned with an empty validity.
@@ -133,22 +139,22 @@ class MemoryState:
     review: ReviewOutcome | None = None
 
     @property
-    def unborn(self) -> MemoryState:
-        """Return the life as it was before the decision that created the memory."""
+    def before_creation(self) -> MemoryState:
+        """Return the state as it was before the decision that created the memory."""
         review: ReviewOutcome | None = "undone" if self.review else None
         return replace(self, state="binned", valid_to=self.valid_from, superseded_by=None, review=review)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryWithState:
-    """A memory with its life."""
+    """A memory with its state."""
 
     memory: Memory
-    life: MemoryState
+    state: MemoryState
 
 
-def life_of(memory: Memory, review: ReviewOutcome | None = None) -> MemoryState:
-    """Build the life from the fields of a memory."""
+def state_of(memory: Memory, review: ReviewOutcome | None = None) -> MemoryState:
+    """Build the state from the fields of a memory."""
     return MemoryState(
         state=memory.state,
         valid_from=to_text(memory.valid_from),
@@ -162,93 +168,97 @@ def life_of(memory: Memory, review: ReviewOutcome | None = None) -> MemoryState:
 
 
 def difference(before: Mapping[str, MemoryState], after: Mapping[str, MemoryState]) -> ChangesByMemory:
-    """Return the fields that differ between two sets of lives of the same memories."""
+    """Return the fields that differ between two sets of states of the same memories."""
     found: dict[str, FieldChanges] = {}
-    for id_, life in after.items():
-        was, now = asdict(before[id_]), asdict(life)
-        if pairs := {name: [was[name], now[name]] for name in now if was[name] != now[name]}:
+    for id_, state in after.items():
+        old, new = asdict(before[id_]), asdict(state)
+        if pairs := {name: [old[name], new[name]] for name in new if old[name] != new[name]}:
             found[id_] = pairs
     return found
 
 
-def revert(life: MemoryState, pairs: FieldChanges) -> MemoryState | None:
+def revert(state: MemoryState, pairs: FieldChanges) -> MemoryState | None:
     """Revert these changes; return None if a field no longer has the value they set."""
-    if any(getattr(life, name) != after for name, (_, after) in pairs.items()):
+    if any(getattr(state, name) != after for name, (_, after) in pairs.items()):
         return None
     values: dict[str, Any] = {name: before for name, (before, _) in pairs.items()}
-    return replace(life, **values)
+    return replace(state, **values)
 
 
 def changes_of_entry(entry: Entry) -> ChangesByMemory:
     """Return what a journal entry changed; an entry that only created a memory made it live."""
     if entry.payload is None:
         return {}
-    made = {"state": ["binned", "live"], "valid_to": [to_text(entry.at), None]}
-    return {**({entry.subject_id: made} if entry.payload.get("made") else {}), **entry.payload.get("changed", {})}
+    creation = {"state": ["binned", "live"], "valid_to": [to_text(entry.at), None]}
+    return {**({entry.subject_id: creation} if entry.payload.get("made") else {}), **entry.payload.get("changed", {})}
 
 
 class StateStore:
-    """Reads and writes the lives of memories."""
+    """Reads and writes the states of memories."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def kin(self, ids: Collection[str]) -> dict[str, MemoryWithState]:
+    def with_versions(self, ids: Collection[str]) -> dict[str, MemoryWithState]:
         """Return these memories and all versions linked to them; unknown ids are left out."""
         rows = self._tx.all("memories.kin", {"ids": json.dumps(list(ids))})
-        return {row["id"]: _lived(row) for row in rows}
+        return {row["id"]: _memory_with_state(row) for row in rows}
 
-    def write(self, lives: Mapping[str, MemoryState], at: datetime) -> None:
-        """Write lives. Memories that end are written first, so that a core fact's key is free for its new holder."""
-        for id_, life in sorted(lives.items(), key=lambda one: one[1].state == "live"):
-            row = asdict(life)
+    def write(self, states: Mapping[str, MemoryState], at: datetime) -> None:
+        """Write states. Memories that end are written first, so that a core fact's key is free for its new holder."""
+        for id_, state in sorted(states.items(), key=lambda item: item[1].state == "live"):
+            row = asdict(state)
             outcome = row.pop("review")
             self._tx.run("memories.live", row | {"id": id_})
             if outcome:
                 self._tx.run("reviews.settle", {"memory_id": id_, "outcome": outcome, "at": to_text(at)})
-            if life.state in ("superseded", "binned"):  # an ended memory needs no review
+            if state.state in ("superseded", "binned"):  # an ended memory needs no review
                 self._tx.run("reviews.close", {"memory_id": id_, "at": to_text(at)})
 
-    def check(self, lives: Mapping[str, MemoryState], *, kin: Mapping[str, MemoryWithState]) -> None:
-        """Reject lives that would leave two live versions of one memory, or two live holders of one core fact key.
+    def check(self, states: Mapping[str, MemoryState], *, versions: Mapping[str, MemoryWithState]) -> None:
+        """Reject states that would leave two live versions of one memory, or two live holders of one core fact key.
 
         Args:
-            kin: these memories and every memory that is linked to them, before or after the change.
+            versions: these memories and every memory that is linked to them, before or after the change.
 
         Raises:
             BadInput: names the memory in conflict.
         """
-        after = {id_: lives.get(id_, one.life) for id_, one in kin.items()}
-        begin = [id_ for id_, life in lives.items() if life.state == "live" and kin[id_].life.state != "live"]
-        for id_ in begin:
+        after = {id_: states.get(id_, version.state) for id_, version in versions.items()}
+        revived = [
+            id_ for id_, state in states.items() if state.state == "live" and versions[id_].state.state != "live"
+        ]
+        for id_ in revived:
             others = [other for other in _linked(id_, after) - {id_} if after[other].state == "live"]
-            others += self._holders(kin[id_].memory, kin, after)
+            others += self._holders(versions[id_].memory, versions, after)
             if others:
                 raise BadInput(
-                    f"Memory {id_} cannot be live beside {others[0]}, another version of it.",
+                    f"Memory {id_} cannot be live together with {others[0]}, another version of it.",
                     remedy=f"Bin {others[0]} first, or see `filrouge history {others[0]}` for what to undo.",
                 )
 
     def _holders(
-        self, memory: Memory, kin: Mapping[str, MemoryWithState], after: Mapping[str, MemoryState]
+        self, memory: Memory, versions: Mapping[str, MemoryWithState], after: Mapping[str, MemoryState]
     ) -> list[str]:
         """Return the ids of other live memories that hold the same key (for a concept, the same subject)."""
         if memory.kind == "concept":
             row = self._tx.one("memories.concept", core_fact_key(memory) | {"subject": memory.subject})
-            is_held = row is not None and row["state"] == "live" and row["id"] != memory.id
+            is_taken = row is not None and row["state"] == "live" and row["id"] != memory.id
             return (
-                [row["id"]] if row and is_held and (row["id"] not in after or after[row["id"]].state == "live") else []
+                [row["id"]] if row and is_taken and (row["id"] not in after or after[row["id"]].state == "live") else []
             )
         if memory.key is None:
             return []
         row = self._tx.one("memories.core_fact", core_fact_key(memory))
-        now = {row["id"]} - after.keys() if row else set[str]()
-        then = {
+        unchanged = {row["id"]} - after.keys() if row else set[str]()
+        changed = {
             id_
-            for id_, life in after.items()
-            if life.state == "live" and kin[id_].memory.key and core_fact_key(kin[id_].memory) == core_fact_key(memory)
+            for id_, state in after.items()
+            if state.state == "live"
+            and versions[id_].memory.key
+            and core_fact_key(versions[id_].memory) == core_fact_key(memory)
         }
-        return sorted((now | then) - {memory.id})
+        return sorted((unchanged | changed) - {memory.id})
 
 
 def core_fact_key(memory: Memory) -> dict[str, object]:
@@ -261,14 +271,14 @@ def core_fact_key(memory: Memory) -> dict[str, object]:
     }
 
 
-def _linked(id_: str, lives: Mapping[str, MemoryState]) -> set[str]:
+def _linked(id_: str, states: Mapping[str, MemoryState]) -> set[str]:
     """Return the ids of all memories in the same version chain."""
-    links: dict[str, set[str]] = {one: set() for one in lives}
-    for one, life in lives.items():
-        for other in (life.supersedes, life.superseded_by):
+    links: dict[str, set[str]] = {version: set() for version in states}
+    for version, state in states.items():
+        for other in (state.supersedes, state.superseded_by):
             if other in links:
-                links[one].add(other)
-                links[other].add(one)
+                links[version].add(other)
+                links[other].add(version)
     found, todo = {id_}, [id_]
     while todo:
         new = links[todo.pop()] - found
@@ -277,9 +287,9 @@ def _linked(id_: str, lives: Mapping[str, MemoryState]) -> set[str]:
     return found
 
 
-def _lived(row: Mapping[str, Any]) -> MemoryWithState:
+def _memory_with_state(row: Mapping[str, Any]) -> MemoryWithState:
     memory = memory_from_row(dict(row))
-    return MemoryWithState(memory=memory, life=life_of(memory, row["outcome"]))
+    return MemoryWithState(memory=memory, state=state_of(memory, row["outcome"]))
 
 
 # Writing: the memory row with its search index entry and evidence, and the journal entry. This part decides nothing.
@@ -291,9 +301,11 @@ ActionName = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """The result of a decision: the memory it created or touched, and the memories it closed.
+    """The result of a decision.
 
     Attributes:
+        memory_id: the memory that it created or touched; empty if there is none.
+        closed: the ids of the memories that it ended.
         review: id of the review that waits for the user; empty if there is none.
     """
 
@@ -306,7 +318,16 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """Provenance of a statement."""
+    """Provenance of a statement.
+
+    Attributes:
+        trust: 0 to 3; 3 is for statements that the user entered.
+        at: when it was stated.
+        turn_id: the turn that proves it; empty if there is none.
+        made_by: the extractor, model or person that produced it.
+        prompt_version: the version of the model's prompt; empty without a model.
+        actor: who decided, for the journal.
+    """
 
     scope: Scope
     trust: int
@@ -321,7 +342,7 @@ class MemoryWriter:
     """Inserts memories and writes their journal entries."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
-        self.lives = StateStore(tx)
+        self.states = StateStore(tx)
         self._tx = tx
         self._analyser = analyser
         self._words = FullTextIndex(tx, analyser, "memory")
@@ -347,13 +368,13 @@ class MemoryWriter:
         )
         if state == "live":
             memory = self._with_free_key(memory)
-        life: dict[str, object] = {
+        columns: dict[str, object] = {
             "state": state,
             "supersedes": memory.supersedes,
             "previous_text": memory.previous_text,
         }
-        life |= {"pinned": pinned, "disabled": disabled, "analyser": self._analyser.version}
-        self._tx.run("memories.add", row_of(memory) | life)
+        columns |= {"pinned": pinned, "disabled": disabled, "analyser": self._analyser.version}
+        self._tx.run("memories.add", row_of(memory) | columns)
         if memory.kind not in SUMS:  # they repeat other rows and would distort word frequencies
             self._words.put(memory.id, f"{memory.text} {memory.subject}")
         self._cite(memory.id, statement, origin)
@@ -364,10 +385,10 @@ class MemoryWriter:
         self._tx.run("memories.mention", {"id": memory_id, "at": to_text(origin.at), "by": 1})
         span = statement.span
         cited = [origin.turn_id, span.start, span.end] if self._cite(memory_id, statement, origin) else None
-        payload = self.said(statement.text, reason, origin) | {"mentions": 1, "cited": cited}
+        payload = self.statement_payload(statement.text, reason, origin) | {"mentions": 1, "cited": cited}
         self.record(origin, "noop", memory_id, payload)
 
-    def said(self, text: str, reason: str, origin: Origin) -> dict[str, object]:
+    def statement_payload(self, text: str, reason: str, origin: Origin) -> dict[str, object]:
         """Return the payload of a journal entry about a statement."""
         return {"text": text, "reason": reason, "turn": origin.turn_id}
 
@@ -382,7 +403,7 @@ class MemoryWriter:
         after: Mapping[str, MemoryState] | None = None,
         touches: Iterable[str] = (),
     ) -> int:
-        """Write a journal entry with the changed lives; return its number."""
+        """Write a journal entry with the changed states; return its number."""
         changed = difference(before or {}, after or {})
         return Journal(self._tx).append(
             at=origin.at,
@@ -461,10 +482,8 @@ class Reviews:
         Raises:
             NotFound: no review has this id.
         """
-        row = self._tx.one("reviews.get", {"memory_id": memory_id})
-        if row is None:
-            raise NotFound(f"Nothing waits for review as {memory_id!r}.", remedy="List what does: `filrouge review`.")
-        return self._review(row)
+        missing, remedy = f"Nothing waits for review as {memory_id!r}.", "List what does: `filrouge review`."
+        return self._review(require_row(self._tx, "reviews.get", {"memory_id": memory_id}, missing=missing, remedy=remedy))
 
     def all(self, *, settled: bool = False, limit: int = 200) -> list[Review]:
         """Return the open reviews, newest first; with `settled`, the settled ones too."""
@@ -474,22 +493,22 @@ class Reviews:
         self, kind: ReviewKind, statement: Statement, origin: Origin, reason: str, *, against: Memory | None = None
     ) -> str:
         """Queue a statement for review; return the id of its memory. The same statement is not queued twice."""
-        said = _folded(statement.text)
+        text = _folded(statement.text)
         for row in self._tx.all("reviews.waiting", _review_scope(statement, origin, against)):
-            if _folded(row["text"]) == said:
+            if _folded(row["text"]) == text:
                 self._writer.mention(row["id"], statement, origin, reason)
                 return str(row["id"])
         memory = self._writer.insert(statement, origin, state="quarantined")
         row = {"memory_id": memory.id, "kind": kind, "reason": reason, "at": to_text(origin.at)}
         self._tx.run("reviews.add", row | {"against": against.id if against else None})
-        life = life_of(memory, "open")
+        state = state_of(memory, "open")
         self._writer.record(
             origin,
             kind,
             memory.id,
-            self._writer.said(memory.text, reason, origin),
-            before={memory.id: life.unborn},
-            after={memory.id: life},
+            self._writer.statement_payload(memory.text, reason, origin),
+            before={memory.id: state.before_creation},
+            after={memory.id: state},
             touches=[against.id] if against else [],
         )
         return memory.id
@@ -500,26 +519,28 @@ class Reviews:
         Returns:
             False if one of them is not live, or if the first had a review before: the user is not asked twice.
         """
-        kin = self._writer.lives.kin([memory_id, against])
-        both = [kin[id_] for id_ in (memory_id, against) if id_ in kin and kin[id_].life.state == "live"]
-        if len(both) < 2 or self._tx.one("reviews.get", {"memory_id": memory_id}):
+        versions = self._writer.states.with_versions([memory_id, against])
+        live = [
+            versions[id_] for id_ in (memory_id, against) if id_ in versions and versions[id_].state.state == "live"
+        ]
+        if len(live) < 2 or self._tx.one("reviews.get", {"memory_id": memory_id}):
             return False
         row = {"memory_id": memory_id, "kind": "conflict", "reason": reason, "at": to_text(origin.at)}
         self._tx.run("reviews.add", row | {"against": against})
-        life = both[0].life
+        state = live[0].state
         self._writer.record(
             origin,
             "contest",
             memory_id,
-            self._writer.said(both[0].memory.text, reason, origin),
-            before={memory_id: replace(life, review="undone")},
-            after={memory_id: replace(life, review="open")},
+            self._writer.statement_payload(live[0].memory.text, reason, origin),
+            before={memory_id: replace(state, review="undone")},
+            after={memory_id: replace(state, review="open")},
             touches=[against],
         )
         return True
 
     def settle(self, memory_id: str, how: str, origin: Origin) -> tuple[Review, dict[str, MemoryState]]:
-        """Settle a review as the user decided; return the updated review and the lives that changed.
+        """Settle a review as the user decided; return the updated review and the states that changed.
 
         With `new`, the statement supersedes the live version of the memory it contradicts, even a pinned one, and
         inherits its pin.
@@ -536,20 +557,20 @@ class Reviews:
             )
         settlement = _ALLOWED_SETTLEMENTS[review.kind].get(how)
         if settlement is None:
-            ways = ", ".join(_ALLOWED_SETTLEMENTS[review.kind])
-            raise BadInput(f"A {review.kind} cannot be settled with {how!r}.", remedy=f"It is one of: {ways}.")
+            allowed = ", ".join(_ALLOWED_SETTLEMENTS[review.kind])
+            raise BadInput(f"A {review.kind} cannot be settled with {how!r}.", remedy=f"It is one of: {allowed}.")
         against = [review.against.id] if review.against else []
-        kin = self._writer.lives.kin([memory_id, *against])
-        after = _settled(settlement, kin, memory_id, self._chain(against), origin)
-        self._writer.lives.check(after, kin=kin)
-        self._writer.lives.write(after, origin.at)
+        versions = self._writer.states.with_versions([memory_id, *against])
+        after = _settled(settlement, versions, memory_id, self._chain(against), origin)
+        self._writer.states.check(after, versions=versions)
+        self._writer.states.write(after, origin.at)
         payload = {"settled": settlement, "reason": f"settled: {settlement}"}
-        before = {id_: kin[id_].life for id_ in after}
-        self._writer.record(origin, "settle", memory_id, payload, before=before, after=after, touches=kin)
+        before = {id_: versions[id_].state for id_ in after}
+        self._writer.record(origin, "settle", memory_id, payload, before=before, after=after, touches=versions)
         return self.get(memory_id), after
 
     def _chain(self, ids: list[str]) -> dict[str, MemoryWithState]:
-        return self._writer.lives.kin(ids) if ids else {}
+        return self._writer.states.with_versions(ids) if ids else {}
 
     def _review(self, row: Mapping[str, Any]) -> Review:
         ids = [row["memory_id"], row["against"]]
@@ -565,40 +586,39 @@ class Reviews:
         )
 
     def _memory(self, memory_id: str) -> Memory:
-        row = self._tx.one("memories.get", {"id": memory_id})
-        if row is None:
-            raise NotFound(f"There is no memory {memory_id!r}.")
-        return memory_from_row(row)
+        return memory_from_row(_memory_row(self._tx, memory_id))
 
 
 def _settled(
     how: Settlement,
-    kin: Mapping[str, MemoryWithState],
+    versions: Mapping[str, MemoryWithState],
     memory_id: str,
     chain: Mapping[str, MemoryWithState],
     origin: Origin,
 ) -> dict[str, MemoryState]:
-    """Return the lives after a settlement.
+    """Return the states after a settlement.
 
     A statement that waited becomes valid at the moment of the settlement, not when it was said. One that was live
     meanwhile keeps its start of validity.
     """
-    life, now = replace(kin[memory_id].life, review=how), to_text(origin.at)
-    waited = life.state == "quarantined"
+    state, now = replace(versions[memory_id].state, review=how), to_text(origin.at)
+    was_waiting = state.state == "quarantined"
     if how in ("old", "dismiss"):
         return {
-            memory_id: replace(life, state="binned", valid_to=life.valid_from if waited else max(life.valid_from, now))
+            memory_id: replace(
+                state, state="binned", valid_to=state.valid_from if was_waiting else max(state.valid_from, now)
+            )
         }
-    taken = replace(life, state="live", valid_from=now if waited else life.valid_from)
-    others = [one for one in chain.values() if one.life.state == "live" and one.memory.id != memory_id]
+    accepted = replace(state, state="live", valid_from=now if was_waiting else state.valid_from)
+    others = [version for version in chain.values() if version.state.state == "live" and version.memory.id != memory_id]
     old = next(iter(others), None) if how == "new" else None
     if old is None:
-        return {memory_id: taken}
-    ended = replace(old.life, state="superseded", valid_to=max(old.life.valid_from, now), superseded_by=memory_id)
-    pinned = old.life.pinned or taken.pinned
+        return {memory_id: accepted}
+    ended = replace(old.state, state="superseded", valid_to=max(old.state.valid_from, now), superseded_by=memory_id)
+    pinned = old.state.pinned or accepted.pinned
     return {
         old.memory.id: ended,
-        memory_id: replace(taken, supersedes=taken.supersedes or old.memory.id, pinned=pinned),
+        memory_id: replace(accepted, supersedes=accepted.supersedes or old.memory.id, pinned=pinned),
     }
 
 
@@ -655,15 +675,15 @@ class UserChanges:
             NotFound: no memory has this id.
             BadInput: it is not live, or is not a rule.
         """
-        found = self._kin(memory_id)[memory_id]
+        found = self._with_versions(memory_id)[memory_id]
         if found.memory.kind != "rule":
-            raise BadInput(f"Memory {memory_id} is no rule.", remedy="See `filrouge rules`.")
-        if found.life.state != "live":
-            raise BadInput(f"Rule {memory_id} is {found.life.state}, not live.", remedy="See `filrouge rules --all`.")
+            raise BadInput(f"Memory {memory_id} is not a rule.", remedy="See `filrouge rules`.")
+        if found.state.state != "live":
+            raise BadInput(f"Rule {memory_id} is {found.state.state}, not live.", remedy="See `filrouge rules --all`.")
         action: ActionName = "enable" if enabled else "disable"
-        if found.life.disabled is enabled:
-            after = {memory_id: replace(found.life, disabled=not enabled)}
-            self._change(action, memory_id, {memory_id: found.life}, after, origin, {})
+        if found.state.disabled is enabled:
+            after = {memory_id: replace(found.state, disabled=not enabled)}
+            self._change(action, memory_id, {memory_id: found.state}, after, origin, {})
         return Action(name=action, memory_id=memory_id, reason="by hand")
 
     def restore(self, memory_id: str, origin: Origin) -> Action:
@@ -673,26 +693,26 @@ class UserChanges:
             NotFound: no memory has this id.
             BadInput: it is live, or waits for review; or another live memory is a version of it or holds its key.
         """
-        kin = self._kin(memory_id)
-        life = kin[memory_id].life
-        if life.state == "live":
+        versions = self._with_versions(memory_id)
+        state = versions[memory_id].state
+        if state.state == "live":
             raise BadInput(f"Memory {memory_id} is live.", remedy="There is nothing to restore.")
-        if life.state == "quarantined":
+        if state.state == "quarantined":
             raise BadInput(f"Memory {memory_id} waits for review.", remedy=f"Settle it: `filrouge review {memory_id}`.")
-        after = {memory_id: replace(life, state="live", valid_to=None, superseded_by=None)}
-        self._writer.lives.check(after, kin=kin)
-        self._change("restore", memory_id, {memory_id: life}, after, origin, kin)
+        after = {memory_id: replace(state, state="live", valid_to=None, superseded_by=None)}
+        self._writer.states.check(after, versions=versions)
+        self._change("restore", memory_id, {memory_id: state}, after, origin, versions)
         return Action(name="restore", memory_id=memory_id, reason="by hand")
 
     def _pin(self, memory_id: str, origin: Origin, *, pinned: bool) -> Action:
         action = "pin" if pinned else "unpin"
-        life = self._kin(memory_id)[memory_id].life
-        if life.state != "live":
-            remedy = f"Try `filrouge restore {memory_id}`, or pin its version of today."
-            raise BadInput(f"Memory {memory_id} is {life.state}, not live.", remedy=remedy)
-        if life.pinned is not pinned:
-            after = {memory_id: replace(life, pinned=pinned)}
-            self._change(action, memory_id, {memory_id: life}, after, origin, {})
+        state = self._with_versions(memory_id)[memory_id].state
+        if state.state != "live":
+            remedy = f"Try `filrouge restore {memory_id}`, or pin its live version."
+            raise BadInput(f"Memory {memory_id} is {state.state}, not live.", remedy=remedy)
+        if state.pinned is not pinned:
+            after = {memory_id: replace(state, pinned=pinned)}
+            self._change(action, memory_id, {memory_id: state}, after, origin, {})
         return Action(name=action, memory_id=memory_id, reason="by hand")
 
     def _change(
@@ -704,21 +724,21 @@ class UserChanges:
         origin: Origin,
         touches: dict[str, MemoryWithState],
     ) -> None:
-        self._writer.lives.write(after, origin.at)
+        self._writer.states.write(after, origin.at)
         payload = {"reason": "by hand", "turn": origin.turn_id}
         self._writer.record(origin, action, memory_id, payload, before=before, after=after, touches=touches)
 
-    def _kin(self, memory_id: str) -> dict[str, MemoryWithState]:
-        kin = self._writer.lives.kin([memory_id])
-        if memory_id not in kin:
+    def _with_versions(self, memory_id: str) -> dict[str, MemoryWithState]:
+        versions = self._writer.states.with_versions([memory_id])
+        if memory_id not in versions:
             raise NotFound(f"There is no memory {memory_id!r}.")
-        return kin
+        return versions
 
 
 # Memories: reading them, and applying decisions.
 
-#: Maximum number of active rules per scope (RULE-1). Further rules are stored, but inactive until the user frees a
-#: place.
+#: Maximum number of active rules per scope (RULE-1). Further rules are stored, but stay inactive until the user
+#: removes one.
 MAX_RULES = 20
 
 
@@ -737,10 +757,7 @@ class Memories:
         Raises:
             NotFound: no memory has this id.
         """
-        row = self._tx.one("memories.get", {"id": memory_id})
-        if row is None:
-            raise NotFound(f"There is no memory {memory_id!r}.")
-        return self._cited([row])[0]
+        return self._with_evidence([_memory_row(self._tx, memory_id)])[0]
 
     def within(
         self, *, project: str | None, user: str, everywhere: bool = False, all_states: bool = False
@@ -755,12 +772,12 @@ class Memories:
             "memories.within",
             {"project_id": project, "user_id": user, "everywhere": everywhere, "all_states": all_states},
         )
-        return self._cited(rows)
+        return self._with_evidence(rows)
 
     def known(self, ids: Sequence[str]) -> list[Memory]:
         """Return these memories with their evidence, in the given order; unknown ids are left out."""
         rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps(list(ids))})}
-        return self._cited([rows[id_] for id_ in ids if id_ in rows])
+        return self._with_evidence([rows[id_] for id_ in ids if id_ in rows])
 
     def used(self, ids: Collection[str], at: datetime) -> None:
         """Record that these memories were added to a prompt; ids of anything else are ignored."""
@@ -776,8 +793,8 @@ class Memories:
         Args:
             agent: only rules that this agent (its id, or its channel) learned; None = all.
         """
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
-        rows = self._tx.all("memories.rules", place)
+        parameters = _listed_for(project, user, agent, limit)
+        rows = self._tx.all("memories.rules", parameters)
         return [memory_from_row(row) for row in rows]
 
     def rules_standing(self) -> frozenset[str]:
@@ -787,8 +804,8 @@ class Memories:
 
     def core_facts(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
         """Return the core facts that hold here: the user's before the project's, newest first, without evidence."""
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
-        rows = self._tx.all("memories.core_facts", place)
+        parameters = _listed_for(project, user, agent, limit)
+        rows = self._tx.all("memories.core_facts", parameters)
         return [memory_from_row(row) for row in rows]
 
     def worth_knowing(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
@@ -796,14 +813,14 @@ class Memories:
 
         Preferences and constraints come first, then decisions, facts and plans together; each part newest first.
         """
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
-        rows = self._tx.all("memories.worth_knowing", place)
+        parameters = _listed_for(project, user, agent, limit)
+        rows = self._tx.all("memories.worth_knowing", parameters)
         return [memory_from_row(row) for row in rows]
 
     def planned(self, *, project: str | None, user: str, agent: str | None, limit: int) -> list[Memory]:
         """Return plans that name a time, newest first, without evidence."""
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
-        return [memory_from_row(row) for row in self._tx.all("memories.planned", place)]
+        parameters = _listed_for(project, user, agent, limit)
+        return [memory_from_row(row) for row in self._tx.all("memories.planned", parameters)]
 
     def bounding(
         self, *, project: str | None, user: str, agent: str | None, thread: str | None, limit: int
@@ -812,8 +829,8 @@ class Memories:
 
         At most `limit` of each. Constraints of the thread come before those of the project.
         """
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
-        rows = self._tx.all("memories.bounding", place | {"thread_id": thread, "newest": 10 * limit})
+        parameters = _listed_for(project, user, agent, limit)
+        rows = self._tx.all("memories.bounding", parameters | {"thread_id": thread, "newest": 10 * limit})
         return [memory_from_row(row) for row in rows]
 
     def some(self, ids: Sequence[str]) -> dict[str, Memory]:
@@ -847,9 +864,9 @@ class Memories:
         """
         memory = self.get(memory_id)
         if memory.state != "live":
-            kin = self._writer.lives.kin([memory_id])
-            head = next((id_ for id_, one in kin.items() if one.life.state == "live"), None)
-            remedy = f"Supersede {head}, its version of today." if head else f"Try `filrouge restore {memory_id}`."
+            versions = self._writer.states.with_versions([memory_id])
+            head = next((id_ for id_, version in versions.items() if version.state.state == "live"), None)
+            remedy = f"Supersede {head}, its live version." if head else f"Try `filrouge restore {memory_id}`."
             raise BadInput(f"Memory {memory_id} is {memory.state}, not live.", remedy=remedy)
         if statement.text == memory.text:
             raise BadInput(f"Memory {memory_id} says that already.")
@@ -869,19 +886,23 @@ class Memories:
             case Add():
                 return self._add(statement, origin, reason)
             case Update(old_ids=old_ids):
-                old = self._reached(old_ids, statement, origin)
+                old = self._live_in_scope(old_ids, statement, origin)
                 if pinned := _pinned(old):
                     return self._dispute(statement, pinned, origin, f"{reason}, but the memory is pinned")
                 return self._update(statement, old, origin, reason)
             case Delete(old_ids=old_ids):
-                old = [one for one in self._reached(old_ids, statement, origin) if one.valid_from <= origin.at]
+                old = [
+                    memory
+                    for memory in self._live_in_scope(old_ids, statement, origin)
+                    if memory.valid_from <= origin.at
+                ]
                 if pinned := _pinned(old):
                     return self._dispute(statement, pinned, origin, f"{reason}, but the memory is pinned")
                 return self._close(old, origin, reason)
-            case Noop(existing_id=existing_id) if self._reached([existing_id], statement, origin):
+            case Noop(existing_id=existing_id) if self._live_in_scope([existing_id], statement, origin):
                 self._writer.mention(existing_id, statement, origin, reason)
                 return Action(name="noop", memory_id=existing_id, reason=reason)
-            case Conflict(existing_id=existing_id) if found := self._reached([existing_id], statement, origin):
+            case Conflict(existing_id=existing_id) if found := self._live_in_scope([existing_id], statement, origin):
                 return self._dispute(statement, found[0], origin, reason)
             case Noop() | Conflict():
                 return self._add(statement, origin, f"{reason}; what it speaks of is not there")
@@ -896,7 +917,7 @@ class Memories:
             at: when the replacing statement was said.
             ends: memories that end with it if they are older, not pinned, and in the statement's scope.
         """
-        old = [one for one in self._reached(ends, statement, origin) if not one.pinned]
+        old = [memory for memory in self._live_in_scope(ends, statement, origin) if not memory.pinned]
         return self._late(statement, by, at, old, origin, reason)
 
     def quarantine(self, statement: Statement, origin: Origin, reason: str) -> Action:
@@ -923,7 +944,7 @@ class Memories:
 
     def _add(self, statement: Statement, origin: Origin, reason: str) -> Action:
         memory = self._writer.insert(statement, origin)
-        self._writer.record_new(origin, "add", memory, self._writer.said(memory.text, reason, origin))
+        self._writer.record_new(origin, "add", memory, self._writer.statement_payload(memory.text, reason, origin))
         return Action(name="add", memory_id=memory.id, reason=reason)
 
     def _update(
@@ -931,20 +952,23 @@ class Memories:
     ) -> Action:
         if not old:
             return self._add(statement, origin, f"{reason}; what it replaces is no longer there")
-        newest = max(old, key=lambda one: one.valid_from)
+        newest = max(old, key=lambda memory: memory.valid_from)
         if newest.valid_from > origin.at:
             return self._late(statement, newest, newest.valid_from, old, origin, reason)
-        before = {one.id: life_of(one) for one in old}
-        ended = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
-        self._writer.lives.write(ended, origin.at)
-        pinned = any(one.pinned for one in old)
+        before = {replaced.id: state_of(replaced) for replaced in old}
+        ended = {id_: _ended(state, "superseded", origin) for id_, state in before.items()}
+        self._writer.states.write(ended, origin.at)
+        pinned = any(replaced.pinned for replaced in old)
         memory = self._writer.insert(statement, origin, supersedes=old[0], pinned=pinned, disabled=disabled)
-        after = {id_: replace(life, superseded_by=memory.id) for id_, life in ended.items()}
-        self._writer.lives.write(after, origin.at)
-        closed = [one.id for one in old]
-        payload = self._writer.said(memory.text, reason, origin) | {"previous_text": old[0].text, "closed": closed}
-        life = life_of(memory)
-        before, after = before | {memory.id: life.unborn}, after | {memory.id: life}
+        after = {id_: replace(state, superseded_by=memory.id) for id_, state in ended.items()}
+        self._writer.states.write(after, origin.at)
+        closed = [replaced.id for replaced in old]
+        payload = self._writer.statement_payload(memory.text, reason, origin) | {
+            "previous_text": old[0].text,
+            "closed": closed,
+        }
+        state = state_of(memory)
+        before, after = before | {memory.id: state.before_creation}, after | {memory.id: state}
         self._writer.record(origin, "update", memory.id, payload, before=before, after=after)
         return Action(name="update", memory_id=memory.id, closed=tuple(closed), reason=reason)
 
@@ -952,31 +976,31 @@ class Memories:
         self, statement: Statement, by: Memory, at: datetime, ends: Sequence[Memory], origin: Origin, reason: str
     ) -> Action:
         """Store a statement that was said before its replacement but processed after it."""
-        earlier = [one for one in ends if one.valid_from <= origin.at and one.id != by.id]
-        before = {one.id: life_of(one) for one in earlier}
-        after = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
-        self._writer.lives.write(after, origin.at)
+        earlier = [ended for ended in ends if ended.valid_from <= origin.at and ended.id != by.id]
+        before = {ended.id: state_of(ended) for ended in earlier}
+        after = {id_: _ended(state, "superseded", origin) for id_, state in before.items()}
+        self._writer.states.write(after, origin.at)
         memory = self._writer.insert(statement, origin, state="superseded", supersedes=next(iter(earlier), None))
-        life = replace(life_of(memory), valid_to=to_text(at), superseded_by=by.id)
-        after = {id_: replace(one, superseded_by=memory.id) for id_, one in after.items()} | {memory.id: life}
-        self._writer.lives.write(after, origin.at)
-        why = f"{reason}, but it was said earlier"
-        payload = self._writer.said(memory.text, why, origin)
-        before |= {memory.id: life.unborn}
+        state = replace(state_of(memory), valid_to=to_text(at), superseded_by=by.id)
+        after = {id_: replace(ended, superseded_by=memory.id) for id_, ended in after.items()} | {memory.id: state}
+        self._writer.states.write(after, origin.at)
+        reason = f"{reason}, but it was said earlier"
+        payload = self._writer.statement_payload(memory.text, reason, origin)
+        before |= {memory.id: state.before_creation}
         self._writer.record(origin, "late", memory.id, payload, before=before, after=after, touches=[by.id])
-        return Action(name="noop", memory_id=by.id, closed=tuple(one.id for one in earlier), reason=why)
+        return Action(name="noop", memory_id=by.id, closed=tuple(ended.id for ended in earlier), reason=reason)
 
     def _close(self, old: list[Memory], origin: Origin, reason: str) -> Action:
         if not old:
             payload = {"reason": f"{reason}; nothing held it", "turn": origin.turn_id}
             self._writer.record(origin, "delete", origin.turn_id, payload)
-        for one in old:
-            life = life_of(one)
-            before, after = {one.id: life}, {one.id: _ended(life, "binned", origin)}
-            self._writer.lives.write(after, origin.at)
-            payload = self._writer.said(one.text, reason, origin)
-            self._writer.record(origin, "delete", one.id, payload, before=before, after=after)
-        closed = tuple(one.id for one in old)
+        for memory in old:
+            state = state_of(memory)
+            before, after = {memory.id: state}, {memory.id: _ended(state, "binned", origin)}
+            self._writer.states.write(after, origin.at)
+            payload = self._writer.statement_payload(memory.text, reason, origin)
+            self._writer.record(origin, "delete", memory.id, payload, before=before, after=after)
+        closed = tuple(memory.id for memory in old)
         return Action(name="delete", memory_id=closed[0] if closed else "", closed=closed, reason=reason)
 
     def _dispute(self, statement: Statement, against: Memory, origin: Origin, reason: str) -> Action:
@@ -984,19 +1008,26 @@ class Memories:
         id_ = self._reviews.hold("conflict", statement, origin, reason, against=against)
         return Action(name="conflict", memory_id=against.id, reason=reason, review=id_)
 
-    def _reached(self, ids: Sequence[str], statement: Statement, origin: Origin) -> list[Memory]:
+    def _live_in_scope(self, ids: Sequence[str], statement: Statement, origin: Origin) -> list[Memory]:
         """Return the live memories among these ids that are in the statement's scope."""
-        found, place = self.some(ids), _scope_columns(statement, origin)
-        near = (found[id_] for id_ in dict.fromkeys(ids) if id_ in found)
-        return [one for one in near if one.state == "live" and place.items() <= core_fact_key(one).items()]
+        found, scope = self.some(ids), _scope_columns(statement, origin)
+        memories = (found[id_] for id_ in dict.fromkeys(ids) if id_ in found)
+        return [
+            memory for memory in memories if memory.state == "live" and scope.items() <= core_fact_key(memory).items()
+        ]
 
-    def _cited(self, rows: Sequence[dict[str, Any]]) -> list[Memory]:
+    def _with_evidence(self, rows: Sequence[dict[str, Any]]) -> list[Memory]:
         """Build the memories of these rows, with their evidence."""
         evidence: dict[str, list[Evidence]] = {row["id"]: [] for row in rows}
         for cited in self._tx.all("evidence.of", {"ids": json.dumps(list(evidence))}):
             span = Span(start=cited["start"], end=cited["stop"])
             evidence[cited["memory_id"]].append(Evidence(turn_id=cited["turn_id"], span=span))
         return [replace(memory_from_row(row), evidence=tuple(evidence[row["id"]])) for row in rows]
+
+
+def _listed_for(project: str | None, user: str, agent: str | None, limit: int) -> dict[str, object]:
+    """Return the parameters of a list of memories that may be injected."""
+    return {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": MIN_CONFIDENCE_INJECT}
 
 
 def _scope_columns(statement: Statement, origin: Origin) -> dict[str, object]:
@@ -1011,11 +1042,11 @@ def _clamped_origin(memory: Memory, origin: Origin) -> Origin:
 
 
 def _pinned(memories: Sequence[Memory]) -> Memory | None:
-    return next((one for one in memories if one.pinned), None)
+    return next((memory for memory in memories if memory.pinned), None)
 
 
-def _ended(life: MemoryState, state: State, origin: Origin) -> MemoryState:
-    return replace(life, state=state, valid_to=max(life.valid_from, to_text(origin.at)))
+def _ended(before: MemoryState, state: State, origin: Origin) -> MemoryState:
+    return replace(before, state=state, valid_to=max(before.valid_from, to_text(origin.at)))
 
 
 # Doubts.

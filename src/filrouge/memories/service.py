@@ -51,17 +51,17 @@ def fact_of(parts: Parts, tx: Tx, key: str, names: Sequence[str]) -> Memory:
     project = project_id(tx, names)
     found = UserChanges(tx, parts.analyser).with_key(key)
     if names:
-        here = [one for one in found if one.scope_name == "project" and one.scope.project == project]
-        found = here or [one for one in found if one.scope_name == "user"]
+        of_project = [fact for fact in found if fact.scope_name == "project" and fact.scope.project == project]
+        found = of_project or [fact for fact in found if fact.scope_name == "user"]
     if len(found) > 1:
-        ids = ", ".join(one.id for one in found)
+        ids = ", ".join(fact.id for fact in found)
         raise BadInput(f"Several facts have the key {key!r}: {ids}.", remedy="Name the project, or use an id.")
-    one = found[0] if found else parts.memories(tx).some([key]).get(key)
-    if one is None:
+    fact = found[0] if found else parts.memories(tx).some([key]).get(key)
+    if fact is None:
         raise NotFound(f"There is no fact {key!r}.")
-    if one.kind == "rule":
-        raise NotFound(f"Memory {key!r} is a rule and no fact.", remedy="See `filrouge rules`.")
-    return one
+    if fact.kind == "rule":
+        raise NotFound(f"Memory {key!r} is a rule, not a fact.", remedy="See `filrouge rules`.")
+    return fact
 
 
 def change_fact(parts: Parts, key: str, value: str, names: Sequence[str]) -> Superseded | None:
@@ -70,10 +70,10 @@ def change_fact(parts: Parts, key: str, value: str, names: Sequence[str]) -> Sup
     Raises:
         NotFound, BadInput: see `fact_of` and `supersede`.
     """
-    one = parts.readers.here(lambda tx: fact_of(parts, tx, key, names))
-    if (one.value if one.key and one.value is not None else one.text) == parts.redact(value.strip()):
+    fact = parts.readers.here(lambda tx: fact_of(parts, tx, key, names))
+    if (fact.value if fact.key and fact.value is not None else fact.text) == parts.redact(value.strip()):
         return None
-    return supersede(parts, one.id, value)
+    return supersede(parts, fact.id, value)
 
 
 def bin_fact(parts: Parts, key: str, names: Sequence[str]) -> Action:
@@ -82,8 +82,8 @@ def bin_fact(parts: Parts, key: str, names: Sequence[str]) -> Action:
     Raises:
         NotFound, BadInput: see `fact_of`; also if it is in the bin already.
     """
-    one = parts.readers.here(lambda tx: fact_of(parts, tx, key, names))
-    return bin_memory(parts, one.id)
+    fact = parts.readers.here(lambda tx: fact_of(parts, tx, key, names))
+    return bin_memory(parts, fact.id)
 
 
 # Binning by topic, for agents.
@@ -92,7 +92,7 @@ def bin_fact(parts: Parts, key: str, names: Sequence[str]) -> Action:
 _KEY: Final = secrets.token_bytes(32)
 #: Share of a topic's words, weighted by rarity, from which a memory is about the topic regardless of its relevance
 #: score.
-_ALL_ITS_WORDS: Final = 0.999
+_FULL_COVERAGE: Final = 0.999
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,11 +144,11 @@ def confirm_bin(
                 "The matching rows have changed since the preview.",
                 remedy="Ask again without a token, and look at what it would bin now.",
             )
-        at = parts.clock.now()
-        for one in found.goes:
-            origin = Origin(scope=Scope(channel="mcp"), trust=TRUST_AGENT, at=at, made_by=AGENT, actor=AGENT)
-            parts.memories(tx).bin(one.id, origin, "forgotten by an agent")
-        return found, (), tuple(one.id for one in found.goes)
+        now = parts.clock.now()
+        for memory in found.goes:
+            origin = Origin(scope=Scope(channel="mcp"), trust=TRUST_AGENT, at=now, made_by=AGENT, actor=AGENT)
+            parts.memories(tx).bin(memory.id, origin, "forgotten by an agent")
+        return found, (), tuple(memory.id for memory in found.goes)
 
     return run_change(parts, write)
 
@@ -162,22 +162,22 @@ def _preview(parts: Parts, tx: Tx, topic: str, memory_id: str, project: str | No
             raise BadInput(f"Memory {memory_id} is {found[0].state}, not live.", remedy="There is nothing to forget.")
     else:
         found = _about(parts, tx, topic, project)
-    kept = tuple(one for one in found if one.pinned or one.kind == "rule")
-    goes = tuple(one for one in found if one not in kept)
-    return BinPreview(goes=goes, kept=kept, token=_token(topic, memory_id, goes) if goes else "")
+    user_only = tuple(memory for memory in found if memory.pinned or memory.kind == "rule")
+    goes = tuple(memory for memory in found if memory not in user_only)
+    return BinPreview(goes=goes, kept=user_only, token=_token(topic, memory_id, goes) if goes else "")
 
 
 def _about(parts: Parts, tx: Tx, topic: str, project: str | None) -> list[Memory]:
     question = Question(text=topic, project=project, everywhere=project is None, limit=MOST_RELATED)
     ranking = recall(parts, tx, question)
-    near = [hit for hit in ranking.hits if hit.relevance >= LEAST_RELEVANCE or hit.coverage >= _ALL_ITS_WORDS]
-    return [hit.item for hit in near[:MOST_RELATED] if isinstance(hit.item, Memory)]
+    relevant = [hit for hit in ranking.hits if hit.relevance >= LEAST_RELEVANCE or hit.coverage >= _FULL_COVERAGE]
+    return [hit.item for hit in relevant[:MOST_RELATED] if isinstance(hit.item, Memory)]
 
 
 def _token(topic: str, memory_id: str, goes: Sequence[Memory]) -> str:
-    listed = sorted((one.id, one.text) for one in goes)
-    said = json.dumps([topic, memory_id, listed], ensure_ascii=True)
-    return hmac.new(_KEY, said.encode(), hashlib.sha256).hexdigest()
+    listed = sorted((memory.id, memory.text) for memory in goes)
+    content = json.dumps([topic, memory_id, listed], ensure_ascii=True)
+    return hmac.new(_KEY, content.encode(), hashlib.sha256).hexdigest()
 
 
 # Reviews: statements that contradict a pinned or undecided memory, or lack evidence, and wait for the user.
@@ -186,7 +186,7 @@ def _token(topic: str, memory_id: str, goes: Sequence[Memory]) -> str:
 def list_reviews(parts: Parts, tx: Tx, *, settled: bool = False, limit: int = 200) -> list[dict[str, Any]]:
     """Return the open reviews, newest first; with `settled`, the settled ones too."""
     found = Reviews(tx, parts.analyser).all(settled=settled, limit=limit)
-    return [_described(parts, tx, one) for one in found]
+    return [_review_json(parts, tx, review) for review in found]
 
 
 def get_review(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def get_review(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
     Raises:
         NotFound: no review has this id.
     """
-    return _described(parts, tx, Reviews(tx, parts.analyser).get(memory_id))
+    return _review_json(parts, tx, Reviews(tx, parts.analyser).get(memory_id))
 
 
 def settle(parts: Parts, memory_id: str, how: str) -> dict[str, Any]:
@@ -211,14 +211,14 @@ def settle(parts: Parts, memory_id: str, how: str) -> dict[str, Any]:
 
     def write(tx: Tx) -> tuple[None, Collection[str], Collection[str]]:
         _, after = Reviews(tx, parts.analyser).settle(memory_id, how, user_origin(parts))
-        begun = [id_ for id_, life in after.items() if life.state == "live"]
-        return None, begun, after.keys() - set(begun)
+        live = [id_ for id_, state in after.items() if state.state == "live"]
+        return None, live, after.keys() - set(live)
 
     run_change(parts, write)
     return parts.readers.here(lambda tx: get_review(parts, tx, memory_id))
 
 
-def _described(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
+def _review_json(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
     store, names, now = parts.memories(tx), names_of(tx), parts.clock.now()
     memory = store.get(review.id)
     return {
@@ -247,7 +247,7 @@ def list_rules(
     """Return the rules, newest first, each with its source and status.
 
     The number of active rules per scope is limited; pinned rules come first, then the newest. Any further rule is kept
-    and listed as `list_reviews`, but not shown to models. Only the user's own words become a rule.
+    and listed as `waiting`, but not shown to models. Only the user's own words become a rule.
 
     Args:
         names: names of the project; empty = all projects.
@@ -255,11 +255,12 @@ def list_rules(
     """
     found = listing(parts, tx, names, rules=True, history=history, filters=filters)
     standing = parts.memories(tx).rules_standing()
-    turns = {turn.id: turn for turn in parts.turns(tx).get([c["turn_id"] for one in found for c in one["evidence"]])}
+    cited_ids = [cited["turn_id"] for rule in found for cited in rule["evidence"]]
+    turns = {turn.id: turn for turn in parts.turns(tx).get(cited_ids)}
     return [
-        one
+        rule
         | {
-            "standing": _standing(one, standing),
+            "standing": _standing(rule, standing),
             "source": [
                 {
                     "turn_id": turn.id,
@@ -269,11 +270,11 @@ def list_rules(
                     "session_id": turn.scope.session,
                     "text": turn.text[cited["start"] : cited["end"]],
                 }
-                for cited in one["evidence"]
+                for cited in rule["evidence"]
                 if (turn := turns.get(cited["turn_id"]))
             ],
         }
-        for one in found
+        for rule in found
     ]
 
 
@@ -285,8 +286,8 @@ def get_rule(parts: Parts, tx: Tx, rule_id: str) -> dict[str, Any]:
         BadInput: it is not a rule.
     """
     memory = _rule(parts, tx, rule_id)
-    place = [memory.scope.project] if memory.scope.project else []
-    return next(one for one in list_rules(parts, tx, place, history=True) if one["id"] == rule_id)
+    names = [memory.scope.project] if memory.scope.project else []
+    return next(rule for rule in list_rules(parts, tx, names, history=True) if rule["id"] == rule_id)
 
 
 def add_rule(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> Action:
@@ -296,28 +297,28 @@ def add_rule(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName)
         BadInput: the text is empty, too long, holds a secret, or is a rule of this scope already; or a project rule is
             given outside every project.
     """
-    said = _checked(parts, text)
-    statement = Statement(kind="rule", text=said, span=Span(start=0, end=0), scope=scope, confidence=1.0)
-    meaning = parts.vectors
-    known_as = parts.readers.here(lambda tx: project_names(tx, names))
-    if scope == "project" and not known_as:
-        raise BadInput("This is no project.", remedy="Name one, or give the rule the scope `user`.")
-    [vectors] = embed_inline(meaning, [said])
+    checked = _checked(parts, text)
+    statement = Statement(kind="rule", text=checked, span=Span(start=0, end=0), scope=scope, confidence=1.0)
+    vectors = parts.vectors
+    all_names = parts.readers.here(lambda tx: project_names(tx, names))
+    if scope == "project" and not all_names:
+        raise BadInput("This is not a project.", remedy="Name one, or give the rule the scope `user`.")
+    [rule_vectors] = embed_inline(vectors, [checked])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
         origin = user_origin(parts)
-        project = Projects(tx).resolve(known_as, at=origin.at)
+        project = Projects(tx).resolve(all_names, at=origin.at)
         origin = replace(origin, scope=Scope(project=project, channel="api"))
-        for one in parts.memories(tx).within(project=project if scope == "project" else None, user=origin.scope.user):
-            if one.kind == "rule" and one.scope_name == scope and one.text.casefold() == said.casefold():
-                off = " It is switched off." if one.disabled else ""
-                raise BadInput(f"Rule {one.id} says that already.{off}", remedy=f"See `filrouge why {one.id}`.")
+        for other in parts.memories(tx).within(project=project if scope == "project" else None, user=origin.scope.user):
+            if other.kind == "rule" and other.scope_name == scope and other.text.casefold() == checked.casefold():
+                off = " It is switched off." if other.disabled else ""
+                raise BadInput(f"Rule {other.id} says that already.{off}", remedy=f"See `filrouge why {other.id}`.")
         action = parts.memories(tx).add(statement, origin, "added by hand")
-        store_or_queue_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        store_or_queue_vectors(tx, vectors, "memory", action.memory_id, rule_vectors, origin.at)
         return action, (), ()
 
     action = run_change(parts, write)
-    update_index(parts, meaning, [(action, vectors)])
+    update_index(parts, vectors, [(action, rule_vectors)])
     return action
 
 
@@ -367,17 +368,17 @@ def _standing(rule: dict[str, Any], standing: Collection[str]) -> str:
 def _rule(parts: Parts, tx: Tx, rule_id: str) -> Memory:
     memory = parts.memories(tx).get(rule_id)
     if memory.kind != "rule":
-        raise BadInput(f"Memory {rule_id} is no rule.", remedy="See `filrouge rules`.")
+        raise BadInput(f"Memory {rule_id} is not a rule.", remedy="See `filrouge rules`.")
     return memory
 
 
 def _checked(parts: Parts, text: str) -> str:
-    said = without_secret(parts.redact(" ".join(text.split())))
-    if not said:
+    checked = without_secret(parts.redact(" ".join(text.split())))
+    if not checked:
         raise BadInput("The text of the rule is empty.")
-    if len(said) > MAX_RULE_CHARS:
-        raise BadInput(f"The text has {len(said)} characters; a rule has at most {MAX_RULE_CHARS}.")
-    return said
+    if len(checked) > MAX_RULE_CHARS:
+        raise BadInput(f"The text has {len(checked)} characters; a rule has at most {MAX_RULE_CHARS}.")
+    return checked
 
 
 # Undo: revert a decision and the later decisions that depend on it (see `memories.undo_repository`).
@@ -404,10 +405,10 @@ def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None
     """
 
     def write(tx: Tx) -> tuple[UndoPlan, Collection[str], Collection[str]]:
-        made = _undo(parts, tx, entry, memory_id)
-        Undoing(tx, parts.analyser).carry_out(made, user_origin(parts))
-        begun = [id_ for id_, life in made.after.items() if life.state == "live"]
-        return made.plan, begun, made.after.keys() - set(begun)
+        planned = _undo(parts, tx, entry, memory_id)
+        Undoing(tx, parts.analyser).carry_out(planned, user_origin(parts))
+        live = [id_ for id_, state in planned.after.items() if state.state == "live"]
+        return planned.plan, live, planned.after.keys() - set(live)
 
     return run_change(parts, write)
 

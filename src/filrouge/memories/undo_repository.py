@@ -1,8 +1,8 @@
 """Undo: reverts a decision and the later decisions that depend on it, without rewriting the journal.
 
-A later decision depends on an earlier one if it touches a memory whose life (state, times, links) the earlier one
-changed. If the earlier one only changed a pin or a switch, only later changes of the same pin or switch depend on it.
-Nothing depends on a mention. Reverted decisions, and the undos that reverted them, are ignored.
+A later decision depends on an earlier one if it touches a memory whose state, times or links the earlier one changed.
+If the earlier one only changed a pin or a switch, only later changes of the same pin or switch depend on it. Nothing
+depends on a mention. Reverted decisions, and the undos that reverted them, are ignored.
 
 Decisions are reverted newest first. Each must find the memory as the decision left it. The result must leave one live
 version of every memory, or the undo is refused. Each reverted decision gets a journal entry `undo`, which is itself a
@@ -42,7 +42,7 @@ class Undo:
 
     Attributes:
         entries: the entries to revert, newest first, each with the changes that this makes.
-        before, after: the lives that change.
+        before, after: the states that change, by memory id.
     """
 
     plan: UndoPlan
@@ -56,7 +56,7 @@ class Undoing:
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
-        self._lives = StateStore(tx)
+        self._states = StateStore(tx)
         self._writer = MemoryWriter(tx, analyser)
         self._merging = Merging(tx, analyser)
 
@@ -67,12 +67,12 @@ class Undoing:
             NotFound: no memory has this id.
             BadInput: nothing is left to undo.
         """
-        if memory_id not in self._lives.kin([memory_id]):
+        if memory_id not in self._states.with_versions([memory_id]):
             raise NotFound(f"There is no memory {memory_id!r}.")
         entries = Journal(self._tx).entries_about(memory_id)
-        gone = reverted(entries)
+        reverted_numbers = reverted(entries)
         for entry in reversed(entries):
-            if entry.seq not in gone and entry.undoes is None and memory_id in changes_of_entry(entry):
+            if entry.seq not in reverted_numbers and entry.undoes is None and memory_id in changes_of_entry(entry):
                 return entry.seq
         raise BadInput(f"No decision about {memory_id} is left to undo.", remedy=f"See `filrouge history {memory_id}`.")
 
@@ -84,32 +84,32 @@ class Undoing:
             BadInput: it is reverted already; or it changed nothing; or what it refers to was erased; or two versions of
                 one memory would be live.
         """
-        asked = Journal(self._tx).entry(seq)
-        _refuse_empty(asked)
-        if asked.undoes is not None and asked.payload:
-            asked = Journal(self._tx).entry(asked.payload["together"])
-        entries = dependents(asked, self._later(asked))
-        kin = self._lives.kin({id_ for entry in entries for id_ in entry.touches})
+        named_entry = Journal(self._tx).entry(seq)
+        _refuse_empty(named_entry)
+        if named_entry.undoes is not None and named_entry.payload:
+            named_entry = Journal(self._tx).entry(named_entry.payload["together"])
+        entries = dependents(named_entry, self._later(named_entry))
+        versions = self._states.with_versions({id_ for entry in entries for id_ in entry.touches})
         before: dict[str, MemoryState] = {}
-        lives: dict[str, MemoryState] = {}
+        states: dict[str, MemoryState] = {}
         steps: list[tuple[Entry, ChangesByMemory]] = []
         for entry in reversed(entries):
             _refuse_empty(entry)
-            earlier = {id_: lives.get(id_, self._found(kin, id_, entry)) for id_ in changes_of_entry(entry)}
-            put_back = {id_: _put_back(earlier[id_], id_, entry) for id_ in earlier}
-            steps.append((entry, difference(earlier, put_back)))
-            before = {**{id_: kin[id_].life for id_ in put_back}, **before}
-            lives |= put_back
-        lives = {id_: life for id_, life in lives.items() if life != before[id_]}
-        self._lives.check(lives, kin=kin)
+            earlier = {id_: states.get(id_, self._found(versions, id_, entry)) for id_ in changes_of_entry(entry)}
+            reverted_states = {id_: _reverted_state(earlier[id_], id_, entry) for id_ in earlier}
+            steps.append((entry, difference(earlier, reverted_states)))
+            before = {**{id_: versions[id_].state for id_ in reverted_states}, **before}
+            states |= reverted_states
+        states = {id_: state for id_, state in states.items() if state != before[id_]}
+        self._states.check(states, versions=versions)
         plan = UndoPlan(
-            decisions=tuple(_taken_back(entry) for entry, _ in steps), effects=_effects(entries, kin, lives)
+            decisions=tuple(_taken_back(entry) for entry, _ in steps), effects=_effects(entries, versions, states)
         )
-        return Undo(plan=plan, entries=tuple(steps), before=before, after=lives)
+        return Undo(plan=plan, entries=tuple(steps), before=before, after=states)
 
     def carry_out(self, undo: Undo, origin: Origin) -> None:
         """Carry out the plan, in the caller's transaction."""
-        self._lives.write(undo.after, origin.at)
+        self._states.write(undo.after, origin.at)
         first = (self._tx.one("journal.newest") or {"n": 0})["n"] + 1
         for entry, changed in undo.entries:
             payload = entry.payload or {}
@@ -141,25 +141,25 @@ class Undoing:
             row = {"memory_id": memory_id, "turn_id": turn_id, "start": start, "stop": stop}
             self._tx.run("evidence.add" if by > 0 else "evidence.withdraw", row)
 
-    def _later(self, asked: Entry) -> list[Entry]:
+    def _later(self, named_entry: Entry) -> list[Entry]:
         """Return every later entry that touches a memory of this entry, directly or through other entries."""
-        known, found = set[str](), dict[int, Entry]()
-        wanted = set(asked.touches)
-        while wanted - known:
-            new = wanted - known
-            known |= new
-            for entry in Journal(self._tx).entries_about(*new, after=asked.seq):
+        seen_ids, found = set[str](), dict[int, Entry]()
+        all_ids = set(named_entry.touches)
+        while all_ids - seen_ids:
+            new = all_ids - seen_ids
+            seen_ids |= new
+            for entry in Journal(self._tx).entries_about(*new, after=named_entry.seq):
                 found[entry.seq] = entry
-                wanted |= entry.touches
+                all_ids |= entry.touches
         return [found[seq] for seq in sorted(found)]
 
-    def _found(self, kin: Mapping[str, MemoryWithState], memory_id: str, entry: Entry) -> MemoryState:
-        if memory_id not in kin:
+    def _found(self, versions: Mapping[str, MemoryWithState], memory_id: str, entry: Entry) -> MemoryState:
+        if memory_id not in versions:
             raise _erased(f"Memory {memory_id}, which entry {entry.seq} speaks of,")
-        return kin[memory_id].life
+        return versions[memory_id].state
 
 
-def dependents(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
+def dependents(named_entry: Entry, later: Iterable[Entry]) -> list[Entry]:
     """Return the entry and, oldest first, the later entries that depend on it.
 
     Args:
@@ -169,28 +169,30 @@ def dependents(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
         BadInput: the entry is reverted already.
     """
     later = list(later)
-    gone = reverted(later)
-    taking = next((one for one in later if one.undoes == asked.seq and one.seq not in gone), None)
-    if taking:
-        again = f"To do it again, undo entry {taking.seq}."
-        raise BadInput(f"Entry {asked.seq} was taken back by entry {taking.seq}.", remedy=again)
-    found, (lives, turned) = [asked], _touched_state(asked)
-    for one in later:
-        own_lives, own_turned = _touched_state(one)
-        is_together = asked.undoes is not None and _together(one) == asked.seq
-        if one.seq not in gone and (is_together or one.touches & lives or own_turned & turned):
-            found.append(one)
-            lives, turned = lives | own_lives, turned | own_turned
+    reverted_numbers = reverted(later)
+    undo = next(
+        (entry for entry in later if entry.undoes == named_entry.seq and entry.seq not in reverted_numbers), None
+    )
+    if undo:
+        remedy = f"To do it again, undo entry {undo.seq}."
+        raise BadInput(f"Entry {named_entry.seq} was taken back by entry {undo.seq}.", remedy=remedy)
+    found, (changed, switched) = [named_entry], _touched_state(named_entry)
+    for entry in later:
+        entry_changed, entry_switched = _touched_state(entry)
+        is_together = named_entry.undoes is not None and _together(entry) == named_entry.seq
+        if entry.seq not in reverted_numbers and (is_together or entry.touches & changed or entry_switched & switched):
+            found.append(entry)
+            changed, switched = changed | entry_changed, switched | entry_switched
     return found
 
 
 def reverted(entries: Sequence[Entry]) -> set[int]:
     """Return the numbers of the reverted entries among these, and of the undos that reverted them."""
-    known, gone = {entry.seq for entry in entries}, set[int]()
+    numbers, found = {entry.seq for entry in entries}, set[int]()
     for entry in reversed(entries):
-        if entry.seq not in gone and entry.undoes in known:
-            gone |= {entry.seq, int(entry.undoes or 0)}
-    return gone
+        if entry.seq not in found and entry.undoes in numbers:
+            found |= {entry.seq, int(entry.undoes or 0)}
+    return found
 
 
 def _together(entry: Entry) -> int | None:
@@ -199,16 +201,16 @@ def _together(entry: Entry) -> int | None:
 
 
 def _touched_state(entry: Entry) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the memories whose life an entry changed, and the pins and switches it changed (alone or not)."""
+    """Return the memories whose state an entry changed, and the pins and switches it changed (alone or not)."""
     changed = changes_of_entry(entry)
-    turned = frozenset(id_ for id_, pairs in changed.items() if set(pairs) <= _SWITCHES)
-    return frozenset(changed) - turned, frozenset(
+    switched = frozenset(id_ for id_, pairs in changed.items() if set(pairs) <= _SWITCHES)
+    return frozenset(changed) - switched, frozenset(
         f"{name} {id_}" for id_, pairs in changed.items() for name in set(pairs) & _SWITCHES
     )
 
 
-def _put_back(life: MemoryState, memory_id: str, entry: Entry) -> MemoryState:
-    found = revert(life, changes_of_entry(entry)[memory_id])
+def _reverted_state(state: MemoryState, memory_id: str, entry: Entry) -> MemoryState:
+    found = revert(state, changes_of_entry(entry)[memory_id])
     if found is None:
         raise _erased(f"What entry {entry.seq} made of memory {memory_id} is no longer there, because something")
     return found
@@ -238,18 +240,18 @@ def _taken_back(entry: Entry) -> TakenBack:
 
 
 def _effects(
-    entries: Sequence[Entry], kin: Mapping[str, MemoryWithState], lives: Mapping[str, MemoryState]
+    entries: Sequence[Entry], versions: Mapping[str, MemoryWithState], states: Mapping[str, MemoryState]
 ) -> tuple[Effect, ...]:
     mentioned = {entry.subject_id for entry in entries if (entry.payload or {}).get("mentions")}
     return tuple(
         Effect(
             memory_id=id_,
-            text=kin[id_].memory.text,
-            before=kin[id_].life.state,
-            after=lives.get(id_, kin[id_].life).state,
-            pinned=(kin[id_].life.pinned, lives.get(id_, kin[id_].life).pinned),
-            disabled=(kin[id_].life.disabled, lives.get(id_, kin[id_].life).disabled),
-            waits=lives.get(id_, kin[id_].life).review == "open",
+            text=versions[id_].memory.text,
+            before=versions[id_].state.state,
+            after=states.get(id_, versions[id_].state).state,
+            pinned=(versions[id_].state.pinned, states.get(id_, versions[id_].state).pinned),
+            disabled=(versions[id_].state.disabled, states.get(id_, versions[id_].state).disabled),
+            waits=states.get(id_, versions[id_].state).review == "open",
         )
-        for id_ in sorted(lives.keys() | (mentioned & kin.keys()))
+        for id_ in sorted(states.keys() | (mentioned & versions.keys()))
     )

@@ -27,8 +27,16 @@ from filrouge.providers.embedders import windows
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import any_of
-from filrouge.search.ranking import OKAPI, Collection, WeightedQuestion, bm25, judged, shares, standalone_features
-from filrouge.search.service import CANDIDATES_PER_RETRIEVER, LONGEST_QUERY, Mode
+from filrouge.search.ranking import (
+    OKAPI,
+    Collection,
+    WeightedQuestion,
+    bm25,
+    judge_relevance,
+    softmax,
+    standalone_features,
+)
+from filrouge.search.service import CANDIDATES_PER_RETRIEVER, MAX_QUERY_CHARACTERS, Mode
 from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
 
 MOST_TAGGED: Final = 5
@@ -269,7 +277,7 @@ def search_notes(parts: Parts, tx: Tx, text: str, *, mode: Mode = "hybrid", limi
     counts = StoredVault(tx).counts() if parts.vault.looked.is_there else None
     if counts is None or not counts.chunks:
         return NotesFound()
-    asked = text[:LONGEST_QUERY]
+    asked = text[:MAX_QUERY_CHARACTERS]
     vector, notices = parts.vectors.question(asked) if mode != "text" else (None, ())
     search = _Search(parts, tx, asked, vector, counts.chunks)
     hits, known = search.ranked(_ALPHA[mode])
@@ -314,13 +322,15 @@ class _Search:
         )
         space = self._parts.vectors.space
         near = {str(seq): space.calibrated_to_question(one.cosine) for seq, one in self._near.items()}
-        parts = shares([ALONE_WORDS * lexical.get(id_, 0.0) + ALONE_MEANING * meaning.get(id_, 0.0) for id_ in ordered])
+        parts = softmax(
+            [ALONE_WORDS * lexical.get(id_, 0.0) + ALONE_MEANING * meaning.get(id_, 0.0) for id_ in ordered]
+        )
         signs = [
             standalone_features(questioned, matched[id_], similarity=near.get(id_), share=part)
             for id_, part in zip(ordered, parts, strict=True)
         ]
         by_meaning = self._vector is not None and space.is_measured
-        chances, known = judged(questioned, signs, [matched[id_] for id_ in ordered], by_meaning=by_meaning)
+        chances, known = judge_relevance(questioned, signs, [matched[id_] for id_ in ordered], by_meaning=by_meaning)
         hits = [
             _hit(
                 self._chunks[id_],

@@ -24,7 +24,15 @@ from filrouge.hosts.project import NAME_PREFIX, split_names
 from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.changes import run_change, user_origin
 from filrouge.memories.models import Memory
-from filrouge.memories.repository import Memories, MemoryWriter, Origin, content_of, intact, life_of, memory_from_row
+from filrouge.memories.repository import (
+    Memories,
+    MemoryWriter,
+    Origin,
+    content_of,
+    is_intact,
+    memory_from_row,
+    state_of,
+)
 from filrouge.projects.models import ProjectJoin, ProjectMerge
 from filrouge.projects.repository import Projects, project_id
 from filrouge.runtime import journal
@@ -122,11 +130,11 @@ class ProjectRows:
         if ends.kind == "concept":
             Merging(self._tx, self._analyser).merge(stands.id, ends.id, origin, reason)
             return ends.id
-        writer, before = MemoryWriter(self._tx, self._analyser), life_of(ends)
+        writer, before = MemoryWriter(self._tx, self._analyser), state_of(ends)
         at = max(before.valid_from, to_text(origin.at))
         after = replace(before, state="superseded", valid_to=at, superseded_by=stands.id)
-        writer.lives.write({ends.id: after}, origin.at)
-        said = writer.said(ends.text, reason, origin)
+        writer.states.write({ends.id: after}, origin.at)
+        said = writer.statement_payload(ends.text, reason, origin)
         writer.record(
             origin, "merge", ends.id, said, before={ends.id: before}, after={ends.id: after}, touches=[stands.id]
         )
@@ -137,7 +145,7 @@ class ProjectRows:
         found = list[dict[str, Any]]()
         for row in self._tx.all("projects.memories", {"project_id": source}):
             key, digest = row["row_key"], row["row_hash"]
-            if intact(row):
+            if is_intact(row):
                 memory = memory_from_row(row)
                 sealed = journal.seal(content_of(replace(memory, scope=replace(memory.scope, project=into))))
                 key, digest = sealed.key, sealed.hash

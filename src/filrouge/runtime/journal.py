@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.protocols import Tx
-from filrouge.core.rows import require_row
+from filrouge.core.rows import pick_columns, require_row
 from filrouge.runtime.feed_messages import EventCaptured, EventSettled, LiveMessage
 
 # The decision log: messages of the live feed, one line each at info level.
@@ -238,11 +238,8 @@ def recompute_chain(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _entry_from_row(row: Mapping[str, Any]) -> Entry:
     return Entry(
-        seq=row["seq"],
+        **pick_columns(row, ("seq", "actor", "action", "subject_id")),
         at=from_text(row["at"]),
-        actor=row["actor"],
-        action=row["action"],
-        subject_id=row["subject_id"],
         touches=frozenset(json.loads(row["touches"])) | {row["subject_id"]},
         payload=json.loads(row["payload"]) if row["payload"] else None,
     )

@@ -158,7 +158,7 @@ def broken_by_table(tx: Tx) -> dict[str, list[str]]:
     """Return the ids of rows whose content does not match their seal, by table."""
     return {
         "turns": [row["id"] for row in _read_pages(tx, "turns.sealed") if not _is_intact(turn_intact, row)],
-        "memories": [row["id"] for row in tx.all("memories.sealed") if not _is_intact(repository.intact, row)],
+        "memories": [row["id"] for row in tx.all("memories.sealed") if not _is_intact(repository.is_intact, row)],
         "events": [row["id"] for row in _read_pages(tx, "events.sealed") if not _is_intact(event_intact, row)],
     }
 

@@ -63,18 +63,18 @@ from filrouge.search.repository import (
     StoredVectors,
     WordFeed,
     WordFiles,
-    is_possible,
+    is_tantivy_installed,
 )
 from filrouge.search.retrievers import make_need_vectors, queue_need_vectors, resume_need_vectors
 from filrouge.search.spaces import (
     CALIBRATE,
     CLEAR,
     REINDEX,
-    Pass,
+    EmbeddedWindows,
     calibrate,
     clear,
+    embed_next_windows,
     initial_vector_search,
-    next_passes,
     queue_calibration,
     queue_stale_words,
     reindex_batch,
@@ -290,28 +290,28 @@ def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners
     vectors = parts.vectors
     # No embedder can make vectors of this space, so a retry is useless; a later reindex finds what lacks vectors.
     pending = list[Owner]() if vectors.is_lost else owners
-    passes = next_passes(parts, vectors.embedder, vectors.space.id, pending) if pending else []
-    pass_by_owner = {owner.id: owner_pass for owner, owner_pass in zip(pending, passes, strict=False)}
-    unembedded = {owner.id for owner in pending} - pass_by_owner.keys()
+    passes = embed_next_windows(parts, vectors.embedder, vectors.space.id, pending) if pending else []
+    windows_by_owner = {owner.id: windows for owner, windows in zip(pending, passes, strict=False)}
+    unembedded = {owner.id for owner in pending} - windows_by_owner.keys()
     end = next((index for index, id_ in enumerate(ids) if id_ in unembedded), len(ids))
-    return [_index_owner(parts, vectors, payloads[index], pass_by_owner.get(ids[index])) for index in range(end)]
+    return [_index_owner(parts, vectors, payloads[index], windows_by_owner.get(ids[index])) for index in range(end)]
 
 
-def _index_owner(parts: Parts, vectors: VectorSearch, payload: Payload, owner_pass: Pass | None) -> JobResult:
-    if owner_pass is None:
+def _index_owner(parts: Parts, vectors: VectorSearch, payload: Payload, windows: EmbeddedWindows | None) -> JobResult:
+    if windows is None:
         return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
-        owner_pass.write(tx, vectors.space.id)
-        if owner_pass.owner.kind == "memory":
+        windows.write(tx, vectors.space.id)
+        if windows.owner.kind == "memory":
             queue_need_vectors(tx, vectors, parts.clock.now())
-        if not owner_pass.first and owner_pass.owner.kind == "turn":
-            late_vector(tx, owner_pass.owner.id, vectors.space.id)
+        if not windows.first and windows.owner.kind == "turn":
+            late_vector(tx, windows.owner.id, vectors.space.id)
 
     return JobResult(
         write=write,
-        afterwards=lambda: owner_pass.show(parts, vectors),
-        again=lambda: payload if owner_pass.first else None,
+        afterwards=lambda: windows.add_to_index(parts, vectors),
+        again=lambda: payload if windows.first else None,
     )
 
 
@@ -479,7 +479,7 @@ def build(
     bus = Bus()
     feed = Feed(bus, readers.here)
     writer = Writer(lambda: Database(path), feed.committed)
-    word_files = WordFiles(inside(home, WORD_INDEXES), text_analyser.version) if is_possible() else None
+    word_files = WordFiles(inside(home, WORD_INDEXES), text_analyser.version) if is_tantivy_installed() else None
     return Parts(
         home=home,
         clock=clock,

@@ -31,24 +31,24 @@ from filrouge.core.errors import BadConfig
 _VOICING = "\u3099\u309a"
 
 
-class _Seen(dict[int, int | str | None]):
+class _CharacterTable(dict[int, int | str | None]):
     """Translation table that computes each character's replacement on first use."""
 
     def __missing__(self, code: int) -> int | str | None:
         kind = unicodedata.category(chr(code))
-        seen: int | str | None = code
+        replacement: int | str | None = code
         if kind == "Cs" or code == 0:
-            seen = " "  # a lone surrogate cannot be encoded, and NUL ends a C string
+            replacement = " "  # a lone surrogate cannot be encoded, and NUL ends a C string
         elif (kind[0] == "M" and chr(code) not in _VOICING) or kind == "Cf":
-            seen = None  # marks, soft hyphens and joiners occur inside words but are not part of them
-        self[code] = seen
-        return seen
+            replacement = None  # marks, soft hyphens and joiners occur inside words but are not part of them
+        self[code] = replacement
+        return replacement
 
 
 #: Letters that Unicode does not decompose, but that people without the key type as plain letters.
 _LIGATURES = {"œ": "oe", "Œ": "Oe", "æ": "ae", "Æ": "Ae"}
 _STROKES = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ı": "i"}
-_SEEN = _Seen({ord(letter): spelt for letter, spelt in (_LIGATURES | _STROKES).items()})
+_CHARACTERS = _CharacterTable({ord(letter): spelling for letter, spelling in (_LIGATURES | _STROKES).items()})
 
 _FLAG = "[\U0001f1e6-\U0001f1ff]{2}"
 _PICTURE = "[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b1b\u2b1c\u2b50\u2b55\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
@@ -63,7 +63,7 @@ UNSPACED = (
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
-def unspaced(word: str) -> bool:
+def is_unspaced(word: str) -> bool:
     """Return True if a character of the word belongs to a script without spaces between words."""
     return not word.isascii() and _UNSPACED.search(word) is not None
 
@@ -72,11 +72,11 @@ def plain(text: str) -> str:
     """Return the text without marks, ligatures, width variants and invisible characters; case is kept."""
     if text.isascii():
         return text.replace("\x00", " ")
-    apart = unicodedata.normalize("NFKD", text)
-    if "\u0306" in apart:
-        apart = apart.replace("и\u0306", "й").replace("И\u0306", "Й")
+    decomposed = unicodedata.normalize("NFKD", text)
+    if "\u0306" in decomposed:
+        decomposed = decomposed.replace("и\u0306", "й").replace("И\u0306", "Й")
     # Recompose Korean syllables and voiced kana, which NFKD decomposed.
-    return unicodedata.normalize("NFC", apart.translate(_SEEN))
+    return unicodedata.normalize("NFC", decomposed.translate(_CHARACTERS))
 
 
 def fold(text: str) -> str:
@@ -99,7 +99,7 @@ def emoji_word(emoji: str) -> str:
 # moves those down. Scripts of a single language (Cyrillic, Greek, Arabic) have their own stemmer, which does not affect
 # other languages.
 
-_SHORTEST, _LONGEST = 3, 40
+_MIN_STEMMED, _MAX_STEMMED = 3, 40
 #: First and last letter of a script, and its stemmer.
 _SCRIPTS = (("\u0370", "\u03ff", "greek"), ("\u0400", "\u04ff", "russian"), ("\u0600", "\u06ff", "arabic"))
 
@@ -122,7 +122,7 @@ class Stems:
 
     def of(self, word: str) -> str:
         """Return the stem of a folded word; the word itself if it is too short, too long, or not only letters."""
-        if not _SHORTEST <= len(word) <= _LONGEST or not word.isalpha():
+        if not _MIN_STEMMED <= len(word) <= _MAX_STEMMED or not word.isalpha():
             return word
         with self._lock:
             for first, last, stem in self._scripts:
@@ -182,13 +182,13 @@ _CAMEL = re.compile(
 _HASH = re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}", re.IGNORECASE)
 _QUOTED_OF_HASH = 7
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_MANY_PIECES = 5
+_MAX_PIECES = 5
 _RUN = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 _HANGUL = ("\uac00", "\ud7a3")
 _SIGNED = {"++": "plusplus", "#": "sharp"}
-_LONGEST_WORD = 64
+_MAX_WORD = 64
 #: Size, in characters, of the blocks in which a long text is split into words.
-_LONG = 20_000
+_BLOCK_SIZE = 20_000
 
 Forms = tuple[str, ...]
 _Chunk = tuple[str, str, str]
@@ -210,14 +210,14 @@ class TextAnalyser:
         #: Grows with the rules, and also differs for other languages and for another release of the stemmers, because
         #: stems differ then.
         self.version = _RULES * 1_000_000 + crc32(f"{self._stems.release} {languages}".encode()) % 1_000_000
-        self._known = lru_cache(maxsize=20_000)(self._words_of_part)
-        self._plain = lru_cache(maxsize=20_000)(self._tokens_of)
+        self._cached_words = lru_cache(maxsize=20_000)(self._words_of_part)
+        self._cached_tokens = lru_cache(maxsize=20_000)(self._tokens_of)
 
     def tokens(self, text: str) -> str:
         """Return the token string to index."""
         # Nearly all text consists of plain words, mostly the same ones, so their tokens are cached.
         found = [
-            self._plain(chunk) if chunk[2].isalpha() else self._tokens_of(chunk)
+            self._cached_tokens(chunk) if chunk[2].isalpha() else self._tokens_of(chunk)
             for block in _blocks(text)
             for chunk in _chunks(block)
         ]
@@ -251,10 +251,10 @@ class TextAnalyser:
             yield (emoji_word(emoji),), False
         elif grouped:
             yield from (((form,), False) for form in _grouped(grouped, asked=asked))
-        elif found.isalnum() and len(words := self._known(found, asked)) == 1 and not _HASH.fullmatch(found):
+        elif found.isalnum() and len(words := self._cached_words(found, asked)) == 1 and not _HASH.fullmatch(found):
             yield words[0], len(found) > 1 and found.isupper()
         else:
-            for run in _RUN.findall(found) if unspaced(found) else (found,):
+            for run in _RUN.findall(found) if is_unspaced(found) else (found,):
                 yield from ((forms, False) for forms in self._joined(run, asked=asked))
 
     def _joined(self, chunk: str, *, asked: bool) -> Iterator[Forms]:
@@ -273,34 +273,34 @@ class TextAnalyser:
                 yield from self._hash(part, asked=asked)
                 pieces += 1
             else:
-                words = self._known(part, asked)
+                words = self._cached_words(part, asked)
                 yield from words
                 pieces += len(words)
         sign = next((spoken for sign, spoken in _SIGNED.items() if chunk.endswith(sign)), "")
         if (pieces > 1 and rest.strip()) or sign:
-            yield from self._whole(chunk, sign)
+            yield from self._compound(chunk, sign)
 
-    def _whole(self, chunk: str, sign: str) -> Iterator[Forms]:
+    def _compound(self, chunk: str, sign: str) -> Iterator[Forms]:
         """Yield a compound without separators, and the last name of a path; skip forms too long to be typed."""
         name = chunk.replace("\\", "/").rpartition("/")[2] if "/" in chunk or "\\" in chunk else chunk
-        for one in dict.fromkeys((name, chunk)):
-            parts = _PART.findall(fold(one))
-            whole = "".join(parts) + sign
-            if len(whole) <= _LONGEST_WORD and (len(parts) > 1 or one is chunk) and not unspaced(whole):
-                yield (whole,)
+        for compound in dict.fromkeys((name, chunk)):
+            parts = _PART.findall(fold(compound))
+            joined = "".join(parts) + sign
+            if len(joined) <= _MAX_WORD and (len(parts) > 1 or compound is chunk) and not is_unspaced(joined):
+                yield (joined,)
 
     def _hash(self, part: str, *, asked: bool) -> Iterator[Forms]:
-        whole = part.lower()
-        start = whole[:_QUOTED_OF_HASH]
+        digest = part.lower()
+        start = digest[:_QUOTED_OF_HASH]
         if asked:
-            yield tuple(dict.fromkeys((whole, start)))
+            yield tuple(dict.fromkeys((digest, start)))
         else:
-            yield from ((form,) for form in dict.fromkeys((start, whole)))
+            yield from ((form,) for form in dict.fromkeys((start, digest)))
 
     def _words_of_part(self, part: str, asked: bool) -> tuple[Forms, ...]:
         """Return the words of a part without separators: camelCase and digits are split, each word has its stem."""
         pieces = [part] if part.islower() and part.isalpha() else _CAMEL.split(part)
-        if len(pieces) > _MANY_PIECES and sum(piece.isdecimal() for piece in pieces) > 1:
+        if len(pieces) > _MAX_PIECES and sum(piece.isdecimal() for piece in pieces) > 1:
             pieces = [part]  # a random id: its pieces are not words
         words: list[Forms] = []
         for piece in pieces:
@@ -312,22 +312,22 @@ class TextAnalyser:
         return tuple(words)
 
     def _forms(self, word: str, *, asked: bool) -> Iterator[Forms]:
-        if unspaced(word):
+        if is_unspaced(word):
             yield from ((pair,) for pair in _pairs(word, asked))
             return
-        word = word[:_LONGEST_WORD]
+        word = word[:_MAX_WORD]
         stem = word if word in STOP_WORDS else self._stems.of(word)
         yield (word,) if stem == word else (word, stem)
 
 
 def _blocks(text: str) -> Iterator[str]:
     """Yield the text, or a very long one in blocks of whole lines, because its chunks take thirty times its size."""
-    if len(text) <= _LONG:
+    if len(text) <= _BLOCK_SIZE:
         yield text
         return
     begin = 0
     while begin < len(text):
-        end = text.find("\n", begin + _LONG) + 1 or len(text)
+        end = text.find("\n", begin + _BLOCK_SIZE) + 1 or len(text)
         yield text[begin:end]
         begin = end
 
@@ -343,14 +343,14 @@ def _chunks(text: str) -> list[_Chunk]:
 
 def _pairs(run: str, asked: bool) -> list[str]:
     """Return all pairs of adjacent characters; in an indexed text also the last one, for one-character queries."""
-    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    pairs = [run[start : start + 2] for start in range(len(run) - 1)]
     return pairs if pairs and (asked or _HANGUL[0] <= run[-1] <= _HANGUL[1]) else [*pairs, run[-1]]
 
 
 def _dotted(number: str) -> list[str]:
     """Return a version or decimal number with its prefixes: 3.11.7 → 3, 3d11, 3d11d7. A "d" replaces the dot."""
     parts = number.split(".")
-    return ["d".join(parts[: count + 1])[:_LONGEST_WORD] for count in range(len(parts))]
+    return ["d".join(parts[: count + 1])[:_MAX_WORD] for count in range(len(parts))]
 
 
 def _grouped(number: str, *, asked: bool) -> list[str]:
@@ -358,9 +358,9 @@ def _grouped(number: str, *, asked: bool) -> list[str]:
     groups, marks = re.findall(r"\d+", number), re.findall(r"\D", number)
     has_decimals = marks[-1] == "." or (marks[-1] == "," and len(marks) > 1 and "," not in marks[:-1])
     integer = "".join(groups[:-1]) if has_decimals else "".join(groups)
-    whole = f"{integer}d{groups[-1]}" if has_decimals else integer
-    forms = [whole] if asked and " " not in number else [whole, integer, *groups]
-    return [form[:_LONGEST_WORD] for form in dict.fromkeys(forms)]
+    value = f"{integer}d{groups[-1]}" if has_decimals else integer
+    forms = [value] if asked and " " not in number else [value, integer, *groups]
+    return [form[:_MAX_WORD] for form in dict.fromkeys(forms)]
 
 
 # FTS5 match expressions from analysed terms. No user input can break the syntax, because no punctuation is left. FTS5's
@@ -396,7 +396,7 @@ def phrases(terms: Terms) -> list[Phrase]:
         for form in forms:
             times[form] = max(times.get(form, 0), _PHRASES_OF_A_WORD if len(forms) == 1 else 1)
     # A single character of a script without spaces is indexed as the beginning of a pair.
-    found = [Phrase((form,), count, len(form) == 1 and unspaced(form)) for form, count in times.items()]
+    found = [Phrase((form,), count, len(form) == 1 and is_unspaced(form)) for form, count in times.items()]
     if len(terms) > 1 and all(forms[0] in STOP_WORDS for forms in terms):
         found.insert(0, Phrase(tuple(forms[0] for forms in terms)))
     return found

@@ -21,14 +21,13 @@ from filrouge.search.models import IndexedTable
 _ATTRIBUTES: Final = tuple(field.name for field in fields(Filters))
 #: Names of filters, by the attribute of `Filters`, where they differ.
 _NAMES: Final = {"kinds": "kind"}
-_ATTRIBUTE_OF: Final = {shown: name for name, shown in _NAMES.items()}
 #: All names; `project` selects where to search, the others are fields of `Filters`.
 NAMES: Final = tuple(sorted(("project", *(_NAMES.get(name, name) for name in _ATTRIBUTES))))
 #: The attributes that the labels and times of a word index cover.
 _INDEXED: Final = frozenset({"user", "agent", "channel", "kinds", "since", "until", "as_of", "trust", "role"})
 _KINDS: Final = (*get_args(Kind), TURN)
 #: Fields for which a date without a time means the end of that day.
-_TO_THE_END: Final = ("until", "as_of")
+_END_OF_DAY: Final = ("until", "as_of")
 
 
 def parse_filters(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]:
@@ -37,17 +36,17 @@ def parse_filters(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]
     Raises:
         BadInput: a field does not exist, or its value is invalid.
     """
-    given = {name: value for name, value in (where or {}).items() if value is not None}
-    for name in given:
+    set_values = {name: value for name, value in (where or {}).items() if value is not None}
+    for name in set_values:
         check_choice("a filter", name, NAMES)
-    parsed = {name: _PARSERS.get(name, _text)(name, value) for name, value in given.items()}
+    parsed = {name: _PARSERS.get(name, _text)(name, value) for name, value in set_values.items()}
     project = parsed.pop("project", None)
     return Filters(
-        **{name: parsed[shown] for name in _ATTRIBUTES if (shown := _NAMES.get(name, name)) in parsed}
+        **{name: parsed[filter_name] for name in _ATTRIBUTES if (filter_name := _NAMES.get(name, name)) in parsed}
     ), project
 
 
-def given_names(filters: Filters) -> tuple[str, ...]:
+def set_filter_names(filters: Filters) -> tuple[str, ...]:
     """Return the names of the filters that are set."""
     return tuple(_NAMES.get(name, name) for name in _set_attributes(filters))
 
@@ -60,8 +59,8 @@ def passes_none(owner: IndexedTable, filters: Filters) -> bool:
     """Return True if the filter applies to the other table only."""
     if owner == "turn" and filters.kinds and TURN not in filters.kinds:
         return True
-    foreign = {field.name for field in fields(Filters) if field.metadata.get("of", owner) != owner}
-    return not foreign.isdisjoint(_set_attributes(filters))
+    not_of_this_table = {field.name for field in fields(Filters) if field.metadata.get("of", owner) != owner}
+    return not not_of_this_table.isdisjoint(_set_attributes(filters))
 
 
 def is_indexed(filters: Filters) -> bool:
@@ -84,7 +83,7 @@ def _column(value: object) -> object:
 
 def _text(name: str, value: object) -> str:
     if not (isinstance(value, str) and value):
-        raise BadInput(f"The filter {name!r} needs a text, not {value!r}.", remedy="Leave it out to look everywhere.")
+        raise BadInput(f"The filter {name!r} needs a text, not {value!r}.", remedy="Leave it out to search everywhere.")
     return value
 
 
@@ -95,10 +94,10 @@ def _role(name: str, value: object) -> Role:
 
 def _kinds(name: str, value: object) -> tuple[str, ...]:
     kinds = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else cast("Iterable[object]", value)
-    named = tuple(str(kind) for kind in kinds)
-    for kind in named:
+    names = tuple(str(kind) for kind in kinds)
+    for kind in names:
         check_choice(name, kind, _KINDS)
-    return named
+    return names
 
 
 def _trust(name: str, value: object) -> int:
@@ -113,10 +112,10 @@ def _trust(name: str, value: object) -> int:
 def _moment(name: str, value: object) -> datetime | None:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC)
-    return moment_of(name, value if isinstance(value, str) else repr(value), end=name in _TO_THE_END)
+    return parse_moment(name, value if isinstance(value, str) else repr(value), end=name in _END_OF_DAY)
 
 
-def moment_of(name: str, text: str | None, *, end: bool = False) -> datetime | None:
+def parse_moment(name: str, text: str | None, *, end: bool = False) -> datetime | None:
     """Return the time that a field contains; for a day its start, or its end if `end` is true. Blank text is no time.
 
     Raises:

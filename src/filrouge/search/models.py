@@ -126,7 +126,16 @@ START_PREVIEW: Final = "[session_start]"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recall:
-    """One row of the recall log: one retrieval made for a prompt."""
+    """One row of the recall log: one retrieval made for a prompt.
+
+    Attributes:
+        preview: the beginning of the prompt, or `START_PREVIEW`.
+        items: the logged candidates, injected or not.
+        nonce: the nonce of the block's delimiter.
+        tokens_added: estimated tokens of the block.
+        memories_injected, notes_injected: how many items of each kind are in the block.
+        omitted: how many candidates are not in `items`, by the reason why they were not injected.
+    """
 
     id: str
     at: datetime
@@ -143,7 +152,6 @@ class Recall:
     notes_injected: int = 0
     outcome: DeliveryOutcome = "delivered"
     omitted: dict[str, int] = field(default_factory=dict[str, int])
-    """How many candidates are not in `items`, by the reason why they were not injected."""
 
 
 # Input and queries of a word index for large tables.
@@ -197,7 +205,12 @@ class IndexPosition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WordCounts:
-    """Counts over a set of rows: rows, their tokens in total, and for each queried token the rows that contain it."""
+    """Counts over a set of rows.
+
+    Attributes:
+        tokens: tokens of all rows, with repetitions.
+        having: in how many rows each queried token occurs.
+    """
 
     rows: int
     tokens: int

@@ -50,7 +50,7 @@ from filrouge.search.weights import (
 # (1 - alpha) x lexical + alpha x vector`. A candidate missing from one table counts 0 there.
 
 
-def normalised(scores: Mapping[str, float]) -> dict[str, float]:
+def normalise(scores: Mapping[str, float]) -> dict[str, float]:
     """Normalise by min-max to [0, 1]; if all values are equal, each becomes 1."""
     if not scores:
         return {}
@@ -137,7 +137,7 @@ def bm25(
 
     Args:
         terms: the words of the question with their forms. Every word has the same weight: a word that is its own stem
-            counts twice, as in the expression that found the candidates.
+            counts twice, as in the full-text expression that found the candidates.
         candidates: the tokens that each item is indexed under, with repetitions.
     """
     counts = {id_: Counter(tokens) for id_, tokens in candidates.items()}
@@ -156,7 +156,7 @@ def bm25_of_counts(
 
     Args:
         counts: token counts of each candidate; only tokens of the question matter.
-        lengths: the length of each candidate, at least.
+        lengths: the length of each candidate in tokens; other items may be included.
     """
     okapi, weights, mean = okapi or Okapi(), _weights(terms, collection), collection.mean or 1.0
     found = dict[str, float]()
@@ -209,7 +209,7 @@ class Fused:
     meaning: float
 
 
-def fused(
+def fuse_scores(
     lexical: Mapping[str, float], vector: Mapping[str, float], *, alpha: float = 0.5, fusion: Fusion = "convex"
 ) -> list[Fused]:
     """Combine two tables of raw scores, best first; equal scores are ordered by id.
@@ -226,12 +226,14 @@ def fused(
         raise BadInput(f"alpha must lie in [0, 1], not {alpha}.", remedy="0 uses words only, 1 vectors only.")
     if fusion not in get_args(Fusion):
         raise BadInput(f"There is no fusion {fusion!r}.", remedy=f"There are: {', '.join(get_args(Fusion))}.")
-    strange = [id_ for table in (lexical, vector) for id_, score in table.items() if not math.isfinite(score)]
-    if strange:
-        raise BadInput(f"The score of {strange[0]!r} is no number.", remedy="Leave out what has no score.")
-    saying = any(score > 0 for score in lexical.values())
-    by_words = normalised(lexical) if saying else dict.fromkeys(lexical, 0.0)
-    by_meaning = normalised(vector)
+    not_finite = [id_ for table in (lexical, vector) for id_, score in table.items() if not math.isfinite(score)]
+    if not_finite:
+        raise BadInput(
+            f"The score of {not_finite[0]!r} is not a number.", remedy="Leave out the candidates that have no score."
+        )
+    has_match = any(score > 0 for score in lexical.values())
+    by_words = normalise(lexical) if has_match else dict.fromkeys(lexical, 0.0)
+    by_meaning = normalise(vector)
     words, meaning = (by_words, by_meaning) if fusion == "convex" else (_by_rank(lexical, 0.0), _by_rank(vector))
     found = [
         Fused(
@@ -244,7 +246,7 @@ def fused(
         )
         for id_ in {**lexical, **vector}
     ]
-    return sorted(found, key=lambda one: (-one.score, one.id))
+    return sorted(found, key=lambda candidate: (-candidate.score, candidate.id))
 
 
 def hybrid_fusion(
@@ -257,7 +259,7 @@ def hybrid_fusion(
     okapi: Okapi = OKAPI,
     fusion: Fusion = "convex",
 ) -> list[Fused]:
-    """Rank given texts by their words and by vector results computed elsewhere; see `fused`.
+    """Rank given texts by their words and by vector results computed elsewhere; see `fuse_scores`.
 
     Args:
         corpus: all texts by id; word rarity and mean length are computed over them.
@@ -269,22 +271,22 @@ def hybrid_fusion(
     Raises:
         BadInput: a value is out of range, or a vector result has an id that is not in the corpus.
     """
-    stray = next((id_ for id_ in vector_results if id_ not in corpus), None)
-    if stray is not None:
-        raise BadInput(f"The vector result {stray!r} is about no text of the corpus.", remedy="Leave it out.")
+    unknown_id = next((id_ for id_ in vector_results if id_ not in corpus), None)
+    if unknown_id is not None:
+        raise BadInput(f"The corpus has no text for the vector result {unknown_id!r}.", remedy="Leave it out.")
     tokens = {id_: analyser.tokens(text).split() for id_, text in corpus.items()}
-    worded = [one for one in tokens.values() if one]
+    not_empty = [words for words in tokens.values() if words]
     collection = Collection(
-        rows=len(worded),
-        mean=sum(map(len, worded)) / len(worded) if worded else 0.0,
-        frequencies=Counter(token for one in worded for token in set(one)),
+        rows=len(not_empty),
+        mean=sum(map(len, not_empty)) / len(not_empty) if not_empty else 0.0,
+        frequencies=Counter(token for words in not_empty for token in set(words)),
     )
     scores = bm25(analyser.terms(query), tokens, collection, okapi)
     ids = {id_ for id_, score in scores.items() if score > 0} if alpha < 1 else set[str]()
     ids |= vector_results.keys() if alpha > 0 else set[str]()
     lexical = {id_: scores[id_] for id_ in ids}
     vector = {id_: float(score) for id_, score in vector_results.items() if id_ in ids}
-    return fused(lexical, vector, alpha=alpha, fusion=fusion)
+    return fuse_scores(lexical, vector, alpha=alpha, fusion=fusion)
 
 
 def _by_rank(scores: Mapping[str, float], above: float = -math.inf) -> dict[str, float]:
@@ -302,7 +304,7 @@ def _by_rank(scores: Mapping[str, float], above: float = -math.inf) -> dict[str,
 TRADE: Final = 0.5
 
 
-def _as_it_is(cosine: float) -> float:
+def _unchanged(cosine: float) -> float:
     return cosine
 
 
@@ -312,7 +314,7 @@ def diverse(
     limit: int,
     *,
     trade: float = TRADE,
-    similarity: Callable[[float], float] = _as_it_is,
+    similarity: Callable[[float], float] = _unchanged,
 ) -> tuple[Hit, ...]:
     """Return at most `limit` hits in the order in which they are taken; their scores do not change.
 
@@ -327,23 +329,25 @@ def diverse(
     """
     if not 0.0 <= trade <= 1.0:
         raise BadInput(f"trade must lie in [0, 1], not {trade}.", remedy="1 keeps the order of the scores.")
-    left = list(hits)
-    nearest = dict.fromkeys((hit.id for hit in left), 0.0)
+    remaining = list(hits)
+    nearest = dict.fromkeys((hit.id for hit in remaining), 0.0)
     taken: list[Hit] = []
-    while left and len(taken) < limit:
+    while remaining and len(taken) < limit:
         # The first hit is always the best by score, because there is nothing yet that it could repeat.
-        best = max(left, key=lambda hit: trade * hit.score - (1 - trade) * nearest[hit.id]) if taken else left[0]
-        left.remove(best)
+        best = remaining[0]
+        if taken:
+            best = max(remaining, key=lambda hit: trade * hit.score - (1 - trade) * nearest[hit.id])
+        remaining.remove(best)
         taken.append(best)
         vector = vectors.get(best.id)
-        for hit in left:
+        for hit in remaining:
             other = vectors.get(hit.id)
             if vector is not None and other is not None:
                 nearest[hit.id] = max(nearest[hit.id], similarity(float(vector @ other)))
     return tuple(taken)
 
 
-# Ranking recipes for turns, by name. `bench/results/README.md` has their quality and cost.
+# Ranking recipes for turns, by name. Quality and cost of each are in `bench/results/README.md`.
 
 RecipeName = Literal["fast", "balanced", "deep", "rrf"]
 
@@ -366,35 +370,35 @@ class Recipe:
     by_rank: bool = False
 
 
-def only(**weights: float) -> Features:
+def feature_weights(**weights: float) -> Features:
     """Return feature weights with the given ones set and all others 0."""
     return np.array([weights.get(name, 0.0) for name in FEATURE_NAMES], dtype=np.float32)
 
 
 #: Each turn by itself: words and vectors.
-FAST: Final = Recipe(name="fast", pool=50, reach=0, weights=only(words=ALONE_WORDS, meaning=ALONE_MEANING))
+FAST: Final = Recipe(name="fast", pool=50, reach=0, weights=feature_weights(words=ALONE_WORDS, meaning=ALONE_MEANING))
 #: Each turn with its neighbourhood.
 BALANCED: Final = Recipe(name="balanced", pool=50, reach=3, weights=TURN_WEIGHTS)
 #: The same with four times as many candidates.
 DEEP: Final = Recipe(name="deep", pool=200, reach=3, weights=TURN_WEIGHTS)
 #: Reciprocal rank fusion (Cormack et al. 2009), for comparison; it needs no comparable scores.
-RRF: Final = Recipe(name="rrf", pool=50, reach=0, weights=only(words=1.0, meaning=1.0), by_rank=True)
+RRF: Final = Recipe(name="rrf", pool=50, reach=0, weights=feature_weights(words=1.0, meaning=1.0), by_rank=True)
 _BY_NAME: Final = {recipe.name: recipe for recipe in (FAST, BALANCED, DEEP, RRF)}
 
 
-def recipe(name: str) -> Recipe:
+def recipe_named(name: str) -> Recipe:
     """Return the recipe of that name.
 
     Raises:
         BadInput: there is none.
     """
-    for known, found in _BY_NAME.items():
-        if known == name:
-            return found
+    for recipe_name, recipe in _BY_NAME.items():
+        if recipe_name == name:
+            return recipe
     raise BadInput(f"There is no recipe {name!r}.", remedy=f"One of: {', '.join(_BY_NAME)}.")
 
 
-def by_places(features: Features) -> Features:
+def reciprocal_ranks(features: Features) -> Features:
     """Return each feature as its reciprocal rank, 1 / (k + rank); a feature of 0 stays 0."""
     order = np.argsort(np.argsort(-features, axis=0, kind="stable"), axis=0)
     return np.where(features > 0, 1.0 / (RRF_K + 1 + order), 0.0).astype(np.float32)
@@ -413,12 +417,12 @@ class QuestionWords:
     """The words of a question.
 
     Attributes:
-        own: the question's words, each with the forms it may be indexed under.
-        searched: `own`, followed by other words of the same meaning.
+        own_words: the question's words, each with the forms it may be indexed under.
+        searched: `own_words`, followed by other words of the same meaning.
         meant: the question's own words, each with every form that counts as a match.
     """
 
-    own: Terms
+    own_words: Terms
     searched: Terms
     meant: Terms
 
@@ -432,50 +436,50 @@ class Bridging:
 
     def __init__(self, analyse: Callable[[str], Terms]) -> None:
         self._analyse = analyse
-        self._others = lru_cache(maxsize=2048)(self._others_of)
+        self._synonyms = lru_cache(maxsize=2048)(self._synonyms_of)
 
     def words(self, text: str) -> QuestionWords:
         """Return the words of a question; a phrase with one meaning ("continuous integration") counts as one word."""
-        own = self._analyse(text)
-        meant, searched = list(own), dict.fromkeys(own)
+        own_words = self._analyse(text)
+        meant, searched = list(own_words), dict.fromkeys(own_words)
         for word in dict.fromkeys(tokens(fold(text))):
-            others = self._others(canonical(word))
-            if not others:
+            synonyms = self._synonyms(canonical(word))
+            if not synonyms:
                 continue
-            searched |= dict.fromkeys(others)
-            forms = dict.fromkeys(form for term in others for form in term)
-            at = next((place for place, term in enumerate(meant) if not forms.keys().isdisjoint(term)), None)
-            if at is None:
+            searched |= dict.fromkeys(synonyms)
+            forms = dict.fromkeys(form for term in synonyms for form in term)
+            index = next((index for index, term in enumerate(meant) if not forms.keys().isdisjoint(term)), None)
+            if index is None:
                 meant.append(tuple(forms))
             else:
-                meant[at] = tuple(dict.fromkeys([*meant[at], *forms]))
-        return QuestionWords(own=own, searched=tuple(searched), meant=tuple(meant))
+                meant[index] = tuple(dict.fromkeys([*meant[index], *forms]))
+        return QuestionWords(own_words=own_words, searched=tuple(searched), meant=tuple(meant))
 
-    def _others_of(self, word: str) -> Terms:
+    def _synonyms_of(self, word: str) -> Terms:
         """Return all single words of the same meaning, analysed; empty for a word without synonyms."""
         if not is_bridged(word):
             return ()
-        analysed = [self._analyse(one) for one in variants(word)]
+        analysed = [self._analyse(variant) for variant in variants(word)]
         return tuple(terms[0] for terms in analysed if len(terms) == 1)
 
 
 # Relevance: the probability that a result helps, on one scale for every kind of result. There are two separate models.
 #
-# `chances` gives the probability that each result contains what was asked. Its features have the same meaning in every
-# store: calibrated similarities, the share of the question's words, and how far the result stands out from the other
-# candidates. `known` gives the probability that anything about the question is stored, from the best features of the
-# first few results. It allows an empty answer where nothing is known, although one result is always the least unlikely.
+# `relevance_probabilities` gives the probability that each result contains what was asked. Its features have the same
+# meaning in every store: calibrated similarities, the share of the question's words, and how far the result stands out
+# from the other candidates. `known_probability` gives the probability that anything about the question is stored, from
+# the best features of the first few results. It allows an empty answer where nothing is known, although one result is
+# always the least unlikely.
 #
 # Both are logistic. `bench/fit_recall.py` fitted the weights on questions asked where their answer is stored and where
 # it is not. They were validated on held-out sources (`bench/results/relevance.md`). Where there are no vectors,
 # separate weights for words only are used.
 
-Numbers = NDArray[np.float64]
 LogOdds = Mapping[str, float]
 
 #: The number of best results that decide whether anything is known: as many as are injected before a prompt.
-FIRST: Final = 4
-_MANY_WORDS: Final = 10
+MAX_DECIDING: Final = 4
+_MAX_WORDS: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -505,7 +509,7 @@ class RelevanceFeatures:
     dated: float = 0.0
     asks: float = 0.0
 
-    def named(self) -> dict[str, float]:
+    def by_name(self) -> dict[str, float]:
         """Return the features by name, as the models use them."""
         return {
             "similarity": self.similarity,
@@ -514,7 +518,7 @@ class RelevanceFeatures:
             "covered": self.covered,
             "telling": float(self.telling),
             "stands_out": math.log(max(self.share, 1e-6)),
-            "words": min(self.words, _MANY_WORDS) / _MANY_WORDS,
+            "words": min(self.words, _MAX_WORDS) / _MAX_WORDS,
             "similar_and_covered": self.similarity * self.covered,
             "wide_and_covered": self.wide * self.covered,
             "time": self.time,
@@ -524,31 +528,35 @@ class RelevanceFeatures:
         }
 
 
-def chances(signs: Sequence[RelevanceFeatures], weights: LogOdds) -> list[float]:
+def relevance_probabilities(features: Sequence[RelevanceFeatures], weights: LogOdds) -> list[float]:
     """Return for each result the probability that it contains what was asked."""
-    return [logistic(one.named(), weights) for one in signs]
+    return [logistic(result.by_name(), weights) for result in features]
 
 
-def known(signs: Sequence[RelevanceFeatures], found: Sequence[float], words_found: float, weights: LogOdds) -> float:
+def known_probability(
+    features: Sequence[RelevanceFeatures], probabilities: Sequence[float], words_found: float, weights: LogOdds
+) -> float:
     """Return the probability that anything about the question is known; 0 if nothing was found.
 
     Args:
-        found: the results' `chances`.
+        probabilities: the results' `relevance_probabilities`.
         words_found: the share of the question's words, weighted by rarity, that occur in any of the results.
     """
-    return logistic(summary(signs, found, words_found), weights) if signs else 0.0
+    return logistic(known_features(features, probabilities, words_found), weights) if features else 0.0
 
 
-def summary(signs: Sequence[RelevanceFeatures], found: Sequence[float], words_found: float) -> dict[str, float]:
-    """Return the features that `known` uses."""
-    best = sorted(range(len(signs)), key=lambda place: -found[place])[:FIRST]
-    any_of_them = 1.0 - math.prod(1.0 - found[place] for place in best)
-    similar = max(signs[place].similarity for place in best)
-    covered = max(signs[place].covered for place in best)
+def known_features(
+    features: Sequence[RelevanceFeatures], probabilities: Sequence[float], words_found: float
+) -> dict[str, float]:
+    """Return the features that `known_probability` uses."""
+    best = sorted(range(len(features)), key=lambda index: -probabilities[index])[:MAX_DECIDING]
+    any_of_them = 1.0 - math.prod(1.0 - probabilities[index] for index in best)
+    similar = max(features[index].similarity for index in best)
+    covered = max(features[index].covered for index in best)
     return {
         "any": log_odds(any_of_them),
         "similarity": similar,
-        "wide": max(signs[place].wide for place in best),
+        "wide": max(features[index].wide for index in best),
         "covered": covered,
         "words_found": words_found,
         "words_missing": float(words_found < 1.0 - 1e-9),
@@ -563,8 +571,8 @@ def rarity(frequency: int, size: int) -> float:
 
 def is_topic_word(word: str, frequency: int, size: int) -> bool:
     """Return True for a word that identifies the topic: it occurs in few items and is not an everyday word."""
-    few = frequency <= max(5, size * 0.05)
-    return few and len(word) >= 2 and word not in PLAIN_WORDS and not (word.isdigit() and len(word) < 3)
+    is_rare = frequency <= max(5, size * 0.05)
+    return is_rare and len(word) >= 2 and word not in PLAIN_WORDS and not (word.isdigit() and len(word) < 3)
 
 
 def coverage(matched: Sequence[str], weights: Mapping[str, float]) -> float:
@@ -573,24 +581,24 @@ def coverage(matched: Sequence[str], weights: Mapping[str, float]) -> float:
     return sum(weights[word] for word in matched) / total if total else 0.0
 
 
-def shares(scores: Sequence[float]) -> list[float]:
+def softmax(scores: Sequence[float]) -> list[float]:
     """Return the softmax of the scores."""
     if not scores:
         return []
-    parts = np.exp(np.asarray(scores, dtype=np.float64) - max(scores))
-    return [float(part) for part in parts / parts.sum()]
+    powers = np.exp(np.asarray(scores, dtype=np.float64) - max(scores))
+    return [float(share) for share in powers / powers.sum()]
 
 
-def logistic(numbers: Mapping[str, float], weights: LogOdds) -> float:
+def logistic(features: Mapping[str, float], weights: LogOdds) -> float:
     """Return the logistic probability of weighted features; features without a weight are ignored."""
-    total = weights["one"] + sum(weights[name] * number for name, number in numbers.items() if name in weights)
+    total = weights["one"] + sum(weights[name] * number for name, number in features.items() if name in weights)
     return 1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, total))))
 
 
-def log_odds(chance: float) -> float:
+def log_odds(probability: float) -> float:
     """Return the log odds of a probability, clipped to [1e-4, 1 - 1e-4]."""
-    held = min(max(chance, 1e-4), 1 - 1e-4)
-    return math.log(held / (1 - held))
+    clipped = min(max(probability, 1e-4), 1 - 1e-4)
+    return math.log(clipped / (1 - clipped))
 
 
 # Judging: how much of a question's words a text contains, and the relevance of results of any kind.
@@ -600,7 +608,7 @@ Forms = Sequence[str]
 JUDGED: Final = 10
 #: Minimum collection size for word rarity. In a smaller collection rarity cannot be estimated: with a single memory,
 #: each of its words occurs "in all memories".
-_SMALLEST: Final = 20
+_MIN_COLLECTION_SIZE: Final = 20
 
 
 class WeightedQuestion:
@@ -614,9 +622,9 @@ class WeightedQuestion:
 
     def __init__(self, terms: Sequence[Forms], frequencies: Mapping[str, int], size: int) -> None:
         self._terms = terms
-        self._often = {forms[0]: max(frequencies.get(form, 0) for form in forms) for forms in terms}
-        self._size = max(size, _SMALLEST)
-        self._rarities = {word: rarity(often, self._size) for word, often in self._often.items()}
+        self._frequencies = {forms[0]: max(frequencies.get(form, 0) for form in forms) for forms in terms}
+        self._size = max(size, _MIN_COLLECTION_SIZE)
+        self._rarities = {word: rarity(frequency, self._size) for word, frequency in self._frequencies.items()}
 
     def __len__(self) -> int:
         """Return the number of words."""
@@ -632,28 +640,28 @@ class WeightedQuestion:
 
     def is_telling(self, words: Iterable[str]) -> bool:
         """Return True if one of the words identifies the topic."""
-        return any(is_topic_word(word, self._often[word], self._size) for word in words)
+        return any(is_topic_word(word, self._frequencies[word], self._size) for word in words)
 
 
 def standalone_features(
-    questioned: WeightedQuestion, matched: Sequence[str], *, similarity: float | None, share: float
+    question: WeightedQuestion, matched: Sequence[str], *, similarity: float | None, share: float
 ) -> RelevanceFeatures:
     """Return the features of a text without neighbours, such as a memory or a passage."""
-    near = similarity or 0.0
+    similarity = similarity or 0.0
     return RelevanceFeatures(
-        similarity=near,
-        around=near,
-        wide=near,
-        covered=questioned.covered(matched),
-        telling=questioned.is_telling(matched),
+        similarity=similarity,
+        around=similarity,
+        wide=similarity,
+        covered=question.covered(matched),
+        telling=question.is_telling(matched),
         share=share,
-        words=len(questioned),
+        words=len(question),
     )
 
 
-def judged(
-    questioned: WeightedQuestion,
-    signs: Sequence[RelevanceFeatures],
+def judge_relevance(
+    question: WeightedQuestion,
+    features: Sequence[RelevanceFeatures],
     matched: Sequence[Sequence[str]],
     *,
     by_meaning: bool,
@@ -664,9 +672,10 @@ def judged(
         matched: the question's words in each result.
         by_meaning: False if vectors were not used.
     """
-    found = chances(signs, RELEVANCE if by_meaning else RELEVANCE_BY_WORDS)
-    words = questioned.covered(list(dict.fromkeys(word for one in matched[:JUDGED] for word in one)))
-    return found, known(signs[:JUDGED], found[:JUDGED], words, KNOWN if by_meaning else KNOWN_BY_WORDS)
+    probabilities = relevance_probabilities(features, RELEVANCE if by_meaning else RELEVANCE_BY_WORDS)
+    words_found = question.covered(list(dict.fromkeys(word for words in matched[:JUDGED] for word in words)))
+    known_weights = KNOWN if by_meaning else KNOWN_BY_WORDS
+    return probabilities, known_probability(features[:JUDGED], probabilities[:JUDGED], words_found, known_weights)
 
 
 # Need: the probability that a prompt needs a memory, if the embedder has a model for what prompts need.
@@ -707,17 +716,17 @@ class NeedFeatures:
     similarity: float
 
 
-def needed_chances(found: Sequence[NeedFeatures], weights: LogOdds = WEIGHTS) -> list[float]:
+def need_probabilities(found: Sequence[NeedFeatures], weights: LogOdds = WEIGHTS) -> list[float]:
     """Return for each of the memories found together the probability that the prompt needs it."""
-    return [logistic(row, weights) for row in needed_signs(found)]
+    return [logistic(row, weights) for row in need_inputs(found)]
 
 
-def needed_signs(found: Sequence[NeedFeatures]) -> list[Mapping[str, float]]:
-    """Return the features that `needed_chances` uses."""
-    parts = shares([one.needed / TEMPERATURE for one in found])
+def need_inputs(found: Sequence[NeedFeatures]) -> list[Mapping[str, float]]:
+    """Return the inputs of the model that `need_probabilities` evaluates."""
+    shares = softmax([memory.needed / TEMPERATURE for memory in found])
     return [
-        {"ahead": math.log(max(part, 1e-6)), "covered": one.covered, "similarity": one.similarity}
-        for one, part in zip(found, parts, strict=True)
+        {"ahead": math.log(max(share, 1e-6)), "covered": memory.covered, "similarity": memory.similarity}
+        for memory, share in zip(found, shares, strict=True)
     ]
 
 
@@ -766,7 +775,7 @@ class RetrievedMemory:
 
 def rank(
     query: str,
-    questioned: WeightedQuestion,
+    question: WeightedQuestion,
     candidates: Sequence[RetrievedMemory],
     *,
     alpha: float = ALPHA,
@@ -778,38 +787,38 @@ def rank(
     Args:
         by_meaning: False if the space is not calibrated; relevance is then computed from words only.
     """
-    lexical = normalised({c.item.id: c.bm25 for c in candidates if c.bm25 is not None})
-    vector = normalised({c.item.id: c.cosine for c in candidates if c.cosine is not None})
-    matched = {c.item.id: questioned.matched(c.tokens) for c in candidates}
-    covered = {id_: questioned.covered(words) for id_, words in matched.items()}
+    lexical = normalise({c.item.id: c.bm25 for c in candidates if c.bm25 is not None})
+    vector = normalise({c.item.id: c.cosine for c in candidates if c.cosine is not None})
+    matched = {c.item.id: question.matched(c.tokens) for c in candidates}
+    covered = {id_: question.covered(words) for id_, words in matched.items()}
     alpha = alpha if vector else 0.0
     scores = {c.item.id: (1 - alpha) * covered[c.item.id] + alpha * (c.similarity or 0.0) for c in candidates}
     ordered = sorted(candidates, key=lambda c: (-round(scores[c.item.id], 9), -lexical.get(c.item.id, 0.0), c.item.id))
     first = ordered[:JUDGED]
     best_words = max(covered.values(), default=0.0) or 1.0
     best_meaning = max((c.similarity or 0.0 for c in candidates), default=0.0) or 1.0
-    parts = shares(
+    shares = softmax(
         [
             ALONE_WORDS * covered[c.item.id] / best_words + ALONE_MEANING * (c.similarity or 0.0) / best_meaning
             for c in ordered
         ]
     )
-    signs = [
-        standalone_features(questioned, matched[c.item.id], similarity=c.similarity, share=part)
-        for c, part in zip(ordered, parts, strict=True)
+    features = [
+        standalone_features(question, matched[c.item.id], similarity=c.similarity, share=share)
+        for c, share in zip(ordered, shares, strict=True)
     ]
-    found, known = judged(
-        questioned, signs, [matched[c.item.id] for c in first], by_meaning=by_meaning and bool(vector)
+    probabilities, known = judge_relevance(
+        question, features, [matched[c.item.id] for c in first], by_meaning=by_meaning and bool(vector)
     )
-    standing = [
+    need_features = [
         NeedFeatures(needed=c.needed, covered=covered[c.item.id], similarity=c.similarity or 0.0)
         for c in ordered
         if c.needed is not None
     ]
-    by_need = bool(standing) and len(standing) == len(ordered)
+    by_need = bool(need_features) and len(need_features) == len(ordered)
     if by_need:
-        found = needed_chances(standing)
-        scores = {c.item.id: chance for c, chance in zip(ordered, found, strict=True)}
+        probabilities = need_probabilities(need_features)
+        scores = {c.item.id: probability for c, probability in zip(ordered, probabilities, strict=True)}
     hits = [
         Hit(
             item=c.item,
@@ -818,10 +827,10 @@ def rank(
             score=scores[c.item.id],
             similarity=c.similarity,
             coverage=covered[c.item.id],
-            relevance=chance,
+            relevance=probability,
             needed=c.needed,
         )
-        for c, chance in zip(ordered, found, strict=True)
+        for c, probability in zip(ordered, probabilities, strict=True)
     ]
     if by_need:
         hits.sort(key=lambda hit: -hit.score)
@@ -857,14 +866,14 @@ _MONTHS: Final = {
     )
     for name in names.split()
 }
-_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTH_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
 #: "may", "mar" and "mars" are also ordinary words: alone they need a preposition or a number next to them.
 _MONTH: Final = re.compile(
     rf"(?:\b(?:in|of|on|during|since|until|before|after|en|de|du|le|last|this|next|debut|fin|mi)[ -]+)?"
-    rf"(?:\b(?P<day>\d{{1,2}})(?:st|nd|rd|th|er)?(?: of)? )?\b(?P<month>{_NAMES})\b\.?"
+    rf"(?:\b(?P<day>\d{{1,2}})(?:st|nd|rd|th|er)?(?: of)? )?\b(?P<month>{_MONTH_NAMES})\b\.?"
     rf"(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d))?(?:,? (?P<year>(?:19|20)\d\d))?"
 )
-_DOUBTFUL: Final = frozenset("may march mar mars mai jan sept dec oct nov jun jul apr".split())
+_AMBIGUOUS_MONTHS: Final = frozenset("may march mar mars mai jan sept dec oct nov jun jul apr".split())
 _ISO: Final = re.compile(r"\b((?:19|20)\d\d)-(\d\d)-(\d\d)\b")
 _YEAR: Final = re.compile(r"\b(?:in|of|during|since|en|de) ((?:19|20)\d\d)\b")
 _AGO: Final = re.compile(
@@ -879,7 +888,8 @@ _COUNTS: Final = {
     for word in words.split()
 }
 _UNIT_DAYS: Final = {"day": 1, "jour": 1, "week": 7, "semaine": 7, "month": 30, "mois": 30, "year": 365, "an": 365}
-_FIXED: Final = (
+#: Expressions with the first and the last day they can mean, in days before today.
+_RELATIVE: Final = (
     (re.compile(r"\b(?:today|this morning|this afternoon|tonight|aujourd'?hui|ce matin|ce soir)\b"), 0, 0),
     (re.compile(r"\b(?:yesterday|last night|hier)\b"), 1, 1),
     (re.compile(r"\b(?:the other day|l'autre jour|recently|recemment|lately|dernierement)\b"), 10, 1),
@@ -900,8 +910,8 @@ class Span:
 
     def closeness(self, day: date) -> float:
         """Return 1 within the span, falling to 0 over a month outside it, because reports precede or follow events."""
-        away = max((self.first - day).days, (day - self.last).days, 0)
-        return max(0.0, 1.0 - away / 31) if away else 1.0
+        distance = max((self.first - day).days, (day - self.last).days, 0)
+        return max(0.0, 1.0 - distance / 31) if distance else 1.0
 
 
 def parse_times(question: str, today: date) -> tuple[Span, ...]:
@@ -916,15 +926,15 @@ def parse_times(question: str, today: date) -> tuple[Span, ...]:
         days = _UNIT_DAYS[unit] * (_COUNTS.get(count) or int(count))
         margin = max(1, days // 4) if _UNIT_DAYS[unit] > 1 else 0
         found.append(Span(first=_before(today, days + margin), last=_before(today, days - margin)))
-    for pattern, first, last in _FIXED:
+    for pattern, first, last in _RELATIVE:
         if pattern.search(plain):
             found.append(Span(first=_before(today, first), last=_before(today, last)))
     return tuple(found)
 
 
-def closeness(named: tuple[Span, ...], day: date) -> float:
+def closeness(spans: tuple[Span, ...], day: date) -> float:
     """Return how near a day is to the nearest span, in [0, 1]; 0 if the question names no time."""
-    return max((span.closeness(day) for span in named), default=0.0)
+    return max((span.closeness(day) for span in spans), default=0.0)
 
 
 def _plain(text: str) -> str:
@@ -936,7 +946,7 @@ def _month(match: re.Match[str], today: date) -> Span | None:
     name = match["month"]
     number = _MONTHS[name]
     day = match["day"] or match["after"]
-    if name in _DOUBTFUL and not (day or match["year"] or match[0].strip(" .") != name):
+    if name in _AMBIGUOUS_MONTHS and not (day or match["year"] or match[0].strip(" .") != name):
         return None
     year = int(match["year"]) if match["year"] else today.year - (number > today.month)
     if day and 1 <= int(day) <= 31:
@@ -969,18 +979,19 @@ def _before(today: date, days: int) -> date:
 # conversations out in turn.
 
 Features = NDArray[np.float32]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
+#: Characters from which a turn counts as long.
 _LONG: Final = 300
 _SPEAKER: Final = re.compile(r"\s*([A-Z][\w.'\u2019-]{1,24}(?: [A-Z][\w.'\u2019-]{1,24})?):\s")
-_WHEN: Final = re.compile(
+_ASKS_WHEN: Final = re.compile(
     r"\b(?:when|how long|what (?:date|day|month|year|time)"
     r"|quand|depuis combien|quel(?:le)? (?:date|jour|mois|ann[ée]e))\b",
     re.IGNORECASE,
 )
 _DIGIT: Final = re.compile(r"\d")
 _WORD: Final = re.compile(r"\w+")
-_DATED: Final = frozenset(
+_TIME_WORDS: Final = frozenset(
     "yesterday today tomorrow last next ago week weeks month months year years since hier aujourd demain dernier"
     " derniere dernièr dernière prochain prochaine semaine mois an ans depuis".split()
 )
@@ -1010,7 +1021,7 @@ class TurnTable:
     words: Features
     vectors: Vectors | None
     nearest: Features
-    before: Places
+    before: Indices
 
     def __len__(self) -> int:
         """Return the number of turns."""
@@ -1041,50 +1052,52 @@ class TurnFeatures:
     wide: Features
 
 
-def turn_features(asked: TurnQuestion, spoken: TurnTable) -> TurnFeatures:
+def turn_features(question: TurnQuestion, table: TurnTable) -> TurnFeatures:
     """Compute the features of every candidate; the other turns contribute as neighbours only."""
-    at = np.flatnonzero(spoken.candidates)
-    places: list[int] = at.tolist()
-    before, after = spoken.before, following(spoken.before)
-    beside = (_stepped(before, at), _stepped(after, at))
-    further = (_stepped(before, beside[0]), _stepped(after, beside[1]))
-    back, close, far = _meanings(asked, spoken, at, beside, further)
-    # A text without neighbours takes the place of its own neighbourhood, in words and in vectors.
-    alone = (beside[0] < 0) & (beside[1] < 0)
-    padded = np.append(spoken.words, np.float32(0.0))
-    words = _stretched(padded[at], 0.0)
-    meaning = _stretched(np.nan_to_num(spoken.nearest[at], nan=-1.0))
-    texts = [spoken.texts[place] for place in places]
-    sessions = [spoken.sessions[place] for place in places]
+    indices = np.flatnonzero(table.candidates)
+    index_list: list[int] = indices.tolist()
+    before, after = table.before, next_turns(table.before)
+    neighbours = (_follow(before, indices), _follow(after, indices))
+    second_neighbours = (_follow(before, neighbours[0]), _follow(after, neighbours[1]))
+    with_previous, with_neighbours, with_second_neighbours = _neighbourhood_cosines(
+        question, table, indices, neighbours, second_neighbours
+    )
+    # A text without neighbours is its own neighbourhood, in words and in vectors.
+    alone = (neighbours[0] < 0) & (neighbours[1] < 0)
+    padded = np.append(table.words, np.float32(0.0))
+    words = _scaled(padded[indices], 0.0)
+    meaning = _scaled(np.nan_to_num(table.nearest[indices], nan=-1.0))
+    texts = [table.texts[index] for index in index_list]
+    sessions = [table.sessions[index] for index in index_list]
     columns: Mapping[str, Features] = {
         "words": words,
-        "words_before": _stretched(np.where(alone, padded[at], padded[beside[0]]), 0.0),
-        "words_after": _stretched(np.where(alone, padded[at], padded[beside[1]]), 0.0),
+        "words_before": _scaled(np.where(alone, padded[indices], padded[neighbours[0]]), 0.0),
+        "words_after": _scaled(np.where(alone, padded[indices], padded[neighbours[1]]), 0.0),
         "meaning": meaning,
-        "meaning_before": _stretched(back),
-        "meaning_around": _stretched(close),
-        "meaning_wide": _stretched(far),
+        "meaning_before": _scaled(with_previous),
+        "meaning_around": _scaled(with_neighbours),
+        "meaning_wide": _scaled(with_second_neighbours),
         "session_words": _best_of_session(words, sessions),
         "session_meaning": _best_of_session(meaning, sessions),
         "length": np.array([min(1.0, len(text) / _LONG) for text in texts], dtype=np.float32),
         "asks": np.array([text.rstrip().endswith("?") for text in texts], dtype=np.float32),
-        "time": _times(asked, spoken, places),
-        "speaker": _said_by_named(asked.text, spoken.texts)[at],
-        "dated": _dated(asked.text, texts),
-        "reply": spoken.replies[at].astype(np.float32),
+        "time": _times(question, table, index_list),
+        "speaker": _by_named_speaker(question.text, table.texts)[indices],
+        "dated": _dated(question.text, texts),
+        "reply": table.replies[indices].astype(np.float32),
     }
     return TurnFeatures(
-        features=_spread(np.stack([columns[name] for name in FEATURE_NAMES], axis=1), at, len(spoken), 0.0),
-        around=_spread(close, at, len(spoken), -1.0),
-        wide=_spread(far, at, len(spoken), -1.0),
+        features=_scatter(np.stack([columns[name] for name in FEATURE_NAMES], axis=1), indices, len(table), 0.0),
+        around=_scatter(with_neighbours, indices, len(table), -1.0),
+        wide=_scatter(with_second_neighbours, indices, len(table), -1.0),
     )
 
 
-def following(before: Places) -> Places:
+def next_turns(before: Indices) -> Indices:
     """Return the index of the turn after each turn, -1 if there is none."""
     after = np.full_like(before, -1)
-    has = np.flatnonzero(before >= 0)
-    after[before[has]] = has
+    with_previous = np.flatnonzero(before >= 0)
+    after[before[with_previous]] = with_previous
     return after
 
 
@@ -1094,51 +1107,59 @@ def speaker_of(text: str) -> str:
     return found[1] if found else ""
 
 
-def _said_by_named(question: str, texts: Sequence[str]) -> Features:
+def _by_named_speaker(question: str, texts: Sequence[str]) -> Features:
     """Return 1 for turns of the one speaker that the question names; all 0 if it names none or several."""
     speakers = [speaker_of(text) if ":" in text else "" for text in texts]
     names = {*speakers} - {""}
-    named = [one for one in names if re.search(rf"\b{re.escape(one.split()[0])}\b", question, re.IGNORECASE)]
+    named = [name for name in names if re.search(rf"\b{re.escape(name.split()[0])}\b", question, re.IGNORECASE)]
     if len(named) != 1:
         return np.zeros(len(texts), dtype=np.float32)
-    return np.array([one == named[0] for one in speakers], dtype=np.float32)
+    return np.array([speaker == named[0] for speaker in speakers], dtype=np.float32)
 
 
-def _times(asked: TurnQuestion, spoken: TurnTable, places: Sequence[int]) -> Features:
-    if not asked.times:
-        return np.zeros(len(places), dtype=np.float32)
-    return np.array([closeness(asked.times, spoken.days[place]) for place in places], dtype=np.float32)
+def _times(question: TurnQuestion, table: TurnTable, indices: Sequence[int]) -> Features:
+    if not question.times:
+        return np.zeros(len(indices), dtype=np.float32)
+    return np.array([closeness(question.times, table.days[index]) for index in indices], dtype=np.float32)
 
 
 def _dated(question: str, texts: Sequence[str]) -> Features:
-    if not _WHEN.search(question):
+    if not _ASKS_WHEN.search(question):
         return np.zeros(len(texts), dtype=np.float32)
     return np.array([_is_dated(text) for text in texts], dtype=np.float32)
 
 
 def _is_dated(text: str) -> bool:
-    return bool(_DIGIT.search(text)) or not _DATED.isdisjoint(_WORD.findall(text.lower()))
+    return bool(_DIGIT.search(text)) or not _TIME_WORDS.isdisjoint(_WORD.findall(text.lower()))
 
 
-def _stepped(steps: Places, places: Places) -> Places:
+def _follow(steps: Indices, indices: Indices) -> Indices:
     """Follow one step from each of these indices; -1 stays -1."""
-    return np.append(steps, -1)[places]
+    return np.append(steps, -1)[indices]
 
 
-def _meanings(
-    asked: TurnQuestion, spoken: TurnTable, at: Places, beside: tuple[Places, Places], further: tuple[Places, Places]
+def _neighbourhood_cosines(
+    question: TurnQuestion,
+    table: TurnTable,
+    indices: Indices,
+    neighbours: tuple[Indices, Indices],
+    second_neighbours: tuple[Indices, Indices],
 ) -> tuple[Features, Features, Features]:
     """Return cosines of the question to the means of the turn with the one before, with one on each side, with two."""
-    if asked.vector is None or spoken.vectors is None:
-        none = np.full(len(at), -1.0, dtype=np.float32)
+    if question.vector is None or table.vectors is None:
+        none = np.full(len(indices), -1.0, dtype=np.float32)
         return none, none, none
-    lengths = np.array([1 + len(text) for text in spoken.texts], dtype=np.float32)
-    weighted = np.zeros((len(spoken) + 1, len(asked.vector)), dtype=np.float32)  # index -1 points to a zero row
-    np.multiply(spoken.vectors, lengths[:, None], out=weighted[:-1])
-    back = weighted[at] + weighted[beside[0]]
-    close = back + weighted[beside[1]]
-    far = close + weighted[further[0]] + weighted[further[1]]
-    return _cosines(back, asked.vector), _cosines(close, asked.vector), _cosines(far, asked.vector)
+    lengths = np.array([1 + len(text) for text in table.texts], dtype=np.float32)
+    weighted = np.zeros((len(table) + 1, len(question.vector)), dtype=np.float32)  # index -1 points to a zero row
+    np.multiply(table.vectors, lengths[:, None], out=weighted[:-1])
+    with_previous = weighted[indices] + weighted[neighbours[0]]
+    with_neighbours = with_previous + weighted[neighbours[1]]
+    with_second_neighbours = with_neighbours + weighted[second_neighbours[0]] + weighted[second_neighbours[1]]
+    return (
+        _cosines(with_previous, question.vector),
+        _cosines(with_neighbours, question.vector),
+        _cosines(with_second_neighbours, question.vector),
+    )
 
 
 def _cosines(means: Vectors, question: Vector) -> Features:
@@ -1147,11 +1168,11 @@ def _cosines(means: Vectors, question: Vector) -> Features:
     return np.where(lengths > 0, np.vecdot(means, question) / np.maximum(lengths, 1e-9), -1.0).astype(np.float32)
 
 
-def _stretched(values: Features, nothing: float | None = None) -> Features:
-    """Scale values to [0, 1], from `nothing` to the largest; without `nothing`, from the smallest."""
+def _scaled(values: Features, low: float | None = None) -> Features:
+    """Scale values to [0, 1], from `low` to the largest; without `low`, from the smallest."""
     if not values.size:
         return values
-    low, high = float(values.min()) if nothing is None else nothing, float(values.max())
+    low, high = float(values.min()) if low is None else low, float(values.max())
     if high <= low:
         return np.zeros_like(values)
     return np.clip((values - low) / (high - low), 0.0, 1.0)
@@ -1159,48 +1180,52 @@ def _stretched(values: Features, nothing: float | None = None) -> Features:
 
 def _best_of_session(values: Features, sessions: Sequence[Hashable]) -> Features:
     numbers: dict[Hashable, int] = {}
-    of = np.array([numbers.setdefault(session, len(numbers)) for session in sessions], dtype=np.int64)
+    session_numbers = np.array([numbers.setdefault(session, len(numbers)) for session in sessions], dtype=np.int64)
     best = np.zeros(len(numbers), dtype=np.float32)
-    np.maximum.at(best, of, values)
-    return best[of]
+    np.maximum.at(best, session_numbers, values)
+    return best[session_numbers]
 
 
-def _spread(values: Features, at: Places, size: int, other: float) -> Features:
+def _scatter(values: Features, indices: Indices, size: int, other: float) -> Features:
     """Return the values at their indices in an array of length `size`, with `other` everywhere else."""
-    spread = np.full((size, *values.shape[1:]), other, dtype=np.float32)
-    spread[at] = values
-    return spread
+    scattered = np.full((size, *values.shape[1:]), other, dtype=np.float32)
+    scattered[indices] = values
+    return scattered
 
 
 # Outdated turns: turns that repeat a memory that has ended, so that they are not shown as valid.
 #
-# A correction ends a memory, but not the turns that said the same: the agent's "noted", an answer of last month, a
+# A correction ends a memory, but not the turns that say the same: the agent's confirmation, an answer of last month, a
 # summary. A turn is outdated if it is older than the end and shares with the ended memory at least two words and at
 # least half of the words of the shorter text. Words are compared across languages (`extraction.vocabulary`). The turn
 # with the correction, and later turns, are kept.
 
-_HALF: Final = 0.5
-_FEWEST: Final = 2
+_MIN_SHARED_RATIO: Final = 0.5
+_MIN_SHARED_WORDS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
-    """A memory that was valid until `at`, by its words (`words_of`)."""
+class EndedMemory:
+    """A memory that was valid until `at`.
+
+    Attributes:
+        words: its topic words (`topic_words`).
+    """
 
     words: frozenset[str]
     at: datetime
 
 
-def words_of(text: str) -> frozenset[str]:
+def topic_words(text: str) -> frozenset[str]:
     """Return the topic words of a text, normalised across languages."""
     return frozenset(topic(content(text)))
 
 
-def is_outdated(words: frozenset[str], at: datetime, ended: Iterable[Ended]) -> bool:
+def is_outdated(words: frozenset[str], at: datetime, ended: Iterable[EndedMemory]) -> bool:
     """Return True if a turn with these words, said at this time, repeats something that has ended since."""
-    return any(at < one.at and _says(words, one.words) for one in ended)
+    return any(at < memory.at and _repeats(words, memory.words) for memory in ended)
 
 
-def _says(words: frozenset[str], old: frozenset[str]) -> bool:
-    shared = len(words & old)
-    return shared >= _FEWEST and shared >= _HALF * min(len(words), len(old))
+def _repeats(words: frozenset[str], ended_words: frozenset[str]) -> bool:
+    shared = len(words & ended_words)
+    return shared >= _MIN_SHARED_WORDS and shared >= _MIN_SHARED_RATIO * min(len(words), len(ended_words))

@@ -37,22 +37,11 @@ from filrouge.core.clock import from_text
 from filrouge.core.errors import FilrougeError
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, RowNumbers, Tx, Vector, Vectors, WordIndex, WordIndexes, WordSnapshot
+from filrouge.core.rows import number_of
 from filrouge.memories.models import Filters
 from filrouge.providers.models import Calibration, EmbeddingSpace
 from filrouge.search.filters import parameters_of, passes_none
 from filrouge.search.models import NEVER, IndexedTable, IndexPosition, Selection, WordRow
-
-# Word indexes: full text in the database, and the index of a large table that follows it in the background.
-#
-# `FullTextIndex` reads and writes the FTS5 index of turns and memories. `FilteredRows` reads the rows that pass a
-# filter, with the statistics of these rows only. `WordRows` supplies rows with their labels to the word index of a
-# large table. `turns_with_neighbours` reads turns with the turns around them for ranking.
-
-# Word indexes: full text in the database, and the index of a large table that follows it in the background.
-#
-# `FullTextIndex` reads and writes the FTS5 index of turns and memories. `FilteredRows` reads the rows that pass a
-# filter, with the statistics of these rows only. `WordRows` supplies rows with their labels to the word index of a
-# large table. `turns_with_neighbours` reads turns with the turns around them for ranking.
 
 # The full-text index in the database, rows that pass a filter, and rows for a word index.
 #
@@ -70,17 +59,22 @@ _PUT: Mapping[IndexedTable, str] = {"turn": "turns.index", "memory": "memories.i
 _REMOVE: Mapping[IndexedTable, str] = {"turn": "turns.unindex", "memory": "memories.unindex"}
 _MERGE: Mapping[IndexedTable, str] = {"turn": "turns.merge", "memory": "memories.merge"}
 _STALE: Mapping[IndexedTable, str] = {"turn": "turns.stale", "memory": "memories.stale"}
-_FRESH: Mapping[IndexedTable, str] = {"turn": "turns.analysed", "memory": "memories.analysed"}
+_SET_ANALYSED: Mapping[IndexedTable, str] = {"turn": "turns.analysed", "memory": "memories.analysed"}
 _FREQUENCIES: Mapping[IndexedTable, str] = {"turn": "turns.frequencies", "memory": "memories.frequencies"}
 _TOTALS: Mapping[IndexedTable, str] = {"turn": "turns.totals", "memory": "memories.totals"}
 #: Secure deletion visits every segment of the index for every word; above this many rows, merging the segments first is
 #: faster.
-_FEW = 20
+_MAX_REMOVED_WITHOUT_MERGE = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Totals:
-    """The size of an index: rows with at least one token, and tokens."""
+    """The size of an index.
+
+    Attributes:
+        rows: rows with at least one token.
+        tokens: tokens of all rows, with repetitions.
+    """
 
     rows: int
     tokens: int
@@ -111,7 +105,7 @@ class FullTextIndex:
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove rows from the index with no trace of their tokens; call it before many rows are deleted."""
-        if len(ids) > _FEW:
+        if len(ids) > _MAX_REMOVED_WITHOUT_MERGE:
             self._tx.run(_MERGE[self._owner])
         self._tx.run(_REMOVE[self._owner], {"ids": json.dumps(list(ids))})
 
@@ -129,7 +123,7 @@ class FullTextIndex:
         """Index rows that are not indexed yet with the current analyser."""
         for id_, text in rows:
             self.put(id_, text)
-            self._tx.run(_FRESH[self._owner], {"id": id_, "version": self._analyser.version})
+            self._tx.run(_SET_ANALYSED[self._owner], {"id": id_, "version": self._analyser.version})
 
     def frequencies(self, forms: Sequence[str]) -> dict[str, int]:
         """Return in how many rows, of any scope and state, each token occurs; tokens that occur nowhere are omitted."""
@@ -157,10 +151,10 @@ def varints(block: bytes) -> list[int]:
     return numbers
 
 
-# A share is the set of rows of one table that pass a filter. Word rarity, mean row length and row count are all
-# computed within the share. A filtered question is therefore ranked as if nothing else were stored, and rows that an
-# agent may not see cannot influence its scores. Counting costs a few microseconds per row of the share, so only
-# filtered questions do it.
+# The rows of one table that pass a filter; the queries call them a share. Word rarity, mean row length and row count
+# are all computed within these rows. A filtered question is therefore ranked as if nothing else were stored, and rows
+# that an agent may not see cannot influence its scores. Counting costs a few microseconds per row, so only filtered
+# questions do it.
 
 _ROWS: Mapping[IndexedTable, str] = {"turn": "turns.share", "memory": "memories.share"}
 _MATCHING: Mapping[IndexedTable, str] = {"turn": "turns.share_matching", "memory": "memories.share_matching"}
@@ -169,7 +163,7 @@ _TEXTS: Mapping[IndexedTable, str] = {"turn": "turns.searched", "memory": "memor
 _LENGTHS: Mapping[IndexedTable, str] = {"turn": "turns.share_lengths", "memory": "memories.share_lengths"}
 
 #: Up to this many rows are tokenised again, at about 50 µs each, instead of being looked up in the index.
-_SHARES_FEW = 3000
+_MAX_RETOKENISED = 3000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,13 +181,13 @@ class SearchScope:
 
 
 class FilteredRows:
-    """The rows of a table that pass a filter, within a place."""
+    """The rows of a table that pass a filter, within a scope."""
 
-    def __init__(self, tx: Tx, owner: IndexedTable, place: SearchScope, filters: Filters) -> None:
+    def __init__(self, tx: Tx, owner: IndexedTable, scope: SearchScope, filters: Filters) -> None:
         self._tx = tx
         self._owner: IndexedTable = owner
-        at = {"project_id": place.project, "user_id": place.user, "everywhere": place.everywhere}
-        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], at | parameters_of(filters))
+        within = {"project_id": scope.project, "user_id": scope.user, "everywhere": scope.everywhere}
+        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], within | parameters_of(filters))
         self._ids: dict[int, str] = {row["seq"]: row["id"] for row in rows}
         #: Rows that a vector index no longer holds.
         self.ended: tuple[str, ...] = tuple(row["id"] for row in rows if row["ended"])
@@ -233,16 +227,16 @@ class FilteredRows:
 
         A small number of rows is tokenised again, because the index would read every position of a frequent word.
         """
-        if len(matching) <= _SHARES_FEW:
+        if len(matching) <= _MAX_RETOKENISED:
             found = dict[str, dict[str, int]]()
             for row in self._tx.all(_TEXTS[self._owner], {"ids": json.dumps(matching)}):
                 tokens = Counter(analyser.tokens(row["text"]).split())
                 occurring = {form: tokens[form] for form in forms if form in tokens}
                 found |= {row["id"]: occurring} if occurring and row["id"] in self.lengths else {}
             return found
-        asked = {"forms": json.dumps(list(forms)), "seqs": self._seqs}
+        parameters = {"forms": json.dumps(list(forms)), "seqs": self._seqs}
         found = dict[str, dict[str, int]]()
-        for row in self._tx.all(_COUNTS[self._owner], asked):
+        for row in self._tx.all(_COUNTS[self._owner], parameters):
             found.setdefault(self._ids[row["doc"]], {})[row["term"]] = row["n"]
         return found
 
@@ -256,12 +250,12 @@ class FilteredRows:
 # recorded in the journal, which the index follows.
 
 _NEWEST: Final[Mapping[IndexedTable, str]] = {"turn": "turns.last", "memory": "memories.last"}
-_BEHIND: Final[Mapping[IndexedTable, str]] = {"turn": "turns.numbered", "memory": "memories.numbered"}
-_MATCHING_ROWS: Final[Mapping[IndexedTable, str]] = {
+_ROWS_AFTER: Final[Mapping[IndexedTable, str]] = {"turn": "turns.numbered", "memory": "memories.numbered"}
+_MATCHING_AFTER: Final[Mapping[IndexedTable, str]] = {
     "turn": "turns.matching_behind",
     "memory": "memories.matching_behind",
 }
-_FRESH_ROWS: Final[Mapping[IndexedTable, str]] = {
+_NEW_OR_CHANGED: Final[Mapping[IndexedTable, str]] = {
     "turn": "turns.labelled_behind",
     "memory": "memories.labelled_behind",
 }
@@ -272,9 +266,9 @@ _TEXT_ROWS: Final[Mapping[IndexedTable, str]] = {
 _IDS: Final[Mapping[IndexedTable, str]] = {"turn": "turns.ids", "memory": "memories.ids"}
 _PASSING: Final[Mapping[IndexedTable, str]] = {"turn": "turns.labelled", "memory": "memories.labelled"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TRUSTS: Final = range(4)
+_TRUST_LEVELS: Final = range(4)
 #: States of a memory that was valid at some time.
-_BELIEVED: Final = ("live", "superseded", "binned")
+_ONCE_VALID_STATES: Final = ("live", "superseded", "binned")
 
 
 class WordRows:
@@ -286,14 +280,16 @@ class WordRows:
 
     def newest(self) -> IndexPosition:
         """Return the last row and the last change; read it before the rows, so that it is never ahead of them."""
-        return IndexPosition(row=self._number(_NEWEST[self._owner]), change=self._number("journal.newest"))
+        return IndexPosition(
+            row=number_of(self._tx, _NEWEST[self._owner]), change=number_of(self._tx, "journal.newest")
+        )
 
-    def behind(self, number: int, limit: int, analyser: Analyser) -> list[WordRow]:
+    def rows_after(self, number: int, limit: int, analyser: Analyser) -> list[WordRow]:
         """Return the next `limit` rows after this row number."""
-        rows = self._tx.all(_BEHIND[self._owner], {"after": number, "limit": limit})
+        rows = self._tx.all(_ROWS_AFTER[self._owner], {"after": number, "limit": limit})
         return [self._row(row, analyser) for row in rows]
 
-    def again(self, numbers: Collection[int], analyser: Analyser) -> list[WordRow]:
+    def current_rows(self, numbers: Collection[int], analyser: Analyser) -> list[WordRow]:
         """Return the current version of these rows; deleted rows are left out."""
         if self._owner == "turn" or not numbers:
             return []
@@ -307,9 +303,9 @@ class WordRows:
         ids = [row["memory_id"] for row in self._tx.all("journal.behind", {"after": after, "until": until})]
         return frozenset(row["seq"] for row in self._tx.all("memories.numbers", {"ids": json.dumps(ids)}))
 
-    def matching_behind(self, match: str, number: int) -> list[int]:
+    def matching_after(self, match: str, number: int) -> list[int]:
         """Return the rows after this row number that match an FTS5 expression."""
-        return [row["seq"] for row in self._tx.all(_MATCHING_ROWS[self._owner], {"match": match, "after": number})]
+        return [row["seq"] for row in self._tx.all(_MATCHING_AFTER[self._owner], {"match": match, "after": number})]
 
     def texts(self, numbers: Collection[int]) -> dict[int, str]:
         """Return the searchable texts of these rows."""
@@ -326,86 +322,82 @@ class WordRows:
         rows = self._tx.all(_PASSING[self._owner], {"ids": json.dumps(list(ids))})
         return {row["id"]: row["seq"] for row in rows if passes(row, selection)}
 
-    def fresh(self, number: int, changed: Collection[int], selection: Selection) -> dict[int, str]:
+    def new_or_changed(self, number: int, changed: Collection[int], selection: Selection) -> dict[int, str]:
         """Return the ids of current rows that pass a selection and are new since `number` or changed, by row number."""
-        asked = {"after": number, "seqs": json.dumps(list(changed))}
-        rows = self._tx.all(_FRESH_ROWS[self._owner], asked)
+        parameters = {"after": number, "seqs": json.dumps(list(changed))}
+        rows = self._tx.all(_NEW_OR_CHANGED[self._owner], parameters)
         return {row["seq"]: row["id"] for row in rows if passes(row, selection)}
-
-    def _number(self, query: str) -> int:
-        row = self._tx.one(query)
-        return int(row["n"]) if row else 0
 
     def _row(self, row: Mapping[str, Any], analyser: Analyser) -> WordRow:
         begins, ends = _times(row)
-        tokens, own = analyser.tokens(row["text"]), _labels(*(row.get(column) for column in _COLUMNS))
-        return WordRow(number=row["seq"], tokens=tokens, labels=own, begins=begins, ends=ends)
+        tokens, labels = analyser.tokens(row["text"]), _labels(*(row.get(column) for column in _LABEL_COLUMNS))
+        return WordRow(number=row["seq"], tokens=tokens, labels=labels, begins=begins, ends=ends)
 
 
-def selection(owner: IndexedTable, place: SearchScope, filters: Filters) -> Selection | None:
-    """Return the selection for a filter within a place; None if no row of this table can pass."""
+def build_selection(owner: IndexedTable, scope: SearchScope, filters: Filters) -> Selection | None:
+    """Return the selection for a filter within a scope; None if no row of this table can pass."""
     if passes_none(owner, filters):
         return None
-    first, until, moment = _micro(filters.since), _micro(filters.until), _micro(filters.as_of)
+    first, until, moment = _microseconds(filters.since), _microseconds(filters.until), _microseconds(filters.as_of)
     last = min((end for end in (None if until is None else until - 1, moment) if end is not None), default=None)
-    labels = [*_of(owner, place), *_named(filters)]
+    labels = [*_scope_labels(owner, scope), *_filter_labels(filters)]
     if owner == "turn":
         return Selection(labels=tuple(labels), begins=(first, last))
     if filters.kinds:
         labels.append(frozenset(f"kind:{kind}" for kind in filters.kinds))
-    labels.append(frozenset(f"state:{state}" for state in (_BELIEVED if filters.as_of else ("live",))))
+    labels.append(frozenset(f"state:{state}" for state in (_ONCE_VALID_STATES if filters.as_of else ("live",))))
     return Selection(labels=tuple(labels), begins=(first, last), lasts_beyond=moment)
 
 
-def _of(owner: IndexedTable, place: SearchScope) -> list[frozenset[str]]:
-    if place.everywhere:
+def _scope_labels(owner: IndexedTable, scope: SearchScope) -> list[frozenset[str]]:
+    if scope.everywhere:
         return []
-    own = {f"of:user:{place.user}"} if owner == "memory" else set[str]()
-    return [frozenset({f"of:{place.project or ''}", *own})]
+    of_user = {f"of:user:{scope.user}"} if owner == "memory" else set[str]()
+    return [frozenset({f"of:{scope.project or ''}", *of_user})]
 
 
-def _named(filters: Filters) -> list[frozenset[str]]:
-    wanted = {"user": filters.user, "agent": filters.agent, "channel": filters.channel, "role": filters.role}
-    labels = [frozenset({f"{name}:{value}"}) for name, value in wanted.items() if value is not None]
+def _filter_labels(filters: Filters) -> list[frozenset[str]]:
+    values = {"user": filters.user, "agent": filters.agent, "channel": filters.channel, "role": filters.role}
+    labels = [frozenset({f"{name}:{value}"}) for name, value in values.items() if value is not None]
     if filters.trust > 0:
-        labels.append(frozenset(f"trust:{trust}" for trust in _TRUSTS if trust >= filters.trust))
+        labels.append(frozenset(f"trust:{trust}" for trust in _TRUST_LEVELS if trust >= filters.trust))
     return labels
 
 
-def passes(row: Mapping[str, Any], wanted: Selection) -> bool:
+def passes(row: Mapping[str, Any], selection: Selection) -> bool:
     """Return True if a row with these columns passes the selection."""
-    own = _labels(*(row.get(column) for column in _COLUMNS))
-    if row["seq"] in wanted.without or any(own.isdisjoint(labels) for labels in wanted.labels):
+    row_labels = _labels(*(row.get(column) for column in _LABEL_COLUMNS))
+    if row["seq"] in selection.without or any(row_labels.isdisjoint(labels) for labels in selection.labels):
         return False
-    first, last = wanted.begins
-    if first is None and last is None and wanted.lasts_beyond is None:
+    first, last = selection.begins
+    if first is None and last is None and selection.lasts_beyond is None:
         return True
     begins, ends = _times(row)
     return (
         (first is None or begins >= first)
         and (last is None or begins <= last)
-        and (wanted.lasts_beyond is None or ends > wanted.lasts_beyond)
+        and (selection.lasts_beyond is None or ends > selection.lasts_beyond)
     )
 
 
 #: The columns that labels are made of, in the order of `_labels`.
-_COLUMNS: Final = ("scope", "user_id", "project_id", "agent", "channel", "trust", "role", "kind", "state")
+_LABEL_COLUMNS: Final = ("scope", "user_id", "project_id", "agent", "channel", "trust", "role", "kind", "state")
 
 
 @lru_cache(maxsize=4096)
 def _labels(scope: str | None, user: str, project: str | None, *others: object) -> frozenset[str]:
-    place = f"of:user:{user}" if scope == "user" else f"of:{project or ''}"
-    named = zip(_COLUMNS[3:], others, strict=True)
-    return frozenset({place, f"user:{user}", *(f"{name}:{value}" for name, value in named if value is not None)})
+    scope_label = f"of:user:{user}" if scope == "user" else f"of:{project or ''}"
+    named = zip(_LABEL_COLUMNS[3:], others, strict=True)
+    return frozenset({scope_label, f"user:{user}", *(f"{name}:{value}" for name, value in named if value is not None)})
 
 
 def _times(row: Mapping[str, Any]) -> tuple[int, int]:
     ends = row.get("ends")
-    return _micro(from_text(row["begins"])) or 0, NEVER if ends is None else _micro(from_text(ends)) or 0
+    return _microseconds(from_text(row["begins"])) or 0, NEVER if ends is None else _microseconds(from_text(ends)) or 0
 
 
-def _micro(at: datetime | None) -> int | None:
-    return None if at is None else (at - _EPOCH) // timedelta(microseconds=1)
+def _microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 # Turns and their neighbours, with only the columns that ranking reads.
@@ -427,24 +419,24 @@ class TurnWindow:
     before: Sequence[int]
 
 
-def turns_with_neighbours(tx: Tx, ids: Collection[str], reach: int, holds: Callable[[Row], bool]) -> TurnWindow:
+def turns_with_neighbours(tx: Tx, ids: Collection[str], reach: int, passes_filter: Callable[[Row], bool]) -> TurnWindow:
     """Return the turns with these ids, with up to `reach` turns before and after each.
 
     Args:
-        holds: a turn for which this returns False is left out, and is not used as a neighbour either.
+        passes_filter: a turn for which this returns False is left out, and is not used as a neighbour either.
     """
-    wanted, before = set[int](), dict[int, int]()
+    numbers, before = set[int](), dict[int, int]()
     # With a reach of 0, neighbours are still read to find which of the requested turns are adjacent.
     for row in tx.all("turns.beside", {"ids": json.dumps(list(ids)), "reach": max(1, reach)}):
-        own = () if row["role"] == "tool" else (row["seq"],)
-        said: list[int] = [*json.loads(row["earlier"]), *own, *json.loads(row["later"])]
-        before.update((later, earlier) for earlier, later in pairwise(said))
-        wanted.add(row["seq"])
+        itself = () if row["role"] == "tool" else (row["seq"],)
+        sequence: list[int] = [*json.loads(row["earlier"]), *itself, *json.loads(row["later"])]
+        before.update((later, earlier) for earlier, later in pairwise(sequence))
+        numbers.add(row["seq"])
         if reach:
-            wanted.update(said)
-    rows = [row for row in tx.all("turns.told", {"seqs": json.dumps(sorted(wanted))}) if holds(row)]
-    places = {row["seq"]: place for place, row in enumerate(rows)}
-    return TurnWindow(rows=rows, before=[places.get(before.get(row["seq"], -1), -1) for row in rows])
+            numbers.update(sequence)
+    rows = [row for row in tx.all("turns.told", {"seqs": json.dumps(sorted(numbers))}) if passes_filter(row)]
+    indices = {row["seq"]: index for index, row in enumerate(rows)}
+    return TurnWindow(rows=rows, before=[indices.get(before.get(row["seq"], -1), -1) for row in rows])
 
 
 # Word indexes of large tables: built in the background, updated once a second.
@@ -459,10 +451,10 @@ _LOG = logging.getLogger(__name__)
 #: Number of rows with words from which a table gets its own index (docs/adr/0010).
 SWITCH: Final = 5_000
 #: Rows and changes that an index may lack and still answer; the store is queried for those.
-MOST_BEHIND: Final = 1000
-_LOOK_SECONDS: Final = 1.0
+MAX_BEHIND: Final = 1000
+_FEED_SECONDS: Final = 1.0
 #: Rows read at once, and rows after which an index under construction is committed.
-_AT_ONCE, _COMMIT = 500, 10_000
+_ROWS_PER_READ, _ROWS_PER_COMMIT = 500, 10_000
 _OWNERS: Final[tuple[IndexedTable, ...]] = ("turn", "memory")
 
 T = TypeVar("T")
@@ -481,10 +473,10 @@ class LargeWords:
         self._indexes = indexes
         self._analyser = analyser
         self._switch = switch
-        self._held: dict[IndexedTable, WordIndex] = {}
-        self._looked: set[IndexedTable] = set()
+        self._open: dict[IndexedTable, WordIndex] = {}
+        self._tried: set[IndexedTable] = set()
         self._changing = Lock()
-        self._hurry = Flag()
+        self._interrupt = Flag()
         self._closed = False
 
     @property
@@ -494,12 +486,12 @@ class LargeWords:
 
     def view(self, tx: Tx, owner: IndexedTable) -> WordSnapshot | None:
         """Return the index of a table, or None if there is none or it lags too far behind."""
-        held = self._held.get(owner)
-        if held is None:
+        index = self._open.get(owner)
+        if index is None:
             return None
-        view, newest = held.view(), WordRows(tx, owner).newest()
+        view, newest = index.view(), WordRows(tx, owner).newest()
         behind = max(newest.row - view.mark.row, newest.change - view.mark.change if owner == "memory" else 0)
-        return view if behind <= MOST_BEHIND else None
+        return view if behind <= MAX_BEHIND else None
 
     def forget(self, owner: IndexedTable, ids: Collection[str]) -> None:
         """Delete every file that may contain these rows; call it once they are deleted from the store.
@@ -509,10 +501,10 @@ class LargeWords:
         """
         if not ids:
             return
-        self._hurry.set()  # a build in progress would hold the lock for seconds, and its index is deleted anyway
+        self._interrupt.set()  # a build in progress would hold the lock for seconds, and its index is deleted anyway
         with self._changing:
-            self._hurry.clear()
-            self._let_go(owner)
+            self._interrupt.clear()
+            self._close(owner)
             if self._indexes:
                 self._indexes.drop(owner)
 
@@ -532,12 +524,12 @@ class LargeWords:
         """Close the indexes; what was committed is available at the next start."""
         with self._changing:
             self._closed = True
-            for owner in list(self._held):
-                self._let_go(owner)
+            for owner in list(self._open):
+                self._close(owner)
 
     def to_json(self) -> dict[str, int]:
         """Return the last indexed row of each table that has an index."""
-        return {owner: index.view().mark.row for owner, index in self._held.items()}
+        return {owner: index.view().mark.row for owner, index in self._open.items()}
 
     def _step(self, tx: Tx, owner: IndexedTable) -> bool:
         """Feed some rows; return True if there are more."""
@@ -549,10 +541,12 @@ class LargeWords:
             newest = rows.newest()
             changed = [number for number in rows.changed(mark.change, newest.change) if number <= mark.row]
             if changed:
-                index.replace(changed, rows.again(changed, self._analyser))
+                index.replace(changed, rows.current_rows(changed, self._analyser))
             last, count = mark.row, 0
             while (
-                count < _COMMIT and not self._hurry.is_set() and (found := rows.behind(last, _AT_ONCE, self._analyser))
+                count < _ROWS_PER_COMMIT
+                and not self._interrupt.is_set()
+                and (found := rows.rows_after(last, _ROWS_PER_READ, self._analyser))
             ):
                 index.replace((), found)
                 last, count = found[-1].number, count + len(found)
@@ -561,28 +555,28 @@ class LargeWords:
             return last < newest.row
 
     def _index(self, tx: Tx, owner: IndexedTable) -> WordIndex | None:
-        if owner in self._held or self._indexes is None:
-            return self._held.get(owner)
+        if owner in self._open or self._indexes is None:
+            return self._open.get(owner)
         is_due = FullTextIndex(tx, self._analyser, owner).totals().rows >= self._switch
-        if owner not in self._looked and (found := self._indexes.open(owner)):
-            self._held[owner] = found
+        if owner not in self._tried and (found := self._indexes.open(owner)):
+            self._open[owner] = found
         elif is_due:
             _LOG.info("building the word index of all %ss", owner)
-            made = self._indexes.create(owner)
-            made.commit(IndexPosition(row=0, change=WordRows(tx, owner).newest().change))
-            self._held[owner] = made
-        elif owner not in self._looked:
+            index = self._indexes.create(owner)
+            index.commit(IndexPosition(row=0, change=WordRows(tx, owner).newest().change))
+            self._open[owner] = index
+        elif owner not in self._tried:
             self._indexes.drop(owner)  # an unreadable directory would only waste space
-        self._looked.add(owner)
-        return self._held.get(owner)
+        self._tried.add(owner)
+        return self._open.get(owner)
 
-    def _let_go(self, owner: IndexedTable) -> None:
-        held = self._held.pop(owner, None)
-        if held:
+    def _close(self, owner: IndexedTable) -> None:
+        index = self._open.pop(owner, None)
+        if index:
             try:
-                held.close()
+                index.close()
             except (OSError, ValueError, RuntimeError):
-                _LOG.warning("the word index of %ss could not be closed in order", owner, exc_info=True)
+                _LOG.warning("the word index of %ss could not be closed cleanly", owner, exc_info=True)
 
 
 class WordFeed:
@@ -609,8 +603,14 @@ class WordFeed:
             # The feed must survive a full disk.
             with logged(_LOG, "the word indexes could not be fed"):
                 self._words.feed(self._read, self._stopping)
-            self._stopping.wait(_LOOK_SECONDS)
+            self._stopping.wait(_FEED_SECONDS)
 
+
+# The files of the word indexes: one directory each, with a header about its origin.
+#
+# A directory with any defect (no header, another format, another analyser version, a truncated or altered file) is
+# removed and rebuilt from the store; it holds no data of its own. tantivy ends every file with a checksum but does
+# not verify it on its own, so this module does.
 
 #: Increment this when the schema or the labels of rows change.
 _FORMAT: Final = 1
@@ -636,9 +636,9 @@ class WordFiles:
         try:
             mark = _read_header(directory, self._analyser)
             _check(directory)
-            return _words(directory, self._analyser, mark)
+            return _open_index(directory, self._analyser, mark)
         except Exception as error:  # tantivy raises many exception types; all of them mean an unusable index
-            _LOG.warning("the word index of %ss is made again: %s", name, error)
+            _LOG.warning("the word index of %ss is rebuilt: %s", name, error)
             return None
 
     def create(self, name: str) -> WordIndex:
@@ -647,7 +647,7 @@ class WordFiles:
         directory = self._path(name)
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         os.mkdir(directory, mode=0o700)
-        return _words(directory, self._analyser, IndexPosition(row=0, change=0))
+        return _open_index(directory, self._analyser, IndexPosition(row=0, change=0))
 
     def drop(self, name: str) -> None:
         """Delete all files of the index."""
@@ -658,33 +658,33 @@ class WordFiles:
         return os.path.join(self._directory, name)
 
 
-def is_possible() -> bool:
+def is_tantivy_installed() -> bool:
     """Return True if tantivy is installed."""
     return find_spec("tantivy") is not None
 
 
 def _write_header(directory: str, analyser: int, mark: IndexPosition) -> None:
-    about = {"format": _FORMAT, "analyser": analyser, "row": mark.row, "change": mark.change}
+    header = {"format": _FORMAT, "analyser": analyser, "row": mark.row, "change": mark.change}
     path = os.path.join(directory, _HEADER)
     with open(f"{path}.new", "w", encoding="utf-8") as file:
-        json.dump(about, file)
+        json.dump(header, file)
     os.replace(f"{path}.new", path)
 
 
-def _words(directory: str, analyser: int, mark: IndexPosition) -> WordIndex:
-    def keep(reached: IndexPosition) -> None:
+def _open_index(directory: str, analyser: int, mark: IndexPosition) -> WordIndex:
+    def save_mark(reached: IndexPosition) -> None:
         _write_header(directory, analyser, reached)
 
-    made: WordIndex = import_module("filrouge.search.tantivy_words").TantivyWords(directory, mark, keep)
-    return made
+    index: WordIndex = import_module("filrouge.search.tantivy_words").TantivyWords(directory, mark, save_mark)
+    return index
 
 
 def _read_header(directory: str, analyser: int) -> IndexPosition:
     with open(os.path.join(directory, _HEADER), encoding="utf-8") as file:
-        about: dict[str, Any] = json.load(file)
-    if (about.get("format"), about.get("analyser")) != (_FORMAT, analyser):
-        raise ValueError("it was made by another version")
-    return IndexPosition(row=int(about["row"]), change=int(about["change"]))
+        header: dict[str, Any] = json.load(file)
+    if (header.get("format"), header.get("analyser")) != (_FORMAT, analyser):
+        raise ValueError("another version built it")
+    return IndexPosition(row=int(header["row"]), change=int(header["change"]))
 
 
 def _check(directory: str) -> None:
@@ -695,13 +695,13 @@ def _check(directory: str) -> None:
         OSError: the list of files is missing.
     """
     with open(os.path.join(directory, "meta.json"), encoding="utf-8") as file:
-        segments = {str(one["segment_id"]).replace("-", "") for one in json.load(file)["segments"]}
+        segments = {str(segment["segment_id"]).replace("-", "") for segment in json.load(file)["segments"]}
     for name in sorted(os.listdir(directory)):
-        if name.partition(".")[0] in segments and not _is_whole(os.path.join(directory, name)):
+        if name.partition(".")[0] in segments and not _is_intact(os.path.join(directory, name)):
             raise ValueError(f"{name} is damaged")
 
 
-def _is_whole(path: str) -> bool:
+def _is_intact(path: str) -> bool:
     # tantivy's footer: its JSON, the length of that, and a mark; the last two have four bytes each.
     with open(path, "rb") as file:
         content = file.read()
@@ -713,11 +713,11 @@ def _is_whole(path: str) -> bool:
 
 
 OwnerKind = Literal["memory", "turn"]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 #: Minimum share of texts that must have vectors; below it, vector recall misses too much.
-LEAST_COVERAGE: Final = 0.90
+MIN_COVERAGE: Final = 0.90
 _LAST_PART = 1 << 31
 _ROWS_PER_PAGE = 1000
 
@@ -774,23 +774,23 @@ class Spaces:
 
     def current(self) -> StoredSpace | None:
         """Return the space that recall reads; None before the first embedder is adopted."""
-        return self._in("current")
+        return self._in_state("current")
 
     def building(self) -> StoredSpace | None:
         """Return the space that is being built, or None."""
-        return self._in("building")
+        return self._in_state("building")
 
     def get(self, space_id: str) -> StoredSpace | None:
         """Return the space with this id, or None."""
-        return next((one for one in self.all() if one.id == space_id), None)
+        return next((space for space in self.all() if space.id == space_id), None)
 
     def begin(self, space_id: str) -> None:
         """Mark this space as building; a space that was building is retired."""
-        self._only("building", space_id)
+        self._set_state("building", space_id)
 
     def make_current(self, space_id: str) -> None:
         """Make this the space that recall reads; the previous one is retired."""
-        self._only("current", space_id)
+        self._set_state("current", space_id)
 
     def retire(self, space_id: str) -> None:
         """Retire a space, so that its vectors may be cleared."""
@@ -800,12 +800,12 @@ class Spaces:
         """Store a measured calibration; it takes precedence over the shipped one."""
         self._tx.run("spaces.calibrate", {"id": space_id, "calibration": json.dumps(asdict(calibration))})
 
-    def _only(self, state: str, space_id: str) -> None:
+    def _set_state(self, state: str, space_id: str) -> None:
         self._tx.run("spaces.retire", {"state": state, "id": space_id})
         self._tx.run("spaces.move", {"state": state, "id": space_id})
 
-    def _in(self, state: str) -> StoredSpace | None:
-        return next((one for one in self.all() if one.state == state), None)
+    def _in_state(self, state: str) -> StoredSpace | None:
+        return next((space for space in self.all() if space.state == state), None)
 
 
 class StoredVectors:
@@ -825,7 +825,9 @@ class StoredVectors:
         last = _LAST_PART if first is None else first + len(vectors) - 1
         first = first or 0
         self._tx.run("vectors.drop", owner | {"first": first, "last": last})
-        rows = [owner | {"part": first + n, "vector": one.astype("<f2").tobytes()} for n, one in enumerate(vectors)]
+        rows = [
+            owner | {"part": first + n, "vector": vector.astype("<f2").tobytes()} for n, vector in enumerate(vectors)
+        ]
         self._tx.many("vectors.put", rows)
 
     def first_part(self, kind: OwnerKind, owner_id: str, space_id: str) -> int | None:
@@ -840,13 +842,13 @@ class StoredVectors:
 
     def some(self, kind: OwnerKind, owner_ids: Collection[str], space_id: str) -> dict[str, Vectors]:
         """Return the windows of these owners by id; owners without vectors are left out."""
-        wanted = {"owner_kind": kind, "ids": json.dumps(list(owner_ids)), "space_id": space_id}
-        return {row["id"]: vectors for row, vectors in _by_owner(self._tx.all("vectors.some", wanted))}
+        parameters = {"owner_kind": kind, "ids": json.dumps(list(owner_ids)), "space_id": space_id}
+        return {row["id"]: vectors for row, vectors in _by_owner(self._tx.all("vectors.some", parameters))}
 
-    def windows(self, kind: OwnerKind, owner_ids: Sequence[str], space_id: str) -> tuple[Vectors, Places]:
+    def windows(self, kind: OwnerKind, owner_ids: Sequence[str], space_id: str) -> tuple[Vectors, Indices]:
         """Return all windows of these owners, and for each window the index of its owner in `owner_ids`, ascending."""
-        wanted = {"owner_kind": kind, "ids": json.dumps(owner_ids), "space_id": space_id}
-        rows = self._tx.all("vectors.windows", wanted)
+        parameters = {"owner_kind": kind, "ids": json.dumps(owner_ids), "space_id": space_id}
+        rows = self._tx.all("vectors.windows", parameters)
         windows = _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
         return windows, np.array([row["place"] for row in rows], dtype=np.int64)
 
@@ -862,9 +864,9 @@ class StoredVectors:
         """Return the ids of memories that have vectors in this space but are no longer live."""
         return [row["id"] for row in self._tx.all("vectors.ended_memories", {"space_id": space_id})]
 
-    def short_turns(self, space_id: str, *, longest: int, limit: int) -> tuple[Vectors, list[str]]:
-        """Return the user's newest turns of at most `longest` characters: their vectors, and the session of each."""
-        rows = self._tx.all("vectors.short_turns", {"space_id": space_id, "longest": longest, "limit": limit})
+    def short_turns(self, space_id: str, *, max_characters: int, limit: int) -> tuple[Vectors, list[str]]:
+        """Return the user's newest turns of at most `max_characters`: their vectors, and the session of each."""
+        rows = self._tx.all("vectors.short_turns", {"space_id": space_id, "longest": max_characters, "limit": limit})
         vectors = _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
         return vectors, [row["session"] for row in rows]
 
@@ -875,8 +877,7 @@ class StoredVectors:
 
     def count(self) -> int:
         """Return how many owners have vectors in the current space."""
-        row = self._tx.one("vectors.count")
-        return int(row["n"]) if row else 0
+        return number_of(self._tx, "vectors.count")
 
     def number(self, kind: OwnerKind, owner_id: str) -> int | None:
         """Return the row number of a memory or a turn; None if it was erased."""
@@ -909,10 +910,10 @@ class StoredVectors:
 
     def clear_retired(self, after: tuple[str, str], limit: int) -> tuple[str, str] | None:
         """Delete vectors of retired spaces in the next `limit` rows; return the last row read, or None at the end."""
-        begin = {"owner_kind": after[0], "owner_id": after[1]}
-        row = self._tx.one("vectors.after", begin | {"limit": limit})
+        begins = {"owner_kind": after[0], "owner_id": after[1]}
+        row = self._tx.one("vectors.after", begins | {"limit": limit})
         last = (row["owner_kind"], row["owner_id"]) if row else ("\uffff", "")
-        self._tx.run("vectors.clear_retired", begin | {"last_kind": last[0], "last_id": last[1]})
+        self._tx.run("vectors.clear_retired", begins | {"last_kind": last[0], "last_id": last[1]})
         return last if row else None
 
     def _grouped(self, query: str, space_id: str) -> Iterator[tuple[str, int, str, Vectors]]:
@@ -920,14 +921,14 @@ class StoredVectors:
         after, size = "", _ROWS_PER_PAGE
         while True:
             rows = self._tx.all(query, {"space_id": space_id, "after": after, "limit": size})
-            # A full page may end in the middle of an owner; that owner is read whole with the next page.
-            whole = rows if len(rows) < size else [row for row in rows if row["id"] != rows[-1]["id"]]
-            for row, vectors in _by_owner(whole):
+            # A full page may end in the middle of an owner; that owner is read with the next page.
+            complete = rows if len(rows) < size else [row for row in rows if row["id"] != rows[-1]["id"]]
+            for row, vectors in _by_owner(complete):
                 yield row["id"], row["number"], row["grouping"], vectors
             if len(rows) < size:
                 return
-            if whole:
-                after, size = whole[-1]["id"], _ROWS_PER_PAGE
+            if complete:
+                after, size = complete[-1]["id"], _ROWS_PER_PAGE
             else:
                 size *= 2  # one owner fills the page
 
@@ -969,6 +970,12 @@ def _matrix(parts: Sequence[bytes]) -> Vectors:
     return np.frombuffer(b"".join(parts), dtype="<f2").reshape(len(parts), -1).astype(np.float32)
 
 
+# Need vectors: for each memory, the vector that prompts needing this memory are matched against.
+#
+# A memory is encoded together with the words before it, taken from its own turn or from the message that the turn
+# answers. Its row also holds the id of the turn with those words. Need vectors are derived data: missing ones, and ones
+# from another encoder revision, are computed again.
+
 #: Characters of context before a statement; `bench/fit_questions.py` trains with the same number.
 CONTEXT_CHARACTERS: Final = 120
 
@@ -990,8 +997,9 @@ class StatementInContext:
     """A memory together with the context it is encoded with.
 
     Attributes:
-        before: the text before it; empty if there is none.
-        turn_id: the turn that holds that text, or None.
+        memory_id, text: the memory's id and its statement.
+        before: the text before the statement, at most `CONTEXT_CHARACTERS` long; empty if there is none.
+        turn_id: the turn that contains that text; None if there is none.
     """
 
     memory_id: str
@@ -1006,16 +1014,16 @@ class NeedVectors:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def put(self, revision: str, made: Iterable[tuple[StatementInContext, Vector]]) -> None:
+    def put(self, revision: str, encoded: Iterable[tuple[StatementInContext, Vector]]) -> None:
         """Store the need vectors of memories; memories that were erased in the meantime are skipped."""
         rows = [
             {
-                "memory_id": one.memory_id,
-                "turn_id": one.turn_id,
+                "memory_id": statement.memory_id,
+                "turn_id": statement.turn_id,
                 "revision": revision,
                 "vector": vector.astype("<f2").tobytes(),
             }
-            for one, vector in made
+            for statement, vector in encoded
         ]
         self._tx.many("need_vectors.put", rows)
 
@@ -1033,13 +1041,13 @@ class NeedVectors:
         rows = self._tx.all("need_vectors.missing", {"revision": revision, "limit": limit, "after": after})
         return [MissingNeedVector(id=row["id"], seq=row["seq"]) for row in rows]
 
-    def settings(self, ids: Collection[str]) -> list[StatementInContext]:
+    def in_context(self, ids: Collection[str]) -> list[StatementInContext]:
         """Return these memories with the context they are encoded with."""
         rows = self._tx.all("need_vectors.settings", {"ids": json.dumps(list(ids)), "most": CONTEXT_CHARACTERS})
-        return [_in_setting(row) for row in rows]
+        return [_in_context(row) for row in rows]
 
 
-def _in_setting(row: Mapping[str, Any]) -> StatementInContext:
+def _in_context(row: Mapping[str, Any]) -> StatementInContext:
     for before, turn in ((row["before"], row["turn_id"]), (row["earlier"], row["earlier_id"])):
         if before.strip():
             return StatementInContext(memory_id=row["id"], text=row["text"], before=before, turn_id=turn)

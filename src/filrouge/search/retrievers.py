@@ -3,9 +3,10 @@
 A retriever returns the candidates of one question from one table, and how rare the question's words are there. There
 are three, chosen by `retriever_for`, and ranking does not depend on which one is used:
 
-- a small table without a filter: the full-text index in the database (`_FtsRetriever`), - a small filtered table, or a
-filter that the word index does not support: the passing rows are counted (`FilteredRetriever`), - a large table,
-filtered or not: the word index (`IndexRetriever`).
+- a small table without a filter: the full-text index in the database (`_FtsRetriever`),
+- a small filtered table, or a filter that the word index does not support: the passing rows are counted
+  (`FilteredRetriever`),
+- a large table, filtered or not: the word index (`IndexRetriever`).
 
 The hybrid query mixes words and vectors as the caller specifies, within a filter given as a mapping of names to values.
 """
@@ -29,6 +30,7 @@ from filrouge.core.rows import number_of
 from filrouge.core.scope import LOCAL_USER
 from filrouge.memories.models import SUMS, Filters, Memory
 from filrouge.projects.repository import project_id
+from filrouge.providers.models import Nearest
 from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import Terms, any_of
@@ -44,12 +46,12 @@ from filrouge.search.ranking import (
     bm25,
     bm25_of_counts,
     diverse,
-    fused,
-    judged,
-    shares,
+    fuse_scores,
+    judge_relevance,
+    softmax,
     standalone_features,
 )
-from filrouge.search.ranking import Collection as Collection_fusion
+from filrouge.search.ranking import Collection as CollectionStatistics
 from filrouge.search.repository import (
     NEED_VECTORS_JOB,
     FilteredRows,
@@ -60,8 +62,8 @@ from filrouge.search.repository import (
     StatementInContext,
     StoredVectors,
     WordRows,
+    build_selection,
     passes,
-    selection,
 )
 from filrouge.search.vector_search import VectorSearch
 from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
@@ -71,166 +73,180 @@ from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
 # One background job computes need vectors; retrieval for a prompt reads them. A need vector is what prompts that need
 # the memory are matched against.
 
-_AT_ONCE: Final = 32
+_BATCH_SIZE: Final = 32
 #: How many missing need vectors of new memories a prompt computes itself, at about 8 ms each.
-_FOR_A_PROMPT: Final = 6
+_MAX_COMPUTED_FOR_A_PROMPT: Final = 6
 
 
-def queue_need_vectors(tx: Tx, meaning: VectorSearch, at: datetime) -> None:
+def queue_need_vectors(tx: Tx, vectors: VectorSearch, at: datetime) -> None:
     """Queue the job that computes missing need vectors, if the embedder has a model for what prompts need."""
-    if _revision(meaning):
+    if _revision(vectors):
         Jobs(tx).enqueue(NEED_VECTORS_JOB, {"after": 0}, dedupe=NEED_VECTORS_JOB, at=at)
 
 
 def resume_need_vectors(parts: Parts) -> None:
     """Queue need vectors that an earlier run or an earlier version of the daemon left missing."""
-    meaning = parts.vectors
-    revision = _revision(meaning)
+    vectors = parts.vectors
+    revision = _revision(vectors)
     if revision and parts.readers.here(lambda tx: NeedVectors(tx).missing(revision, 1)):
-        parts.writer.run(lambda tx: queue_need_vectors(tx, meaning, parts.clock.now()))
+        parts.writer.run(lambda tx: queue_need_vectors(tx, vectors, parts.clock.now()))
 
 
 def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job handler: compute need vectors for some of the memories that lack them."""
-    meaning, after = parts.vectors, int(payload["after"])
-    revision = _revision(meaning)
+    vectors, after = parts.vectors, int(payload["after"])
+    revision = _revision(vectors)
 
-    def look(tx: Tx) -> tuple[list[MissingNeedVector], list[StatementInContext]]:
-        lacking = NeedVectors(tx).missing(revision, _AT_ONCE, after=after) if revision else []
-        return lacking, NeedVectors(tx).settings([one.id for one in lacking])
+    def read(tx: Tx) -> tuple[list[MissingNeedVector], list[StatementInContext]]:
+        missing = NeedVectors(tx).missing(revision, _BATCH_SIZE, after=after) if revision else []
+        return missing, NeedVectors(tx).in_context([memory.id for memory in missing])
 
-    lacking, given = parts.readers.here(look)
-    if not lacking:
+    missing, statements = parts.readers.here(read)
+    if not missing:
         return JobResult(write=lambda _: None)
-    made = _made(meaning, given)
+    encoded = _encode(vectors, statements)
     return JobResult(
-        write=lambda tx: NeedVectors(tx).put(revision, made),
-        again=lambda: {"after": lacking[-1].seq},
+        write=lambda tx: NeedVectors(tx).put(revision, encoded),
+        again=lambda: {"after": missing[-1].seq},
     )
 
 
-def need_vectors(tx: Tx, meaning: VectorSearch, ids: Collection[str]) -> dict[str, Vector]:
+def need_vectors(tx: Tx, vectors: VectorSearch, ids: Collection[str]) -> dict[str, Vector]:
     """Return the need vectors of these memories; if only a few are missing, compute those immediately."""
-    revision = _revision(meaning)
+    revision = _revision(vectors)
     found = NeedVectors(tx).some(ids, revision)
-    lacking = [id_ for id_ in ids if id_ not in found]
-    if 0 < len(lacking) <= _FOR_A_PROMPT:
-        found |= {one.memory_id: vector for one, vector in _made(meaning, NeedVectors(tx).settings(lacking))}
+    missing = [id_ for id_ in ids if id_ not in found]
+    if 0 < len(missing) <= _MAX_COMPUTED_FOR_A_PROMPT:
+        statements = NeedVectors(tx).in_context(missing)
+        found |= {statement.memory_id: vector for statement, vector in _encode(vectors, statements)}
     return found
 
 
-def _revision(meaning: VectorSearch) -> str:
-    return meaning.embedder.need_revision if isinstance(meaning.embedder, PromptEmbedder) else ""
+def _revision(vectors: VectorSearch) -> str:
+    return vectors.embedder.need_revision if isinstance(vectors.embedder, PromptEmbedder) else ""
 
 
-def _made(meaning: VectorSearch, given: Sequence[StatementInContext]) -> list[tuple[StatementInContext, Vector]]:
+def _encode(vectors: VectorSearch, statements: Sequence[StatementInContext]) -> list[tuple[StatementInContext, Vector]]:
     """Return the need vectors of memories; an empty list if the embedder is unavailable."""
-    if not isinstance(meaning.embedder, PromptEmbedder) or not given:
+    if not isinstance(vectors.embedder, PromptEmbedder) or not statements:
         return []
     try:
-        vectors = meaning.embedder.need_vectors([(one.before, one.text) for one in given])
+        encoded = vectors.embedder.need_vectors([(statement.before, statement.text) for statement in statements])
     except EmbedderUnavailable:
         return []
-    return [] if vectors is None else list(zip(given, vectors, strict=True))
+    return [] if encoded is None else list(zip(statements, encoded, strict=True))
 
 
-# Nearest memories, without summaries (kinds in `SUMS`). Summaries repeat other memories and would take their places.
-# They have vectors for queries that request their kind (`search.retrievers`).
+# Nearest memories, without summaries (kinds in `SUMS`). Summaries repeat other memories and would displace them. They
+# have vectors for queries that request their kind.
 
 #: Factor by which the search is widened when too few results remain.
-_WIDER: Final = 4
+_WIDENING: Final = 4
 
 
 def nearest_live_memories(
     tx: Tx, index: VectorIndex, vector: Vector, limit: int, groups: frozenset[str] | None
 ) -> dict[str, float]:
     """Return the nearest memories in these groups with their cosines, best first, by id; None = all groups."""
-    asked = limit
+    count = limit
     while True:
-        near = index.nearest(vector, asked, groups)
-        sums = {row["id"] for row in tx.all("memories.sums", {"ids": json.dumps([one.owner_id for one in near])})}
-        kept = {one.owner_id: one.cosine for one in near if one.owner_id not in sums}
-        if len(kept) >= limit or len(near) < asked:
-            return dict(list(kept.items())[:limit])
-        asked *= _WIDER
+        nearest = index.nearest(vector, count, groups)
+        ids = [neighbour.owner_id for neighbour in nearest]
+        summaries = {row["id"] for row in tx.all("memories.sums", {"ids": json.dumps(ids)})}
+        cosines = {neighbour.owner_id: neighbour.cosine for neighbour in nearest if neighbour.owner_id not in summaries}
+        if len(cosines) >= limit or len(nearest) < count:
+            return dict(list(cosines.items())[:limit])
+        count *= _WIDENING
 
 
 # Filtered retrieval: both searches run over the rows that pass the filter, and are cut only afterwards.
 
 
-class FilteredRetriever:
+class _TableRetriever:
+    """The table, scope and terms of one question; the base class of all retrievers."""
+
+    def __init__(self, tx: Tx, owner: IndexedTable, scope: SearchScope, terms: Terms) -> None:
+        self._tx = tx
+        self._owner: IndexedTable = owner
+        self._scope = scope
+        self._terms = terms
+
+    def __bool__(self) -> bool:
+        """Return True: a retriever without rows is still valid."""
+        return True
+
+
+class FilteredRetriever(_TableRetriever):
     """Retriever for a filtered question without a word index: reads the rows that pass the filter."""
 
     def __init__(
         self,
         tx: Tx,
         owner: IndexedTable,
-        place: SearchScope,
+        scope: SearchScope,
         filters: Filters,
-        terms: Sequence[Sequence[str]],
+        terms: Terms,
         match: str,
         analyser: Analyser,
     ) -> None:
-        self._tx = tx
-        self._owner: IndexedTable = owner
-        self._share = FilteredRows(tx, owner, place, filters)
+        super().__init__(tx, owner, scope, terms)
+        self._passing = FilteredRows(tx, owner, scope, filters)
         forms = [form for forms in terms for form in forms]
-        self._terms = terms
         if set(SUMS) & set(filters.kinds):
-            self._read(forms, analyser)
+            self._count_summaries(forms, analyser)
         else:
-            self._lengths = self._share.lengths
-            self._matching = self._share.matching(match) if match else []
-            self._counts = self._share.counts(forms, self._matching, analyser)
+            self._lengths = self._passing.lengths
+            self._matching = self._passing.matching(match) if match else []
+            self._counts = self._passing.counts(forms, self._matching, analyser)
         having = {form: sum(form in row for row in self._counts.values()) for form in forms}
         self.frequencies: Mapping[str, int] = {form: count for form, count in having.items() if count}
 
-    def __bool__(self) -> bool:
-        """Return True: a filtered set without rows is still a valid retriever."""
-        return True
-
     def __len__(self) -> int:
         """Return how many items pass the filter."""
-        return len(self._share)
+        return len(self._passing)
 
     @property
     def tokens(self) -> int:
         """Return how many tokens the passing rows are indexed under."""
         return sum(self._lengths.values())
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
+    def passes_filter(self, row: Mapping[str, Any]) -> bool:
         """Return True if this row of the table passes the filter."""
-        return row["id"] in self._share.ids
+        return row["id"] in self._passing.ids
 
     def by_words(self, limit: int) -> dict[str, float]:
         """Return the best rows by full text; BM25 statistics come from the passing rows only."""
         lengths = self._lengths
         mean = sum(lengths.values()) / len(lengths) if lengths else 0.0
-        collection = Collection_fusion(rows=len(lengths), mean=mean, frequencies=self.frequencies, is_floored=True)
-        counted = bm25_of_counts(self._terms, self._counts, lengths, collection, BUILT_IN)
-        return _best({id_: counted.get(id_, 0.0) for id_ in self._matching}, limit)
+        collection = CollectionStatistics(rows=len(lengths), mean=mean, frequencies=self.frequencies, is_floored=True)
+        scores = bm25_of_counts(self._terms, self._counts, lengths, collection, BUILT_IN)
+        return _best({id_: scores.get(id_, 0.0) for id_ in self._matching}, limit)
 
-    def by_meaning(self, meaning: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
+    def by_meaning(self, vectors: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
         """Return the nearest rows by vector; memories that have left the vector index are read from the store."""
-        index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
-        near = index.nearest(vector, limit, None, self._share.numbers)
-        found = {one.owner_id: one.cosine for one in near}
-        stored = StoredVectors(self._tx).some(self._owner, self._share.ended, meaning.space.id)
+        index = vectors.memory_index if self._owner == "memory" else vectors.turn_index
+        nearest = index.nearest(vector, limit, None, self._passing.numbers)
+        found = _cosines(nearest)
+        stored = StoredVectors(self._tx).some(self._owner, self._passing.ended, vectors.space.id)
         found |= {id_: float((windows @ vector).max()) for id_, windows in stored.items()}
         return _best(found, limit)
 
-    def _read(self, forms: Sequence[str], analyser: Analyser) -> None:
+    def _count_summaries(self, forms: Sequence[str], analyser: Analyser) -> None:
         """Compute tokens from the texts of the rows, because summaries (`SUMS`) are not in the full-text index."""
-        rows = self._tx.all("memories.searched", {"ids": json.dumps(sorted(self._share.ids))})
+        rows = self._tx.all("memories.searched", {"ids": json.dumps(sorted(self._passing.ids))})
         tokens = {row["id"]: Counter(analyser.tokens(row["text"]).split()) for row in rows}
-        self._lengths = {id_: own.total() for id_, own in tokens.items()}
-        found = {id_: {form: own[form] for form in forms if form in own} for id_, own in tokens.items()}
-        self._counts = {id_: occurring for id_, occurring in found.items() if occurring}
+        self._lengths = {id_: counts.total() for id_, counts in tokens.items()}
+        found = {id_: {form: counts[form] for form in forms if form in counts} for id_, counts in tokens.items()}
+        self._counts = {id_: counts for id_, counts in found.items() if counts}
         self._matching = list(self._counts)
 
 
+def _cosines(nearest: Iterable[Nearest]) -> dict[str, float]:
+    return {neighbour.owner_id: neighbour.cosine for neighbour in nearest}
+
+
 def _best(found: Mapping[str, float], limit: int) -> dict[str, float]:
-    return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit])
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))[:limit])
 
 
 # Retrieval from a large table: the word index for the rows it holds, the store for rows that came later.
@@ -248,155 +264,156 @@ _EXTRA_CANDIDATES: Final = 20
 _NOTHING: Final = WordCounts(rows=0, tokens=0, having={})
 
 
-class IndexRetriever:
+class IndexRetriever(_TableRetriever):
     """Retriever for one question in a table that has a word index."""
 
     def __init__(
         self,
         tx: Tx,
         owner: IndexedTable,
-        place: SearchScope,
+        scope: SearchScope,
         filters: Filters,
         terms: Terms,
         view: WordSnapshot,
         analyser: Analyser,
     ) -> None:
-        self._tx, self._place, self._filters = tx, place, filters
-        self._owner: IndexedTable = owner
-        self._terms: Sequence[Sequence[str]] = terms
+        super().__init__(tx, owner, scope, terms)
+        self._filters = filters
         self._view, self._analyser = view, analyser
         self._is_narrow = filters.narrow  # read for every neighbour
         self._rows = WordRows(tx, owner)
         newest = self._rows.newest()
         changed = self._rows.changed(view.mark.change, newest.change)
-        self._wanted = selection(owner, place, filters)
+        self._selection = build_selection(owner, scope, filters)
         is_behind = bool(changed) or newest.row > view.mark.row
-        self._fresh = self._rows.fresh(view.mark.row, changed, self._wanted) if self._wanted and is_behind else {}
-        self._indexed = replace(self._wanted, without=changed) if self._wanted else None
+        self._fresh = (
+            self._rows.new_or_changed(view.mark.row, changed, self._selection) if self._selection and is_behind else {}
+        )
+        self._indexed = replace(self._selection, without=changed) if self._selection else None
         self._fresh_tokens = self._tokens_of_fresh(changed)
 
     def __len__(self) -> int:
         """Return how many rows the word statistics cover: those that pass the filter, or all without a filter."""
-        return self._counted.rows
-
-    def __bool__(self) -> bool:
-        """Return True: a filtered set without rows is still a valid retriever."""
-        return True
+        return self._counts.rows
 
     @property
     def frequencies(self) -> Mapping[str, int]:
         """Return in how many of these rows each form occurs."""
-        return self._counted.having
+        return self._counts.having
 
     @property
     def tokens(self) -> int:
         """Return how many tokens these rows are indexed under."""
-        return self._counted.tokens
+        return self._counts.tokens
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
+    def passes_filter(self, row: Mapping[str, Any]) -> bool:
         """Return True if a row of the table `turns` passes the filter; neighbours are always of the same project."""
-        if self._wanted is None or not self._is_narrow:
-            return self._wanted is not None
-        return passes({**row, "agent": row["agent"] or row["channel"], "begins": row["at"]}, self._wanted)
+        if self._selection is None or not self._is_narrow:
+            return self._selection is not None
+        return passes({**row, "agent": row["agent"] or row["channel"], "begins": row["at"]}, self._selection)
 
     def by_words(self, limit: int) -> dict[str, float]:
         """Return the best rows by BM25; for a filtered question, rarity is counted within the filter."""
         if self._indexed is None:
             return {}
         rarity = {form: self._collection.rarity(form) for form in self.frequencies} if self._filters.narrow else None
-        spare = _EXTRA_CANDIDATES if _hides(self._filters) else 0
-        found = self._view.best(self._terms, self._indexed, limit + spare, rarity)
-        if _hides(self._filters):
+        extra = _EXTRA_CANDIDATES if _restricts_visibility(self._filters) else 0
+        found = self._view.best(self._terms, self._indexed, limit + extra, rarity)
+        if _restricts_visibility(self._filters):
             texts = self._rows.texts(found)
             found = self._scored({number: self._analyser.tokens(text).split() for number, text in texts.items()})
         found |= self._scored(self._fresh_tokens)
-        best = sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit]
+        best = sorted(found.items(), key=lambda item: (-item[1], item[0]))[:limit]
         ids = self._rows.ids([number for number, _ in best])
         return {ids[number]: score for number, score in best if number in ids}
 
-    def by_meaning(self, meaning: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
+    def by_meaning(self, vectors: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
         """Return the nearest passing rows by vector."""
-        index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
-        groups = groups_of(self._owner, self._place)
+        index = vectors.memory_index if self._owner == "memory" else vectors.turn_index
+        groups = groups_of(self._owner, self._scope)
         if not self._filters.narrow and self._owner == "memory":
             return nearest_live_memories(self._tx, index, vector, limit, groups)
         if not self._filters.narrow:
-            return {one.owner_id: one.cosine for one in index.nearest(vector, limit, groups)}
-        if self._indexed is None or self._wanted is None:
+            return _cosines(index.nearest(vector, limit, groups))
+        if self._indexed is None or self._selection is None:
             return {}
-        passing, found = self._counted.rows, dict[str, float]()
+        passing, found = self._counts.rows, dict[str, float]()
         if passing * passing <= _BREAK_EVEN * len(index):
             numbers = np.append(self._view.numbers(self._indexed, passing), list(self._fresh)).astype(np.int64)
-            found = {one.owner_id: one.cosine for one in index.nearest(vector, limit, groups, numbers)}
+            found = _cosines(index.nearest(vector, limit, groups, numbers))
         else:
-            asked, enough = limit + limit * len(index) // passing, False
+            count, enough = limit + limit * len(index) // passing, False
             while not enough:
-                near = index.nearest(vector, asked, groups)
-                kept = self._rows.passing([one.owner_id for one in near], self._wanted)
-                found = {one.owner_id: one.cosine for one in near if one.owner_id in kept}
-                enough = len(found) >= limit or len(near) < asked
-                asked *= 2
+                nearest = index.nearest(vector, count, groups)
+                allowed = self._rows.passing([neighbour.owner_id for neighbour in nearest], self._selection)
+                found = {id_: cosine for id_, cosine in _cosines(nearest).items() if id_ in allowed}
+                enough = len(found) >= limit or len(nearest) < count
+                count *= 2
         if self._filters.as_of:
-            found |= self._ended(self._indexed, meaning, vector)
-        return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit])
+            found |= self._ended(self._indexed, vectors, vector)
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))[:limit])
 
-    def _ended(self, wanted: Selection, meaning: VectorSearch, vector: Vector) -> dict[str, float]:
+    def _ended(self, selection: Selection, vectors: VectorSearch, vector: Vector) -> dict[str, float]:
         """Return memories that were valid at `as_of` and have ended since; the vector index no longer holds them."""
-        gone = frozenset({"state:superseded", "state:binned"})
-        ended = replace(wanted, labels=(*wanted.labels, gone))
-        numbers = self._view.numbers(ended, self._counted.rows or 1)
+        states = frozenset({"state:superseded", "state:binned"})
+        ended = replace(selection, labels=(*selection.labels, states))
+        numbers = self._view.numbers(ended, self._counts.rows or 1)
         ids = [*self._rows.ids(numbers.tolist()).values(), *self._fresh.values()]
-        stored = StoredVectors(self._tx).some(self._owner, ids, meaning.space.id)
+        stored = StoredVectors(self._tx).some(self._owner, ids, vectors.space.id)
         return {id_: float((windows @ vector).max()) for id_, windows in stored.items()}
 
     @cached_property
-    def _counted(self) -> WordCounts:
+    def _counts(self) -> WordCounts:
         forms = list(dict.fromkeys(form for forms in self._terms for form in forms))
         if self._filters.narrow:
-            held = self._view.counted(forms, self._indexed) if self._indexed else _NOTHING
+            indexed = self._view.counted(forms, self._indexed) if self._indexed else _NOTHING
         else:
-            held = self._view.counted(forms, None)
+            indexed = self._view.counted(forms, None)
         fresh = self._fresh_tokens.values()
-        having = {form: held.having.get(form, 0) + sum(form in tokens for tokens in fresh) for form in forms}
-        tokens = held.tokens + sum(map(len, fresh))
+        having = {form: indexed.having.get(form, 0) + sum(form in tokens for tokens in fresh) for form in forms}
+        tokens = indexed.tokens + sum(map(len, fresh))
         # New rows without any of the words are counted without reading them; they get the mean length.
-        unread = (len(self._fresh) - len(fresh)) * (tokens // max(1, held.rows + len(fresh)))
+        unread = (len(self._fresh) - len(fresh)) * (tokens // max(1, indexed.rows + len(fresh)))
         having = {form: count for form, count in having.items() if count}
-        return WordCounts(rows=held.rows + len(self._fresh), tokens=tokens + unread, having=having)
+        return WordCounts(rows=indexed.rows + len(self._fresh), tokens=tokens + unread, having=having)
 
     @cached_property
-    def _collection(self) -> Collection_fusion:
-        counted = self._counted
-        return Collection_fusion(rows=counted.rows, mean=counted.mean, frequencies=counted.having)
+    def _collection(self) -> CollectionStatistics:
+        counts = self._counts
+        return CollectionStatistics(rows=counts.rows, mean=counts.mean, frequencies=counts.having)
 
     def _scored(self, rows: Mapping[int, Sequence[str]]) -> dict[int, float]:
-        named = {str(number): tokens for number, tokens in rows.items()}
-        return {int(name): score for name, score in bm25(self._terms, named, self._collection, BUILT_IN).items()}
+        by_id = {str(number): tokens for number, tokens in rows.items()}
+        return {int(id_): score for id_, score in bm25(self._terms, by_id, self._collection, BUILT_IN).items()}
 
     def _tokens_of_fresh(self, changed: frozenset[int]) -> dict[int, list[str]]:
         """Return the tokens of the new or changed rows that contain a word of the question."""
         match = any_of(self._terms)
         if not match or not self._fresh:
             return {}
-        matching = {*self._rows.matching_behind(match, self._view.mark.row), *changed} & self._fresh.keys()
-        asked = {form for forms in self._terms for form in forms}
+        matching = {*self._rows.matching_after(match, self._view.mark.row), *changed} & self._fresh.keys()
+        question_forms = {form for forms in self._terms for form in forms}
         texts = self._rows.texts(matching)
         tokens = {number: self._analyser.tokens(text).split() for number, text in texts.items()}
-        return {number: own for number, own in tokens.items() if number not in changed or not asked.isdisjoint(own)}
+        return {
+            number: forms
+            for number, forms in tokens.items()
+            if number not in changed or not question_forms.isdisjoint(forms)
+        }
 
 
-def groups_of(owner: IndexedTable, place: SearchScope) -> frozenset[str] | None:
-    """Return the groups of a vector index that belong to a place; None = all."""
-    if place.everywhere:
+def groups_of(owner: IndexedTable, scope: SearchScope) -> frozenset[str] | None:
+    """Return the groups of a vector index that belong to a scope; None = all."""
+    if scope.everywhere:
         return None
-    return frozenset({place.project or ""} if owner == "turn" else {place.project or "", f"user:{place.user}"})
+    return frozenset({scope.project or ""} if owner == "turn" else {scope.project or "", f"user:{scope.user}"})
 
 
-def _hides(filters: Filters) -> bool:
+def _restricts_visibility(filters: Filters) -> bool:
     """Return True if the filter restricts what the caller may see.
 
-    Then no statistic of other rows may show through the scores, not even their length. Other questions use the mean row
-    length of the whole index.
+    The scores then use no statistic of other rows, not even their length. Other questions use the mean row length of
+    the whole index.
     """
     return filters.agent is not None or filters.user is not None or filters.trust > 0
 
@@ -425,35 +442,34 @@ class Retriever(Protocol):
         """Return the best rows by full text with their scores, best first, by id."""
         ...
 
-    def by_meaning(self, meaning: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
+    def by_meaning(self, vectors: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
         """Return the nearest rows by vector with their cosines, best first, by id."""
         ...
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
+    def passes_filter(self, row: Mapping[str, Any]) -> bool:
         """Return True if a row of the table `turns` passes the filter."""
         ...
 
 
 def retriever_for(
-    parts: Parts, tx: Tx, owner: IndexedTable, place: SearchScope, filters: Filters, terms: Terms
+    parts: Parts, tx: Tx, owner: IndexedTable, scope: SearchScope, filters: Filters, terms: Terms
 ) -> Retriever:
     """Return the retriever for a question with these terms."""
     view = parts.words.view(tx, owner)
     # A word index holds no summaries, and few rows pass a filter that it cannot apply.
     if view and not set(SUMS) & set(filters.kinds) and is_indexed(filters):
-        return IndexRetriever(tx, owner, place, filters, terms, view, parts.analyser)
+        return IndexRetriever(tx, owner, scope, filters, terms, view, parts.analyser)
     if filters.narrow:
-        return FilteredRetriever(tx, owner, place, filters, terms, any_of(terms), parts.analyser)
-    return _FtsRetriever(parts, tx, owner, place, terms)
+        return FilteredRetriever(tx, owner, scope, filters, terms, any_of(terms), parts.analyser)
+    return _FtsRetriever(parts, tx, owner, scope, terms)
 
 
-class _FtsRetriever:
+class _FtsRetriever(_TableRetriever):
     """Retriever for an unfiltered question in a table searched by the full-text index in the database."""
 
-    def __init__(self, parts: Parts, tx: Tx, owner: IndexedTable, place: SearchScope, terms: Terms) -> None:
-        self._parts, self._tx, self._place = parts, tx, place
-        self._owner: IndexedTable = owner
-        self._terms: Sequence[Sequence[str]] = terms
+    def __init__(self, parts: Parts, tx: Tx, owner: IndexedTable, scope: SearchScope, terms: Terms) -> None:
+        super().__init__(tx, owner, scope, terms)
+        self._parts = parts
 
     @property
     def frequencies(self) -> Mapping[str, int]:
@@ -465,10 +481,6 @@ class _FtsRetriever:
         """Return how many rows there are, of any scope and state."""
         return number_of(self._tx, "memories.size" if self._owner == "memory" else "turns.count")
 
-    def __bool__(self) -> bool:
-        """Return True: an empty table is still a valid retriever."""
-        return True
-
     @property
     def tokens(self) -> int:
         """Return how many tokens all rows are indexed under."""
@@ -476,22 +488,22 @@ class _FtsRetriever:
 
     def by_words(self, limit: int) -> dict[str, float]:
         """Return the best rows by FTS5's own bm25()."""
-        match, place = any_of(self._terms), self._place
+        match, scope = any_of(self._terms), self._scope
         if not match:
             return {}
-        where = {"project_id": place.project, "user_id": place.user, "everywhere": place.everywhere}
+        where = {"project_id": scope.project, "user_id": scope.user, "everywhere": scope.everywhere}
         query = "turns.best" if self._owner == "turn" else "memories.best"
         rows = self._tx.all(query, {**where, "match": match, "limit": limit})
         return {row["id"]: float(row["bm25"]) for row in rows}
 
-    def by_meaning(self, meaning: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
-        """Return the nearest rows in the groups of the place."""
-        groups = groups_of(self._owner, self._place)
+    def by_meaning(self, vectors: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
+        """Return the nearest rows in the groups of the scope."""
+        groups = groups_of(self._owner, self._scope)
         if self._owner == "memory":
-            return nearest_live_memories(self._tx, meaning.memory_index, vector, limit, groups)
-        return {one.owner_id: one.cosine for one in meaning.turn_index.nearest(vector, limit, groups)}
+            return nearest_live_memories(self._tx, vectors.memory_index, vector, limit, groups)
+        return _cosines(vectors.turn_index.nearest(vector, limit, groups))
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
+    def passes_filter(self, row: Mapping[str, Any]) -> bool:
         """Return True: there is no filter, and neighbours are always of the same project."""
         del row
         return True
@@ -514,7 +526,7 @@ COLLECTIONS: Final[Mapping[str, tuple[IndexedTable, ...]]] = {
 POOL: Final = 50
 _POOL_PER_RESULT: Final = 2
 #: Maximum number of characters of a query that are used.
-LONGEST_QUERY: Final = 2000
+MAX_QUERY_CHARACTERS: Final = 2000
 _TEXTS: Final[Mapping[IndexedTable, str]] = {"turn": "turns.searched", "memory": "memories.searched"}
 
 
@@ -581,26 +593,28 @@ def hybrid_query(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
         EmbedderUnavailable: alpha is 1 and the embedder is not available.
     """
     with parts.metrics.search() as found:
-        found.append(_queried(parts, tx, query))
+        found.append(_answer(parts, tx, query))
     return found[0]
 
 
-def _queried(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
-    filters, named = parse_filters(query.where)
-    place = SearchScope(project=project_id(tx, [named] if named else []), user=LOCAL_USER, everywhere=named is None)
-    meaning, text = parts.vectors, query.text[:LONGEST_QUERY]
-    vector, notices = meaning.question(text) if query.alpha > 0 else (None, ())
+def _answer(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
+    filters, project = parse_filters(query.where)
+    scope = SearchScope(
+        project=project_id(tx, [project] if project else []), user=LOCAL_USER, everywhere=project is None
+    )
+    vectors, text = parts.vectors, query.text[:MAX_QUERY_CHARACTERS]
+    vector, notices = vectors.question(text) if query.alpha > 0 else (None, ())
     if vector is None and query.alpha == 1:
         raise EmbedderUnavailable(
             "Vector search is not possible: the embedding model is not available.",
             remedy="Search words with alpha=0; `filrouge doctor` says what is wrong with the model.",
         )
-    search = _Search(parts, tx, meaning, query, parts.analyser.terms(text), vector)
+    search = _Search(parts, tx, vectors, query, parts.analyser.terms(text), vector)
     for owner in COLLECTIONS[query.collection]:
-        search.look_into(owner, place, filters)
+        search.add_table(owner, scope, filters)
     hits = search.hits()
     if query.rerank == "mmr":
-        hits = diverse(hits, search.middles(), query.n_results, similarity=meaning.space.calibrated)
+        hits = diverse(hits, search.mean_vectors(), query.n_results, similarity=vectors.space.calibrated)
     return Ranking(query=query.text, hits=tuple(hits[: query.n_results]), notices=notices, known=search.known)
 
 
@@ -611,12 +625,12 @@ class _Search:
         self,
         parts: Parts,
         tx: Tx,
-        meaning: VectorSearch,
+        vectors: VectorSearch,
         query: HybridQuery,
         terms: Sequence[Sequence[str]],
         vector: Vector | None,
     ) -> None:
-        self._parts, self._tx, self._meaning, self._query = parts, tx, meaning, query
+        self._parts, self._tx, self._vectors, self._query = parts, tx, vectors, query
         self._terms = terms
         self._vector = vector
         self._pool = max(POOL, _POOL_PER_RESULT * query.n_results)
@@ -627,48 +641,50 @@ class _Search:
         self._rows = self._length = 0
         self.known = 0.0
 
-    def look_into(self, owner: IndexedTable, place: SearchScope, filters: Filters) -> None:
+    def add_table(self, owner: IndexedTable, scope: SearchScope, filters: Filters) -> None:
         """Add the candidates of one table, with its word frequencies and row lengths."""
-        searched = retriever_for(self._parts, self._tx, owner, place, filters, self._terms)
-        words = searched.by_words(self._pool) if self._query.alpha < 1 else {}
-        near = searched.by_meaning(self._meaning, self._vector, self._pool) if self._vector is not None else {}
-        items = self._read(owner, [*words, *near])
+        retriever = retriever_for(self._parts, self._tx, owner, scope, filters, self._terms)
+        words = retriever.by_words(self._pool) if self._query.alpha < 1 else {}
+        nearest = retriever.by_meaning(self._vectors, self._vector, self._pool) if self._vector is not None else {}
+        items = self._read(owner, [*words, *nearest])
         ids = [id_ for id_, item in items.items() if filters.narrow or isinstance(item, Turn) or item.state == "live"]
         self._items |= {id_: items[id_] for id_ in ids}
         self._tokens |= {id_: list[str]() for id_ in ids}
         for row in self._tx.all(_TEXTS[owner], {"ids": json.dumps(ids)}):
             self._tokens[row["id"]] = self._parts.analyser.tokens(row["text"]).split()
         if self._vector is not None or self._query.rerank == "mmr":
-            self._windows |= StoredVectors(self._tx).some(owner, ids, self._meaning.space.id)
-        self._frequencies.update(searched.frequencies)
-        self._rows += len(searched)
-        self._length += searched.tokens
+            self._windows |= StoredVectors(self._tx).some(owner, ids, self._vectors.space.id)
+        self._frequencies.update(retriever.frequencies)
+        self._rows += len(retriever)
+        self._length += retriever.tokens
 
     def hits(self) -> Sequence[Hit]:
         """Return the candidates that pass both thresholds, best first."""
         query = self._query
-        collection = Collection_fusion(
+        collection = CollectionStatistics(
             rows=self._rows, mean=self._length / self._rows if self._rows else 0.0, frequencies=self._frequencies
         )
         lexical = bm25(self._terms, self._tokens, collection, query.okapi)
         cosines = self._cosines()
         alpha = query.alpha if self._vector is not None else 0.0
-        found = self._judged(fused(lexical, cosines, alpha=alpha, fusion=query.fusion), cosines)
+        found = self._judge(fuse_scores(lexical, cosines, alpha=alpha, fusion=query.fusion), cosines)
         scored = [hit for hit in found if hit.score >= query.score_threshold]
-        kept = [hit for hit in scored if hit.relevance >= query.min_relevance]
+        relevant = [hit for hit in scored if hit.relevance >= query.min_relevance]
         self._parts.metrics.count_filtered("below_threshold", len(found) - len(scored))
-        self._parts.metrics.count_filtered("below_relevance", len(scored) - len(kept))
-        return kept
+        self._parts.metrics.count_filtered("below_relevance", len(scored) - len(relevant))
+        return relevant
 
-    def middles(self) -> dict[str, Vector]:
+    def mean_vectors(self) -> dict[str, Vector]:
         """Return one unit vector for each candidate that has vectors: the mean of its windows."""
         means = {id_: windows.mean(axis=0) for id_, windows in self._windows.items()}
         return {id_: mean / max(float(mean @ mean) ** 0.5, 1e-9) for id_, mean in means.items()}
 
     def _read(self, owner: IndexedTable, ids: Sequence[str]) -> Mapping[str, Memory | Turn]:
-        once = list(dict.fromkeys(ids))
+        unique_ids = list(dict.fromkeys(ids))
         turns = owner == "turn"
-        found = self._parts.turns(self._tx).get(once) if turns else self._parts.memories(self._tx).known(once)
+        found = (
+            self._parts.turns(self._tx).get(unique_ids) if turns else self._parts.memories(self._tx).known(unique_ids)
+        )
         return {item.id: item for item in found}
 
     def _cosines(self) -> dict[str, float]:
@@ -676,37 +692,39 @@ class _Search:
             return {}
         return {id_: float((windows @ self._vector).max()) for id_, windows in self._windows.items()}
 
-    def _judged(self, ordered: Sequence[Fused], cosines: Mapping[str, float]) -> list[Hit]:
-        questioned = WeightedQuestion(self._terms, self._frequencies, self._rows)
-        parts = shares([ALONE_WORDS * one.bm25_score + ALONE_MEANING * one.vector_score for one in ordered])
-        matched = [questioned.matched(frozenset(self._tokens[one.id])) for one in ordered]
-        space = self._meaning.space
-        signs = [
+    def _judge(self, candidates: Sequence[Fused], cosines: Mapping[str, float]) -> list[Hit]:
+        weighted_question = WeightedQuestion(self._terms, self._frequencies, self._rows)
+        weights = softmax(
+            [ALONE_WORDS * candidate.bm25_score + ALONE_MEANING * candidate.vector_score for candidate in candidates]
+        )
+        matched = [weighted_question.matched(frozenset(self._tokens[candidate.id])) for candidate in candidates]
+        space = self._vectors.space
+        features = [
             standalone_features(
-                questioned,
-                words,
-                similarity=space.calibrated_to_question(cosines[one.id]) if one.id in cosines else None,
-                share=part,
+                weighted_question,
+                matched_words,
+                similarity=space.calibrated_to_question(cosines[candidate.id]) if candidate.id in cosines else None,
+                share=weight,
             )
-            for one, words, part in zip(ordered, matched, parts, strict=True)
+            for candidate, matched_words, weight in zip(candidates, matched, weights, strict=True)
         ]
         by_meaning = self._vector is not None and space.is_measured
-        chances, self.known = judged(questioned, signs, matched, by_meaning=by_meaning)
+        probabilities, self.known = judge_relevance(weighted_question, features, matched, by_meaning=by_meaning)
         return [
             Hit(
-                item=self._items[one.id],
-                bm25_score=one.bm25_score,
-                vector_score=one.vector_score,
-                score=one.score,
-                similarity=sign.similarity if one.id in cosines else None,
-                coverage=sign.covered,
-                relevance=chance,
-                boosts=(("words", one.words), ("meaning", one.meaning)),
+                item=self._items[candidate.id],
+                bm25_score=candidate.bm25_score,
+                vector_score=candidate.vector_score,
+                score=candidate.score,
+                similarity=candidate_features.similarity if candidate.id in cosines else None,
+                coverage=candidate_features.covered,
+                relevance=probability,
+                boosts=(("words", candidate.words), ("meaning", candidate.meaning)),
             )
-            for one, sign, chance in zip(ordered, signs, chances, strict=True)
+            for candidate, candidate_features, probability in zip(candidates, features, probabilities, strict=True)
         ]
 
 
-def _one_of(name: str, value: str, known: Iterable[str]) -> None:
-    if value not in known:
-        raise BadInput(f"There is no {name} {value!r}.", remedy=f"There are: {', '.join(known)}.")
+def _one_of(name: str, value: str, choices: Iterable[str]) -> None:
+    if value not in choices:
+        raise BadInput(f"There is no {name} {value!r}.", remedy=f"There are: {', '.join(choices)}.")

@@ -34,21 +34,21 @@ from filrouge.search.ranking import (
     TurnQuestion,
     TurnTable,
     WeightedQuestion,
-    by_places,
-    following,
-    judged,
-    only,
+    feature_weights,
+    judge_relevance,
+    next_turns,
     parse_times,
     rank,
-    recipe,
-    shares,
+    recipe_named,
+    reciprocal_ranks,
+    softmax,
     turn_features,
 )
 from filrouge.search.repository import SearchScope, StoredVectors, TurnWindow, turns_with_neighbours
 from filrouge.search.retrievers import Retriever, need_vectors, retriever_for
 
 CANDIDATES_PER_RETRIEVER = 50
-LONGEST_QUERY = 2000
+MAX_QUERY_CHARACTERS = 2000
 Mode = Literal["text", "semantic", "hybrid"]
 
 
@@ -86,38 +86,43 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
 
 
 def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
-    meaning = parts.vectors
-    words = parts.bridging.words(question.text[:LONGEST_QUERY])
-    vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
+    vectors = parts.vectors
+    words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
+    vector, notices = vectors.question(question.text) if question.mode != "text" else (None, ())
     store = parts.memories(tx)
-    searched = retriever_for_question(parts, tx, "memory", question, words.searched)
-    lexical = searched.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
-    cosines = searched.by_meaning(meaning, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
-    need = meaning.need(question.text) if question.by_need and vector is not None else None
-    nearest = searched.by_meaning(meaning, need.vector, CANDIDATES_PER_RETRIEVER) if need else {}
-    found = store.some(list({**lexical, **cosines, **nearest}))
+    retriever = retriever_for_question(parts, tx, "memory", question, words.searched)
+    lexical = retriever.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
+    cosines = retriever.by_meaning(vectors, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
+    need = vectors.need(question.text) if question.by_need and vector is not None else None
+    nearest_need = retriever.by_meaning(vectors, need.vector, CANDIDATES_PER_RETRIEVER) if need else {}
+    found = store.some(list({**lexical, **cosines, **nearest_need}))
     narrow = question.filters.narrow
-    items = {
-        id_: one
-        for id_, one in found.items()
-        if not one.disabled
-        and (narrow or one.state == "live")
-        and (not question.private or one.scope.user == question.user)
+    memories = {
+        id_: memory
+        for id_, memory in found.items()
+        if not memory.disabled
+        and (narrow or memory.state == "live")
+        and (not question.private or memory.scope.user == question.user)
     }
-    questioned = WeightedQuestion(words.meant, searched.frequencies, len(searched))
-    vectors = need_vectors(tx, meaning, items.keys()) if need else {}
-    needed = {id_: float(vector @ need.vector) - need.nothing for id_, vector in vectors.items()} if need else {}
-    candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, needed)
+    weighted_question = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
+    stored = need_vectors(tx, vectors, memories.keys()) if need else {}
+    needed = {id_: float(vector @ need.vector) - need.nothing for id_, vector in stored.items()} if need else {}
+    candidates = _candidates(vectors.space, memories, store.tokens(list(memories)), lexical, cosines, needed)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
     return rank(
-        question.text, questioned, candidates, alpha=alpha, by_meaning=meaning.space.is_measured, notices=notices
+        question.text,
+        weighted_question,
+        candidates,
+        alpha=alpha,
+        by_meaning=vectors.space.is_measured,
+        notices=notices,
     )
 
 
 def retriever_for_question(parts: Parts, tx: Tx, owner: IndexedTable, question: Question, terms: Terms) -> Retriever:
     """Return the retriever for a question with these terms."""
-    place = SearchScope(project=question.project, user=question.user, everywhere=question.everywhere)
-    return retriever_for(parts, tx, owner, place, question.filters, terms)
+    scope = SearchScope(project=question.project, user=question.user, everywhere=question.everywhere)
+    return retriever_for(parts, tx, owner, scope, question.filters, terms)
 
 
 def _candidates(
@@ -147,97 +152,106 @@ def _candidates(
 # stands next to the turn that contains the question's words. Their vectors are read from the store, so the ranking
 # does not depend on which index found them.
 
-#: How many of the best turns keep their word score, beyond the pool; a neighbour below that scores too low to matter.
-_WORDED = 200
+#: At least this many of the best turns keep their word score, even if the pool is smaller. A neighbour ranked lower
+#: scores too low to matter.
+_MAX_WORD_SCORES = 200
 #: Factor by which the vector search is widened where some turns may not be shown.
-_OVERFETCH = 4
-_COLUMN = {name: place for place, name in enumerate(FEATURE_NAMES)}
+_WIDENING = 4
+_COLUMN = {name: index for index, name in enumerate(FEATURE_NAMES)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Showable:
+class TurnFilter:
     """Which turns may be returned, where not all may be shown.
 
     Attributes:
-        ids: returns the permitted ids among those found. It is called before ranking, so that a hidden turn neither
-            affects the scores nor counts as known.
-        turn: checks the turn itself; called only for the best turns.
+        permitted_ids: returns the permitted ids among those found. It is called before ranking, so that a hidden turn
+            neither affects the scores nor counts as known.
+        permits: checks the turn itself; called only for the best turns.
     """
 
-    ids: Callable[[Sequence[str]], Collection[str]]
-    turn: Callable[[Turn], bool]
+    permitted_ids: Callable[[Sequence[str]], Collection[str]]
+    permits: Callable[[Turn], bool]
 
 
-def search_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | None = None) -> Ranking:
+def search_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilter | None = None) -> Ranking:
     """Rank the verbatim turns for a question, by words only or vectors only if its mode says so."""
     with parts.metrics.search() as found:
-        found.append(_rank_turns(parts, tx, question, showable))
+        found.append(_rank_turns(parts, tx, question, turn_filter))
     return found[0]
 
 
-def _rank_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | None) -> Ranking:
-    meaning, mode, how = parts.vectors, question.mode, _recipe(question)
-    words = parts.bridging.words(question.text[:LONGEST_QUERY])
+def _rank_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilter | None) -> Ranking:
+    vectors, mode, recipe = parts.vectors, question.mode, _recipe_of(question)
+    words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
     # Without bridged synonyms: turns are many and mostly in one language, so synonyms would mainly add irrelevant hits.
-    arm = retriever_for_question(parts, tx, "turn", question, words.own)
-    by_words = arm.by_words(max(_WORDED, how.pool)) if mode != "semantic" else {}
-    vector, notices = meaning.question(question.text) if mode != "text" else (None, ())
-    near = arm.by_meaning(meaning, vector, how.pool * (_OVERFETCH if showable else 1)) if vector is not None else {}
-    if showable:
-        kept = showable.ids([*by_words, *near])
-        by_words = {id_: score for id_, score in by_words.items() if id_ in kept}
-        near = {id_: cosine for id_, cosine in near.items() if id_ in kept}
-    found = list(dict.fromkeys([*list(by_words)[: how.pool], *list(near)[: how.pool]]))
+    retriever = retriever_for_question(parts, tx, "turn", question, words.own_words)
+    by_words = retriever.by_words(max(_MAX_WORD_SCORES, recipe.pool)) if mode != "semantic" else {}
+    vector, notices = vectors.question(question.text) if mode != "text" else (None, ())
+    max_nearest = recipe.pool * (_WIDENING if turn_filter else 1)
+    by_vector = retriever.by_meaning(vectors, vector, max_nearest) if vector is not None else {}
+    if turn_filter:
+        permitted = turn_filter.permitted_ids([*by_words, *by_vector])
+        by_words = {id_: score for id_, score in by_words.items() if id_ in permitted}
+        by_vector = {id_: cosine for id_, cosine in by_vector.items() if id_ in permitted}
+    found = list(dict.fromkeys([*list(by_words)[: recipe.pool], *list(by_vector)[: recipe.pool]]))
     if not found:
         return Ranking(query=question.text, hits=(), notices=notices)
-    around = turns_with_neighbours(tx, found, how.reach, arm.holds)
-    if not around.rows:
+    window = turns_with_neighbours(tx, found, recipe.reach, retriever.passes_filter)
+    if not window.rows:
         return Ranking(query=question.text, hits=(), notices=notices)
-    ids = [row["id"] for row in around.rows]
+    ids = [row["id"] for row in window.rows]
     times = parse_times(question.text, parts.clock.now().date())
-    vectors, nearest = _turn_vectors(tx, ids, meaning.space.id, vector if near else None)
-    spoken = _spoken(around, frozenset(found), by_words, vectors, nearest, dated=bool(times))
-    asked = TurnQuestion(text=question.text, vector=vector, times=times)
-    values = turn_features(asked, spoken)
-    counted = (by_places(values.features) if how.by_rank else values.features) * how.weights
-    scores: list[float] = counted.sum(axis=1).tolist()
-    candidates: list[int] = np.flatnonzero(spoken.candidates).tolist()
-    order = sorted(candidates, key=lambda place: (-scores[place], ids[place]))
+    turn_vectors, nearest = _turn_vectors(tx, ids, vectors.space.id, vector if by_vector else None)
+    table = _turn_table(window, frozenset(found), by_words, turn_vectors, nearest, dated=bool(times))
+    features = turn_features(TurnQuestion(text=question.text, vector=vector, times=times), table)
+    weighted = (reciprocal_ranks(features.features) if recipe.by_rank else features.features) * recipe.weights
+    scores: list[float] = weighted.sum(axis=1).tolist()
+    candidates: list[int] = np.flatnonzero(table.candidates).tolist()
+    order = sorted(candidates, key=lambda index: (-scores[index], ids[index]))
     first = order[: max(question.limit, JUDGED)]
-    parts_of_pool = dict(zip(order, shares([scores[place] for place in order]), strict=True))
-    turns = {turn.id: turn for turn in parts.turns(tx).get([ids[place] for place in first])}
-    best = [place for place in first if ids[place] in turns]  # a turn may have been erased in the meantime
-    if showable:
-        beside = showable.ids([ids[place] for place in best])
-        best = [place for place in best if ids[place] in beside and showable.turn(turns[ids[place]])]
-    judge = _Judge(WeightedQuestion(words.meant, arm.frequencies, len(arm)), meaning.space, values, nearest)
-    matched = [judge.questioned.matched(_tokens(parts, turns[ids[place]])) for place in best]
-    signs = [judge.signs(place, own, parts_of_pool[place]) for place, own in zip(best, matched, strict=True)]
-    chances, known = judged(
-        judge.questioned, signs, matched, by_meaning=vector is not None and meaning.space.is_measured
+    shares = dict(zip(order, softmax([scores[index] for index in order]), strict=True))
+    turns = {turn.id: turn for turn in parts.turns(tx).get([ids[index] for index in first])}
+    best = [index for index in first if ids[index] in turns]  # a turn may have been erased in the meantime
+    if turn_filter:
+        permitted = turn_filter.permitted_ids([ids[index] for index in best])
+        best = [index for index in best if ids[index] in permitted and turn_filter.permits(turns[ids[index]])]
+    question_words = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
+    judge = _Judge(question_words, vectors.space, features, nearest)
+    matched = [question_words.matched(_tokens(parts, turns[ids[index]])) for index in best]
+    judged = [judge.features(index, own_words, shares[index]) for index, own_words in zip(best, matched, strict=True)]
+    probabilities, known = judge_relevance(
+        question_words, judged, matched, by_meaning=vector is not None and vectors.space.is_measured
     )
-    whole = float(how.weights.clip(min=0).sum()) * (float(counted.max()) / 1.0 if how.by_rank else 1.0)
+    max_score = float(recipe.weights.clip(min=0).sum()) * (float(weighted.max()) / 1.0 if recipe.by_rank else 1.0)
     hits = tuple(
-        _hit(turns[ids[place]], counted[place], whole or 1.0, one, chance, has_vector=not np.isnan(nearest[place]))
-        for place, one, chance in zip(best, signs, chances, strict=True)
+        _hit(
+            turns[ids[index]],
+            weighted[index],
+            max_score or 1.0,
+            relevance_features,
+            probability,
+            has_vector=not np.isnan(nearest[index]),
+        )
+        for index, relevance_features, probability in zip(best, judged, probabilities, strict=True)
     )
     return Ranking(query=question.text, hits=hits, notices=notices, known=known)
 
 
-def _recipe(question: Question) -> Recipe:
+def _recipe_of(question: Question) -> Recipe:
     """Return the question's recipe, or a single-feature recipe for the modes "text" and "semantic"."""
-    chosen = recipe(question.recipe)
+    chosen = recipe_named(question.recipe)
     match question.mode:
         case "hybrid":
             return chosen
         case "text":
-            return Recipe(name=chosen.name, pool=chosen.pool, reach=0, weights=only(words=1.0))
+            return Recipe(name=chosen.name, pool=chosen.pool, reach=0, weights=feature_weights(words=1.0))
         case "semantic":
-            return Recipe(name=chosen.name, pool=chosen.pool, reach=0, weights=only(meaning=1.0))
+            return Recipe(name=chosen.name, pool=chosen.pool, reach=0, weights=feature_weights(meaning=1.0))
 
 
-def _spoken(
-    around: TurnWindow,
+def _turn_table(
+    window: TurnWindow,
     found: frozenset[str],
     words: Mapping[str, float],
     vectors: Vectors | None,
@@ -245,11 +259,11 @@ def _spoken(
     *,
     dated: bool,
 ) -> TurnTable:
-    rows, before = around.rows, np.array(around.before, dtype=np.int64)
+    rows, before = window.rows, np.array(window.before, dtype=np.int64)
     hits = np.array([row["id"] in found for row in rows], dtype=bool)
     candidates = hits.copy()
-    for beside in (before[hits], following(before)[hits]):
-        candidates[beside[beside >= 0]] = True
+    for neighbours in (before[hits], next_turns(before)[hits]):
+        candidates[neighbours[neighbours >= 0]] = True
     return TurnTable(
         candidates=candidates,
         texts=[row["text"] for row in rows],
@@ -294,24 +308,24 @@ class _Judge:
     """Computes the relevance features of a turn."""
 
     def __init__(
-        self, questioned: WeightedQuestion, space: EmbeddingSpace, values: TurnFeatures, nearest: Features
+        self, question: WeightedQuestion, space: EmbeddingSpace, turns: TurnFeatures, nearest: Features
     ) -> None:
-        self.questioned = questioned
+        self._question = question
         self._space = space
-        self._values = values
+        self._turns = turns
         self._nearest = nearest
 
-    def signs(self, place: int, matched: Sequence[str], share: float) -> RelevanceFeatures:
+    def features(self, index: int, matched: Sequence[str], share: float) -> RelevanceFeatures:
         """Return the relevance features of the turn at this index."""
-        row = self._values.features[place]
+        row = self._turns.features[index]
         return RelevanceFeatures(
-            similarity=self._similarity(self._nearest[place]),
-            around=self._similarity(self._values.around[place]),
-            wide=self._similarity(self._values.wide[place]),
-            covered=self.questioned.covered(matched),
-            telling=self.questioned.is_telling(matched),
+            similarity=self._similarity(self._nearest[index]),
+            around=self._similarity(self._turns.around[index]),
+            wide=self._similarity(self._turns.wide[index]),
+            covered=self._question.covered(matched),
+            telling=self._question.is_telling(matched),
             share=share,
-            words=len(self.questioned),
+            words=len(self._question),
             time=float(row[_COLUMN["time"]]),
             speaker=float(row[_COLUMN["speaker"]]),
             dated=float(row[_COLUMN["dated"]]),
@@ -323,16 +337,22 @@ class _Judge:
 
 
 def _hit(
-    turn: Turn, counted: Features, whole: float, signs: RelevanceFeatures, chance: float, *, has_vector: bool
+    turn: Turn,
+    weighted: Features,
+    max_score: float,
+    features: RelevanceFeatures,
+    probability: float,
+    *,
+    has_vector: bool,
 ) -> Hit:
-    parts = dict(zip(FEATURE_NAMES, map(float, counted), strict=True))
+    parts = dict(zip(FEATURE_NAMES, map(float, weighted), strict=True))
     return Hit(
         item=turn,
-        bm25_score=parts["words"] / whole,
-        vector_score=parts["meaning"] / whole,
-        score=min(1.0, max(0.0, float(counted.sum()) / whole)),
-        similarity=signs.similarity if has_vector else None,
-        coverage=signs.covered,
-        relevance=chance,
-        boosts=tuple((name, round(part / whole, 4)) for name, part in parts.items() if part),
+        bm25_score=parts["words"] / max_score,
+        vector_score=parts["meaning"] / max_score,
+        score=min(1.0, max(0.0, float(weighted.sum()) / max_score)),
+        similarity=features.similarity if has_vector else None,
+        coverage=features.covered,
+        relevance=probability,
+        boosts=tuple((name, round(part / max_score, 4)) for name, part in parts.items() if part),
     )

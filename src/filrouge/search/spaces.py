@@ -32,7 +32,7 @@ from filrouge.search.vector_search import (
     NewIndex,
     UnavailableEmbedder,
     VectorSearch,
-    in_passes,
+    embed_in_batches,
     new_vector_search,
 )
 from filrouge.threads.repository import ThreadVectors
@@ -85,25 +85,27 @@ def wanted_embedder(embedders: Embedders, name: str) -> WantedEmbedder:
 
 def initial_vector_search(tx: Tx, embedders: Embedders, name: str, new_index: NewIndex) -> VectorSearch:
     """Return the vector search to start with; if no vectors are stored yet, the wanted space becomes current."""
-    spaces, wish = Spaces(tx), wanted_embedder(embedders, name)
+    spaces, requested = Spaces(tx), wanted_embedder(embedders, name)
     StoredVectors(tx).drop_unfinished()
     current = spaces.current()
-    if wish.space and (current is None or current.id == wish.space.id or not StoredVectors(tx).any(current.id)):
-        spaces.declare(wish.space, name)
-        spaces.make_current(wish.space.id)
+    if requested.space and (
+        current is None or current.id == requested.space.id or not StoredVectors(tx).any(current.id)
+    ):
+        spaces.declare(requested.space, name)
+        spaces.make_current(requested.space.id)
         current = spaces.current()
     if current is None:
-        _LOG.warning("no embedder: %s", wish.why)
-        return new_vector_search(name, UnavailableEmbedder(UNKNOWN_SPACE, wish.why), None, new_index)
-    found = embedders.making(current.id, current.embedder)
+        _LOG.warning("no embedder: %s", requested.why)
+        return new_vector_search(name, UnavailableEmbedder(UNKNOWN_SPACE, requested.why), None, new_index)
+    found = embedders.for_space(current.id, current.embedder)
     if found is None:
-        why = f"The embedder {current.embedder!r} that made {current.id} is not there."
+        why = f"The embedder {current.embedder!r} of the space {current.id} is not available."
         _LOG.warning("%s", why)
         return new_vector_search(
             current.embedder, UnavailableEmbedder(current.space, why), current.space.calibration, new_index
         )
-    made_by, embedder = found
-    return new_vector_search(made_by, embedder, current.space.calibration, new_index)
+    found_name, embedder = found
+    return new_vector_search(found_name, embedder, current.space.calibration, new_index)
 
 
 def recalibrate(parts: Parts, calibration: Calibration) -> None:
@@ -121,18 +123,18 @@ def recalibrate(parts: Parts, calibration: Calibration) -> None:
         return current.id
 
     space_id = parts.writer.run(write)
-    parts.change_vectors(lambda now: now.calibrated_by(calibration) if now.space.id == space_id else now)
+    parts.change_vectors(lambda now: now.with_calibration(calibration) if now.space.id == space_id else now)
 
 
 def store_or_queue_vectors(
-    tx: Tx, meaning: VectorSearch, kind: OwnerKind, owner_id: str, vectors: Vectors | None, at: datetime
+    tx: Tx, vectors: VectorSearch, kind: OwnerKind, owner_id: str, owner_vectors: Vectors | None, at: datetime
 ) -> None:
     """Store an owner's vectors; if there are none, or the current space changed meanwhile, queue embedding instead."""
     current = Spaces(tx).current()
     if kind == "memory":
-        queue_need_vectors(tx, meaning, at)
-    if vectors is not None and current is not None and current.id == meaning.space.id:
-        StoredVectors(tx).put(kind, owner_id, meaning.space.id, vectors)
+        queue_need_vectors(tx, vectors, at)
+    if owner_vectors is not None and current is not None and current.id == vectors.space.id:
+        StoredVectors(tx).put(kind, owner_id, vectors.space.id, owner_vectors)
     else:
         queue_vectors(tx, kind, owner_id, at)
 
@@ -142,30 +144,30 @@ def queue_vectors(tx: Tx, kind: OwnerKind, owner_id: str, at: datetime) -> None:
     Jobs(tx).enqueue(f"index_{kind}", {kind: owner_id}, dedupe=f"index_{kind}:{owner_id}", at=at)
 
 
-def space_notice(meaning: VectorSearch, wish: WantedEmbedder) -> str:
+def space_notice(vectors: VectorSearch, requested: WantedEmbedder) -> str:
     """Return what the user should know about the spaces, with the next step; empty if there is no problem."""
-    if meaning.is_lost and (wish.space is None or wish.space.id == meaning.space.id):
-        return f"Only words are searched: {wish.why or f'the embedder {meaning.name} is not there.'}"
-    if meaning.is_lost:
-        return f"Only words are searched until `filrouge reindex` brings the memory to {wish.name}."
-    if wish.space is None:
-        return f"The memory stays with {meaning.name}: {wish.why}"
-    if wish.space.id != meaning.space.id:
-        return f"The memory stays with {meaning.space.id} until `filrouge reindex` brings it to {wish.space.id}."
+    if vectors.is_lost and (requested.space is None or requested.space.id == vectors.space.id):
+        return f"Only words are searched: {requested.why or f'the embedder {vectors.name} is not available.'}"
+    if vectors.is_lost:
+        return f"Only words are searched until `filrouge reindex` brings the memory to {requested.name}."
+    if requested.space is None:
+        return f"The memory stays with {vectors.name}: {requested.why}"
+    if requested.space.id != vectors.space.id:
+        return f"The memory stays with {vectors.space.id} until `filrouge reindex` brings it to {requested.space.id}."
     return ""
 
 
 def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Return the current space with its calibration and coverage, the space being built, and the wanted embedder."""
-    meaning = parts.vectors
-    wish = wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
-    done, total = StoredVectors(tx).coverage(meaning.space.id)
-    calibration = meaning.space.calibration
+    vectors = parts.vectors
+    requested = wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
+    done, total = StoredVectors(tx).coverage(vectors.space.id)
+    calibration = vectors.space.calibration
     return {
-        "space": meaning.space.id,
-        "model": meaning.space.model,
-        "embedder": meaning.name,
-        "available": not meaning.is_lost,
+        "space": vectors.space.id,
+        "model": vectors.space.model,
+        "embedder": vectors.name,
+        "available": not vectors.is_lost,
         "calibration": calibration
         and {
             "origin": calibration.origin,
@@ -174,19 +176,19 @@ def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
             "questions": [list(anchor) for anchor in calibration.questions],
         },
         "coverage": {"done": done, "total": total, "share": round(done / total, 4) if total else 1.0},
-        "wanted": {"embedder": wish.name, "space": wish.space and wish.space.id},
-        "building": _building(tx, meaning),
-        "notice": space_notice(meaning, wish),
+        "wanted": {"embedder": requested.name, "space": requested.space and requested.space.id},
+        "building": _building(tx, vectors),
+        "notice": space_notice(vectors, requested),
     }
 
 
-def _building(tx: Tx, meaning: VectorSearch) -> dict[str, Any] | None:
+def _building(tx: Tx, vectors: VectorSearch) -> dict[str, Any] | None:
     """Return the space being filled in the background: a new one, or the current one if vectors are missing.
 
     A new space becomes current on disk a moment before recall reads it; until then it still counts as being built.
     """
     job, current = Jobs(tx).get_by_key(REINDEX), Spaces(tx).current()
-    taking_over = current is not None and current.id != meaning.space.id
+    taking_over = current is not None and current.id != vectors.space.id
     target = Spaces(tx).building() or (current if job or taking_over else None)
     if target is None:
         return None
@@ -203,7 +205,7 @@ def _building(tx: Tx, meaning: VectorSearch) -> dict[str, Any] | None:
     }
 
 
-# Embedding passes. A pass embeds as many texts as fit the batch size, or a few windows of one long text.
+# Embedding in passes. A pass embeds as many texts as fit the batch size, or a few windows of one long text.
 #
 # A long text is embedded from its last window to its first, over several jobs, so no job is very long and killing the
 # daemon costs one pass. The owner counts as embedded, and becomes visible to the index, once its first window is
@@ -212,44 +214,46 @@ def _building(tx: Tx, meaning: VectorSearch) -> dict[str, Any] | None:
 #: At most a few seconds with the bundled model, because extraction of captured turns waits that long.
 WINDOWS_PER_JOB = 16
 #: The limit for short texts together, in characters: about the same number of windows of prose.
-_LETTERS_AT_ONCE = 16_000
+_CHARACTERS_PER_JOB = 16_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pass:
+class EmbeddedWindows:
     """Some windows of an owner with their vectors.
 
     Attributes:
         first: the number of the first window; 0 = the owner is complete after this pass.
-        whole: these are all windows of the owner.
+        is_all: these are all windows of the owner.
     """
 
     owner: Owner
     first: int
     vectors: Vectors
-    whole: bool
+    is_all: bool
 
     def write(self, tx: Tx, space_id: str) -> None:
         """Store the vectors, unless the owner was erased in the meantime."""
-        first = None if self.whole else self.first
+        first = None if self.is_all else self.first
         if StoredVectors(tx).number(self.owner.kind, self.owner.id) is not None:
             StoredVectors(tx).put(self.owner.kind, self.owner.id, space_id, self.vectors, first=first)
 
-    def show(self, parts: Parts, meaning: VectorSearch) -> None:
+    def add_to_index(self, parts: Parts, vectors: VectorSearch) -> None:
         """Add the owner to the vector index, if it is complete."""
-        owner, space = self.owner, meaning.space.id
+        owner, space = self.owner, vectors.space.id
         number = parts.readers.here(lambda tx: StoredVectors(tx).number(owner.kind, owner.id))
         if self.first or number is None:
             return
         found = self.vectors
-        if not self.whole:
+        if not self.is_all:
             stored = parts.readers.here(lambda tx: StoredVectors(tx).of(owner.kind, owner.id, space))
             found = found if stored is None else stored
-        index = meaning.memory_index if owner.kind == "memory" else meaning.turn_index
+        index = vectors.memory_index if owner.kind == "memory" else vectors.turn_index
         index.put(owner.id, number, owner.group, found)
 
 
-def next_passes(parts: Parts, embedder: Embedder, space_id: str, owners: Sequence[Owner]) -> list[Pass | None]:
+def embed_next_windows(
+    parts: Parts, embedder: Embedder, space_id: str, owners: Sequence[Owner]
+) -> list[EmbeddedWindows | None]:
     """Embed the next windows of the first of these owners, up to the batch size, and of at least one owner.
 
     Returns:
@@ -258,30 +262,32 @@ def next_passes(parts: Parts, embedder: Embedder, space_id: str, owners: Sequenc
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
-    wanted = _next_windows(parts, space_id, owners)
-    vectors = in_passes(embedder, [piece for _, pieces, _ in wanted for piece in pieces])
-    passes, begin = list[Pass | None](), 0
-    for owner, (first, pieces, whole) in zip(owners, wanted, strict=False):
-        own = vectors[begin : begin + len(pieces)]
-        passes.append(Pass(owner=owner, first=first, vectors=own, whole=whole) if pieces else None)
-        begin += len(pieces)
+    batch = _next_windows(parts, space_id, owners)
+    vectors = embed_in_batches(embedder, [text for _, texts, _ in batch for text in texts])
+    passes, begin = list[EmbeddedWindows | None](), 0
+    for owner, (first, texts, is_all) in zip(owners, batch, strict=False):
+        owner_vectors = vectors[begin : begin + len(texts)]
+        passes.append(
+            EmbeddedWindows(owner=owner, first=first, vectors=owner_vectors, is_all=is_all) if texts else None
+        )
+        begin += len(texts)
     return passes
 
 
 def _next_windows(parts: Parts, space_id: str, owners: Sequence[Owner]) -> list[tuple[int, list[str], bool]]:
     """Return for the first owners the next windows: number of the first, texts, and whether they are all windows."""
-    found, letters = list[tuple[int, list[str], bool]](), 0
+    found, characters = list[tuple[int, list[str], bool]](), 0
     for owner in owners:
-        pieces = windows(owner.text)
+        texts = windows(owner.text)
         stored = parts.readers.here(
             lambda tx, owner=owner: StoredVectors(tx).first_part(owner.kind, owner.id, space_id)
         )
-        stop = len(pieces) if stored is None else min(stored, len(pieces))
+        stop = len(texts) if stored is None else min(stored, len(texts))
         first = max(0, stop - WINDOWS_PER_JOB)
-        letters += sum(map(len, pieces[first:stop]))
-        if found and letters > _LETTERS_AT_ONCE:
+        characters += sum(map(len, texts[first:stop]))
+        if found and characters > _CHARACTERS_PER_JOB:
             break
-        found.append((first, pieces[first:stop], stop - first == len(pieces)))
+        found.append((first, texts[first:stop], stop - first == len(texts)))
     return found
 
 
@@ -290,7 +296,7 @@ def _next_windows(parts: Parts, space_id: str, owners: Sequence[Owner]) -> list[
 
 
 CALIBRATE = "calibrate"
-_MOST_TURNS = 800
+_MAX_TURNS = 800
 
 
 def queue_calibration(parts: Parts) -> None:
@@ -304,23 +310,23 @@ def queue_calibration(parts: Parts) -> None:
 
 def calibrate(parts: Parts, _: Mapping[str, Any]) -> JobResult:
     """Job handler: calibrate the current space on the sample, and on the user's turns if there are enough."""
-    meaning = parts.vectors
+    vectors = parts.vectors
     if _is_due(parts):
-        by_sample = measure(meaning.embedder)
-        vectors, sessions = parts.readers.here(
-            lambda tx: StoredVectors(tx).short_turns(meaning.space.id, longest=SHORT_TURN, limit=_MOST_TURNS)
+        by_sample = measure(vectors.embedder)
+        turn_vectors, sessions = parts.readers.here(
+            lambda tx: StoredVectors(tx).short_turns(vectors.space.id, max_characters=SHORT_TURN, limit=_MAX_TURNS)
         )
-        found = from_turns(vectors, sessions, by_sample) or by_sample
-        if parts.vectors.space.id == meaning.space.id:
-            recalibrate(parts, found)
-            _LOG.info("%s is calibrated on %s, %d pairs", meaning.space.id, found.origin, found.pairs)
+        calibration = from_turns(turn_vectors, sessions, by_sample) or by_sample
+        if parts.vectors.space.id == vectors.space.id:
+            recalibrate(parts, calibration)
+            _LOG.info("%s is calibrated on %s, %d pairs", vectors.space.id, calibration.origin, calibration.pairs)
     return JobResult(write=lambda _: None)
 
 
 def _is_due(parts: Parts) -> bool:
-    meaning = parts.vectors
-    known = meaning.space.calibration
-    return not meaning.is_lost and (known is None or known.origin == "sample")
+    vectors = parts.vectors
+    calibration = vectors.space.calibration
+    return not vectors.is_lost and (calibration is None or calibration.origin == "sample")
 
 
 # Reindexing: a new space is built next to the current one, and replaces it when it is complete.
@@ -332,10 +338,10 @@ def _is_due(parts: Parts) -> bool:
 
 _KINDS: tuple[OwnerKind, ...] = ("memory", "turn")
 _OWNERS_PER_JOB = 32
-_MOST_LATE = 64
+_MAX_MISSING = 64
 _ROWS_PER_SWEEP = 2000
 _ALL = 1 << 31
-_FIXED = ("user file", "environment")
+_FIXED_ORIGINS = ("user file", "environment")
 
 
 def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
@@ -350,21 +356,21 @@ def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
     """
     name = model or parts.readers.here(lambda tx: wanted_name(tx, parts.home, parts.environ))
     space = parts.embedders.named(name).space
-    to_do = parts.readers.here(lambda tx: _lacks(tx, space.id))
+    is_incomplete = parts.readers.here(lambda tx: _lacks(tx, space.id))
 
     def write(tx: Tx) -> None:
         now, spaces = parts.clock.now(), Spaces(tx)
         current, building = spaces.current(), spaces.building()
-        if model and parts.effective(tx).origins["embedding_model"] not in _FIXED:
+        if model and parts.effective(tx).origins["embedding_model"] not in _FIXED_ORIGINS:
             StoredSettings(tx).put({"embedding_model": model}, now)
         spaces.declare(space, name)
-        here = current is not None and current.id == space.id
+        is_current = current is not None and current.id == space.id
         if building is not None and building.id != space.id:
             spaces.retire(building.id)
             _queue_clearing(parts, tx)
-        if not here:
+        if not is_current:
             spaces.begin(space.id)
-        if to_do or not here:
+        if is_incomplete or not is_current:
             Jobs(tx).enqueue(REINDEX, {}, dedupe=REINDEX, at=now)
             Jobs(tx).make_due(REINDEX, now)
 
@@ -376,24 +382,24 @@ def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
 def resume(parts: Parts) -> None:
     """Queue work left from an earlier run: a space being built, missing vectors, vectors of retired spaces."""
 
-    def look(tx: Tx) -> tuple[bool, bool]:
+    def read(tx: Tx) -> tuple[bool, bool]:
         spaces, current = Spaces(tx), parts.vectors
-        known = Jobs(tx).get_by_key(REINDEX)
+        job = Jobs(tx).get_by_key(REINDEX)
         more = spaces.building() is not None or (not current.is_lost and _lacks(tx, current.space.id))
-        more = more and not (known is not None and known["error"] == TOO_MANY_DEATHS)  # until a reindex is requested
-        return more, any(one.state == "retired" and StoredVectors(tx).any(one.id) for one in spaces.all())
+        more = more and not (job is not None and job["error"] == TOO_MANY_DEATHS)  # until a reindex is requested
+        return more, any(space.state == "retired" and StoredVectors(tx).any(space.id) for space in spaces.all())
 
-    more, litter = parts.readers.here(look)
+    more, has_retired_vectors = parts.readers.here(read)
 
     def write(tx: Tx) -> None:
         now = parts.clock.now()
         if more:
             Jobs(tx).enqueue(REINDEX, {}, dedupe=REINDEX, at=now)
             Jobs(tx).make_due(REINDEX, now)
-        if litter:
+        if has_retired_vectors:
             Jobs(tx).enqueue(CLEAR, {}, dedupe=CLEAR, at=now)
 
-    if more or litter:
+    if more or has_retired_vectors:
         parts.writer.run(write)
 
 
@@ -402,16 +408,16 @@ def reindex_batch(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     target = parts.readers.here(_target)
     if target is None:
         return JobResult(write=lambda _: None)
-    found = parts.embedders.making(target.id, target.embedder)
+    found = parts.embedders.for_space(target.id, target.embedder)
     if found is None:
-        raise EmbedderUnavailable(f"The embedder {target.embedder!r} that makes {target.id} is not there.")
+        raise EmbedderUnavailable(f"The embedder {target.embedder!r} of the space {target.id} is not available.")
     name, embedder = found
-    begun = payload.get("space") == target.id
-    kind: OwnerKind = "turn" if begun and payload["kind"] == "turn" else "memory"
-    after = int(payload["after"]) if begun else 0
+    is_same_target = payload.get("space") == target.id
+    kind: OwnerKind = "turn" if is_same_target and payload["kind"] == "turn" else "memory"
+    after = int(payload["after"]) if is_same_target else 0
     owners = parts.readers.here(lambda tx: StoredVectors(tx).missing(kind, target.id, _OWNERS_PER_JOB, after=after))
     if owners:
-        return _embedded(parts, target, embedder, owners, after)
+        return _embed_batch(parts, target, embedder, owners, after)
     if kind == "memory":
         return JobResult(write=lambda _: None, again=lambda: {"space": target.id, "kind": "turn", "after": 0})
     return _switch_space(parts, target, name, embedder)
@@ -419,40 +425,40 @@ def reindex_batch(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
 
 def clear(_: Parts, payload: Mapping[str, Any]) -> JobResult:
     """Job handler: delete the vectors of retired spaces in the next range of the table."""
-    begin, rest = payload.get("after") or ("", ""), list[Mapping[str, object] | None]()
+    begin, next_payloads = payload.get("after") or ("", ""), list[Mapping[str, object] | None]()
 
     def write(tx: Tx) -> None:
         after = StoredVectors(tx).clear_retired((begin[0], begin[1]), _ROWS_PER_SWEEP)
-        rest.append({"after": after} if after else None)
+        next_payloads.append({"after": after} if after else None)
         if after is None:
             ThreadVectors(tx).clear_retired()
 
-    return JobResult(write=write, again=lambda: rest[-1])
+    return JobResult(write=write, again=lambda: next_payloads[-1])
 
 
-def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: list[Owner], after: int) -> JobResult:
-    passes = [one for one in next_passes(parts, embedder, target.id, owners) if one is not None]
-    complete = [one.owner.seq for one in passes if not one.first]
-    rest: dict[str, object] = {"space": target.id, "kind": owners[0].kind, "after": max([after, *complete])}
-    left = list[Mapping[str, object]]()
+def _embed_batch(parts: Parts, target: StoredSpace, embedder: Embedder, owners: list[Owner], after: int) -> JobResult:
+    passes = [done for done in embed_next_windows(parts, embedder, target.id, owners) if done is not None]
+    complete = [done.owner.seq for done in passes if not done.first]
+    next_payload: dict[str, object] = {"space": target.id, "kind": owners[0].kind, "after": max([after, *complete])}
+    next_payloads = list[Mapping[str, object]]()
 
     def write(tx: Tx) -> None:
         if _is_wanted_still(tx, target):
-            for one in passes:
-                one.write(tx, target.id)
-                if target.state == "current" and one.owner.kind == "turn" and not one.first:
-                    late_vector(tx, one.owner.id, target.id)
-            left.append(rest)
+            for done in passes:
+                done.write(tx, target.id)
+                if target.state == "current" and done.owner.kind == "turn" and not done.first:
+                    late_vector(tx, done.owner.id, target.id)
+            next_payloads.append(next_payload)
         else:
-            left.append({})  # another space was requested: write nothing, and start with that one
+            next_payloads.append({})  # another space was requested: write nothing, and start with that one
 
-    def show() -> None:
-        meaning = parts.vectors
-        if left[-1] and meaning.space.id == target.id:
-            for one in passes:
-                one.show(parts, meaning)
+    def add_to_index() -> None:
+        vectors = parts.vectors
+        if next_payloads[-1] and vectors.space.id == target.id:
+            for done in passes:
+                done.add_to_index(parts, vectors)
 
-    return JobResult(write=write, afterwards=show, again=lambda: left[-1])
+    return JobResult(write=write, afterwards=add_to_index, again=lambda: next_payloads[-1])
 
 
 def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedder) -> JobResult:
@@ -461,12 +467,12 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
     A memory with constant writes is never complete at any moment, so less than one batch may be missing.
     """
     newest = parts.readers.here(lambda tx: {kind: StoredVectors(tx).newest(kind) for kind in _KINDS})
-    late: list[tuple[OwnerKind, str]] = [
+    missing: list[tuple[OwnerKind, str]] = [
         (owner.kind, owner.id)
         for kind in _KINDS
-        for owner in parts.readers.here(lambda tx, kind=kind: StoredVectors(tx).missing(kind, target.id, _MOST_LATE))
+        for owner in parts.readers.here(lambda tx, kind=kind: StoredVectors(tx).missing(kind, target.id, _MAX_MISSING))
     ]
-    if len(late) >= _MOST_LATE or (late and target.state == "current"):
+    if len(missing) >= _MAX_MISSING or (missing and target.state == "current"):
         return JobResult(write=lambda _: None, again=dict)
     if target.state == "current":
         return JobResult(write=lambda _: None)
@@ -483,8 +489,8 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
         Spaces(tx).make_current(target.id)
         for kind in _KINDS:
             since = StoredVectors(tx).missing(kind, target.id, _ALL, after=newest[kind])
-            late.extend((kind, owner.id) for owner in since)
-        for kind, id_ in dict.fromkeys(late):
+            missing.extend((kind, owner.id) for owner in since)
+        for kind, id_ in dict.fromkeys(missing):
             queue_vectors(tx, kind, id_, parts.clock.now())
         queue_vectors_of_threads(tx, parts.clock.now())
         queue_need_vectors(tx, fresh, parts.clock.now())
@@ -504,7 +510,7 @@ def _swap(parts: Parts, fresh: VectorSearch) -> None:
     # Memories superseded while the new indexes were filled were removed from the old index only.
     for ended in parts.readers.here(lambda tx: StoredVectors(tx).ended_memories(fresh.space.id)):
         fresh.memory_index.remove(ended)
-    parts.embedders.let_go(fresh.embedder)
+    parts.embedders.close_others(fresh.embedder)
     _LOG.info("recall reads %s now", fresh.space.id)
 
 
@@ -533,8 +539,9 @@ def _queue_clearing(parts: Parts, tx: Tx) -> None:
 # every analyser version indexes words as they are written, so rows not yet processed are found by those.
 
 JOB: Final = "retokenise"
-#: A batch reads the whole index once and blocks other writes meanwhile: it is 1/SHARE of the rows, but at least FEWEST.
-FEWEST, SHARE = 200, 100
+#: A batch reads the whole index once and blocks other writes meanwhile: it is 1/BATCHES of the rows, but at least
+#: MIN_BATCH.
+MIN_BATCH, BATCHES = 200, 100
 _OWNERS: tuple[WordOwner, ...] = ("memory", "turn")
 
 
@@ -545,7 +552,7 @@ def queue_stale_words(parts: Parts) -> None:
         for owner in _OWNERS:
             if FullTextIndex(tx, parts.analyser, owner).stale(1):
                 _LOG.info("the words of every %s are analysed again", owner)
-                _next(parts, tx, owner, "start")
+                _queue_batch(parts, tx, owner, "start")
 
     parts.writer.run(queue)
 
@@ -556,13 +563,13 @@ def retokenise(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
 
     def write(tx: Tx) -> None:
         words = FullTextIndex(tx, parts.analyser, owner)
-        rows = words.stale(max(FEWEST, words.totals().rows // SHARE))
+        rows = words.stale(max(MIN_BATCH, words.totals().rows // BATCHES))
         words.renew(rows)
         if rows:
-            _next(parts, tx, owner, rows[-1][0])
+            _queue_batch(parts, tx, owner, rows[-1][0])
 
     return JobResult(write=write)
 
 
-def _next(parts: Parts, tx: Tx, owner: WordOwner, after: str) -> None:
+def _queue_batch(parts: Parts, tx: Tx, owner: WordOwner, after: str) -> None:
     Jobs(tx).enqueue(JOB, {"owner": owner}, dedupe=f"{JOB}:{owner}:{after}", at=parts.clock.now())

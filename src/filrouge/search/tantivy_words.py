@@ -7,7 +7,6 @@ question is set as a boost: every word counts the same, and a rarity counted els
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
@@ -22,7 +21,7 @@ from filrouge.search.models import IndexPosition, Selection, WordCounts, WordRow
 #: The minimum memory that tantivy accepts per writing thread, in bytes; it is released at each commit.
 _WRITER_MEMORY: Final = 32_000_000
 #: Maximum number of pairs that one character of a script without spaces is expanded to.
-_MOST_STARTS: Final = 64
+_MAX_PREFIX_MATCHES: Final = 64
 _INTEGER: Final = tantivy.FieldType.Integer
 _MUST, _SHOULD, _NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
 
@@ -30,14 +29,14 @@ Query = tantivy.Query
 
 
 def _schema() -> tantivy.Schema:
-    made = tantivy.SchemaBuilder()
-    made.add_text_field("tokens", tokenizer_name="whitespace", index_option="position")
-    made.add_text_field("labels", tokenizer_name="raw", index_option="basic")
-    made.add_unsigned_field("number", indexed=True, fast=True)
-    made.add_unsigned_field("length", fast=True)
-    made.add_integer_field("begins", fast=True)
-    made.add_integer_field("ends", fast=True)
-    return made.build()
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("tokens", tokenizer_name="whitespace", index_option="position")
+    builder.add_text_field("labels", tokenizer_name="raw", index_option="basic")
+    builder.add_unsigned_field("number", indexed=True, fast=True)
+    builder.add_unsigned_field("length", fast=True)
+    builder.add_integer_field("begins", fast=True)
+    builder.add_integer_field("ends", fast=True)
+    return builder.build()
 
 
 class TantivyWords:
@@ -45,16 +44,16 @@ class TantivyWords:
 
     Args:
         directory: contains an index with this schema, or is empty.
-        keep: stores the mark of how far the index has followed the store.
+        save_mark: stores the mark of how far the index has followed the store.
         mark: how far the index has followed the store; later rows are left from an interrupted commit and are deleted.
     """
 
-    def __init__(self, directory: str, mark: IndexPosition, keep: Callable[[IndexPosition], None]) -> None:
-        self._keep = keep
+    def __init__(self, directory: str, mark: IndexPosition, save_mark: Callable[[IndexPosition], None]) -> None:
+        self._save_mark = save_mark
         self._index = tantivy.Index(_schema(), path=directory)
         self._writer = self._index.writer(heap_size=_WRITER_MEMORY, num_threads=1)
         self._view = TantivyView(self._index, mark)
-        self._writer.delete_documents_by_query(_behind(self._index.schema, mark.row))
+        self._writer.delete_documents_by_query(_rows_after(self._index.schema, mark.row))
         self.commit(mark)
 
     def view(self) -> TantivyView:
@@ -67,22 +66,22 @@ class TantivyWords:
             old = Query.term_set_query(self._index.schema, "number", sorted(numbers))
             self._writer.delete_documents_by_query(old)
         for row in rows:
-            made = tantivy.Document()
-            made.add_text("tokens", row.tokens)
+            document = tantivy.Document()
+            document.add_text("tokens", row.tokens)
             for label in row.labels:
-                made.add_text("labels", label)
-            made.add_unsigned("number", row.number)
-            made.add_unsigned("length", row.tokens.count(" ") + 1 if row.tokens else 0)
-            made.add_integer("begins", row.begins)
-            made.add_integer("ends", row.ends)
-            self._writer.add_document(made)
+                document.add_text("labels", label)
+            document.add_unsigned("number", row.number)
+            document.add_unsigned("length", row.tokens.count(" ") + 1 if row.tokens else 0)
+            document.add_integer("begins", row.begins)
+            document.add_integer("ends", row.ends)
+            self._writer.add_document(document)
 
     def commit(self, mark: IndexPosition) -> None:
         """Commit the replacements, with how far the index follows the store now."""
         self._writer.commit()
         # Write the mark last: after a kill before this line the old mark is read, and the rows after it are indexed
         # again.
-        self._keep(mark)
+        self._save_mark(mark)
         self._index.reload()
         self._view = TantivyView(self._index, mark)
 
@@ -93,24 +92,24 @@ class TantivyWords:
 
 
 class TantivyView:
-    """Implements `WordView`."""
+    """Implements `WordSnapshot`."""
 
     def __init__(self, index: tantivy.Index, mark: IndexPosition) -> None:
         self.mark = mark
         self._schema = index.schema
         self._searcher = index.searcher()
-        self._whole: tuple[int, int] | None = None
+        self._all_rows: tuple[int, int] | None = None
 
     def best(
         self, terms: Sequence[Sequence[str]], selection: Selection, limit: int, rarity: Mapping[str, float] | None
     ) -> dict[int, float]:
         """Return the best rows by BM25, best first; `rarity` replaces the index's own rarity of each token."""
-        wanted = [query for phrase in phrases(terms) if (query := self._query(phrase, rarity)) is not None]
-        if not wanted or limit < 1:
+        queries = [query for phrase in phrases(terms) if (query := self._query(phrase, rarity)) is not None]
+        if not queries or limit < 1:
             return {}
-        whole = Query.boolean_query([(_SHOULD, one) for one in wanted])
-        narrowed = [(_MUST, whole), *self._clauses(selection)]
-        hits = self._searcher.search(Query.boolean_query(narrowed), limit, count=False).hits
+        any_word = Query.boolean_query([(_SHOULD, query) for query in queries])
+        clauses = [(_MUST, any_word), *self._clauses(selection)]
+        hits = self._searcher.search(Query.boolean_query(clauses), limit, count=False).hits
         numbers = self._numbers([address for _, address in hits])
         return {number: float(score) for number, (score, _) in zip(numbers, hits, strict=True)}
 
@@ -120,12 +119,12 @@ class TantivyView:
         Counts of the whole index cost nothing, but may include removed rows.
         """
         if selection is None:
-            self._whole = self._whole or self._measured(Query.all_query())
+            self._all_rows = self._all_rows or self._count(Query.all_query())
             having = {form: self._searcher.doc_freq("tokens", form) for form in forms}
-            return WordCounts(rows=self._whole[0], tokens=self._whole[1], having=having)
+            return WordCounts(rows=self._all_rows[0], tokens=self._all_rows[1], having=having)
         clauses = self._clauses(selection)
-        rows, tokens = self._measured(Query.boolean_query([(_MUST, Query.all_query()), *clauses]))
-        return WordCounts(rows=rows, tokens=tokens, having={form: self._having(form, clauses) for form in forms})
+        rows, tokens = self._count(Query.boolean_query([(_MUST, Query.all_query()), *clauses]))
+        return WordCounts(rows=rows, tokens=tokens, having={form: self._count_having(form, clauses) for form in forms})
 
     def numbers(self, selection: Selection, limit: int) -> RowNumbers:
         """Return at most `limit` rows of a selection, in no particular order."""
@@ -136,11 +135,11 @@ class TantivyView:
     def _numbers(self, addresses: list[tantivy.DocAddress]) -> list[int]:
         return cast("list[int]", self._searcher.fast_field_values("number", addresses)) if addresses else []
 
-    def _having(self, form: str, clauses: Sequence[tuple[tantivy.Occur, Query]]) -> int:
+    def _count_having(self, form: str, clauses: Sequence[tuple[tantivy.Occur, Query]]) -> int:
         query = Query.boolean_query([(_MUST, self._token(form)), *clauses])
         return int(cast("Any", self._searcher.search(query, 1, count=True)).count)
 
-    def _measured(self, query: Query) -> tuple[int, int]:
+    def _count(self, query: Query) -> tuple[int, int]:
         searcher = cast("Any", self._searcher)  # its stub leaves the types of dictionaries open
         found = searcher.aggregate(query, {"length": {"stats": {"field": "length"}}})["length"]
         return int(found["count"]), int(found["sum"] or 0)
@@ -150,8 +149,8 @@ class TantivyView:
             return Query.phrase_query(self._schema, "tokens", list(phrase.words))
         word = "".join(phrase.words)
         if phrase.is_start:
-            starts = [term for term, _ in self._searcher.terms_with_prefix("tokens", word, limit=_MOST_STARTS)]
-            return Query.boolean_query([(_SHOULD, self._token(term)) for term in starts]) if starts else None
+            tokens = [term for term, _ in self._searcher.terms_with_prefix("tokens", word, limit=_MAX_PREFIX_MATCHES)]
+            return Query.boolean_query([(_SHOULD, self._token(term)) for term in tokens]) if tokens else None
         boost = float(phrase.times)
         if rarity is not None:
             boost *= rarity.get(word, 0.0) / self._rarity(word)
@@ -170,8 +169,10 @@ class TantivyView:
         """Return the filter clauses of a selection; they do not affect the score."""
         schema, must = self._schema, list[Query]()
         for labels in selection.labels:
-            one = [Query.term_query(schema, "labels", label, "basic") for label in sorted(labels)]
-            must.append(one[0] if len(one) == 1 else Query.boolean_query([(_SHOULD, query) for query in one]))
+            any_label = [Query.term_query(schema, "labels", label, "basic") for label in sorted(labels)]
+            must.append(
+                any_label[0] if len(any_label) == 1 else Query.boolean_query([(_SHOULD, query) for query in any_label])
+            )
         first, last = selection.begins
         if first is not None or last is not None:
             must.append(Query.range_query(schema, "begins", _INTEGER, first, last))
@@ -183,14 +184,5 @@ class TantivyView:
         return clauses
 
 
-def _behind(schema: tantivy.Schema, number: int) -> Query:
+def _rows_after(schema: tantivy.Schema, number: int) -> Query:
     return Query.range_query(schema, "number", tantivy.FieldType.Unsigned, number + 1, None)
-
-
-# The files of the word indexes: one directory each, with a header about its origin.
-#
-# A directory with any defect (no header, another format, another analyser version, a truncated or altered file) is
-# removed and rebuilt from the store; it holds no data of its own. tantivy ends every file with a checksum but does
-# not verify it on its own, so this module does.
-
-_LOG = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from filrouge.search.vector_codes import Mask, Oversampling, Slots
 
 _BITS: Final = 4
 #: turbovec requires dimensions that are multiples of eight.
-_STEP: Final = 8
+_DIMENSION_STEP: Final = 8
 
 
 class TurboCodes:
@@ -28,14 +28,14 @@ class TurboCodes:
         sample: vectors representative of those to be added; they set the location and width of each coordinate.
     """
 
-    guesses = Oversampling(fewest=100, each=2)
+    oversampling = Oversampling(min_candidates=100, per_owner=2)
 
     def __init__(self, sample: Vectors) -> None:
-        self._missing = -sample.shape[1] % _STEP
-        made: Any = cast("Any", turbovec).TurboQuantIndex(dim=sample.shape[1] + self._missing, bit_width=_BITS)
+        self._padding = -sample.shape[1] % _DIMENSION_STEP
+        codes: Any = cast("Any", turbovec).TurboQuantIndex(dim=sample.shape[1] + self._padding, bit_width=_BITS)
         with suppress(ValueError):  # identical vectors cannot be calibrated on; the known distribution is used then
-            made.calibrate(self._padded(sample))
-        self._codes = made
+            codes.calibrate(self._padded(sample))
+        self._codes = codes
 
     def __len__(self) -> int:
         """Return the number of slots."""
@@ -45,7 +45,7 @@ class TurboCodes:
         """Append these vectors."""
         self._codes.add(self._padded(vectors))
 
-    def take_out(self, slot: int) -> None:
+    def remove(self, slot: int) -> None:
         """Remove a slot by overwriting it with the last."""
         self._codes.swap_remove(slot)
 
@@ -55,4 +55,4 @@ class TurboCodes:
         return slots[0].astype(np.intp)
 
     def _padded(self, vectors: Vectors) -> Vectors:
-        return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, self._missing))), dtype=np.float32)
+        return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, self._padding))), dtype=np.float32)

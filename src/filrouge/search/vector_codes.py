@@ -21,12 +21,13 @@ from filrouge.core.protocols import Vector, Vectors
 Slots = NDArray[np.intp]
 """Slots, shape (n,)."""
 Mask = NDArray[np.bool_]
-"""One bool for each slot: may it be found?"""
+"""One bool for each slot: True if the slot may be found."""
 
 _CHUNK = 1 << 15  # the arrays of one step stay in the processor's cache
 _ROTATION_SEED = 20_260_101
-_FIRST_ROOM = 1024
-_SIGNS_FOR_ONE = 16
+_INITIAL_SLOTS = 1024
+#: Candidates by signs for each requested slot.
+_SIGN_CANDIDATES = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,12 +37,12 @@ class Oversampling:
     Measured in docs/adr/0008-vector-index.md.
 
     Attributes:
-        fewest: minimum for any query.
-        each: candidates per requested owner.
+        min_candidates: minimum for any query.
+        per_owner: candidates per requested owner.
     """
 
-    fewest: int
-    each: int
+    min_candidates: int
+    per_owner: int
 
 
 class Codes(Protocol):
@@ -50,7 +51,7 @@ class Codes(Protocol):
     `SignCodes` needs only numpy; `search.turbo.TurboCodes` is several times faster, and more precise.
     """
 
-    guesses: Oversampling
+    oversampling: Oversampling
 
     def __len__(self) -> int:
         """Return the number of slots."""
@@ -60,8 +61,8 @@ class Codes(Protocol):
         """Append these vectors, shape (n, dimension), in order."""
         ...
 
-    def take_out(self, slot: int) -> None:
-        """Remove one slot; the last slot moves into its place."""
+    def remove(self, slot: int) -> None:
+        """Remove one slot; the last slot takes its number."""
         ...
 
     def best(self, query: Vector, count: int, allowed: Mask | None) -> Slots:
@@ -84,17 +85,17 @@ class SignCodes:
         sample: vectors representative of those to be added; their mean is the common part.
     """
 
-    guesses = Oversampling(fewest=400, each=8)
+    oversampling = Oversampling(min_candidates=400, per_owner=8)
 
     def __init__(self, sample: Vectors) -> None:
         self._size, dimension = 0, sample.shape[1]
         self._common: Vector = sample.mean(axis=0, dtype=np.float32)
         self._bytes = -(-dimension // 64) * 8
-        turns = np.random.default_rng(_ROTATION_SEED).normal(size=(dimension, dimension))
-        self._rotation: Vectors = np.linalg.qr(turns)[0].astype(np.float32)
-        self._words: NDArray[np.uint64] = np.zeros((self._bytes // 8, _FIRST_ROOM), dtype=np.uint64)
+        normal = np.random.default_rng(_ROTATION_SEED).normal(size=(dimension, dimension))
+        self._rotation: Vectors = np.linalg.qr(normal)[0].astype(np.float32)
+        self._words: NDArray[np.uint64] = np.zeros((self._bytes // 8, _INITIAL_SLOTS), dtype=np.uint64)
         #: Per slot: the inner product with the common part, and the scale of one sign.
-        self._numbers: NDArray[np.float32] = np.zeros((2, _FIRST_ROOM), dtype=np.float32)
+        self._numbers: NDArray[np.float32] = np.zeros((2, _INITIAL_SLOTS), dtype=np.float32)
 
     def __len__(self) -> int:
         """Return the number of slots."""
@@ -105,36 +106,36 @@ class SignCodes:
         while self._size + len(vectors) > self._words.shape[1]:
             self._words = np.concatenate([self._words, np.zeros_like(self._words)], axis=1)
             self._numbers = np.concatenate([self._numbers, np.zeros_like(self._numbers)], axis=1)
-        place = slice(self._size, self._size + len(vectors))
-        own = vectors - self._common
-        turned: Vectors = np.matmul(own, self._rotation)
-        self._words[:, place] = self._signs(turned).T
-        sums = np.maximum(np.abs(turned).sum(axis=1), np.finfo(np.float32).tiny)
-        self._numbers[:, place] = own @ self._common, np.square(turned).sum(axis=1) / sums
+        slots = slice(self._size, self._size + len(vectors))
+        centred = vectors - self._common
+        rotated: Vectors = np.matmul(centred, self._rotation)
+        self._words[:, slots] = self._signs(rotated).T
+        sums = np.maximum(np.abs(rotated).sum(axis=1), np.finfo(np.float32).tiny)
+        self._numbers[:, slots] = centred @ self._common, np.square(rotated).sum(axis=1) / sums
         self._size += len(vectors)
 
-    def take_out(self, slot: int) -> None:
+    def remove(self, slot: int) -> None:
         """Remove a slot by overwriting it with the last."""
         self._size -= 1
-        for kept in (self._words, self._numbers):
-            kept[:, slot] = kept[:, self._size]
-            kept[:, self._size] = 0
+        for columns in (self._words, self._numbers):
+            columns[:, slot] = columns[:, self._size]
+            columns[:, self._size] = 0
 
     def best(self, query: Vector, count: int, allowed: Mask | None) -> Slots:
         """Return the slots with the largest estimated inner product."""
-        own: Vector = np.matmul(query - self._common, self._rotation)
-        places = slice(self._size) if allowed is None else np.flatnonzero(allowed)
-        words, (base, worth) = self._words[:, places], self._numbers[:, places]
-        agreeing = len(own) - np.float32(2) * _differing(words, self._signs(own[None])[0])
-        near = _largest(base + worth * (np.abs(own).mean() * agreeing), _SIGNS_FOR_ONE * count)
+        rotated_query: Vector = np.matmul(query - self._common, self._rotation)
+        slots = slice(self._size) if allowed is None else np.flatnonzero(allowed)
+        words, (common_part, scale) = self._words[:, slots], self._numbers[:, slots]
+        agreeing = len(rotated_query) - np.float32(2) * _differing(words, self._signs(rotated_query[None])[0])
+        near = _largest(common_part + scale * (np.abs(rotated_query).mean() * agreeing), _SIGN_CANDIDATES * count)
         packed = np.ascontiguousarray(words[:, near].T).view(np.uint8)
-        signs = 2 * np.unpackbits(packed, axis=1, count=len(own)).astype(np.float32) - 1
-        found = near[_largest(base[near] + worth[near] * (signs @ own), count)]
-        return found if isinstance(places, slice) else places[found]
+        signs = 2 * np.unpackbits(packed, axis=1, count=len(rotated_query)).astype(np.float32) - 1
+        found = near[_largest(common_part[near] + scale[near] * (signs @ rotated_query), count)]
+        return found if isinstance(slots, slice) else slots[found]
 
-    def _signs(self, turned: Vectors) -> NDArray[np.uint64]:
-        packed = np.zeros((len(turned), self._bytes), dtype=np.uint8)
-        bits = np.packbits(turned > 0, axis=1)
+    def _signs(self, rotated: Vectors) -> NDArray[np.uint64]:
+        packed = np.zeros((len(rotated), self._bytes), dtype=np.uint8)
+        bits = np.packbits(rotated > 0, axis=1)
         packed[:, : bits.shape[1]] = bits
         return packed.view(np.uint64)
 

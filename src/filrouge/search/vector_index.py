@@ -29,9 +29,9 @@ from filrouge.search.vector_codes import Codes, Mask, SignCodes
 # Exact search: one matrix of unit vectors, one matrix-vector product per query. For a few thousand vectors this is the
 # simplest correct solution: 10,000 x 384 takes about a millisecond, and 15 MB. Rows freed by a removal are reused.
 
-_FIRST_CAPACITY = 256
+_INITIAL_CAPACITY = 256
 IndexEntry = tuple[str, int, str, Vectors]
-"""An owner, its row's number, its group, its windows."""
+"""An owner, its row number, its group, its windows."""
 
 
 class ExactIndex:
@@ -39,13 +39,13 @@ class ExactIndex:
 
     def __init__(self, dimension: int) -> None:
         self._lock = Lock()
-        self._matrix: Vectors = np.zeros((_FIRST_CAPACITY, dimension), dtype=np.float32)
-        self._group_codes: NDArray[np.int32] = np.full(_FIRST_CAPACITY, -1, dtype=np.int32)
-        self._owners: list[str] = [""] * _FIRST_CAPACITY
-        self._numbers: RowNumbers = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self._matrix: Vectors = np.zeros((_INITIAL_CAPACITY, dimension), dtype=np.float32)
+        self._group_codes: NDArray[np.int32] = np.full(_INITIAL_CAPACITY, -1, dtype=np.int32)
+        self._owners: list[str] = [""] * _INITIAL_CAPACITY
+        self._numbers: RowNumbers = np.zeros(_INITIAL_CAPACITY, dtype=np.int64)
         self._rows: dict[str, list[int]] = {}
         self._codes: dict[str, int] = {}
-        self._free: list[int] = list(range(_FIRST_CAPACITY - 1, -1, -1))
+        self._free: list[int] = list(range(_INITIAL_CAPACITY - 1, -1, -1))
 
     def __len__(self) -> int:
         """Return how many owners are indexed."""
@@ -83,7 +83,7 @@ class ExactIndex:
             else:
                 allowed = np.isin(codes, [self._codes[group] for group in groups if group in self._codes])
             if numbers is not None:
-                allowed &= among(self._numbers, numbers)
+                allowed &= is_among(self._numbers, numbers)
             rows = np.flatnonzero(allowed)
             best = self._best(rows, cosines, limit)
         return [Nearest(owner_id=owner, cosine=cosine) for owner, cosine in best.items()]
@@ -105,9 +105,9 @@ class ExactIndex:
 
     def _best(self, rows: NDArray[np.intp], cosines: Vector, limit: int) -> dict[str, float]:
         """Return the best owners among these rows, with the cosine of their best window."""
-        few = 4 * limit
+        count = 4 * limit
         while True:
-            near = rows[np.argpartition(-cosines[rows], few)[:few]] if len(rows) > few else rows
+            near = rows[np.argpartition(-cosines[rows], count)[:count]] if len(rows) > count else rows
             best = dict[str, float]()
             for row in map(int, near[np.argsort(-cosines[near], kind="stable")]):
                 if len(best) == limit:
@@ -115,7 +115,7 @@ class ExactIndex:
                 best.setdefault(self._owners[row], float(cosines[row]))
             if len(best) == limit or len(near) == len(rows):
                 return best
-            few *= 4  # owners with many windows: these rows belong to fewer owners than requested
+            count *= 4  # owners with many windows: these rows belong to fewer owners than requested
 
     def _drop(self, owner_id: str) -> None:
         for row in self._rows.pop(owner_id, []):
@@ -143,15 +143,15 @@ def products(vectors: Vectors, query: Vector) -> Vector:
     return found
 
 
-def among(own: RowNumbers, wanted: RowNumbers) -> NDArray[np.bool_]:
-    """Return for each number whether it is wanted; numbers are not negative.
+def is_among(numbers: RowNumbers, allowed: RowNumbers) -> NDArray[np.bool_]:
+    """Return for each number whether it is allowed; numbers are not negative.
 
     Uses a table of all possible numbers. Rows are numbered from one, so the table is hardly longer than the numbers.
     Looking up a million takes a millisecond, while sorting them takes thirty.
     """
-    is_wanted = np.zeros(int(own.max(initial=0)) + 1, dtype=bool)
-    is_wanted[wanted[wanted < len(is_wanted)]] = True
-    return is_wanted[own]
+    is_allowed = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
+    is_allowed[allowed[allowed < len(is_allowed)]] = True
+    return is_allowed[numbers]
 
 
 # Compact search: coarse codes in memory, exact scores from the stored vectors. A scan over the codes returns somewhat
@@ -161,7 +161,8 @@ def among(own: RowNumbers, wanted: RowNumbers) -> NDArray[np.bool_]:
 Rows = Callable[[Collection[str]], Mapping[str, Vectors]]
 """Reads the stored windows of owners; those that are unknown or forgotten are left out. Safe for several threads."""
 
-_AT_ONCE = 1024
+#: Windows added in one step.
+_WINDOWS_PER_STEP = 1024
 
 
 class CompactIndex:
@@ -176,9 +177,9 @@ class CompactIndex:
         self._rows = rows
         self._lock = Lock()
         self._owners: list[str] = []
-        self._groups: NDArray[np.int32] = np.zeros(_AT_ONCE, dtype=np.int32)
-        self._numbers: RowNumbers = np.zeros(_AT_ONCE, dtype=np.int64)
-        self._names: dict[str, int] = {}
+        self._groups: NDArray[np.int32] = np.zeros(_WINDOWS_PER_STEP, dtype=np.int32)
+        self._numbers: RowNumbers = np.zeros(_WINDOWS_PER_STEP, dtype=np.int64)
+        self._group_codes: dict[str, int] = {}
         # Nearly all owners have one window: a tuple for each would be a third of the memory.
         self._slots: dict[str, int | tuple[int, ...]] = {}
 
@@ -196,7 +197,7 @@ class CompactIndex:
         for item in items:
             batch.append(item)
             size += len(item[3])
-            if size >= _AT_ONCE:
+            if size >= _WINDOWS_PER_STEP:
                 self._put(batch)
                 batch, size = [], 0
         if batch:
@@ -211,16 +212,16 @@ class CompactIndex:
         self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: RowNumbers | None = None
     ) -> list[Nearest]:
         """Return the nearest owners of these groups and rows (None: all), by exact scores, best first."""
-        count = max(self._codes.guesses.each * limit, self._codes.guesses.fewest)
+        count = max(self._codes.oversampling.per_owner * limit, self._codes.oversampling.min_candidates)
         found, last = dict[str, float](), limit < 1
         while not last and len(found) < limit:
-            guessed, last = self._guesses(query, count, groups, numbers)
-            found |= self._measure(query, [owner for owner in guessed if owner not in found])
+            candidates, last = self._candidates(query, count, groups, numbers)
+            found |= self._exact_cosines(query, [owner for owner in candidates if owner not in found])
             count *= 4
-        best = sorted(found.items(), key=lambda one: -one[1])[:limit]
+        best = sorted(found.items(), key=lambda item: -item[1])[:limit]
         return [Nearest(owner_id=owner, cosine=cosine) for owner, cosine in best]
 
-    def _guesses(
+    def _candidates(
         self, query: Vector, count: int, groups: frozenset[str] | None, numbers: RowNumbers | None
     ) -> tuple[Iterable[str], bool]:
         """Return the owners of about the `count` best windows, and whether these are all allowed owners."""
@@ -230,22 +231,22 @@ class CompactIndex:
                 slots = self._codes.best(query, count, None) if size > count else np.arange(size)
                 return dict.fromkeys(self._owners[slot] for slot in slots), size <= count
             allowed = self._allowed(groups, numbers)
-            room = int(np.count_nonzero(allowed))
-            slots = self._codes.best(query, count, allowed) if room > count else np.flatnonzero(allowed)
-            return dict.fromkeys(self._owners[slot] for slot in slots), room <= count
+            available = int(np.count_nonzero(allowed))
+            slots = self._codes.best(query, count, allowed) if available > count else np.flatnonzero(allowed)
+            return dict.fromkeys(self._owners[slot] for slot in slots), available <= count
 
     def _allowed(self, groups: frozenset[str] | None, numbers: RowNumbers | None) -> Mask:
         size = len(self._owners)
         allowed: Mask = np.ones(size, dtype=bool)
         if groups is not None:
-            wanted = np.zeros(len(self._names) + 1, dtype=bool)
-            wanted[[self._names[group] for group in groups if group in self._names]] = True
-            allowed = wanted[self._groups[:size]]
+            allowed_groups = np.zeros(len(self._group_codes) + 1, dtype=bool)
+            allowed_groups[[self._group_codes[group] for group in groups if group in self._group_codes]] = True
+            allowed = allowed_groups[self._groups[:size]]
         if numbers is not None:
-            allowed &= among(self._numbers[:size], numbers)
+            allowed &= is_among(self._numbers[:size], numbers)
         return allowed
 
-    def _measure(self, query: Vector, owners: Sequence[str]) -> dict[str, float]:
+    def _exact_cosines(self, query: Vector, owners: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each owner's best window; owners that are no longer stored are left out."""
         stored = [(owner, vectors) for owner, vectors in self._rows(owners).items() if len(vectors)] if owners else []
         if not stored:
@@ -262,7 +263,7 @@ class CompactIndex:
                 self._drop(owner)
             self._codes.add(vectors)
             for owner, number, group, windows in latest.values():
-                self._append(owner, number, self._names.setdefault(group, len(self._names)), len(windows))
+                self._append(owner, number, self._group_codes.setdefault(group, len(self._group_codes)), len(windows))
 
     def _append(self, owner: str, number: int, group: int, count: int) -> None:
         first = len(self._owners)
@@ -282,7 +283,7 @@ class CompactIndex:
         if owner not in self._slots:
             return
         for slot in sorted(self._slots_of(owner), reverse=True):
-            self._codes.take_out(slot)
+            self._codes.remove(slot)
             moved, last = self._owners.pop(), len(self._owners)
             if slot == last:
                 continue
@@ -299,7 +300,7 @@ class CompactIndex:
 # moves during the query is then found at least once, and an owner found twice is counted once, with its exact result.
 
 #: Maximum windows in the exact index before the first move, and before each later move (docs/adr/0008-vector-index.md).
-LARGEST_EXACT, FRESH = 8192, 1024
+MAX_EXACT, MAX_FRESH = 8192, 1024
 
 
 class AdaptiveIndex:
@@ -309,8 +310,8 @@ class AdaptiveIndex:
         rows: reads the stored windows of owners. An owner must be readable there before `put` is called.
         codes: creates the codes of the compact index from the vectors present at that time; by default the fastest ones
             available on this machine.
-        largest: maximum number of windows in the exact index while there is no compact one.
-        fresh: maximum number of new windows in the exact index once there is a compact one.
+        max_exact: maximum number of windows in the exact index while there is no compact one.
+        max_fresh: maximum number of new windows in the exact index once there is a compact one.
     """
 
     def __init__(
@@ -319,65 +320,66 @@ class AdaptiveIndex:
         rows: Rows,
         *,
         codes: Callable[[Vectors], Codes] | None = None,
-        largest: int = LARGEST_EXACT,
-        fresh: int = FRESH,
+        max_exact: int = MAX_EXACT,
+        max_fresh: int = MAX_FRESH,
     ) -> None:
         self._dimension = dimension
         self._rows = rows
         self._new_codes = codes or fastest_codes
-        self._room, self._later_room = largest, fresh
+        self._capacity, self._later_capacity = max_exact, max_fresh
         self._changing = Lock()
         self._fresh = ExactIndex(dimension)
-        self._settled: CompactIndex | None = None
+        self._compact: CompactIndex | None = None
 
     def __len__(self) -> int:
         """Return how many owners are indexed."""
         with self._changing:
-            return len(self._fresh) + (len(self._settled) if self._settled else 0)
+            return len(self._fresh) + (len(self._compact) if self._compact else 0)
 
     @property
     def is_compact(self) -> bool:
         """True once the vectors exceeded the exact index and a compact one was made."""
-        return self._settled is not None
+        return self._compact is not None
 
     def put(self, owner_id: str, number: int, group: str, vectors: Vectors) -> None:
         """Add an owner's windows, replacing those it had; `number` is its row number in its table."""
         with self._changing:
             self._fresh.put(owner_id, number, group, vectors)
-            if self._settled:
-                self._settled.remove(owner_id)
-            if self._fresh.windows > self._room:
-                self._settle()
+            if self._compact:
+                self._compact.remove(owner_id)
+            if self._fresh.windows > self._capacity:
+                self._move()
 
     def remove(self, owner_id: str) -> None:
         """Remove an owner; unknown ids are ignored."""
         with self._changing:
             self._fresh.remove(owner_id)
-            if self._settled:
-                self._settled.remove(owner_id)
+            if self._compact:
+                self._compact.remove(owner_id)
 
     def nearest(
         self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: RowNumbers | None = None
     ) -> list[Nearest]:
         """Return the nearest owners of these groups and rows (None: all), best first."""
         fresh = self._fresh
-        settled = self._settled
+        compact = self._compact
         found = fresh.nearest(query, limit, groups, numbers)
-        if settled is None:
+        if compact is None:
             return found
-        seen = {one.owner_id for one in found}
-        found += [one for one in settled.nearest(query, limit, groups, numbers) if one.owner_id not in seen]
-        return sorted(found, key=lambda one: -one.cosine)[:limit]
+        seen_ids = {neighbour.owner_id for neighbour in found}
+        older = compact.nearest(query, limit, groups, numbers)
+        found += [neighbour for neighbour in older if neighbour.owner_id not in seen_ids]
+        return sorted(found, key=lambda neighbour: -neighbour.cosine)[:limit]
 
-    def _settle(self) -> None:
+    def _move(self) -> None:
         items = self._fresh.items()
-        settled = self._settled
-        if settled is None:
+        compact = self._compact
+        if compact is None:
             sample = np.concatenate([vectors for _, _, _, vectors in items])
-            settled = CompactIndex(self._new_codes(sample), self._rows)
-            self._room = self._later_room
-        settled.put_all(items)
-        self._settled = settled
+            compact = CompactIndex(self._new_codes(sample), self._rows)
+            self._capacity = self._later_capacity
+        compact.put_all(items)
+        self._compact = compact
         self._fresh = ExactIndex(self._dimension)
 
 
@@ -387,13 +389,3 @@ def fastest_codes(sample: Vectors) -> Codes:
         codes: Codes = import_module("filrouge.search.turbo").TurboCodes(sample)
         return codes
     return SignCodes(sample)
-
-
-# Stored vectors: of memories and turns in each embedding space, and the need vectors of memories.
-
-
-# Need vectors: for each memory, the vector that prompts needing this memory are matched against.
-#
-# A memory is encoded together with the words before it, taken from its own turn or from the message that the turn
-# answers. Its row also holds the id of the turn with those words. Need vectors are derived data: missing ones, and ones
-# from another encoder revision, are computed again.

@@ -31,12 +31,12 @@ NOTICE_EMBEDDER_LATE = "The embedding model was not ready in time, so only words
 NOTICE_INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
 
 #: Batches are short, so that another caller of the embedder (`remember`) waits for a few windows of prose at most.
-_LETTERS_AT_ONCE, _TEXTS_AT_ONCE = 8_000, 64
+_CHARACTERS_PER_BATCH, _TEXTS_PER_BATCH = 8_000, 64
 
 #: Threads on which questions with a deadline are embedded.
 _QUESTIONS = ThreadPoolExecutor(2, thread_name_prefix="filrouge-question")
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
 """Makes the empty index of the vectors of one kind in one space."""
 
@@ -61,6 +61,7 @@ class VectorSearch:
     Attributes:
         name: the registered name of the embedder.
         space: the space of all these vectors, with the calibration in effect.
+        memory_index, turn_index: the vectors of live memories, and of turns.
         ready: set once the indexes hold all stored vectors.
         until: deadline for a question's vector, on the monotonic clock; None = wait without limit.
     """
@@ -101,7 +102,7 @@ class VectorSearch:
         nothing = self.embedder.no_need_vector
         return None if vector is None or nothing is None else Need(vector=vector, nothing=float(nothing @ vector))
 
-    def _in_time(self, make: Callable[[str], _Made], text: str) -> _Made:
+    def _in_time(self, make: Callable[[str], _Result], text: str) -> _Result:
         """Return `make(text)` if it is done by `until`; a model that is loading or busy is not waited for.
 
         Raises:
@@ -110,35 +111,35 @@ class VectorSearch:
         """
         if self.until is None:
             return make(text)
-        asked = _QUESTIONS.submit(make, text)
+        future = _QUESTIONS.submit(make, text)
         try:
-            return asked.result(max(0.0, self.until - monotonic()))
+            return future.result(max(0.0, self.until - monotonic()))
         except TimeoutError:
-            asked.cancel()
+            future.cancel()
             raise
 
     def passages(self, texts: Sequence[str]) -> Vectors | None:
         """Return the vectors of texts, or None if the embedder is unavailable."""
         try:
-            return in_passes(self.embedder, texts)
+            return embed_in_batches(self.embedder, texts)
         except EmbedderUnavailable:
             _LOG.warning("embedder unavailable; %d texts are queued for embedding", len(texts))
             return None
 
-    def fill(self, tx: Tx, leaving: Flag) -> None:
-        """Load the indexes from the stored rows; if `leaving` is set meanwhile, stop without setting `ready`."""
+    def fill(self, tx: Tx, stopping: Flag) -> None:
+        """Load the indexes from the stored rows; if `stopping` is set meanwhile, stop without setting `ready`."""
         stored = StoredVectors(tx)
         for index, rows in (
             (self.memory_index, stored.live_memories(self.space.id)),
             (self.turn_index, stored.turns(self.space.id)),
         ):
             for owner, number, group, vectors in rows:
-                if leaving.is_set():
+                if stopping.is_set():
                     return
                 index.put(owner, number, group, vectors)
         self.ready.set()
 
-    def calibrated_by(self, calibration: Calibration) -> VectorSearch:
+    def with_calibration(self, calibration: Calibration) -> VectorSearch:
         """Return a copy with another calibration."""
         return replace(self, space=replace(self.space, calibration=calibration))
 
@@ -157,7 +158,7 @@ def new_vector_search(
     )
 
 
-def in_passes(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+def embed_in_batches(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """Return the vectors of texts, embedded in batches and rounded to the stored precision.
 
     An index that is filled from stored vectors therefore gives the same results.
@@ -165,22 +166,22 @@ def in_passes(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
-    found = [embedder.passages(some) for some in _steps(texts)]
+    found = [embedder.passages(batch) for batch in _batches(texts)]
     vectors = np.concatenate(found) if found else embedder.passages([])
     return vectors.astype(np.float16).astype(np.float32)
 
 
-def _steps(texts: Sequence[str]) -> Iterator[list[str]]:
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
     """Yield the texts in order, in batches."""
-    step, letters = list[str](), 0
+    batch, characters = list[str](), 0
     for text in texts:
-        if step and (letters + len(text) > _LETTERS_AT_ONCE or len(step) == _TEXTS_AT_ONCE):
-            yield step
-            step, letters = [], 0
-        step.append(text)
-        letters += len(text)
-    if step:
-        yield step
+        if batch and (characters + len(text) > _CHARACTERS_PER_BATCH or len(batch) == _TEXTS_PER_BATCH):
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
+        characters += len(text)
+    if batch:
+        yield batch
 
 
 class UnavailableEmbedder:
@@ -206,7 +207,7 @@ class UnavailableEmbedder:
         raise EmbedderUnavailable(self._why)
 
 
-#: The space of an `UnavailableEmbedder` embedder whose space is unknown; it never holds a vector.
+#: The space of an `UnavailableEmbedder` whose space is unknown; it never holds a vector.
 UNKNOWN_SPACE = EmbeddingSpace(id="none", model="none", revision="", dimension=1, pooling="", prefix="")
 
 
@@ -236,15 +237,15 @@ class Embedders:
                 self._made[name] = self._make(name)
             return self._made[name]
 
-    def making(self, space_id: str, name: str) -> tuple[str, Embedder] | None:
-        """Return an embedder that produces this space, with its name; the one with the given name is preferred."""
+    def for_space(self, space_id: str, name: str) -> tuple[str, Embedder] | None:
+        """Return an embedder that produces this space, with its name; prefer the embedder of the given name."""
         for candidate in self._candidates(name):
             try:
                 embedder = self.named(candidate)
                 if embedder.space.id == space_id:
                     return candidate, embedder
             except FilrougeError as error:
-                _LOG.info("embedder %s is not there: %s", candidate, error.message)
+                _LOG.info("embedder %s is not available: %s", candidate, error.message)
         return None
 
     def _candidates(self, name: str) -> Iterator[str]:
@@ -253,18 +254,18 @@ class Embedders:
             yield name
         yield from (other for other in self._names() if other != name)
 
-    def let_go(self, kept: Embedder) -> None:
+    def close_others(self, current: Embedder) -> None:
         """Keep one embedder; close and drop the others."""
         with self._lock:
-            left = [one for one in self._made.values() if one is not kept]
-            self._made = {name: one for name, one in self._made.items() if one is kept}
-        _close(left)
+            others = [embedder for embedder in self._made.values() if embedder is not current]
+            self._made = {name: embedder for name, embedder in self._made.items() if embedder is current}
+        _close(others)
 
     def forget_texts(self) -> None:
         """Clear the text caches of the embedders; part of erasing a memory."""
         with self._lock:
-            made = list(self._made.values())
-        for embedder in made:
+            embedders = list(self._made.values())
+        for embedder in embedders:
             forget = getattr(embedder, "forget_all", None)
             if callable(forget):
                 forget()
@@ -272,8 +273,8 @@ class Embedders:
     def close(self) -> None:
         """Release all resources of the embedders, such as sockets and threads."""
         with self._lock:
-            left, self._made = list(self._made.values()), {}
-        _close(left)
+            embedders, self._made = list(self._made.values()), {}
+        _close(embedders)
 
 
 def _close(embedders: Iterable[Embedder]) -> None:

@@ -38,7 +38,7 @@ ALONE_MEANING: Final = sum(value for name, value in TABLE.items() if "meaning" i
 
 
 #: Log-odds weights for "this result contains what was asked", with vectors and for words only
-#: (`relevance.Signs.named`).
+#: (`ranking.RelevanceFeatures.by_name`).
 RELEVANCE: Final = {
     "one": -1.822,
     "similarity": 4.788,
@@ -65,7 +65,7 @@ RELEVANCE_BY_WORDS: Final = {
 }
 
 
-#: Log-odds weights for "anything about the question is known" (`relevance.summary`).
+#: Log-odds weights for "anything about the question is known" (`ranking.known_features`).
 KNOWN: Final = {
     "one": -1.387,
     "any": 1.477,

@@ -32,9 +32,9 @@ from filrouge.memories.models import Filters
 from filrouge.projects import repository
 from filrouge.providers.embedders import windows
 from filrouge.runtime.services import Parts
-from filrouge.search.filters import given_names
-from filrouge.search.ranking import OKAPI, Collection, bm25_of_counts, fused
-from filrouge.search.service import LONGEST_QUERY, Mode
+from filrouge.search.filters import set_filter_names
+from filrouge.search.ranking import OKAPI, Collection, bm25_of_counts, fuse_scores
+from filrouge.search.service import MAX_QUERY_CHARACTERS, Mode
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads import upkeep
 from filrouge.threads.assignment import prompt_vector
@@ -348,7 +348,7 @@ def _searched(
     parts: Parts, tx: Tx, text: str, names: Sequence[str], mode: Mode, status: Status, limit: int, filters: Filters
 ) -> list[ThreadHit]:
     _refuse(filters)
-    meaning, asked = parts.vectors, text[:LONGEST_QUERY]
+    meaning, asked = parts.vectors, text[:MAX_QUERY_CHARACTERS]
     found = _passing(parts, tx, names, status, filters)
     terms = parts.analyser.terms(asked)
     has = _words(parts, tx, found, [form for forms in terms for form in forms])
@@ -358,7 +358,9 @@ def _searched(
     near = _similarities(parts, tx, meaning, asked, found) if mode != "text" else {}
     alpha = _ALPHA[mode] if near else 0.0
     by_id = {one.id: one for one in found}
-    best = [one for one in fused(lexical, near, alpha=alpha) if lexical[one.id] > 0.0 or near.get(one.id, 0.0) > 0.0]
+    best = [
+        one for one in fuse_scores(lexical, near, alpha=alpha) if lexical[one.id] > 0.0 or near.get(one.id, 0.0) > 0.0
+    ]
     return [
         ThreadHit(
             thread=by_id[one.id],
@@ -415,7 +417,7 @@ class _Worded:
 
 
 def _refuse(filters: Filters) -> None:
-    given = next((name for name in given_names(filters) if name not in _NARROWED_BY), None)
+    given = next((name for name in set_filter_names(filters) if name not in _NARROWED_BY), None)
     if given is not None:
         raise BadInput(
             f"Threads have no {given}.", remedy="They are narrowed by project, status, agent, channel, since and until."

@@ -19,7 +19,7 @@ from filrouge.capture.repository import Turns, turn_from_row
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.memories.models import SUMS, Memory
-from filrouge.memories.repository import Memories, MemoryWriter, Origin, core_fact_key, life_of, row_of
+from filrouge.memories.repository import Memories, MemoryWriter, Origin, core_fact_key, row_of, state_of
 from filrouge.search.repository import FullTextIndex
 
 Outcome = Literal["added", "present"]
@@ -84,13 +84,13 @@ class ExportRepository:
             and self._tx.one("memories.core_fact", core_fact_key(memory))
         ):
             memory = replace(memory, key=None)
-        life = life_of(memory)
+        life = state_of(memory)
         unborn: dict[str, object] = {"state": "binned", "supersedes": memory.supersedes, "pinned": False}
         unborn |= {"disabled": False, "previous_text": memory.previous_text, "analyser": self._analyser.version}
         self._tx.run("memories.add", row_of(memory) | unborn)
         if memory.kind not in SUMS:  # they repeat other rows and would inflate word frequencies
             FullTextIndex(self._tx, self._analyser, "memory").put(memory.id, f"{memory.text} {memory.subject}")
-        self._writer.lives.write({memory.id: life}, at)
+        self._writer.states.write({memory.id: life}, at)
         known = {one.id for one in Turns(self._tx, self._analyser).get([one.turn_id for one in memory.evidence])}
         for one in memory.evidence:
             if one.turn_id in known:
@@ -104,8 +104,8 @@ class ExportRepository:
             origin,
             "import",
             memory.id,
-            self._writer.said(memory.text, "read in from an export", origin),
-            before={memory.id: life.unborn},
+            self._writer.statement_payload(memory.text, "read in from an export", origin),
+            before={memory.id: life.before_creation},
             after={memory.id: life},
         )
         return "added"
@@ -118,9 +118,9 @@ class ExportRepository:
             return
         if here.state != "superseded" or here.superseded_by is not None:
             return
-        before = life_of(here)
+        before = state_of(here)
         after = replace(before, superseded_by=memory.superseded_by)
-        self._writer.lives.write({here.id: after}, at)
+        self._writer.states.write({here.id: after}, at)
         origin = Origin(scope=here.scope, trust=here.trust, at=at, actor="user")
         payload = {"reason": "what replaced it was read in", "turn": ""}
         self._writer.record(
@@ -284,8 +284,8 @@ class Whole:
         if memory == here:
             return False
         writer = MemoryWriter(self._tx, self._analyser)
-        before, after = life_of(here), life_of(memory)
-        writer.lives.write({here.id: after}, at)
+        before, after = state_of(here), state_of(memory)
+        writer.states.write({here.id: after}, at)
         writer.record(
             Origin(scope=here.scope, trust=here.trust, at=at, actor="user"),
             "import",

@@ -62,7 +62,7 @@ def shown(parts: Parts, prompt: str, *, session: str = "now", project: tuple[str
 def reasons(parts: Parts, prompt: str) -> dict[str, str]:
     """By its text: why each candidate for a prompt is in or out."""
     given = preview(parts, event("prompt", "now", SHOP, text=prompt), SHOP[0])
-    return {verdict.piece.text: verdict.reason for verdict in given.block.verdicts}
+    return {verdict.candidate.text: verdict.reason for verdict in given.block.verdicts}
 
 
 ASKED = "why does the invoice exporter lose the trailing ledger entries?"

@@ -101,7 +101,7 @@ def test_what_is_perhaps_replaced_is_left_out_unless_it_is_pinned_or_the_newer_i
     parts.writer.run(lambda tx: Doubts(tx).add(older, newer))
     assert "at 24" not in start(parts)
     assert "From 26" in start(parts)
-    reasons = {one.piece.id: one.reason for one in preview(parts, event("session_start"), SHOP[0]).block.verdicts}
+    reasons = {one.candidate.id: one.reason for one in preview(parts, event("session_start"), SHOP[0]).block.verdicts}
     assert reasons[older] == "perhaps replaced"
     pin(parts, older, pinned=True)
     assert "at 24" in start(parts)
@@ -177,9 +177,9 @@ def test_a_plan_that_bears_on_the_prompt_and_has_no_place_among_the_memories_is_
     assert block.text.split("\n")[-3:-1] == [
         "## Worth recalling", "- [unknown] Possibly still planned: We will move to SQLite.",
     ]  # fmt: skip
-    assert [one.reason for one in block.verdicts if one.piece.id == "plan"] == ["injected", "section is full"]
+    assert [one.reason for one in block.verdicts if one.candidate.id == "plan"] == ["injected", "section is full"]
     fewer = build_block([one for one in pieces if one.id != "m3"], render_options_for(moment))
-    assert [one.reason for one in fewer.verdicts if one.piece.id == "plan"] == ["injected", "duplicate"]
+    assert [one.reason for one in fewer.verdicts if one.candidate.id == "plan"] == ["injected", "duplicate"]
 
 
 def test_a_plan_is_recalled_when_its_day_has_come_and_breaks_no_silence(parts: Parts) -> None:

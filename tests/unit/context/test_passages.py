@@ -27,10 +27,10 @@ def told(
     return PassageItem(
         id=id_,
         conversation=conversation,
-        place=place,
+        position=place,
         text=text or f"User: {id_}",
-        chance=chance,
-        opens=opens,
+        probability=chance,
+        may_open_line=opens,
         answers=answers,
         words=frozenset(words.split()),
     )
@@ -38,7 +38,7 @@ def told(
 
 def choose(*candidates: PassageItem, room: int = 1500, most: int = 4) -> Selection:
     """The passages of these candidates."""
-    return chosen(candidates, room=room, most=most, longest=500, mark=MARK)
+    return chosen(candidates, max_characters=room, max_lines=most, max_line=500, mark=MARK)
 
 
 def texts(choice: Selection) -> list[str]:
@@ -122,13 +122,13 @@ def test_every_candidate_is_in_exactly_one_line_or_refused_and_all_lines_fit(
         for place, conversation, text, chance, opens in candidates
     ]
     choice = choose(*offered, room=room, most=most)
-    shown = [one.id for passage in choice.passages for one in passage.told]
+    shown = [one.id for passage in choice.passages for one in passage.items]
     written = [" / ".join(passage.text.split("\n")) for passage in choice.passages]
     assert sorted([*shown, *choice.refused]) == sorted(one.id for one in offered)
     assert len(written) <= most
     assert all(len(line) <= 500 for line in written)
     assert sum(len(line) + MARK for line in written) <= room or not written
-    assert all(sorted(one.place for one in p.told) == [one.place for one in p.told] for p in choice.passages)
+    assert all(sorted(one.position for one in p.items) == [one.position for one in p.items] for p in choice.passages)
 
 
 def test_a_short_turn_is_shown_whole_on_one_line() -> None:
@@ -138,7 +138,7 @@ def test_a_short_turn_is_shown_whole_on_one_line() -> None:
 def test_a_long_turn_is_cut_at_sentences_to_the_part_that_bears_on_the_question() -> None:
     filler = "Here is another thing that was looked at on the way and turned out well. "
     text = f"{filler * 6}The port is 9443 now. {filler * 6}"
-    cut = excerpt(text, lambda sentence: sentence.count("port"), whole=200, cut=120)
+    cut = excerpt(text, lambda sentence: sentence.count("port"), max_uncut=200, max_excerpt=120)
     assert "The port is 9443 now." in cut
     assert cut.startswith(("… Here", "… The"))
     assert cut.endswith(" …")
@@ -147,6 +147,6 @@ def test_a_long_turn_is_cut_at_sentences_to_the_part_that_bears_on_the_question(
 
 @given(text=st.text(st.sampled_from("ab. !\n"), max_size=600), cut=st.integers(20, 150))
 def test_what_is_cut_is_never_longer_than_allowed(text: str, cut: int) -> None:
-    shown = excerpt(text, len, whole=cut, cut=cut)
+    shown = excerpt(text, len, max_uncut=cut, max_excerpt=cut)
     assert len(shown) <= cut
     assert "\n" not in shown

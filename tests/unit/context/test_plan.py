@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from filrouge.context.block import (
     INJECTED,
-    MOST_BYTES,
-    MOST_THREADS,
+    MAX_BYTES,
+    MAX_THREADS,
     SECTIONS_SPEC,
     Block,
     RenderOptions,
@@ -44,14 +44,14 @@ def texts(block: Block) -> list[str]:
 
 
 def reasons(block: Block) -> dict[str, str]:
-    return {verdict.piece.id: verdict.reason for verdict in block.verdicts}
+    return {verdict.candidate.id: verdict.reason for verdict in block.verdicts}
 
 
 def test_sections_stand_in_their_order_whatever_the_order_they_were_offered_in() -> None:
     block = build_block([piece(f"a {name}", name) for name in reversed(SECTIONS) if name != "hints"], START)
     headings = [line for line in block.text.split("\n") if line.startswith("## ")]
     assert headings == [SECTIONS_SPEC[name].heading["en"] for name in SECTIONS if name != "hints"]
-    assert [verdict.piece.section for verdict in block.verdicts if verdict.injected] == [
+    assert [verdict.candidate.section for verdict in block.verdicts if verdict.injected] == [
         name for name in SECTIONS if name != "hints"
     ]
 
@@ -72,7 +72,7 @@ def test_what_its_source_refused_stays_out_with_its_reason() -> None:
     assert build_block([piece("out", refused="confidence too low")], PROMPT).text == ""
 
 
-@pytest.mark.parametrize("section", [name for name in SECTIONS if SECTIONS_SPEC[name].goes_along])
+@pytest.mark.parametrize("section", [name for name in SECTIONS if SECTIONS_SPEC[name].is_supporting])
 def test_what_only_goes_along_breaks_no_silence_unless_it_is_as_relevant_itself(section: Section) -> None:
     silent = build_block([piece("x", section, 0.49)], PROMPT)
     assert (silent.text, reasons(silent)) == ("", {"x": "supporting item, and nothing relevant to support"})
@@ -83,7 +83,7 @@ def test_what_only_goes_along_breaks_no_silence_unless_it_is_as_relevant_itself(
     }
 
 
-@pytest.mark.parametrize("section", [name for name in SECTIONS if not SECTIONS_SPEC[name].goes_along])
+@pytest.mark.parametrize("section", [name for name in SECTIONS if not SECTIONS_SPEC[name].is_supporting])
 def test_what_was_found_for_the_prompt_speaks_by_itself_however_little_it_is_worth(section: Section) -> None:
     assert (
         build_block([piece("x", section, 0.06)], PROMPT).memories
@@ -109,7 +109,7 @@ def test_a_section_has_no_more_items_than_it_may_and_settings_may_change_that() 
 
 def test_there_are_five_threads_at_the_most_the_current_one_among_them() -> None:
     block = build_block([piece("now", "thread"), *(piece(f"t{n}", "threads") for n in range(9))], START)
-    assert len(texts(block)) == MOST_THREADS == 5
+    assert len(texts(block)) == MAX_THREADS == 5
     assert texts(block)[0] == "now"
 
 
@@ -119,13 +119,13 @@ def test_what_only_goes_along_takes_no_room_and_no_place_from_what_was_found_for
     assert texts(build_block([along, found], narrow)) == [found.text]
     assert texts(build_block([along], narrow)) == [along.text]
     both = build_block([piece("as a decision", "synthesis", 0.9, id="m"), piece("as a memory", id="m")], PROMPT)
-    assert [(one.piece.text, one.reason) for one in both.verdicts] == [
+    assert [(one.candidate.text, one.reason) for one in both.verdicts] == [
         ("as a memory", INJECTED), ("as a decision", "duplicate"),
     ]  # fmt: skip
 
 
-SPEAKING: list[Section] = [name for name in SECTIONS if not SECTIONS_SPEC[name].goes_along and name != "notes"]
-ALONG: list[Section] = [name for name in SECTIONS if SECTIONS_SPEC[name].goes_along]
+SPEAKING: list[Section] = [name for name in SECTIONS if not SECTIONS_SPEC[name].is_supporting and name != "notes"]
+ALONG: list[Section] = [name for name in SECTIONS if SECTIONS_SPEC[name].is_supporting]
 
 
 @settings(max_examples=examples(80))
@@ -150,7 +150,7 @@ def test_nothing_is_said_twice() -> None:
     same_text = piece("M  \n", "constraints", id="c")
     block = build_block([piece("m"), same_id, same_text], PROMPT)
     assert texts(block) == ["m"]
-    assert {verdict.piece.text: verdict.reason for verdict in block.verdicts} == {
+    assert {verdict.candidate.text: verdict.reason for verdict in block.verdicts} == {
         "m": INJECTED, "other words": "duplicate", "M  \n": "duplicate",
     }  # fmt: skip
 
@@ -161,7 +161,7 @@ def test_one_synthesis_may_be_shown_in_several_pieces_but_no_memory_beside_the_p
     same = piece("We decided to keep SQLite.", "decisions", id="m", kind="decision")
     block = build_block([*parts, decided, same], START)
     assert texts(block) == ["asked", "done", "We keep SQLite."]
-    assert [verdict.reason for verdict in block.verdicts if verdict.piece is same] == ["duplicate"]
+    assert [verdict.reason for verdict in block.verdicts if verdict.candidate is same] == ["duplicate"]
 
 
 def test_turns_that_a_passage_shows_are_not_shown_again_in_the_thread_after_it() -> None:
@@ -261,9 +261,9 @@ def test_a_block_stays_within_its_budget_its_bytes_and_its_limits_and_every_piec
     manner = replace(manner, budget=budget, language=language)
     block = build_block(pieces, manner)
     assert len(block.text) <= budget
-    assert len(block.text.encode()) <= MOST_BYTES
-    inside = [verdict.piece.section for verdict in block.verdicts if verdict.injected]
+    assert len(block.text.encode()) <= MAX_BYTES
+    inside = [verdict.candidate.section for verdict in block.verdicts if verdict.injected]
     assert inside == sorted(inside, key=SECTIONS.index)
     assert len(parse(block.text)) == len(inside)
     assert all(inside.count(section) <= max_items(section, manner.occasion) for section in SECTIONS)
-    assert sorted(id(verdict.piece) for verdict in block.verdicts) == sorted(map(id, pieces))
+    assert sorted(id(verdict.candidate) for verdict in block.verdicts) == sorted(map(id, pieces))

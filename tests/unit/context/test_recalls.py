@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from filrouge.context.log import MOST_BYTES, Recalls
+from filrouge.context.log import MAX_BYTES, Recalls
 from filrouge.search.models import Recall, RecallItem
 from filrouge.testing import memory_database
 
@@ -40,7 +40,7 @@ def test_a_row_keeps_all_that_was_injected_and_the_best_of_the_rest_and_counts_w
         Recalls(tx).add(recall())
         [row] = tx.all("recalls.last", {"limit": 1})
         kept = json.loads(row["items"])
-        assert len(row["items"].encode()) <= MOST_BYTES
+        assert len(row["items"].encode()) <= MAX_BYTES
         assert [one["id"] for one in kept[:4]] == [f"01k{n:023}" for n in range(4)]
         assert [one["id"] for one in kept[4:]] == [f"01k{n:023}" for n in range(4, len(kept))]
         assert len(kept) + sum(json.loads(row["omitted"]).values()) == 120
@@ -55,4 +55,4 @@ def test_a_row_of_an_earlier_release_is_shortened_once() -> None:
         assert Recalls(tx).shrink(10) == 1
         assert Recalls(tx).shrink(10) == 0
         [row] = tx.all("recalls.last", {"limit": 1})
-        assert len(row["items"].encode()) <= MOST_BYTES
+        assert len(row["items"].encode()) <= MAX_BYTES

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.block import LONGEST_ITEM, Line, empty_size, fresh_nonce, neutralise, parse, render, shortened
+from filrouge.context.block import MAX_ITEM, Line, empty_size, fresh_nonce, neutralise, parse, render, shortened
 from filrouge.core.clock import Language
 from tests.support.tiers import examples
 
@@ -237,7 +237,7 @@ def test_a_shortened_text_is_short_and_shows_its_cut(text: str, limit: int) -> N
 
 def test_an_item_has_five_hundred_characters_at_the_most() -> None:
     line = Line(section="facts", age="now", source="cli", text="word " * 400, verified=True)
-    assert LONGEST_ITEM == 500
+    assert MAX_ITEM == 500
     assert len(line.render()) <= len("- [now, cli] ") + 500
 
 

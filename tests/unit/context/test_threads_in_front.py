@@ -48,16 +48,16 @@ def at_start(parts: Parts, *, project: tuple[str, ...] = SHOP) -> Block:
 
 
 def inside(block: Block, *sections: Section) -> list[str]:
-    return [one.piece.text for one in block.verdicts if one.injected and one.piece.section in sections]
+    return [one.candidate.text for one in block.verdicts if one.injected and one.candidate.section in sections]
 
 
 def titles(block: Block) -> list[str]:
     """The ids of the threads that are named."""
-    return [one.piece.id for one in block.verdicts if one.injected and one.piece.kind == "thread"]
+    return [one.candidate.id for one in block.verdicts if one.injected and one.candidate.kind == "thread"]
 
 
 def reasons(block: Block) -> dict[str, str]:
-    return {one.piece.id: one.reason for one in block.verdicts if one.piece.kind == "thread"}
+    return {one.candidate.id: one.reason for one in block.verdicts if one.candidate.kind == "thread"}
 
 
 def production(parts: Parts, days_ago: float = 3.0) -> str:
@@ -169,7 +169,7 @@ def test_no_thread_of_another_project_is_named_even_where_a_memory_of_the_user_w
     tell(parts, "b", "I always want invoice answers as short bullet points, please.", project=BLOG, days_ago=2)
     [elsewhere] = threads(parts)
     for block in (before(parts, "Write the invoice answers as short bullet points"), at_start(parts)):
-        assert elsewhere["id"] not in {one.piece.id for one in block.verdicts if one.piece.kind == "thread"}
+        assert elsewhere["id"] not in {one.candidate.id for one in block.verdicts if one.candidate.kind == "thread"}
 
 
 def test_where_agents_are_isolated_no_thread_of_another_agent_is_named(parts: Parts) -> None:
@@ -187,10 +187,10 @@ def test_a_session_starts_with_the_threads_in_hand_and_none_that_was_archived(pa
     id_ = production(parts)
     tell(parts, "tuesday", *POSTGRES, days_ago=2)
     other = next(one["id"] for one in threads(parts) if one["id"] != id_)
-    shown = [one for one in at_start(parts).verdicts if one.piece.kind == "thread"]
-    assert {one.piece.id for one in shown} == {id_, other}
+    shown = [one for one in at_start(parts).verdicts if one.candidate.kind == "thread"]
+    assert {one.candidate.id for one in shown} == {id_, other}
     archive(parts, other)
-    assert {one.piece.id for one in at_start(parts).verdicts if one.piece.kind == "thread"} == {id_}
+    assert {one.candidate.id for one in at_start(parts).verdicts if one.candidate.kind == "thread"} == {id_}
 
 
 def test_a_start_tells_no_thread_twice_of_which_it_tells_where_the_work_stands(parts: Parts) -> None:

@@ -115,8 +115,8 @@ def hold(parts: Parts, project: str, before: dict[str, Memory]) -> None:
         now = after[id_]
         assert (now.text, now.trust, now.kind, now.scope) == (one.text, one.trust, one.kind, one.scope)
         assert set(one.evidence) <= set(now.evidence)
-        kin = parts.readers.here(lambda tx, id_=id_: StateStore(tx).kin([id_]))
-        [head] = [other for other in kin.values() if other.life.state == "live"]
+        kin = parts.readers.here(lambda tx, id_=id_: StateStore(tx).with_versions([id_]))
+        [head] = [other for other in kin.values() if other.state.state == "live"]
         kept = live[head.memory.id]
         assert set(one.evidence) <= set(kept.evidence)  # what proved it is reachable from what is believed
         assert (

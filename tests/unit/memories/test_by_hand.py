@@ -60,14 +60,14 @@ def test_what_was_superseded_is_restored_once_no_other_version_is_live() -> None
     second = replaced(memories, first, "port 2", 60)
     third = replaced(memories, second, "port 3", 120)
     for old in (first, second):
-        with pytest.raises(BadInput, match=f"{old} cannot be live beside {third}") as refused:
+        with pytest.raises(BadInput, match=f"{old} cannot be live together with {third}") as refused:
             hand.restore(old, origin(seconds=130))
         assert f"filrouge history {third}" in refused.value.remedy
     memories.bin(third, origin(seconds=140), "by hand")
     hand.restore(first, origin(seconds=150))
     assert (memories.get(first).state, memories.get(first).superseded_by) == ("live", None)
     for other in (second, third):
-        with pytest.raises(BadInput, match=f"beside {first}"):
+        with pytest.raises(BadInput, match=f"together with {first}"):
             hand.restore(other, origin(seconds=160))
 
 
@@ -77,7 +77,7 @@ def test_a_core_fact_is_not_restored_beside_the_holder_of_its_key() -> None:
     first = memories.put_core_fact(name[0], origin()).memory_id
     memories.bin(first, origin(seconds=1), "by hand")
     second = memories.put_core_fact(name[1], origin(seconds=2)).memory_id
-    with pytest.raises(BadInput, match=f"beside {second}"):
+    with pytest.raises(BadInput, match=f"together with {second}"):
         hand.restore(first, origin(seconds=3))
 
 

@@ -44,7 +44,11 @@ def later(parts: Parts, text: str) -> None:
 def brought(parts: Parts) -> set[str]:
     """The memories that a session starts with."""
     verdicts = preview(parts, event("session_start", session="next", source="startup"), SHOP[0]).block.verdicts
-    return {one.piece.text for one in verdicts if one.injected and one.piece.kind in ("fact", "constraint", "decision")}
+    return {
+        one.candidate.text
+        for one in verdicts
+        if one.injected and one.candidate.kind in ("fact", "constraint", "decision")
+    }
 
 
 def test_the_newer_of_two_speaks_alone_until_the_older_is_said_again(parts: Parts) -> None:

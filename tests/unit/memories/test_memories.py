@@ -10,7 +10,7 @@ from filrouge.capture.repository import Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import Add, Conflict, Delete, Evidence, Noop, Span, Update
-from filrouge.memories.repository import Action, Memories, UserChanges, intact
+from filrouge.memories.repository import Action, Memories, UserChanges, is_intact
 from filrouge.projects.repository import Projects
 from filrouge.runtime.journal import Journal
 from filrouge.search.analyser import TextAnalyser, any_of
@@ -276,10 +276,10 @@ def test_a_change_of_what_never_changes_breaks_the_seal(column: str) -> None:
     one = memories.add(statement("a: b", key="a", value="b"), origin(), "new").memory_id
     row = tx.one("memories.get", {"id": one})
     assert row is not None
-    assert intact(row)
+    assert is_intact(row)
     changed = {"trust": 3, "created_at": "2026-05-01T12:00:00.000001Z"}.get(column, f"{row[column]}x")
-    assert not intact(row | {column: changed})
-    assert intact(row | {"state": "binned", "uses": 7, "mention_count": 9})
+    assert not is_intact(row | {column: changed})
+    assert is_intact(row | {"state": "binned", "uses": 7, "mention_count": 9})
 
 
 def test_what_was_said_earlier_and_heard_later_is_history_at_once() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import filrouge
 from filrouge.core.errors import BadInput
-from filrouge.memories.files import LONGEST_FILE, MOST_FILES, run
+from filrouge.memories.files import MAX_FILE, MAX_FILES, run
 from filrouge.memories.models import checked_path
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
@@ -165,11 +165,11 @@ def test_a_secret_is_not_kept_in_a_file(api: Api, project: list[str]) -> None:
 
 
 def test_sizes_have_limits(api: Api, project: list[str]) -> None:
-    assert "may have" in refused(api, project, "create", path="/memories/a", file_text="x" * (LONGEST_FILE + 1))
-    done(api, project, "create", path="/memories/a", file_text="x" * LONGEST_FILE)
+    assert "may have" in refused(api, project, "create", path="/memories/a", file_text="x" * (MAX_FILE + 1))
+    done(api, project, "create", path="/memories/a", file_text="x" * MAX_FILE)
     assert "may have" in refused(api, project, "insert", path="/memories/a", insert_line=0, insert_text="y")
     assert "may have" in refused(api, project, "create", path="/memories/" + "a" * 600, file_text="")
-    assert MOST_FILES == 1000
+    assert MAX_FILES == 1000
 
 
 @pytest.mark.parametrize(

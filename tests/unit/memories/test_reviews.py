@@ -96,7 +96,7 @@ def test_both_are_kept_side_by_side() -> None:
 
 def test_a_core_fact_has_one_value_so_both_cannot_be_kept_but_the_new_takes_the_key() -> None:
     store = Store(key="installer")
-    with pytest.raises(BadInput, match=f"beside {store.old}"):
+    with pytest.raises(BadInput, match=f"together with {store.old}"):
         store.settle("both")
     store.settle("new")
     assert (store.live(), store.get(store.new).key) == (["We use pip"], "installer")

@@ -113,7 +113,7 @@ def test_a_rule_needs_a_text_of_some_length(parts: Parts, text: str, said: str) 
 
 
 def test_a_rule_of_a_project_needs_a_project_and_is_not_added_twice(parts: Parts) -> None:
-    with pytest.raises(BadInput, match="no project"):
+    with pytest.raises(BadInput, match="not a project"):
         service.add_rule(parts, SAID, names=(), scope="project")
     service.add_rule(parts, SAID, names=SHOP, scope="project")
     with pytest.raises(BadInput, match="says that already"):
@@ -176,7 +176,7 @@ def test_what_is_no_rule_is_not_changed_as_one(parts: Parts) -> None:
         lambda: service.edit(parts, decision.id, "x"),
         lambda: service.remove_rule(parts, decision.id),
     ):
-        with pytest.raises(BadInput, match="is no rule"):
+        with pytest.raises(BadInput, match="is not a rule"):
             change()
     with pytest.raises(NotFound, match="nobody"):
         service.switch(parts, "nobody", enabled=False)

@@ -94,7 +94,7 @@ def test_an_undone_update_leaves_the_old_as_if_nothing_had_been_said() -> None:
     plan = store.undo(store.last(new))
     assert effects(plan) == {"port 1": "live again", "port 2": "to the bin"}
     assert (store.memories.get(old), store.live()) == (before, ["port 1"])
-    with pytest.raises(BadInput, match=f"{new} cannot be live beside {old}"):
+    with pytest.raises(BadInput, match=f"{new} cannot be live together with {old}"):
         store.hand.restore(new, origin(seconds=store.now()))
 
 
@@ -249,7 +249,7 @@ def test_two_holders_of_one_key_are_refused() -> None:
     store.bin(first)
     binned = store.last(first)
     second = store.add("Bea", key="user_name")
-    with pytest.raises(BadInput, match=f"{first} cannot be live beside {second}"):
+    with pytest.raises(BadInput, match=f"{first} cannot be live together with {second}"):
         store.undo(binned)
 
 
@@ -264,7 +264,7 @@ def test_two_versions_are_refused_where_an_undo_is_undone_too_late() -> None:
     store.undo(restored)
     again = store.last(old)
     store.undo(binned)
-    with pytest.raises(BadInput, match=f"{old} cannot be live beside {new}"):
+    with pytest.raises(BadInput, match=f"{old} cannot be live together with {new}"):
         store.undo(again)
 
 

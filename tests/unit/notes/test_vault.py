@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.context.block import LONGEST_NOTE
+from filrouge.context.block import MAX_NOTE
 from filrouge.context.service import build_and_log, result_json
 from filrouge.core.paths import DATABASE, inside
 from filrouge.erasure.service import ForgetRequest, forget_at_once, preview
@@ -259,7 +259,7 @@ def test_a_note_takes_a_thousand_characters_and_stays_within_the_budget(parts: P
     settled(parts)
     block = given(parts, "Please rename the module that parses the invoices")
     assert len(block["notes"]) == 1
-    assert 900 < len(block["notes"][0]["content"]) <= LONGEST_NOTE
+    assert 900 < len(block["notes"][0]["content"]) <= MAX_NOTE
     assert len(block["context"]) <= 2000
 
 

@@ -18,7 +18,7 @@ from filrouge.extraction.repository import Analyses
 from filrouge.maintenance.health import audit
 from filrouge.memories.changes import put_fact
 from filrouge.memories.reports import listing
-from filrouge.memories.repository import intact
+from filrouge.memories.repository import is_intact
 from filrouge.memories.service import undo
 from filrouge.projects import service
 from filrouge.projects.repository import Projects
@@ -165,7 +165,7 @@ def test_what_moved_keeps_its_seal_and_what_was_altered_stays_altered(parts: Par
     }))  # fmt: skip
     service.merge_projects(parts, OLD, NEW)
     rows = parts.readers.here(lambda tx: tx.all("projects.memories", {"project_id": NEW[0]}))
-    assert {row["id"]: intact(row) for row in rows if row["id"] in (first, second)} == {first: False, second: True}
+    assert {row["id"]: is_intact(row) for row in rows if row["id"] in (first, second)} == {first: False, second: True}
     assert parts.readers.here(audit)["sound"] is True
 
 
@@ -178,7 +178,7 @@ def test_of_a_fact_that_both_projects_have_the_newer_stands_or_the_pinned_one(pa
     assert [(one["value"], one["key"], one["project"]) for one in facts(parts)] == [("Neovim", "editor", OLD[0])]
     ended = [one for one in facts(parts, history=True) if one["value"] == "Helix"]
     assert [(one["state"], one["superseded_by"]) for one in ended] == [("superseded", facts(parts)[0]["id"])]
-    with pytest.raises(BadInput, match="cannot be live beside"):
+    with pytest.raises(BadInput, match="cannot be live together with"):
         undo(parts, memory_id=ended[0]["id"])
 
 
@@ -209,7 +209,7 @@ def test_a_concept_of_both_projects_counts_the_sessions_of_both(parts: Parts) ->
         text: apart[text, OLD[0]] + apart[text, NEW[0]] for text in both
     }
     assert not [text for text, project in concepts() if project == OLD[0]]
-    with pytest.raises(BadInput, match="cannot be live beside"):
+    with pytest.raises(BadInput, match="cannot be live together with"):
         undo(parts, memory_id=plan.replaced[0])
 
 

@@ -30,7 +30,7 @@ def texts_of_one_cone(seed: int, count: int, dimension: int = WIDE) -> Vectors:
 
 def filled(count: int, codes: Callable[[Vectors], Codes]) -> tuple[AdaptiveIndex, Model, Vectors]:
     model, vectors = Model(), texts_of_one_cone(1, count)
-    index = AdaptiveIndex(WIDE, model.rows, codes=codes, largest=500, fresh=100)
+    index = AdaptiveIndex(WIDE, model.rows, codes=codes, max_exact=500, max_fresh=100)
     for number, vector in enumerate(vectors):
         model.put(index, str(number), f"group {number % 100}", vector[None])
     return index, model, vectors
@@ -83,7 +83,7 @@ def test_codes_stay_with_their_slots_through_any_removals(
     slots = list(range(80))
     for number in removals:
         slot = number % len(slots)
-        made.take_out(slot)
+        made.remove(slot)
         slots[slot] = slots[-1]
         slots.pop()
     assert len(made) == len(slots)
@@ -98,7 +98,7 @@ def test_codes_stay_with_their_slots_through_any_removals(
 @pytest.mark.parametrize("codes", CODES)
 def test_vectors_that_are_all_the_same_are_no_difficulty(codes: Callable[[Vectors], Codes]) -> None:
     model, same = Model(), units(1, 1, WIDE)
-    index = AdaptiveIndex(WIDE, model.rows, codes=codes, largest=50, fresh=10)
+    index = AdaptiveIndex(WIDE, model.rows, codes=codes, max_exact=50, max_fresh=10)
     for number in range(300):
         model.put(index, str(number), "", same)
     check(index.nearest(same[0], 20, None), model.cosines(same[0], None), 20)
@@ -107,7 +107,7 @@ def test_vectors_that_are_all_the_same_are_no_difficulty(codes: Callable[[Vector
 @pytest.mark.parametrize("codes", CODES)
 def test_questions_are_answered_while_others_write_and_all_moves(codes: Callable[[Vectors], Codes]) -> None:
     model, vectors = Model(), texts_of_one_cone(1, 4000)
-    index = AdaptiveIndex(WIDE, model.rows, codes=codes, largest=700, fresh=100)
+    index = AdaptiveIndex(WIDE, model.rows, codes=codes, max_exact=700, max_fresh=100)
     for number in range(300):
         model.put(index, f"steady {number}", "", vectors[number][None])
     done, missed, asked = Event(), list[str](), list[int]()

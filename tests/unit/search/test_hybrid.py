@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from filrouge import hybrid_fusion
 from filrouge.core.errors import BadInput
-from filrouge.search.ranking import Fused, Fusion, Okapi, fused
+from filrouge.search.ranking import Fused, Fusion, Okapi, fuse_scores
 from filrouge.search.ranking import hybrid_fusion as over_corpus
 from filrouge.testing import TextAnalyser
 
@@ -82,13 +82,13 @@ def test_a_threshold_takes_off_the_end_and_nothing_else(
 def test_whoever_is_first_in_both_arms_scores_1(scores: dict[str, float], alpha: float) -> None:
     shifted = {id_: score + 2 for id_, score in scores.items()}
     for fusion in ("convex", "rrf"):
-        assert fused(shifted, shifted, alpha=alpha, fusion=fusion)[0].score == pytest.approx(1)  # pyright: ignore[reportUnknownMemberType]
+        assert fuse_scores(shifted, shifted, alpha=alpha, fusion=fusion)[0].score == pytest.approx(1)  # pyright: ignore[reportUnknownMemberType]
 
 
 def test_rrf_is_that_of_the_paper_up_to_a_factor() -> None:
     words, meaning = {"a": 9.0, "b": 5.0, "c": 1.0}, {"c": 0.9, "d": 0.8, "a": 0.1}
     paper = {"a": 1 / 61 + 1 / 63, "b": 1 / 62, "c": 1 / 63 + 1 / 61, "d": 1 / 62}
-    for one in fused(words, meaning, fusion="rrf"):
+    for one in fuse_scores(words, meaning, fusion="rrf"):
         assert math.isclose(one.score, paper[one.id] * 61 / 2)
 
 

@@ -73,11 +73,11 @@ def test_a_turn_is_silenced_only_by_a_memory_that_is_shown(parts: Parts) -> None
         told = ANSWER.replace("Bastia", town).replace("blue lever", f"{('green', 'round', 'heavy')[n]} lever")
         say(parts, f"For the record: {told[:-1]}, {FILLER[n].strip('.')}, {FILLER[n + 1].strip('.')}, since {n} years.")
     given = build_and_log(parts, event(text=QUESTION, session="another"), SHOP[0])
-    shown = {one.piece.id for one in given.block.verdicts if one.injected}
+    shown = {one.candidate.id for one in given.block.verdicts if one.injected}
     assert shown
-    silenced = [one.piece.id for one in given.block.verdicts if one.reason == "covered by a memory"]
+    silenced = [one.candidate.id for one in given.block.verdicts if one.reason == "covered by a memory"]
     proved = parts.readers.here(lambda tx: memories_of_turns(tx, silenced))
-    repeated = {one.piece.id for one in given.block.verdicts if one.reason == "repeats a shown item"}
+    repeated = {one.candidate.id for one in given.block.verdicts if one.reason == "repeats a shown item"}
     assert all((shown | repeated) & proved[turn].keys() for turn in silenced)
 
 
@@ -85,7 +85,7 @@ def test_a_turn_is_silenced_only_by_a_memory_that_is_shown(parts: Parts) -> None
 def test_an_excerpt_of_one_endless_sentence_keeps_words_whole(cut: int) -> None:
     words = [f"word{n}" for n in range(300)]
     words[170:173] = ["the", "needle", "here"]
-    shown = excerpt(" ".join(words), lambda part: part.count("needle"), whole=cut, cut=cut)
+    shown = excerpt(" ".join(words), lambda part: part.count("needle"), max_uncut=cut, max_excerpt=cut)
     assert "needle" in shown
     assert len(shown) <= cut
     assert set(re.sub("…", "", shown).split()) <= set(words)

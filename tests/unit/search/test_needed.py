@@ -13,7 +13,7 @@ from filrouge.search.ranking import (
     NeedFeatures,
     WeightedQuestion,
     anything_needed,
-    needed_chances,
+    need_probabilities,
     rank,
 )
 from tests.unit.search.test_recall import candidate
@@ -23,28 +23,28 @@ FOUND = st.builds(NeedFeatures, needed=st.floats(-1, 1), covered=st.floats(0, 1)
 
 @given(st.lists(FOUND, max_size=6))
 def test_every_memory_has_a_probability(found: list[NeedFeatures]) -> None:
-    assert len(needed_chances(found)) == len(found)
-    assert all(0.0 < chance < 1.0 for chance in needed_chances(found))
+    assert len(need_probabilities(found)) == len(found)
+    assert all(0.0 < chance < 1.0 for chance in need_probabilities(found))
 
 
 @given(st.lists(FOUND, min_size=1, max_size=6), st.sampled_from(("needed", "covered", "similarity")), st.floats(0, 1))
 def test_more_of_a_sign_never_lowers_a_memory(found: list[NeedFeatures], sign: str, more: float) -> None:
     raised = replace(found[0], **{sign: getattr(found[0], sign) + more})
-    assert needed_chances([raised, *found[1:]])[0] >= needed_chances(found)[0] - 1e-9
+    assert need_probabilities([raised, *found[1:]])[0] >= need_probabilities(found)[0] - 1e-9
 
 
 @given(st.lists(FOUND, min_size=1, max_size=6), FOUND)
 def test_what_is_found_beside_a_memory_never_raises_it(found: list[NeedFeatures], other: NeedFeatures) -> None:
-    alone, beside = needed_chances(found), needed_chances([*found, other])
+    alone, beside = need_probabilities(found), need_probabilities([*found, other])
     assert all(one >= two - 1e-9 for one, two in zip(alone, beside, strict=False))
 
 
 def test_one_that_stands_out_is_shown_and_one_of_many_alike_is_not() -> None:
     ahead = NeedFeatures(needed=0.35, covered=0.2, similarity=0.2)
     behind = NeedFeatures(needed=0.15, covered=0.1, similarity=0.1)
-    first, *others = needed_chances([ahead, *[behind] * 9])
+    first, *others = need_probabilities([ahead, *[behind] * 9])
     assert first >= MIN_PROBABILITY > max(others)
-    assert max(needed_chances([behind] * 10)) < MIN_PROBABILITY
+    assert max(need_probabilities([behind] * 10)) < MIN_PROBABILITY
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))

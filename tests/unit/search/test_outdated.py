@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from filrouge.search.ranking import Ended, is_outdated, words_of
+from filrouge.search.ranking import EndedMemory, is_outdated, topic_words
 
 END = datetime(2026, 3, 1, tzinfo=UTC)
 BEFORE, AFTER = END - timedelta(days=1), END + timedelta(days=1)
-PORT = Ended(words=words_of("Production listens on port 8443, behind Caddy."), at=END)
-TYPESETTING = Ended(words=words_of("Pour les PDF on a choisi Typst plutôt que LaTeX."), at=END)
+PORT = EndedMemory(words=topic_words("Production listens on port 8443, behind Caddy."), at=END)
+TYPESETTING = EndedMemory(words=topic_words("Pour les PDF on a choisi Typst plutôt que LaTeX."), at=END)
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ TYPESETTING = Ended(words=words_of("Pour les PDF on a choisi Typst plutôt que L
     ],
 )
 def test_what_says_the_same_before_the_end_is_outdated_in_any_language_and_length(said: str) -> None:
-    assert is_outdated(words_of(said), BEFORE, [TYPESETTING, PORT])
+    assert is_outdated(topic_words(said), BEFORE, [TYPESETTING, PORT])
 
 
 @pytest.mark.parametrize("at", [END, AFTER])
 def test_what_ends_it_and_what_is_said_afterwards_is_not(at: datetime) -> None:
-    assert not is_outdated(words_of("Production moved from port 8443 to 9443, Caddy too."), at, [PORT])
+    assert not is_outdated(topic_words("Production moved from port 8443 to 9443, Caddy too."), at, [PORT])
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_what_ends_it_and_what_is_said_afterwards_is_not(at: datetime) -> None:
     ["The staging database is Postgres 16.", "Caddy", "Les factures partent le lundi.", "Is the build green on main?"],
 )
 def test_what_speaks_of_other_things_is_not(said: str) -> None:
-    assert not is_outdated(words_of(said), BEFORE, [PORT, TYPESETTING])
+    assert not is_outdated(topic_words(said), BEFORE, [PORT, TYPESETTING])

@@ -16,15 +16,15 @@ from filrouge.search.ranking import (
     RelevanceFeatures,
     RetrievedMemory,
     WeightedQuestion,
-    chances,
     coverage,
     fuse,
     is_topic_word,
-    known,
-    normalised,
+    known_probability,
+    normalise,
     rank,
     rarity,
-    shares,
+    relevance_probabilities,
+    softmax,
 )
 from filrouge.search.weights import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS
 from filrouge.testing import ManualClock
@@ -56,7 +56,7 @@ def candidate(
 
 @given(SCORES)
 def test_normalised_scores_keep_their_order_between_nought_and_one(scores: dict[str, float]) -> None:
-    found = normalised(scores)
+    found = normalise(scores)
     assert found.keys() == scores.keys()
     assert all(0.0 <= value <= 1.0 for value in found.values())
     assert not scores or max(found.values()) == 1.0
@@ -112,7 +112,7 @@ def test_more_evidence_never_lowers_relevance(
     weights: LogOdds, one: RelevanceFeatures, more: RelevanceFeatures, name: str
 ) -> None:
     low, high = sorted((getattr(one, name), getattr(more, name)))
-    less, greater = chances([replace(one, **{name: low}), replace(one, **{name: high})], weights)
+    less, greater = relevance_probabilities([replace(one, **{name: low}), replace(one, **{name: high})], weights)
     assert 0.0 <= less <= greater <= 1.0
 
 
@@ -120,25 +120,25 @@ def test_more_evidence_never_lowers_relevance(
 def test_what_is_known_is_a_probability_and_nothing_found_is_nothing_known(
     found: list[RelevanceFeatures], words: float
 ) -> None:
-    assert 0.0 <= known(found, chances(found, RELEVANCE), words, KNOWN) <= 1.0
-    assert known([], [], words, KNOWN) == 0.0
+    assert 0.0 <= known_probability(found, relevance_probabilities(found, RELEVANCE), words, KNOWN) <= 1.0
+    assert known_probability([], [], words, KNOWN) == 0.0
 
 
 def test_one_thing_said_in_the_words_of_the_question_is_probably_meant_and_one_of_nothing_in_common_is_not() -> None:
     nothing = RelevanceFeatures(similarity=0.0, around=0.0, wide=0.0, covered=0.0, telling=False, share=1.0, words=4)
     all_of_it = RelevanceFeatures(similarity=0.7, around=0.7, wide=0.7, covered=1.0, telling=True, share=1.0, words=4)
-    assert chances([nothing], RELEVANCE)[0] < 0.2
-    assert chances([all_of_it], RELEVANCE)[0] > 0.7
-    assert known([nothing], chances([nothing], RELEVANCE), 0.0, KNOWN) < 0.2
-    assert known([all_of_it], chances([all_of_it], RELEVANCE), 1.0, KNOWN) > 0.9
+    assert relevance_probabilities([nothing], RELEVANCE)[0] < 0.2
+    assert relevance_probabilities([all_of_it], RELEVANCE)[0] > 0.7
+    assert known_probability([nothing], relevance_probabilities([nothing], RELEVANCE), 0.0, KNOWN) < 0.2
+    assert known_probability([all_of_it], relevance_probabilities([all_of_it], RELEVANCE), 1.0, KNOWN) > 0.9
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=20))
 def test_shares_are_of_one_whole_and_keep_the_order(scores: list[float]) -> None:
-    parts = shares(scores)
+    parts = softmax(scores)
     assert sum(parts) == pytest.approx(1.0)
     assert all(parts[a] <= parts[b] for a in range(len(scores)) for b in range(len(scores)) if scores[a] < scores[b])
-    assert shares([]) == []
+    assert softmax([]) == []
 
 
 @given(st.sampled_from(sorted(PLAIN_WORDS)), st.integers(0, 100), st.integers(0, 10_000))

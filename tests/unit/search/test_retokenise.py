@@ -14,7 +14,7 @@ from filrouge.search.analyser import any_of
 from filrouge.search.models import IndexedTable
 from filrouge.search.repository import FullTextIndex
 from filrouge.search.service import Question, search_turns
-from filrouge.search.spaces import FEWEST, JOB, queue_stale_words, retokenise
+from filrouge.search.spaces import JOB, MIN_BATCH, queue_stale_words, retokenise
 from filrouge.testing import TextAnalyser, idle, running
 from tests.support.given import SHOP, known, say
 
@@ -128,7 +128,7 @@ def test_many_rows_take_many_batches_and_each_asks_for_the_next(tmp_path: Path) 
         "id, key, host, session_id, channel, role, source, text, text_hash, analyser, trust, at, row_key, row_hash"
     )
     with connection:
-        for number in range(1, FEWEST * 2 + 1):
+        for number in range(1, MIN_BATCH * 2 + 1):
             text = f"the ports of number{number}"
             said = ("codex", "s", "codex", "assistant", "reply")
             row = (f"t{number}", f"k{number}", *said, text, text, 1, 2, AT, b"", b"")
@@ -142,7 +142,7 @@ def test_many_rows_take_many_batches_and_each_asks_for_the_next(tmp_path: Path) 
         words = parts.readers.here(
             lambda tx: FullTextIndex(tx, parts.analyser, "turn").frequencies(["port", "port0en"])
         )
-        assert (stale(parts)["turn"], words) == (0, {"port": FEWEST * 2 + 1})
+        assert (stale(parts)["turn"], words) == (0, {"port": MIN_BATCH * 2 + 1})
 
 
 def test_nothing_is_queued_where_nothing_is_stale(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def opened(readers: ReaderPool) -> tuple[AdaptiveIndex, ExactIndex]:
     def rows(owners: Collection[str]) -> Mapping[str, Vectors]:
         return readers.here(lambda tx: StoredVectors(tx).some("turn", owners, SPACE.id))
 
-    index, exact = AdaptiveIndex(SPACE.dimension, rows, largest=50, fresh=20), ExactIndex(SPACE.dimension)
+    index, exact = AdaptiveIndex(SPACE.dimension, rows, max_exact=50, max_fresh=20), ExactIndex(SPACE.dimension)
     for owner, number, group, vectors in readers.here(lambda tx: list(StoredVectors(tx).turns(SPACE.id))):
         index.put(owner, number, group, vectors)
         exact.put(owner, number, group, vectors)

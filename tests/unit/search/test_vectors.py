@@ -21,7 +21,7 @@ def an_index(kind: str, model: Model, dimension: int = DIMENSION) -> VectorIndex
         return ExactIndex(dimension)
     if kind == "compact":
         return CompactIndex(SignCodes(units(9, 20, dimension)), model.rows)
-    return AdaptiveIndex(dimension, model.rows, codes=SignCodes, largest=6, fresh=2)
+    return AdaptiveIndex(dimension, model.rows, codes=SignCodes, max_exact=6, max_fresh=2)
 
 
 @settings(max_examples=examples(200), deadline=None)

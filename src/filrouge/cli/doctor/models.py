@@ -28,7 +28,7 @@ from filrouge.providers.embedders import GROUP
 from filrouge.providers.published_e5 import fetched_path, published_model
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.jobs import Jobs
-from filrouge.search.repository import LEAST_COVERAGE, Spaces, StoredVectors
+from filrouge.search.repository import MIN_COVERAGE, Spaces, StoredVectors
 
 _SERVERS: Final = {
     "anthropic": "https://api.anthropic.com",
@@ -168,7 +168,7 @@ def _coverage(scene: Scene) -> CheckResult:
             raise NotKnown("there is no embedding space yet")
         done, total = StoredVectors(tx).coverage(current.id)
     cause = f"{done} of {total} texts have their vectors"
-    return warn(cause, _REINDEX) if total and done / total < LEAST_COVERAGE else ok(cause)
+    return warn(cause, _REINDEX) if total and done / total < MIN_COVERAGE else ok(cause)
 
 
 def _reindex(scene: Scene) -> CheckResult:

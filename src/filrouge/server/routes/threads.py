@@ -18,7 +18,7 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.projects.repository import project_id
-from filrouge.search.filters import moment_of
+from filrouge.search.filters import parse_moment
 from filrouge.server.middleware import BridgeId, ThreadId, TurnId
 from filrouge.server.queries import Cursor, PageLimit, page_of
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
@@ -347,7 +347,7 @@ async def threads_list_threads(
 ) -> list[dict[str, Any]]:
     """List the threads, most recently active first. All projects unless one is named. With `as_of`, as they were
     at that time."""
-    parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
+    parts, then = parts_of(request), parse_moment("as_of", as_of, end=True)
     max_rows = _NO_LIMIT if cursor else limit + 1
     found = await read_in_tx(
         request,

@@ -12,7 +12,7 @@ from filrouge.capture.models import Role
 from filrouge.capture.programs import Conversation, Message, deliver
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
-from filrouge.search.filters import moment_of
+from filrouge.search.filters import parse_moment
 from filrouge.server.responses import Answer, await_future, in_thread, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["turns"])
@@ -43,7 +43,7 @@ class MessageBody(BaseModel):
         results = [{"output": result} if isinstance(result, str) else result for result in self.tool_results]
         if not self.content.strip() and not results:
             raise BadInput(f"messages.{index} is empty.", remedy="Give it content or tool_results.")
-        at = moment_of(f"messages.{index}.at", self.at)
+        at = parse_moment(f"messages.{index}.at", self.at)
         if at is not None and at < _EPOCH:
             raise BadInput(f"messages.{index}.at lies before 1970.", remedy="Leave it out if it is not known.")
         return Message(
