@@ -25,8 +25,8 @@ from filrouge.core.scope import Scope
 from filrouge.providers.calibration import bundled
 from filrouge.providers.embedders import create_embedder
 from filrouge.threads.assignment import Whitening, thread_vector
-from filrouge.threads.bridges import DetectionInput, above_baseline, similarities, ties_of
-from filrouge.threads.upkeep import name
+from filrouge.threads.bridges import DetectionInput, above_baseline, find_candidates, similarities
+from filrouge.threads.upkeep import name_by_rules
 
 FRENCH: Final = Path(__file__).with_name("french_threads.json")
 BANDS: Final = (0.5, 0.55, 0.6, 0.7, 1.01)
@@ -39,10 +39,10 @@ def main() -> None:
     model = create_embedder("e5")
     prompts = [model.passages(one["turns"]) for one in sessions]
     texts = [text for one in bundled() for text in (one.text, one.same, one.question) if text]
-    ground = Whitening.of(np.concatenate([model.passages(texts), *prompts]))
+    ground = Whitening.fit(np.concatenate([model.passages(texts), *prompts]))
     assert ground is not None
     threads = [_thread(one, vectors) for one, vectors in zip(sessions, prompts, strict=True)]
-    off = ground.off(np.stack([thread.vector for thread in threads if thread.vector is not None]))
+    off = ground.whiten(np.stack([thread.vector for thread in threads if thread.vector is not None]))
     above = off @ off.T
     group = {one["id"]: one["near"] for one in sessions}
     rows = list[tuple[bool, float, float, float]]()
@@ -50,7 +50,7 @@ def main() -> None:
         others = [one for one in threads if one.id != thread.id]
         beyond = above_baseline(similarities(thread, others, model.space))
         sure = {(tie.target if tie.source == thread.id else tie.source): tie.confidence
-                for tie in ties_of(thread, others, model.space)}  # fmt: skip
+                for tie in find_candidates(thread, others, model.space)}  # fmt: skip
         for place, other in enumerate(threads):
             if other.id != thread.id:
                 near = group[thread.id] == group[other.id]
@@ -76,10 +76,10 @@ def _thread(session: dict[str, Any], vectors: Vectors) -> DetectionInput:
         Turn(id=str(n), key=str(n), scope=scope, host="codex", role="user", source="prompt", text=text, at=at, trust=2)
         for n, text in enumerate(said)
     ]
-    named = name(turns, [])
+    named = name_by_rules(turns, [])
     vector = thread_vector([one[None] for one in vectors])
     return DetectionInput(
-        id=str(session["id"]), title=named.title, topics=named.topics, vector=vector, said=tuple(said)
+        id=str(session["id"]), title=named.title, topics=named.topics, vector=vector, prompts=tuple(said)
     )
 
 

@@ -37,7 +37,7 @@ from filrouge.extraction.statement_model import BUCKETS, hash_letters
 from filrouge.extraction.vocabulary import STOP, fold
 from filrouge.providers.e5 import e5
 from filrouge.threads.models import Thread
-from filrouge.threads.upkeep import RENAMED_AT, Name, name
+from filrouge.threads.upkeep import RENAME_SIZES, ThreadName, name_by_rules
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
@@ -142,7 +142,7 @@ def vectors_of(given: Sequence[Labelled]) -> dict[str, NDArray[np.float32]]:
     return dict(zip(every, found / np.linalg.norm(found, axis=1, keepdims=True), strict=True))
 
 
-def named(thread: Labelled) -> Name:
+def named(thread: Labelled) -> ThreadName:
     """The name that the product gives a thread whose prompts came one by one."""
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     turns = [
@@ -152,12 +152,12 @@ def named(thread: Labelled) -> Name:
         )
         for place, text in enumerate(thread.prompts)
     ]  # fmt: skip
-    found = name(turns[:1], ())
+    found = name_by_rules(turns[:1], ())
     known = Thread(id="t", user="local", project=None, title="", opened_at=begun, last_active=begun)
-    for count in RENAMED_AT:
+    for count in RENAME_SIZES:
         if count <= len(turns):
             known = replace(known, title=found.title, topics=found.topics)
-            found = name(turns[:count], (), known)
+            found = name_by_rules(turns[:count], (), known)
     return found
 
 

@@ -47,8 +47,8 @@ from filrouge.search.vector_search import embed_in_batches
 from filrouge.threads import assignment
 from filrouge.threads.assignment import (
     BUCKETS,
-    FILE,
     ROUNDS,
+    WEIGHTS_FILE,
     Exchange,
     FeatureTables,
     PairTable,
@@ -58,11 +58,11 @@ from filrouge.threads.assignment import (
     build_tables,
     cluster,
 )
-from filrouge.threads.placing import exchange, join_prompt_and_replies, join_replies
+from filrouge.threads.placing import build_exchange, join_prompt_and_replies, join_replies
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
-TARGET: Final = ROOT.parent / "src" / "filrouge" / "threads" / FILE
+TARGET: Final = ROOT.parent / "src" / "filrouge" / "threads" / WEIGHTS_FILE
 FOLDS: Final = 5
 #: Excerpts of each project, of so many sessions and prompts of each, and what a pair of them counts beside 1.
 EXCERPTS, SESSIONS, PROMPTS, COUNT = 24, (2, 4), (1, 3), 2.0
@@ -102,16 +102,17 @@ def spoken(project: Project, model: Embedder, sample: Numbers) -> Spoken:
             if len(heard) > first:
                 said.append((len(heard) - 1, _number(turn, numbers)))
     prompts = embed_in_batches(model, [turn["user"] for _, turn, _ in heard])
-    ground = Whitening.of(np.concatenate([sample, prompts]))
+    ground = Whitening.fit(np.concatenate([sample, prompts]))
     assert ground is not None
     replies = [join_replies(own) for _, _, own in heard]
     wholes = embed_in_batches(
         model, [join_prompt_and_replies(turn["user"], own) for (_, turn, _), own in zip(heard, replies, strict=True)]
     )
-    given = zip(heard, replies, ground.off(prompts), ground.off(wholes), strict=True)
+    given = zip(heard, replies, ground.whiten(prompts), ground.whiten(wholes), strict=True)
     return Spoken(
         exchanges=[
-            exchange(session, turn["user"], own, prompt, whole) for (session, turn, _), own, prompt, whole in given
+            build_exchange(session, turn["user"], own, prompt, whole)
+            for (session, turn, _), own, prompt, whole in given
         ],
         threads=np.array([_number(turn, numbers) for _, turn, _ in heard]),
         said=[one for one in said if one[1] >= 0],
@@ -146,7 +147,7 @@ def rarity_of(given: Sequence[Spoken]) -> Numbers:
     having, count = np.zeros(BUCKETS), 0
     for one in given:
         for it in one.exchanges:
-            having[list({bucket(word) for word in it.said | it.answered})] += 1
+            having[list({bucket(word) for word in it.prompt_roots | it.reply_roots})] += 1
             count += 1
     return np.log(1 + count / (1 + having)).astype(np.float32)
 

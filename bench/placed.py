@@ -52,10 +52,10 @@ from filrouge.runtime.services import Parts
 from filrouge.search.repository import StoredVectors
 from filrouge.testing import ManualClock
 from filrouge.threads.models import Thread, ThreadState
-from filrouge.threads.placing import PROMPTS_PER_TX, place
-from filrouge.threads.reports import detail, search_threads, threads_now
+from filrouge.threads.placing import PROMPTS_PER_TX, place_prompts
+from filrouge.threads.reports import get_thread_detail, search_threads, threads_now
 from filrouge.threads.repository import ThreadDecisions, Threads
-from filrouge.threads.upkeep import name, revectored, subjects
+from filrouge.threads.upkeep import extract_topics, name_by_rules, update_vector
 
 #: How far pairwise F1 of the two drivers may be apart.
 APART: Final = 0.03
@@ -144,7 +144,7 @@ class _Life:
     def found(self, stream: Stream) -> Played:
         """The threads of every piece's prompts; a piece of which none is in a thread is by itself."""
         told = self.parts.readers.here(
-            lambda tx: [detail(self.parts, tx, one.id) for one in threads_now(self.parts, tx)]
+            lambda tx: [get_thread_detail(self.parts, tx, one.id) for one in threads_now(self.parts, tx)]
         )
         threads: defaultdict[str, list[str]] = defaultdict(list)
         for one in told:
@@ -260,7 +260,7 @@ def peopled(parts: Parts, clock: ManualClock, sizes: tuple[int, int, int]) -> No
     def write(tx: Tx, subject: int) -> None:
         begun = now - ages[subject] - timedelta(minutes=subject)
         turns = [prompt(text, f"{subject}-{place // 2}", begun) for place, text in enumerate(texts[subject])]
-        named = name(turns, ())
+        named = name_by_rules(turns, ())
         thread = Thread(
             id=new_id(begun), user=LOCAL_USER, project=PROJECT[0], channel="claude-code", state=states[subject],
             title=f"{named.title} {subject}", summary=named.summary, topics=named.topics, opened_at=begun,
@@ -270,8 +270,8 @@ def peopled(parts: Parts, clock: ManualClock, sizes: tuple[int, int, int]) -> No
         for turn in turns:
             parts.turns(tx).add(turn)
             StoredVectors(tx).put("turn", turn.id, space_id, next(vectors)[None, :])
-            Threads(tx).place(turn.id, thread.id, turn.at, subjects(turn))
-        revectored(tx, thread.id, space_id)
+            Threads(tx).place(turn.id, thread.id, turn.at, extract_topics(turn))
+        update_vector(tx, thread.id, space_id)
 
     parts.writer.run(lambda tx: Projects(tx).resolve(PROJECT, at=now))
     for start in range(0, sum(sizes), 100):
@@ -320,10 +320,10 @@ def timed(sizes: tuple[int, int, int]) -> dict[str, Any]:
                 stored = parts.writer.run(store)
                 payloads = [{"turn": turn.id} for turn in turns]
                 begun = time.thread_time()
-                place(parts, payloads[:1])
+                place_prompts(parts, payloads[:1])
                 alone = time.thread_time() - begun
                 begun = time.thread_time()
-                outcomes = place(parts, payloads)
+                outcomes = place_prompts(parts, payloads)
                 together = time.thread_time() - begun
                 writes = [parts.writer.run(partial(_write, one)) for one in outcomes]
                 if number >= WARM:

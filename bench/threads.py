@@ -53,21 +53,21 @@ from filrouge.providers.embedders import create_embedder, windows
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.threads import upkeep
 from filrouge.threads.assignment import (
-    MOST_REGROUPED,
-    Compared,
-    Known,
+    MAX_REGROUPED_PROMPTS,
+    ComparedThread,
+    Comparison,
     PlacedPrompt,
     Regrouping,
     RoutedPrompt,
     Whitening,
-    compared,
+    compare_pairs,
     prompt_vector,
     regroup,
     route,
 )
 from filrouge.threads.models import Thread
-from filrouge.threads.placing import BEFORE, exchange
-from filrouge.threads.upkeep import subjects
+from filrouge.threads.placing import MAX_EARLIER_PROMPTS, build_exchange
+from filrouge.threads.upkeep import extract_topics
 
 SEED: Final = 6
 STREAMS, SESSIONS = 12, 40
@@ -318,35 +318,35 @@ class _Play:
     def swept(self, now: datetime) -> None:
         for move in upkeep.sweep((one.thread for one in self.threads.values()), now):
             kept = self.threads[move.thread_id]
-            kept.thread = upkeep.moved(kept.thread, move.act, move.at)
+            kept.thread = upkeep.apply_act(kept.thread, move.act, move.at)
             self.counts.actions[move.act] += 1
         self.regrouped()
 
-    def exchanges(self, turns: Sequence[Turn]) -> Compared:
+    def exchanges(self, turns: Sequence[Turn]) -> Comparison:
         """Prompts held against each other; of these streams there are no replies."""
         levelled: Sequence[Vector | None] = [None] * len(turns)
         if self.ground is not None and not self.leaving.vectors:
-            levelled = [*self.ground.off(np.stack([self.embedded[turn.text] for turn in turns]))]
+            levelled = [*self.ground.whiten(np.stack([self.embedded[turn.text] for turn in turns]))]
         given = [
-            exchange(turn.scope.session, turn.text, "", vector, vector)
+            build_exchange(turn.scope.session, turn.text, "", vector, vector)
             for turn, vector in zip(turns, levelled, strict=True)
         ]
-        return compared(given, "words" if self.ground is None or self.leaving.vectors else "vectors")
+        return compare_pairs(given, "words" if self.ground is None or self.leaving.vectors else "vectors")
 
     def regrouped(self) -> None:
         if self.leaving.regrouping or len(self.turns) == self.seen:
             return
         self.seen = len(self.turns)
-        turns = self.turns[-MOST_REGROUPED:]
+        turns = self.turns[-MAX_REGROUPED_PROMPTS:]
         units = [PlacedPrompt(id=turn.id, thread=self.threads[self.where[turn.id]].thread) for turn in turns]
-        for move in regroup(units, self.exchanges(turns).chances):
+        for move in regroup(units, self.exchanges(turns).probabilities):
             self.counts.actions["regroup"] += 1
-            self.counts.moved += len(move.units)
+            self.counts.moved += len(move.prompt_ids)
             self.moved(move)
 
     def moved(self, move: Regrouping) -> None:
         """Put prompts where they belong."""
-        going = set(move.units)
+        going = set(move.prompt_ids)
         sources = [self.threads[id_] for id_ in sorted({self.where[id_] for id_ in going})]
         taken = [turn for kept in sources for turn in kept.turns if turn.id in going]
         for kept in sources:
@@ -362,7 +362,7 @@ class _Play:
         target = self.threads[into]
         if live and target.thread.state != "active":
             at = max(one.last_active for one in (*live, target.thread))
-            target.thread = upkeep.moved(target.thread, "reactivate", at)
+            target.thread = upkeep.apply_act(target.thread, "reactivate", at)
         target.turns = sorted([*target.turns, *taken], key=lambda one: one.at)
         self.where |= dict.fromkeys(going, into)
         for turn in self.turns:
@@ -376,15 +376,15 @@ class _Play:
     def said(self, at: datetime, piece: Piece, number: int) -> None:
         turn = turn_of(piece, number, at)
         self.levelled(self.embedded[turn.text])
-        before = self.turns[-BEFORE:]
+        before = self.turns[-MAX_EARLIER_PROMPTS:]
         found = self.exchanges([*before, turn])
-        rows = np.stack([found.chances[-1], found.alike[-1], found.words[-1]], axis=1)
+        rows = np.stack([found.probabilities[-1], found.similarities[-1], found.word_similarities[-1]], axis=1)
         known = [
-            Known(thread=kept.thread, state=kept.thread.state, near=rows[places])
+            ComparedThread(thread=kept.thread, state=kept.thread.state, scores=rows[places])
             for kept in self.threads.values()
             if (places := [place for place, one in enumerate(before) if self.where[one.id] == kept.thread.id])
         ]
-        item = RoutedPrompt(text=turn.text, topics=subjects(turn), at=at, own=self.own.get(piece.talk))
+        item = RoutedPrompt(text=turn.text, topics=extract_topics(turn), at=at, session_thread=self.own.get(piece.talk))
         self.counts.candidates.update(one.state for one in known)
         routing = route(item, known)
         self.counts.actions[routing.action] += 1
@@ -397,7 +397,7 @@ class _Play:
         else:
             kept = self.threads[routing.thread_id]
             act: upkeep.Act = "use" if routing.action == "continue" else "reactivate"
-            kept.thread = upkeep.moved(kept.thread, act, at)
+            kept.thread = upkeep.apply_act(kept.thread, act, at)
         kept.turns.append(turn)
         self.turns.append(turn)
         self.placed(piece, kept.thread.id)
@@ -420,12 +420,12 @@ class _Play:
         if len(self.vectors) >= self.grown:
             self.grown = max(32, int(len(self.vectors) * 1.4))
             own = np.stack(self.vectors)
-            self.ground = Whitening.of(own if self.leaving.sample else np.concatenate([self.sample, own]))
+            self.ground = Whitening.fit(own if self.leaving.sample else np.concatenate([self.sample, own]))
 
     def renewed(self, kept: Kept, *, named: bool = False) -> None:
-        if named or upkeep.is_due(len(kept.turns)):
+        if named or upkeep.is_rename_due(len(kept.turns)):
             taken = [one.thread.title for one in self.threads.values() if one is not kept]
-            name = upkeep.name(kept.turns, taken, kept.thread if kept.thread.title else None)
+            name = upkeep.name_by_rules(kept.turns, taken, kept.thread if kept.thread.title else None)
             kept.thread = replace(kept.thread, title=name.title, summary=name.summary, topics=name.topics)
 
 

@@ -18,7 +18,7 @@ from filrouge.providers.spending import dead_letters, extract_status
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle
-from filrouge.threads.reports import detail, listing, why
+from filrouge.threads.reports import explain_placement, get_thread_detail, list_threads
 from tests.support.given import event
 from tests.support.mind import AT_ONCE, Mind, fact, facts, live, operation_of, thinking
 from tests.support.provider import Asked, Big, Echo, Hang, Raw, Refusal, Reply, Reset, Status, Truncated, fenced
@@ -269,7 +269,7 @@ def test_a_model_puts_a_prompt_where_it_belongs_and_names_the_thread(tmp_path: P
         for text in (STRAY, more):
             store_events(parts, [event(text=text, session="s2")]).result(60)
             idle(parts)
-        [one] = parts.readers.here(lambda tx: listing(parts, tx, (), status="all", limit=9))
+        [one] = parts.readers.here(lambda tx: list_threads(parts, tx, (), status="all", limit=9))
         assert (one["status"], one["messages"], one["conversations"]) == ("active", 3, 2)
         assert (one["title"], one["title_by"]) == ("Coupon of the checkout and basket", "model")
         assert one["summary"] == "The coupon breaks two pages."
@@ -278,8 +278,8 @@ def test_a_model_puts_a_prompt_where_it_belongs_and_names_the_thread(tmp_path: P
         assert [("coupon fails" in it.text, "Safari" in it.text) for it in asked] == [(False, True), (True, True)]
         used = extract_status(parts)["usage"]
         assert {it["operation"] for it in used} >= {"thread", "title"}
-        shown = parts.readers.here(lambda tx: detail(parts, tx, one["id"]))["turns_shown"]
-        told = parts.readers.here(lambda tx: why(parts, tx, shown[1]["id"]))["decisions"]
+        shown = parts.readers.here(lambda tx: get_thread_detail(parts, tx, one["id"]))["turns_shown"]
+        told = parts.readers.here(lambda tx: explain_placement(parts, tx, shown[1]["id"]))["decisions"]
         assert [(it["actor"], it["model"]) for it in told] == [("rules", None), ("model", f"{provider}/little")]
 
 
@@ -292,5 +292,5 @@ def test_a_model_that_hangs_does_not_keep_a_prompt_from_its_thread(tmp_path: Pat
         store_events(parts, [event(text=STRAY, session="s2")]).result(60)
         idle(parts)
         assert "thread" in [operation_of(it) for it in server.asked]
-        found = parts.readers.here(lambda tx: listing(parts, tx, (), status="all", limit=9))
+        found = parts.readers.here(lambda tx: list_threads(parts, tx, (), status="all", limit=9))
         assert [one["messages"] for one in found] == [1, 1]

@@ -81,7 +81,9 @@ def test_a_new_database_has_the_schema_that_the_replaced_migrations_made(kept: s
     assert [columns(new, name) for name in tables(old)] == [columns(old, name) for name in tables(old)]
     # The settings of the full-text indexes are rows; secure deletion is one of them.
     settings = ("messages_fts_config", "memories_fts_config", "vault_fts_config")
-    assert [row_hashes(new.raw_connection)[name] for name in settings] == [row_hashes(old.raw_connection)[name] for name in settings]
+    assert [row_hashes(new.raw_connection)[name] for name in settings] == [
+        row_hashes(old.raw_connection)[name] for name in settings
+    ]
 
 
 def tables(database: Database) -> list[str]:

@@ -86,12 +86,12 @@ def tell(
 
 def threads(parts: Parts, *project: str, status: reports.Status = "all") -> list[dict[str, Any]]:
     """The threads, the latest first."""
-    return parts.readers.here(lambda tx: reports.listing(parts, tx, project, status=status, limit=100))
+    return parts.readers.here(lambda tx: reports.list_threads(parts, tx, project, status=status, limit=100))
 
 
 def thread(parts: Parts, thread_id: str) -> dict[str, Any]:
     """One thread with its turns."""
-    return parts.readers.here(lambda tx: reports.detail(parts, tx, thread_id))
+    return parts.readers.here(lambda tx: reports.get_thread_detail(parts, tx, thread_id))
 
 
 def texts(parts: Parts, thread_id: str) -> list[str]:
@@ -173,4 +173,4 @@ def ask_from_now_on(parts: Parts, provider: str = "openai") -> None:
 
 def reasons(parts: Parts, text: str) -> list[dict[str, Any]]:
     """Every decision about the turn that says this, oldest first."""
-    return parts.readers.here(lambda tx: reports.why(parts, tx, turn_of(parts, text)))["decisions"]
+    return parts.readers.here(lambda tx: reports.explain_placement(parts, tx, turn_of(parts, text)))["decisions"]

@@ -37,7 +37,7 @@ from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
-from filrouge.threads.synthesis_service import FULL, queue_synthesis
+from filrouge.threads.synthesis_service import FULL_CONTEXT_SHARE, queue_synthesis
 
 # Jobs that follow from a new turn: analysis of the user's words, vectors, thread assignment, and reading by a model.
 
@@ -273,7 +273,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
             if not parts.tombstones.refuses(tx, one, one.at if record.at else None)
         ]
         queue_turn_jobs(parts, tx, [turn for turn in turns if add_transcript_turn(store, turn)])
-        if (usage or 0.0) >= FULL:
+        if (usage or 0.0) >= FULL_CONTEXT_SHARE:
             queue_synthesis(parts, tx, Session(host=host, id=str(payload["session"])), "pre_compact")
         tx.run(
             "transcripts.put",

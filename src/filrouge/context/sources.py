@@ -34,12 +34,20 @@ from filrouge.notes.service import MOST_TAGGED, pinned_notes, search_notes
 from filrouge.projects.repository import Projects
 from filrouge.runtime.services import Parts
 from filrouge.search.ranking import EndedMemory, is_outdated, parse_times, topic_words
-from filrouge.threads.bridge_service import linked
-from filrouge.threads.models import Point, Synthesis, Thread, ThreadState, Topic, conversations, nothing_known
+from filrouge.threads.bridge_service import linked_threads
+from filrouge.threads.models import (
+    Point,
+    Synthesis,
+    Thread,
+    ThreadState,
+    Topic,
+    render_conversations,
+    render_nothing_known,
+)
 from filrouge.threads.reports import discussed, threads_now
-from filrouge.threads.repository import Syntheses, Threads, WorkPlace
-from filrouge.threads.synthesis_service import is_empty, of_today, state_of_session, state_of_thread
-from filrouge.threads.upkeep import as_it_is
+from filrouge.threads.repository import Syntheses, Threads, WorkScope
+from filrouge.threads.synthesis_service import is_empty, state_of_session, state_of_thread, without_ended_decisions
+from filrouge.threads.upkeep import current_thread
 
 # Source: hints, which are preferences, plans and constraints related to the prompt.
 #
@@ -287,7 +295,7 @@ def topics(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]
         everywhere=False,
     )
     if not found:
-        text = nothing_known(period_words(period, request.language), request.language)
+        text = render_nothing_known(period_words(period, request.language), request.language)
         return [Candidate(id="", kind="nothing", section="topics", text=text, said=request.now, source="filrouge")]
     return [_topic(topic, request.language) for topic in found]
 
@@ -298,7 +306,7 @@ def _topic(topic: Topic, language: Language) -> Candidate:
         id=topic.id,
         kind="topic",
         section="topics",
-        text=f"{topic.title} - {conversations(topic, language)}{summary}",
+        text=f"{topic.title} - {render_conversations(topic, language)}{summary}",
         said=topic.last,
         source=topic.channel,
         value=topic.vitality,
@@ -358,7 +366,7 @@ def thread_state(tx: Tx, request: ContextRequest, thread_id: str) -> Sequence[Ca
 def in_brief(_parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The project's last stored synthesis, for a brief."""
     place = _place(request, Session(host="", id=""))
-    stored = of_today(tx, Syntheses(tx).of_place(place, 1))
+    stored = without_ended_decisions(tx, Syntheses(tx).in_scope(place, 1))
     return [
         candidate
         for synthesis in stored
@@ -427,7 +435,7 @@ def _recent_work(parts: Parts, tx: Tx, request: ContextRequest, current: Session
     ]
     fresh = [synthesis for session in outdated for synthesis in state_of_session(parts, tx, session)]
     fresh_sessions = {(synthesis.host, synthesis.session) for synthesis in fresh}
-    recent = of_today(tx, store.of_place(place, _SYNTHESES_READ))
+    recent = without_ended_decisions(tx, store.in_scope(place, _SYNTHESES_READ))
     stored = [synthesis for synthesis in recent if (synthesis.host, synthesis.session) not in fresh_sessions]
     by_thread: dict[str, Synthesis] = {}
     for synthesis in sorted([*fresh, *stored], key=lambda synthesis: synthesis.at, reverse=True):
@@ -436,8 +444,8 @@ def _recent_work(parts: Parts, tx: Tx, request: ContextRequest, current: Session
     return list(by_thread.values())[:_MAX_SYNTHESES]
 
 
-def _place(request: ContextRequest, but: Session) -> WorkPlace:
-    return WorkPlace(user=request.user, project=request.project, agent=request.agent, but=but)
+def _place(request: ContextRequest, but: Session) -> WorkScope:
+    return WorkScope(user=request.user, project=request.project, agent=request.agent, except_session=but)
 
 
 def _labelled_points(label: str, points: Sequence[Point], language: Language) -> str:
@@ -530,7 +538,7 @@ def picked_up_thread(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[
     ]
     if not relevant or relevant[0].is_in_context:
         return in_session
-    best = replace(relevant[0], thread=as_it_is(parts, tx, relevant[0].thread))
+    best = replace(relevant[0], thread=current_thread(parts, tx, relevant[0].thread))
     if not best.is_lost:
         title = thread_line(best.thread, request, best.value, ended)
         if not is_resuming(request.prompt):
@@ -586,7 +594,7 @@ def is_visible(thread: Thread, request: ContextRequest) -> bool:
 def _relevant_threads(tx: Tx, request: ContextRequest) -> list[_RelevantThread]:
     """The threads relevant to the prompt, most relevant first."""
     store = Threads(tx)
-    spoken = store.in_session(request.host, request.session, but=request.prompt)
+    spoken = store.in_session(request.host, request.session, except_prompt=request.prompt)
     since = compacted(tx, request)
     values = _thread_values(store, request.offered)
     last = next(iter(spoken), None)
@@ -650,7 +658,7 @@ def _linked(
     parts: Parts, tx: Tx, request: ContextRequest, best: _RelevantThread, ended: Sequence[EndedMemory]
 ) -> list[Candidate]:
     """The linked threads, one line each."""
-    bridges = linked(parts, tx, best.thread.id, request.now, agent=request.agent)[:_MAX_SURROUNDINGS]
+    bridges = linked_threads(parts, tx, best.thread.id, request.now, agent=request.agent)[:_MAX_SURROUNDINGS]
     found = Threads(tx).some([bridge.thread_id for bridge in bridges])
     threads = {thread.id: thread for thread in found if is_visible(thread, request)}
     return [

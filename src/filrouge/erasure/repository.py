@@ -37,7 +37,7 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.repository import as_json, by_table, session_pairs, unique
 from filrouge.runtime.services import StoreContext
 from filrouge.search.repository import NEED_VECTORS_JOB, FullTextIndex
-from filrouge.threads.bridge_service import queue_ties
+from filrouge.threads.bridge_service import queue_bridges
 from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis
 from filrouge.threads.upkeep import refit
@@ -129,7 +129,7 @@ class EraseRepository:
         self._tx.run("memories.unlink", {"ids": memories})
         self._tx.run("memories.unfollow", {"ids": memories})
         self._tx.run("memories.erase", {"ids": memories})
-        ThreadErasing(self._tx).carry_out(doomed.turns)
+        ThreadErasing(self._tx).remove_turns(doomed.turns)
         self._tx.run("unread.erase", {"turns": turns})
         self._tx.run("turns.erase", {"ids": turns})
         self._tx.run("events.erase", {"ids": events})
@@ -298,8 +298,8 @@ class ForgetRepository:
         doomed = ErasedIds(memories=memories, turns=turns, events=tuple(dict.fromkeys(events)))
         texts = tuple(dict.fromkeys(one.text for one in (*self._memories.some(memories).values(), *going)))
         threads = ThreadErasing(self._tx)
-        touched = list(dict.fromkeys([*threads.of(turns), *found.get("threads", ())]))
-        ended = tuple(threads.emptied(touched, but=turns))
+        touched = list(dict.fromkeys([*threads.threads_of(turns), *found.get("threads", ())]))
+        ended = tuple(threads.emptied(touched, except_turns=turns))
         changed = tuple(id_ for id_ in touched if id_ not in ended)
         bridges = self._ids("forgetting.bridges", {"ended": ended, "changed": changed})
         held = found.get("bridges", ())
@@ -366,7 +366,7 @@ class ForgetRepository:
         self._tx.run("forgetting.unsum", as_json(ids=reach.syntheses))
         StoredVault(self._tx).forget(reach.chunks, reach.notes)
         self._analyses.forget(reach.sessions, reach.doomed.memories)
-        self._erasing.carry_out(reach.doomed, at=at, actor=actor)
+        self._erasing.remove_turns(reach.doomed, at=at, actor=actor)
         journal = Journal(self._tx)
         for id_ in (*reach.renamed, *reach.reasons):
             journal.append(at=at, actor=actor, action="erase", subject_id=id_, payload={"reason": "its words"})
@@ -536,7 +536,7 @@ def carry_out(parts: StoreContext, tx: Tx, reach: ForgetPlan, *, at: datetime, a
     refit(parts, tx, [*nameless, *(one for one in changed if one.id not in own)], space_id)
     for thread in changed:
         if thread.merged_into is None:
-            queue_ties(parts, tx, thread.id)
+            queue_bridges(parts, tx, thread.id)
 
 
 def tombstones_of(reach: ForgetPlan, stones: TombstoneHasher, at: datetime) -> list[Tombstone]:

@@ -245,7 +245,7 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         erasing = EraseRepository(tx, parts.analyser)
         doomed = erasing.reach(ids)
         sessions = Analyses(tx, parts.analyser).about((), doomed.turns)
-        threads = ThreadErasing(tx).of(doomed.turns)
+        threads = ThreadErasing(tx).threads_of(doomed.turns)
         worked = Syntheses(tx).sessions(doomed.turns)
         redacted = erasing.carry_out(doomed, at=parts.clock.now(), actor=actor)
         for session in sessions:  # summarise again what is left of them

@@ -32,7 +32,7 @@ from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import FullTextIndex
-from filrouge.threads.placing import queue_quiet_places
+from filrouge.threads.placing import queue_quiet_projects
 from filrouge.threads.synthesis_service import queue_quiet
 
 # Analysis on request.
@@ -289,7 +289,7 @@ def queue_idle(parts: Parts) -> int:
     """
     before = add_seconds(parts.clock.now(), -IDLE_SECONDS)
     queue_quiet(parts, before)
-    queue_quiet_places(parts, before)
+    queue_quiet_projects(parts, before)
     sessions = parts.readers.here(
         lambda tx: Analyses(tx, parts.analyser).idle(before, newest=_MAX_NEWEST_TURNS, limit=_MAX_SESSIONS)
     )

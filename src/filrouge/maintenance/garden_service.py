@@ -70,7 +70,7 @@ from filrouge.search.repository import Owner, OwnerKind, SearchScope, StoredVect
 from filrouge.search.retrievers import nearest_live_memories, retriever_for
 from filrouge.search.spaces import embed_next_windows
 from filrouge.threads.reports import language_of
-from filrouge.threads.upkeep import late_vector
+from filrouge.threads.upkeep import follow_late_vector
 
 # Stored runs and their steps.
 
@@ -566,7 +566,7 @@ def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
         for one in made:
             one.write(tx, meaning.space.id)
             if one.owner.kind == "turn" and not one.first:
-                late_vector(tx, one.owner.id, meaning.space.id)
+                follow_late_vector(tx, one.owner.id, meaning.space.id)
         lacking = _owners(parts, tx, subject, meaning.space.id)
         return None if is_more and lacking else {"vectors": len(subject["ids"]) - len(lacking)}
 

@@ -66,7 +66,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "version": __version__,
         "threads": state_counts(parts, tx),
         "bridges": {"stored": stored, "unsure": unsure},
-        "continuation": _share("continued", "could", *Threads(tx).continuation()),
+        "continuation": _share("continued", "could", *Threads(tx).continuation_counts()),
         "reactivation": _share("woken", "put_down", *_woken(tx)),
         "embedding_coverage": {"done": done, "total": total, "rate": round(done / total, 4) if total else None},
         "llm": _spent(parts, tx),
@@ -272,7 +272,7 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
         received=Events(tx).received(),
         cached=number_of(tx, "analyses.cached_count"),
         threads=state_counts(parts, tx),
-        continuation=Threads(tx).continuation(),
+        continuation=Threads(tx).continuation_counts(),
     )
 
 

@@ -483,7 +483,9 @@ class Reviews:
             NotFound: no review has this id.
         """
         missing, remedy = f"Nothing waits for review as {memory_id!r}.", "List what does: `filrouge review`."
-        return self._review(require_row(self._tx, "reviews.get", {"memory_id": memory_id}, missing=missing, remedy=remedy))
+        return self._review(
+            require_row(self._tx, "reviews.get", {"memory_id": memory_id}, missing=missing, remedy=remedy)
+        )
 
     def all(self, *, settled: bool = False, limit: int = 200) -> list[Review]:
         """Return the open reviews, newest first; with `settled`, the settled ones too."""

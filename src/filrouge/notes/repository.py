@@ -449,7 +449,7 @@ class VaultIndex:
         cosines = np.vecdot(held.windows.vectors, vector)  # see `search.vector_index.products`
         near = cosines
         if held.ground is not None and held.above is not None and asking is not None and asking.space_id == space.id:
-            asked = (vector - asking.mean) @ held.ground.levels
+            asked = (vector - asking.mean) @ held.ground.matrix
             near = np.vecdot(held.above, asked / max(float(np.linalg.norm(asked)), 1e-9))
         found, taken = dict[int, Near](), Counter[int]()
         for row in map(int, np.argsort(-near, kind="stable")):
@@ -485,7 +485,7 @@ class VaultIndex:
             # A long note must not weigh more than others in the whitening.
             vectors = windows.vectors[windows.parts < _CHUNKS_PER_NOTE]
             ground, sized = _ground(None if is_whole else held, space, vectors)
-            above = ground.off(windows.vectors) if ground else None
+            above = ground.whiten(windows.vectors) if ground else None
             held = _Held(wanted, windows, ground, above, sized, is_whole)
             with self._lock:
                 if self._revision == wanted[0]:
@@ -504,4 +504,4 @@ def _ground(before: _Held | None, space: EmbeddingSpace, vectors: Vectors) -> tu
         fewer, more = sorted((before.sized, len(vectors)))
         if more <= _REFIT_RATIO * fewer:
             return before.ground, before.sized
-    return Whitening.of(vectors), len(vectors)
+    return Whitening.fit(vectors), len(vectors)

@@ -54,7 +54,7 @@ class ProjectMerge:
         for name in self.aliases:
             yield f"  known from then on as {self.into_name}: {name}"
         if self.replaced:
-            yield f"  said in both, so that the newer or pinned one stands: {', '.join(self.replaced)} end"
+            yield f"  known in both; the pinned or newer one stays, and these end: {', '.join(self.replaced)}"
         yield IRREVERSIBLE_WARNING
 
     def to_json(self) -> dict[str, Any]:

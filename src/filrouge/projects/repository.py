@@ -38,11 +38,11 @@ class Projects:
             self._remember(
                 folder.chosen_name, folder.holder_names if state == "agreed" else folder.holder_names[-1:], state, at
             )
-        known = self._known(admitted)
-        choice = choose_project(admitted, known)
+        project_by_alias = self._projects_by_alias(admitted)
+        choice = choose_project(admitted, project_by_alias)
         if choice is None:
             return None
-        if choice.id not in known.values():
+        if choice.id not in project_by_alias.values():
             self._tx.run("projects.add", {"id": choice.id, "name": choice.name, "created_at": to_text(at)})
         for alias in choice.new_aliases:
             self._tx.run("projects.alias", {"alias": alias, "project_id": choice.id})
@@ -51,7 +51,7 @@ class Projects:
     def find(self, names: tuple[str, ...]) -> str | None:
         """Return the project's id if it is known; write nothing."""
         admitted = self.admitted(names)
-        choice = choose_project(admitted, self._known(admitted))
+        choice = choose_project(admitted, self._projects_by_alias(admitted))
         return choice.id if choice and any(r["id"] == choice.id for r in self.all()) else None
 
     def admitted(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -90,10 +90,13 @@ class Projects:
 
     def _is_open(self, folder: FolderNames) -> bool:
         agreed = dict.fromkeys(self.agreed_folders(folder.chosen_name), folder.chosen_name)
-        known = self._known((folder.chosen_name, *folder.holder_names))
-        if not agreed and folder.chosen_name not in known:
+        project_by_alias = self._projects_by_alias((folder.chosen_name, *folder.holder_names))
+        if not agreed and folder.chosen_name not in project_by_alias:
             return True  # the name is not taken yet
-        if folder.chosen_name in known and _project_of(folder.holder_names, known) == known[folder.chosen_name]:
+        if (
+            folder.chosen_name in project_by_alias
+            and _project_of(folder.holder_names, project_by_alias) == project_by_alias[folder.chosen_name]
+        ):
             return True  # the folder belongs to that project even without the file
         return _project_of(folder.holder_names, agreed) == folder.chosen_name
 
@@ -101,16 +104,16 @@ class Projects:
         for alias in aliases:
             self._tx.run("projects.folder", {"name": chosen, "alias": alias, "state": state, "at": to_text(at)})
 
-    def _known(self, names: tuple[str, ...]) -> dict[str, str]:
+    def _projects_by_alias(self, names: tuple[str, ...]) -> dict[str, str]:
         """Return the projects of these names, keyed by every alias of those projects."""
         rows = self._tx.all("projects.known", {"names": json.dumps(names)})
         return {row["alias"]: row["project_id"] for row in rows}
 
 
-def _project_of(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
+def _project_of(holder: Sequence[str], project_by_alias: Mapping[str, str]) -> str | None:
     """Return the project of a folder's names, or None."""
-    choice = choose_project(holder, known)
-    return choice.id if choice and choice.id in known.values() else None
+    choice = choose_project(holder, project_by_alias)
+    return choice.id if choice and choice.id in project_by_alias.values() else None
 
 
 def project_id(tx: Tx, names: Sequence[str]) -> str | None:
@@ -122,13 +125,13 @@ def project_id(tx: Tx, names: Sequence[str]) -> str | None:
     if not names:
         return None
     if len(names) == 1:
-        wanted = names[0]
+        name = names[0]
         for row in Projects(tx).all():
-            if wanted in (row["id"], row["name"]) or wanted in Projects(tx).aliases(row["id"]):
+            if name in (row["id"], row["name"]) or name in Projects(tx).aliases(row["id"]):
                 return str(row["id"])
-        if ":" not in wanted:
-            raise NotFound(f"There is no project {wanted!r}.", remedy="See `filrouge project list`.")
-        return wanted
+        if ":" not in name:
+            raise NotFound(f"There is no project {name!r}.", remedy="See `filrouge project list`.")
+        return name
     projects = Projects(tx)
     return projects.find(tuple(names)) or projects.admitted(names)[0]
 

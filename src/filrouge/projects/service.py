@@ -59,8 +59,13 @@ _MOVE_QUERIES = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Moved:
-    """The ids of rows that moved from one project to another, and of memories that the merge ended."""
+class MovedRows:
+    """The result of a merge, as ids.
+
+    Attributes:
+        turns, memories: rows that moved to the other project.
+        replaced: memories that the merge ended.
+    """
 
     turns: tuple[str, ...]
     memories: tuple[str, ...]
@@ -74,7 +79,7 @@ class ProjectRows:
         self._tx = tx
         self._analyser = analyser
 
-    def told(self) -> list[dict[str, Any]]:
+    def list_projects(self) -> list[dict[str, Any]]:
         """Return every project with its names and sizes, the most recently used first."""
         names = Projects(self._tx)
         return [row | {"aliases": names.aliases(row["id"])} for row in self._tx.all("projects.told")]
@@ -90,7 +95,7 @@ class ProjectRows:
             self._tx.run("projects.alias", {"alias": alias, "project_id": project})
         self._note(origin, "project_alias", project, {"names": list(names), "reason": "by hand"})
 
-    def doubled(self, source: str, into: str) -> list[tuple[Memory, Memory]]:
+    def conflicts(self, source: str, into: str) -> list[tuple[Memory, Memory]]:
         """Return the memories that conflict after a merge: same key, or concepts of the same subject.
 
         Returns:
@@ -98,26 +103,26 @@ class ProjectRows:
         """
         pairs = self._tx.all("projects.doubled", {"source": source, "into": into})
         found = Memories(self._tx, self._analyser).some([id_ for pair in pairs for id_ in (pair["one"], pair["other"])])
-        both = [sorted((found[pair["one"]], found[pair["other"]]), key=_priority) for pair in pairs]
-        return [(stands, ends) for ends, stands in both]
+        ordered = [sorted((found[pair["one"]], found[pair["other"]]), key=_priority) for pair in pairs]
+        return [(staying, ending) for ending, staying in ordered]
 
-    def rows_of(self, project: str) -> Moved:
+    def ids_of(self, project: str) -> MovedRows:
         """Return the ids of the rows that would move."""
-        asked = {"project_id": project}
-        return Moved(
-            turns=tuple(row["id"] for row in self._tx.all("projects.turns", asked)),
-            memories=tuple(row["id"] for row in self._tx.all("projects.memories", asked)),
+        parameters = {"project_id": project}
+        return MovedRows(
+            turns=tuple(row["id"] for row in self._tx.all("projects.turns", parameters)),
+            memories=tuple(row["id"] for row in self._tx.all("projects.memories", parameters)),
             replaced=(),
         )
 
-    def merge(self, source: str, into: str, origin: Origin) -> Moved:
+    def merge(self, source: str, into: str, origin: Origin) -> MovedRows:
         """Move all rows and names of one project to another, and delete the emptied project."""
-        moved = self.rows_of(source)
-        ended = [self._end(stands, ends, origin) for stands, ends in self.doubled(source, into)]
+        moved = self.ids_of(source)
+        ended = [self._end(staying, ending, origin) for staying, ending in self.conflicts(source, into)]
         self._tx.many("projects.place", self._sealed(source, into))
-        ways = {"source": source, "into": into}
+        direction = {"source": source, "into": into}
         for query in _MOVE_QUERIES:
-            self._tx.run(query, ways)
+            self._tx.run(query, direction)
         self._tx.run("projects.drop_days", {"project_id": source})
         self._tx.run("projects.alias", {"alias": source, "project_id": into})
         self._tx.run("projects.drop", {"project_id": source})
@@ -125,20 +130,20 @@ class ProjectRows:
         self._note(origin, "project_merge", into, {"source": source, "reason": "two names of one project"} | counts)
         return replace(moved, replaced=tuple(ended))
 
-    def _end(self, stands: Memory, ends: Memory, origin: Origin) -> str:
+    def _end(self, staying: Memory, ending: Memory, origin: Origin) -> str:
         reason = "two projects became one"
-        if ends.kind == "concept":
-            Merging(self._tx, self._analyser).merge(stands.id, ends.id, origin, reason)
-            return ends.id
-        writer, before = MemoryWriter(self._tx, self._analyser), state_of(ends)
-        at = max(before.valid_from, to_text(origin.at))
-        after = replace(before, state="superseded", valid_to=at, superseded_by=stands.id)
-        writer.states.write({ends.id: after}, origin.at)
-        said = writer.statement_payload(ends.text, reason, origin)
+        if ending.kind == "concept":
+            Merging(self._tx, self._analyser).merge(staying.id, ending.id, origin, reason)
+            return ending.id
+        writer, before = MemoryWriter(self._tx, self._analyser), state_of(ending)
+        ended_at = max(before.valid_from, to_text(origin.at))
+        after = replace(before, state="superseded", valid_to=ended_at, superseded_by=staying.id)
+        writer.states.write({ending.id: after}, origin.at)
+        said = writer.statement_payload(ending.text, reason, origin)
         writer.record(
-            origin, "merge", ends.id, said, before={ends.id: before}, after={ends.id: after}, touches=[stands.id]
+            origin, "merge", ending.id, said, before={ending.id: before}, after={ending.id: after}, touches=[staying.id]
         )
-        return ends.id
+        return ending.id
 
     def _sealed(self, source: str, into: str) -> list[dict[str, Any]]:
         """Return the new project and seal for every memory of a project."""
@@ -189,11 +194,11 @@ def join_project(parts: Parts, names: Sequence[str]) -> ProjectJoin:
         Projects(tx).agree(names, at=parts.clock.now())
         return _plan_join(parts, tx, names)
 
-    made = parts.writer.run(write)
+    plan = parts.writer.run(write)
     write_hook_settings(parts)
-    if made.project:
-        write_briefs(parts, made.project, everywhere=False)
-    return made
+    if plan.project:
+        write_briefs(parts, plan.project, everywhere=False)
+    return plan
 
 
 def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
@@ -204,7 +209,7 @@ def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
             remedy='Write `project = "NAME"` into it, or see `filrouge project alias`.',
         )
     owner = projects.find((folder.chosen_name,)) or ""
-    row = next((row for row in ProjectRows(tx, parts.analyser).told() if row["id"] == owner), None)
+    row = next((row for row in ProjectRows(tx, parts.analyser).list_projects() if row["id"] == owner), None)
     return ProjectJoin(
         folder=folder.holder_names[-1].removeprefix("path:"),
         name=folder.chosen_name.removeprefix(NAME_PREFIX),
@@ -218,19 +223,19 @@ def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
 
 
 #: The kinds of names (`hosts.project`).
-KINDS: Final = ("name", "origin", "root", "clone", "path")
-_LONGEST: Final = 4096
-_AT_ONCE: Final = 500
+NAME_KINDS: Final = ("name", "origin", "root", "clone", "path")
+_MAX_NAME_CHARS: Final = 4096
+_IDS_PER_READ: Final = 500
 
 
 def list_projects(parts: Parts, tx: Tx) -> list[dict[str, Any]]:
     """Return every project with its names and sizes, the most recently used first."""
-    return ProjectRows(tx, parts.analyser).told()
+    return ProjectRows(tx, parts.analyser).list_projects()
 
 
-def get_project(parts: Parts, tx: Tx, wanted: str) -> dict[str, Any]:
-    """Return the same for one project, by its id."""
-    return next(row for row in list_projects(parts, tx) if row["id"] == wanted)
+def get_project(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
+    """Return the listing of one project, by its id."""
+    return next(row for row in list_projects(parts, tx) if row["id"] == id_)
 
 
 def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
@@ -242,9 +247,10 @@ def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dic
     """
     for name in names:
         kind, _, rest = name.partition(":")
-        if kind not in KINDS or not rest.strip() or len(name) > _LONGEST:
+        if kind not in NAME_KINDS or not rest.strip() or len(name) > _MAX_NAME_CHARS:
             raise BadInput(
-                f"This is no name of a project: {name[:100]!r}.", remedy=f"One begins with {_joined(KINDS)}."
+                f"{name[:100]!r} is not a name of a project.",
+                remedy=f"A name begins with one of: {_join_names(NAME_KINDS)}.",
             )
     if not names:
         raise BadInput("There is no name to add.", remedy="Give an address, a directory or a name.")
@@ -258,14 +264,14 @@ def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dic
                 f"{next(name for name in names if owners.get(name) == other)} is a name of another project, {other}.",
                 remedy=f"Where the two are one: `filrouge project merge {other} {id_}`.",
             )
-        fresh = [name for name in dict.fromkeys(names) if name not in owners]
-        if fresh:
-            rows.add_names(id_, fresh, user_origin(parts))
+        new_names = [name for name in dict.fromkeys(names) if name not in owners]
+        if new_names:
+            rows.add_names(id_, new_names, user_origin(parts))
         return get_project(parts, tx, id_)
 
-    told = parts.writer.run(write)
+    listing = parts.writer.run(write)
     write_hook_settings(parts)
-    return told
+    return listing
 
 
 def plan_merge(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
@@ -275,7 +281,7 @@ def plan_merge(parts: Parts, source: Sequence[str], into: Sequence[str]) -> Proj
         NotFound: there is no such project.
         BadInput: both are the same project, one is ambiguous, or capture is switched off for only one of them.
     """
-    return parts.readers.here(lambda tx: _plan(parts, tx, source, into))
+    return parts.readers.here(lambda tx: _plan_merge(parts, tx, source, into))
 
 
 def merge_projects(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
@@ -285,36 +291,36 @@ def merge_projects(parts: Parts, source: Sequence[str], into: Sequence[str]) -> 
         NotFound, BadInput: as `plan_merge`.
     """
 
-    def write(tx: Tx) -> tuple[tuple[ProjectMerge, Moved], Collection[str], Collection[str]]:
-        made = _plan(parts, tx, source, into)
-        moved = ProjectRows(tx, parts.analyser).merge(made.source, made.into, user_origin(parts))
-        return (made, moved), (), moved.replaced
+    def write(tx: Tx) -> tuple[tuple[ProjectMerge, MovedRows], Collection[str], Collection[str]]:
+        plan = _plan_merge(parts, tx, source, into)
+        moved = ProjectRows(tx, parts.analyser).merge(plan.source, plan.into, user_origin(parts))
+        return (plan, moved), (), moved.replaced
 
-    made, moved = run_change(parts, write)
-    _update_indexes(parts, moved, made.into)
+    plan, moved = run_change(parts, write)
+    _update_indexes(parts, moved, plan.into)
     write_hook_settings(parts)
-    return made
+    return plan
 
 
-def _plan(parts: Parts, tx: Tx, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
-    here, there = _resolve_project(tx, source), _resolve_project(tx, into)
-    if here == there:
-        raise BadInput(f"Both are the project {here} already.", remedy="See `filrouge project list`.")
+def _plan_merge(parts: Parts, tx: Tx, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
+    source_id, target_id = _resolve_project(tx, source), _resolve_project(tx, into)
+    if source_id == target_id:
+        raise BadInput(f"Both are the project {source_id} already.", remedy="See `filrouge project list`.")
     rows = {row["id"]: row for row in list_projects(parts, tx)}
-    _check_capture_settings(parts, tx, rows[here], rows[there])
-    store = ProjectRows(tx, parts.analyser)
-    moving = store.rows_of(here)
+    _check_capture_settings(parts, tx, rows[source_id], rows[target_id])
+    project_rows = ProjectRows(tx, parts.analyser)
+    moving = project_rows.ids_of(source_id)
     return ProjectMerge(
-        source=here,
-        into=there,
-        source_name=rows[here]["name"],
-        into_name=rows[there]["name"],
-        aliases=tuple(rows[here]["aliases"]),
+        source=source_id,
+        into=target_id,
+        source_name=rows[source_id]["name"],
+        into_name=rows[target_id]["name"],
+        aliases=tuple(rows[source_id]["aliases"]),
         turns=len(moving.turns),
         memories=len(moving.memories),
-        threads=number_of(tx, "projects.threads_count", {"project_id": here}),
-        events=number_of(tx, "projects.events_count", {"project_id": here}),
-        replaced=tuple(ends.id for _, ends in store.doubled(here, there)),
+        threads=number_of(tx, "projects.threads_count", {"project_id": source_id}),
+        events=number_of(tx, "projects.events_count", {"project_id": source_id}),
+        replaced=tuple(ending.id for _, ending in project_rows.conflicts(source_id, target_id)),
     )
 
 
@@ -332,41 +338,43 @@ def _check_capture_settings(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None
 
 def _resolve_project(tx: Tx, names: Sequence[str]) -> str:
     """Return the id of the project with these names, if it exists and is not ambiguous."""
-    told = {row["id"]: row["name"] for row in tx.all("projects.all")}
-    if len(names) == 1 and names[0] not in told:
-        called = [id_ for id_, name in told.items() if name == names[0]]
-        if len(called) > 1:
-            raise BadInput(f"{len(called)} projects are called {names[0]!r}.", remedy=f"Say which: {_joined(called)}.")
+    name_by_id = {row["id"]: row["name"] for row in tx.all("projects.all")}
+    if len(names) == 1 and names[0] not in name_by_id:
+        matching = [id_ for id_, name in name_by_id.items() if name == names[0]]
+        if len(matching) > 1:
+            raise BadInput(
+                f"{len(matching)} projects are called {names[0]!r}.", remedy=f"Say which: {_join_names(matching)}."
+            )
     found = project_id(tx, names)
-    if found is None or found not in told:
+    if found is None or found not in name_by_id:
         raise NotFound(f"There is no project {' '.join(names[:1])!r}.", remedy="See `filrouge project list`.")
     return found
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def _update_indexes(parts: Parts, moved: Moved, into: str) -> None:
+def _update_indexes(parts: Parts, moved: MovedRows, into: str) -> None:
     """Update derived data that depends on a row's project: the vectors in memory and the word indexes."""
-    meaning = parts.vectors
+    vectors = parts.vectors
     kinds: tuple[tuple[OwnerKind, Sequence[str], VectorIndex], ...] = (
-        ("turn", moved.turns, meaning.turn_index),
-        ("memory", moved.memories, meaning.memory_index),
+        ("turn", moved.turns, vectors.turn_index),
+        ("memory", moved.memories, vectors.memory_index),
     )
     for owner, ids, index in kinds:
-        for begin in range(0, len(ids), _AT_ONCE):
-            some = ids[begin : begin + _AT_ONCE]
-            for id_, number, vectors in parts.readers.here(partial(_indexed_vectors, parts, owner, some)):
-                index.put(id_, number, into, vectors)
+        for begin in range(0, len(ids), _IDS_PER_READ):
+            batch = ids[begin : begin + _IDS_PER_READ]
+            for id_, number, windows in parts.readers.here(partial(_vectors_to_index, parts, owner, batch)):
+                index.put(id_, number, into, windows)
         parts.words.forget(owner, ids)
     parts.whitening.forget()
 
 
-def _indexed_vectors(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx) -> list[tuple[str, int, Vectors]]:
+def _vectors_to_index(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx) -> list[tuple[str, int, Vectors]]:
     """Return the vectors and row numbers of those of these rows that belong into an index."""
     store = StoredVectors(tx)
-    known = parts.memories(tx).some(ids) if owner == "memory" else {}
-    held = [id_ for id_ in ids if owner == "turn" or known[id_].state == "live"]
-    found = store.some(owner, held, parts.vectors.space.id)
+    memories = parts.memories(tx).some(ids) if owner == "memory" else {}
+    indexed = [id_ for id_ in ids if owner == "turn" or memories[id_].state == "live"]
+    found = store.some(owner, indexed, parts.vectors.space.id)
     return [(id_, store.number(owner, id_) or 0, vectors) for id_, vectors in found.items()]

@@ -84,22 +84,22 @@ from filrouge.search.spaces import (
 )
 from filrouge.search.vector_index import AdaptiveIndex
 from filrouge.search.vector_search import Embedders, VectorSearch
-from filrouge.threads.bridge_service import BRIDGE, tie
+from filrouge.threads.bridge_service import BRIDGE, update_bridges
 from filrouge.threads.placing import (
-    EARLIER,
+    PLACE,
+    PLACE_EARLIER,
     PROMPTS_PER_TX,
     REGROUP,
-    THREAD,
-    place,
     place_earlier,
+    place_prompts,
     queue_earlier,
     queue_regrouping,
     reconsider,
-    regrouping,
+    regroup_threads,
     request_name,
 )
 from filrouge.threads.synthesis_service import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
-from filrouge.threads.upkeep import ENTITLE, RECONSIDER, VECTORS, late_vector, make_vectors
+from filrouge.threads.upkeep import ENTITLE, RECONSIDER, VECTORS, compute_thread_vectors, follow_late_vector
 
 # Opening the database.
 #
@@ -306,7 +306,7 @@ def _index_owner(parts: Parts, vectors: VectorSearch, payload: Payload, windows:
         if windows.owner.kind == "memory":
             queue_need_vectors(tx, vectors, parts.clock.now())
         if not windows.first and windows.owner.kind == "turn":
-            late_vector(tx, windows.owner.id, vectors.space.id)
+            follow_late_vector(tx, windows.owner.id, vectors.space.id)
 
     return JobResult(
         write=write,
@@ -322,17 +322,17 @@ HANDLERS: Mapping[str, Handler] = {
     "brief": single(brief),
     EXTRACT: single(extract),
     "digest": single(analyse_session),
-    BRIDGE: single(tie),
-    REGROUP: single(regrouping),
+    BRIDGE: single(update_bridges),
+    REGROUP: single(regroup_threads),
     SYNTHESISE: single(synthesise),
     RECOUNT: single(recount),
     RECONSIDER: single(reconsider),
     ENTITLE: single(request_name),
     "index_turn": Handler(prepare=index_turn, max_together=_MAX_JOBS_TOGETHER),
     "index_memory": Handler(prepare=index_memory, max_together=_MAX_JOBS_TOGETHER),
-    THREAD: Handler(prepare=place, max_together=PROMPTS_PER_TX),
-    EARLIER: single(place_earlier),
-    VECTORS: single(make_vectors),
+    PLACE: Handler(prepare=place_prompts, max_together=PROMPTS_PER_TX),
+    PLACE_EARLIER: single(place_earlier),
+    VECTORS: single(compute_thread_vectors),
     GARDEN: single(run_next_step),
     "retokenise": single(retokenise),
     REINDEX: single(reindex_batch),

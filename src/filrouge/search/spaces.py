@@ -36,7 +36,7 @@ from filrouge.search.vector_search import (
     new_vector_search,
 )
 from filrouge.threads.repository import ThreadVectors
-from filrouge.threads.upkeep import late_vector, queue_vectors_of_threads
+from filrouge.threads.upkeep import follow_late_vector, queue_thread_vectors
 
 _LOG = logging.getLogger(__name__)
 
@@ -447,7 +447,7 @@ def _embed_batch(parts: Parts, target: StoredSpace, embedder: Embedder, owners: 
             for done in passes:
                 done.write(tx, target.id)
                 if target.state == "current" and done.owner.kind == "turn" and not done.first:
-                    late_vector(tx, done.owner.id, target.id)
+                    follow_late_vector(tx, done.owner.id, target.id)
             next_payloads.append(next_payload)
         else:
             next_payloads.append({})  # another space was requested: write nothing, and start with that one
@@ -492,7 +492,7 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
             missing.extend((kind, owner.id) for owner in since)
         for kind, id_ in dict.fromkeys(missing):
             queue_vectors(tx, kind, id_, parts.clock.now())
-        queue_vectors_of_threads(tx, parts.clock.now())
+        queue_thread_vectors(tx, parts.clock.now())
         queue_need_vectors(tx, fresh, parts.clock.now())
         _queue_clearing(parts, tx)
         if fresh.space.calibration is None:

@@ -1,6 +1,6 @@
 """Thread assignment: pairwise probabilities that prompts share a thread, routing, and clustering.
 
-- `Whitening` whitens vectors, `compared` computes a probability for every pair of prompts of a project.
+- `Whitening` whitens vectors, `compare_pairs` computes a probability for every pair of prompts of a project.
 - `route` decides where one new prompt goes; `regroup` clusters all prompts again when more is known.
 - `split_by_thread` distributes a session's synthesis over the threads that its turns were placed in later.
 
@@ -12,7 +12,6 @@ Pure: no database, no file.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,14 +29,14 @@ from filrouge.core.clock import new_id
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.extraction.vocabulary import content
 from filrouge.threads.models import Action, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
-from filrouge.threads.synthesis import MOST_DECISIONS, MOST_FILES
+from filrouge.threads.synthesis import MAX_DECISIONS, MAX_FILES
 
 # Whitening.
 
 #: Minimum number of vectors for a transform, and maximum number of (newest) vectors to read.
 MIN_VECTORS, MAX_VECTORS = 64, 4000
 #: Shrinkage of the whitening: 0 whitens fully, larger values whiten less. It is increased when there are few vectors.
-_SHRINKAGE, _FEW = 0.5, 200.0
+_SHRINKAGE, _SHRINKAGE_COUNT = 0.5, 200.0
 
 Square = NDArray[np.float32]
 
@@ -57,14 +56,14 @@ class Whitening:
 
     Attributes:
         mean: shape (dimension,).
-        levels: the whitening matrix, shape (dimension, dimension).
+        matrix: the whitening matrix, shape (dimension, dimension).
     """
 
     mean: Vector
-    levels: Square
+    matrix: Square
 
     @classmethod
-    def of(cls, vectors: Vectors) -> Whitening | None:
+    def fit(cls, vectors: Vectors) -> Whitening | None:
         """Fit the transform; return None for fewer than `MIN_VECTORS` vectors.
 
         Args:
@@ -77,14 +76,14 @@ class Whitening:
         sizes, directions = np.linalg.eigh(spread.T @ spread / len(vectors))
         sizes = np.maximum(sizes, 0.0)
         average = float(sizes.mean()) or 1.0
-        scales = 1.0 / np.sqrt(sizes / average + _SHRINKAGE * (1.0 + _FEW / len(vectors)))
+        scales = 1.0 / np.sqrt(sizes / average + _SHRINKAGE * (1.0 + _SHRINKAGE_COUNT / len(vectors)))
         return cls(mean.astype(np.float32), ((directions * scales) @ directions.T).astype(np.float32))
 
-    def off(self, vectors: Vectors) -> Vectors:
+    def whiten(self, vectors: Vectors) -> Vectors:
         """Whiten vectors and scale them to length 1; shape (n, dimension)."""
-        rest = (vectors - self.mean) @ self.levels
-        lengths = np.linalg.norm(rest, axis=1, keepdims=True)
-        return np.asarray(rest / np.where(lengths > 0.0, lengths, 1.0), dtype=np.float32)
+        whitened = (vectors - self.mean) @ self.matrix
+        lengths = np.linalg.norm(whitened, axis=1, keepdims=True)
+        return np.asarray(whitened / np.where(lengths > 0.0, lengths, 1.0), dtype=np.float32)
 
 
 # Mean vectors: one for a prompt with several windows, one for the prompts of a thread. A thread vector is derived data:
@@ -102,8 +101,8 @@ def thread_vector(prompts: Sequence[Vectors]) -> Vector | None:
     Args:
         prompts: for each routed turn, its windows: unit vectors, shape (windows, dimension).
     """
-    there = [one for windows in prompts if (one := prompt_vector(windows)) is not None]
-    return _unit(np.mean(there, axis=0)) if there else None
+    vectors = [vector for windows in prompts if (vector := prompt_vector(windows)) is not None]
+    return _unit(np.mean(vectors, axis=0)) if vectors else None
 
 
 def _unit(vector: Vector) -> Vector:
@@ -113,26 +112,26 @@ def _unit(vector: Vector) -> Vector:
 
 # Pairwise probabilities.
 
-FILE: Final = "pairs.npz"
+WEIGHTS_FILE: Final = "pairs.npz"
 #: Number of hash buckets for the rarity of words in general, and of columns that tell the words of one project apart.
 BUCKETS, _COLUMNS = 4096, 2048
 #: Number of leading letters of a word that are compared: languages inflect at the end.
-_ROOT: Final = 6
+_MAX_ROOT_LETTERS: Final = 6
 #: The project mean is shrunk as if there were this many extra vectors with mean zero: the first few prompts say little
 #: about what all prompts have in common.
 _PRIOR_COUNT: Final = 8
 #: Number of earlier prompts that a prompt is compared with to see whether it continues them.
-_BACK: Final = 4
+_MAX_STEPS_BACK: Final = 4
 #: Number of nearest prompts of other sessions; their mean similarity is the baseline for a prompt.
-_NEAREST: Final = 6
+_NEAREST_PROMPTS: Final = 6
 #: Number of rounds in which context and probabilities are recomputed.
 ROUNDS: Final = 2
 
 TableKind = Literal["vectors", "words"]
-Learned = Mapping[str, NDArray[np.float32]]
+Weights = Mapping[str, NDArray[np.float32]]
 #: 32-bit floats: one value per pair, shape (n, n); one per prompt, shape (n,); or one row per prompt.
 PairTable = NDArray[np.float32]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -140,37 +139,37 @@ class Exchange:
     """A prompt and the reply to it.
 
     Attributes:
-        session: the session it was said in.
-        prompt: the whitened unit vector of the prompt; None if there is none.
-        whole: the same for prompt and reply as one text, or for the prompt alone while there is no reply.
-        said: word roots of the prompt.
-        answered: word roots of the reply.
-        letters: length of the prompt in characters.
-        asks: the reply ends with a question.
+        session: the session of the prompt.
+        prompt: the whitened unit vector of the prompt; None if it has no vector.
+        with_reply: the same for prompt and reply as one text, or for the prompt alone while there is no reply.
+        prompt_roots: word roots of the prompt.
+        reply_roots: word roots of the reply.
+        prompt_chars: length of the prompt in characters.
+        reply_asks: the reply ends with a question.
     """
 
     session: str
     prompt: Vector | None
-    whole: Vector | None
-    said: frozenset[str]
-    answered: frozenset[str] = frozenset()
-    letters: int = 0
-    asks: bool = False
+    with_reply: Vector | None
+    prompt_roots: frozenset[str]
+    reply_roots: frozenset[str] = frozenset()
+    prompt_chars: int = 0
+    reply_asks: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class Comparison:
     """Comparison of all pairs of prompts; each table has shape (n, n).
 
     Attributes:
-        chances: probability that the two are of one thread; 1 on the diagonal.
-        alike: cosine of the exchanges after subtracting the project mean; NaN if only words are used.
-        words: similarity of their words, weighted by rarity, in [0, 1].
+        probabilities: probability that the two belong to one thread; 1 on the diagonal.
+        similarities: cosine of the exchanges after subtracting the project mean; NaN if only words are used.
+        word_similarities: similarity of their words, weighted by rarity, in [0, 1].
     """
 
-    chances: PairTable
-    alike: PairTable
-    words: PairTable
+    probabilities: PairTable
+    similarities: PairTable
+    word_similarities: PairTable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -178,27 +177,29 @@ class FeatureTables:
     """Exchanges as tables with one row each; vectors are of unit length or zero.
 
     Attributes:
-        exchanges: prompt and whole combined; `prompts` and `wholes`: each separately.
-        words: words of prompt and reply, weighted by rarity; `asked`: of the prompt only.
-        rare: the same as `words`, not scaled to unit length.
-        sessions: number of the session, in order of appearance; `places`: position within the session.
-        letters, own, asks: length of the prompt, its number of words, and whether the reply asks a question.
+        exchanges: sum of the prompt's vector and the vector with its reply, scaled to unit length.
+        prompts, with_replies: each of the two vectors separately.
+        words: words of prompt and reply, weighted by rarity; `prompt_words`: of the prompt only.
+        weighted_words: the same as `words`, not scaled to unit length.
+        sessions: number of the session, in order of appearance; `positions`: position within the session.
+        prompt_chars, word_counts: length of the prompt in characters, and its number of distinct words.
+        reply_asks: 1 if the reply ends with a question, else 0.
     """
 
     exchanges: PairTable
     prompts: PairTable
-    wholes: PairTable
+    with_replies: PairTable
     words: PairTable
-    asked: PairTable
-    rare: PairTable
-    sessions: Places
-    places: Places
-    letters: PairTable
-    own: PairTable
-    asks: PairTable
+    prompt_words: PairTable
+    weighted_words: PairTable
+    sessions: Indices
+    positions: Indices
+    prompt_chars: PairTable
+    word_counts: PairTable
+    reply_asks: PairTable
 
 
-def compared(exchanges: Sequence[Exchange], kind: TableKind) -> Compared:
+def compare_pairs(exchanges: Sequence[Exchange], kind: TableKind) -> Comparison:
     """Compare every pair of prompts of a project.
 
     A prompt alone carries little information, so it is read together with its reply and its context. In the first
@@ -207,19 +208,21 @@ def compared(exchanges: Sequence[Exchange], kind: TableKind) -> Compared:
     thread, in other sessions too.
 
     Args:
-        exchanges: in the order in which they were said.
+        exchanges: in the order of their prompts.
         kind: `words` if vectors are not to be used.
     """
     if not exchanges:
-        nothing = np.empty((0, 0), dtype=np.float32)
-        return Compared(nothing, nothing, nothing)
-    weights = _stored()
-    read = build_tables(exchanges, weights["rarity"])
-    chances = continuation_probability(read, weights, kind)
-    for number in range(ROUNDS):
-        chances = score_round(read, chances, weights, f"{kind}.{number}")
-    alike = read.exchanges @ read.exchanges.T if kind == "vectors" else np.full_like(chances, np.nan)
-    return Compared(chances=chances, alike=alike, words=read.words @ read.words.T)
+        empty = np.empty((0, 0), dtype=np.float32)
+        return Comparison(empty, empty, empty)
+    weights = _load_weights()
+    tables = build_tables(exchanges, weights["rarity"])
+    probabilities = continuation_probability(tables, weights, kind)
+    for step in range(ROUNDS):
+        probabilities = score_round(tables, probabilities, weights, f"{kind}.{step}")
+    similarities = tables.exchanges @ tables.exchanges.T if kind == "vectors" else np.full_like(probabilities, np.nan)
+    return Comparison(
+        probabilities=probabilities, similarities=similarities, word_similarities=tables.words @ tables.words.T
+    )
 
 
 def roots(texts: Iterable[str]) -> frozenset[str]:
@@ -229,123 +232,125 @@ def roots(texts: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=16384)
 def _roots(text: str) -> frozenset[str]:
-    return frozenset(word[:_ROOT] if word.isalpha() else word for word in content(text) if len(word) > 2)
+    return frozenset(word[:_MAX_ROOT_LETTERS] if word.isalpha() else word for word in content(text) if len(word) > 2)
 
 
 # --- does the topic continue from one prompt to the next
 
 
-def continuation_probability(read: FeatureTables, weights: Learned, kind: TableKind) -> PairTable:
+def continuation_probability(tables: FeatureTables, weights: Weights, kind: TableKind) -> PairTable:
     """Return the probability that the topic never changed between two prompts of a session.
 
     Shape (n, n); 0 across sessions.
     """
-    later, before = consecutive_pairs(read)
-    stays = np.zeros(len(read.sessions), dtype=np.float32)
+    later, before = consecutive_pairs(tables)
+    stays = np.zeros(len(tables.sessions), dtype=np.float32)
     if len(later):
-        given = weights[f"{kind}.on"]
-        stays[later] = _logistic(continuation_features(read, later, before) @ given[:-1] + given[-1])
-    chances = np.zeros((len(stays), len(stays)), dtype=np.float32)
-    for session in np.unique(read.sessions):
-        own = np.flatnonzero(read.sessions == session)
-        steps = np.cumsum(np.log(np.maximum(stays[own], 1e-4)))
-        chances[np.ix_(own, own)] = np.exp(-np.abs(steps[:, None] - steps[None, :]))
-    return chances
+        fitted = weights[f"{kind}.on"]
+        stays[later] = _logistic(continuation_features(tables, later, before) @ fitted[:-1] + fitted[-1])
+    probabilities = np.zeros((len(stays), len(stays)), dtype=np.float32)
+    for session in np.unique(tables.sessions):
+        members = np.flatnonzero(tables.sessions == session)
+        steps = np.cumsum(np.log(np.maximum(stays[members], 1e-4)))
+        probabilities[np.ix_(members, members)] = np.exp(-np.abs(steps[:, None] - steps[None, :]))
+    return probabilities
 
 
-def consecutive_pairs(read: FeatureTables) -> tuple[Places, Places]:
+def consecutive_pairs(tables: FeatureTables) -> tuple[Indices, Indices]:
     """Return the prompts that have a predecessor in their session, and these predecessors."""
     last: dict[int, int] = {}
     pairs = list[tuple[int, int]]()
-    for place, session in enumerate(read.sessions.tolist()):
+    for index, session in enumerate(tables.sessions.tolist()):
         if session in last:
-            pairs.append((place, last[session]))
-        last[session] = place
+            pairs.append((index, last[session]))
+        last[session] = index
     found = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
 
-def continuation_features(read: FeatureTables, later: Places, before: Places) -> PairTable:
+def continuation_features(tables: FeatureTables, later: Indices, before: Indices) -> PairTable:
     """Return the features for whether prompts continue the topic of their predecessors, one row per prompt."""
-    return np.stack([*_signs_of_going_on(read, later, before)], axis=1).astype(np.float32)
+    return np.stack([*_continuation_columns(tables, later, before)], axis=1).astype(np.float32)
 
 
-def _signs_of_going_on(read: FeatureTables, later: Places, before: Places) -> Iterator[PairTable]:
+def _continuation_columns(tables: FeatureTables, later: Indices, before: Indices) -> Iterator[PairTable]:
     def cosines(left: PairTable, right: PairTable) -> PairTable:
         return (left[later] * right[before]).sum(axis=1)
 
-    places, sessions = read.places[later], read.sessions[later]
-    back = (sessions[:, None] == read.sessions[None, :]) & (read.places[None, :] < places[:, None])
-    back &= read.places[None, :] >= places[:, None] - _BACK
-    near = read.exchanges[later] @ read.exchanges.T
-    yield cosines(read.prompts, read.exchanges)
-    yield cosines(read.prompts, read.prompts)
-    yield cosines(read.prompts, read.wholes)
-    yield cosines(read.exchanges, read.exchanges)
-    yield np.where(back, near, -1.0).max(axis=1)
-    yield np.where(back, near, 0.0).sum(axis=1) / back.sum(axis=1)
-    yield cosines(read.words, read.words)
-    yield cosines(read.asked, read.words)
-    yield np.where(back, read.asked[later] @ read.words.T, 0.0).max(axis=1)
-    yield np.log1p(read.letters[later])
-    yield np.log1p(read.letters[before])
-    yield np.log1p(read.own[later])
-    yield (read.own[later] <= 2.0).astype(np.float32)
-    yield read.asks[before]
-    yield np.log1p(places)
-    yield (places == 1).astype(np.float32)
+    positions, sessions = tables.positions[later], tables.sessions[later]
+    is_recent = (sessions[:, None] == tables.sessions[None, :]) & (tables.positions[None, :] < positions[:, None])
+    is_recent &= tables.positions[None, :] >= positions[:, None] - _MAX_STEPS_BACK
+    similarity = tables.exchanges[later] @ tables.exchanges.T
+    yield cosines(tables.prompts, tables.exchanges)
+    yield cosines(tables.prompts, tables.prompts)
+    yield cosines(tables.prompts, tables.with_replies)
+    yield cosines(tables.exchanges, tables.exchanges)
+    yield np.where(is_recent, similarity, -1.0).max(axis=1)
+    yield np.where(is_recent, similarity, 0.0).sum(axis=1) / is_recent.sum(axis=1)
+    yield cosines(tables.words, tables.words)
+    yield cosines(tables.prompt_words, tables.words)
+    yield np.where(is_recent, tables.prompt_words[later] @ tables.words.T, 0.0).max(axis=1)
+    yield np.log1p(tables.prompt_chars[later])
+    yield np.log1p(tables.prompt_chars[before])
+    yield np.log1p(tables.word_counts[later])
+    yield (tables.word_counts[later] <= 2.0).astype(np.float32)
+    yield tables.reply_asks[before]
+    yield np.log1p(positions)
+    yield (positions == 1).astype(np.float32)
 
 
-# --- are two prompts of one thread
+# --- do two prompts belong to one thread
 
 
-def score_round(read: FeatureTables, chances: PairTable, weights: Learned, name: str) -> PairTable:
+def score_round(tables: FeatureTables, probabilities: PairTable, weights: Weights, name: str) -> PairTable:
     """Compute one round: new probabilities from the previous ones, with the weights of this name."""
     within, across = weights[f"{name}.within"], weights[f"{name}.across"]
-    same = _same(read)
-    odds: PairTable = np.zeros(chances.shape, dtype=np.float32)
-    for place, sign in enumerate(pair_features(read, chances)):
-        odds = np.asarray(odds + np.where(same, within[place], across[place]) * sign, dtype=np.float32)
-    odds = np.asarray(odds + np.where(same, within[-1], across[-1]), dtype=np.float32)
-    found = _logistic(odds)
-    np.fill_diagonal(found, 1.0)
-    return found
+    same_session = _same_session(tables)
+    odds: PairTable = np.zeros(probabilities.shape, dtype=np.float32)
+    for index, feature in enumerate(pair_features(tables, probabilities)):
+        odds = np.asarray(odds + np.where(same_session, within[index], across[index]) * feature, dtype=np.float32)
+    odds = np.asarray(odds + np.where(same_session, within[-1], across[-1]), dtype=np.float32)
+    updated = _logistic(odds)
+    np.fill_diagonal(updated, 1.0)
+    return updated
 
 
-def pair_features(read: FeatureTables, chances: PairTable) -> Iterator[PairTable]:
+def pair_features(tables: FeatureTables, probabilities: PairTable) -> Iterator[PairTable]:
     """Yield the features for whether two prompts are of one thread, given the current context; shape (n, n) each."""
-    same = _same(read)
-    chain = np.asarray(np.where(same, chances, 0.0), dtype=np.float32)
-    yield read.exchanges @ read.exchanges.T
-    yield read.prompts @ read.prompts.T
-    yield read.words @ read.words.T
-    yield chain
-    yield np.asarray(np.log(np.maximum(chain, 2e-3)) * same, dtype=np.float32)
-    for around in (chances, chances * chances):
-        vectors = _pairs_unit(around @ read.exchanges)
-        words = _pairs_unit(np.minimum(around @ (read.rare > 0.0), 1.0) * read.rare.max(axis=0))
-        near, half = vectors @ vectors.T, vectors @ read.exchanges.T
-        others = np.asarray(np.where(same, -1.0, near), dtype=np.float32)
-        nearest = np.asarray(np.sort(others, axis=1)[:, -_NEAREST:].clip(0.0).mean(axis=1), dtype=np.float32)
-        yield near
-        yield np.asarray((half + half.T) / 2, dtype=np.float32)
+    same_session = _same_session(tables)
+    continuation = np.asarray(np.where(same_session, probabilities, 0.0), dtype=np.float32)
+    yield tables.exchanges @ tables.exchanges.T
+    yield tables.prompts @ tables.prompts.T
+    yield tables.words @ tables.words.T
+    yield continuation
+    yield np.asarray(np.log(np.maximum(continuation, 2e-3)) * same_session, dtype=np.float32)
+    for context in (probabilities, probabilities * probabilities):
+        vectors = _unit_rows(context @ tables.exchanges)
+        words = _unit_rows(np.minimum(context @ (tables.weighted_words > 0.0), 1.0) * tables.weighted_words.max(axis=0))
+        similarity, one_sided = vectors @ vectors.T, vectors @ tables.exchanges.T
+        other_sessions = np.asarray(np.where(same_session, -1.0, similarity), dtype=np.float32)
+        nearest = np.asarray(
+            np.sort(other_sessions, axis=1)[:, -_NEAREST_PROMPTS:].clip(0.0).mean(axis=1), dtype=np.float32
+        )
+        yield similarity
+        yield np.asarray((one_sided + one_sided.T) / 2, dtype=np.float32)
         yield words @ words.T
         yield nearest[:, None] + nearest[None, :]
-    prompts = _pairs_unit(chances @ read.prompts)
+    prompts = _unit_rows(probabilities @ tables.prompts)
     yield prompts @ prompts.T
-    sizes, letters = np.log(chances.sum(axis=1)), np.log1p(read.letters)
+    sizes, lengths = np.log(probabilities.sum(axis=1)), np.log1p(tables.prompt_chars)
     yield np.minimum(sizes[:, None], sizes[None, :])
-    yield np.minimum(letters[:, None], letters[None, :])
-    apart = np.abs(read.places[:, None] - read.places[None, :])
-    for most in (1, 2, 4):
-        yield (same & (apart <= most)).astype(np.float32)
-    yield (np.abs(read.sessions[:, None] - read.sessions[None, :]) == 1).astype(np.float32)
+    yield np.minimum(lengths[:, None], lengths[None, :])
+    distance = np.abs(tables.positions[:, None] - tables.positions[None, :])
+    for max_distance in (1, 2, 4):
+        yield (same_session & (distance <= max_distance)).astype(np.float32)
+    yield (np.abs(tables.sessions[:, None] - tables.sessions[None, :]) == 1).astype(np.float32)
     for power in (1.0, 0.5):  # all features are weaker when there are few prompts
-        yield np.full(chances.shape, len(chances) ** -power, dtype=np.float32)
+        yield np.full(probabilities.shape, len(probabilities) ** -power, dtype=np.float32)
 
 
-def _same(read: FeatureTables) -> NDArray[np.bool_]:
-    return read.sessions[:, None] == read.sessions[None, :]
+def _same_session(tables: FeatureTables) -> NDArray[np.bool_]:
+    return tables.sessions[:, None] == tables.sessions[None, :]
 
 
 # --- exchanges as tables
@@ -358,27 +363,33 @@ def build_tables(exchanges: Sequence[Exchange], rarity: PairTable) -> FeatureTab
         rarity: rarity of the words of each bucket in general, shape (`BUCKETS`,).
     """
     numbers: dict[str, int] = {}
-    sessions = [numbers.setdefault(one.session, len(numbers)) for one in exchanges]
-    counts, places = Counter[int](), list[int]()
-    for one in sessions:
-        places.append(counts[one])
-        counts[one] += 1
-    prompts, wholes = _centred([one.prompt for one in exchanges]), _centred([one.whole for one in exchanges])
-    both, asked = [one.said | one.answered for one in exchanges], [one.said for one in exchanges]
-    having = Counter(word for own in both for word in sorted(own))
-    rare = _by_rarity(both, having, rarity)
+    sessions = [numbers.setdefault(exchange.session, len(numbers)) for exchange in exchanges]
+    session_sizes, positions = Counter[int](), list[int]()
+    for session in sessions:
+        positions.append(session_sizes[session])
+        session_sizes[session] += 1
+    prompts, with_replies = (
+        _subtract_mean([exchange.prompt for exchange in exchanges]),
+        _subtract_mean([one.with_reply for one in exchanges]),
+    )
+    all_words, prompt_words = (
+        [exchange.prompt_roots | exchange.reply_roots for exchange in exchanges],
+        [exchange.prompt_roots for exchange in exchanges],
+    )
+    word_counts = Counter(word for words in all_words for word in sorted(words))
+    weighted = _weight_by_rarity(all_words, word_counts, rarity)
     return FeatureTables(
-        exchanges=_pairs_unit(prompts + wholes),
+        exchanges=_unit_rows(prompts + with_replies),
         prompts=prompts,
-        wholes=wholes,
-        words=_pairs_unit(rare),
-        asked=_pairs_unit(_by_rarity(asked, having, rarity)),
-        rare=rare,
+        with_replies=with_replies,
+        words=_unit_rows(weighted),
+        prompt_words=_unit_rows(_weight_by_rarity(prompt_words, word_counts, rarity)),
+        weighted_words=weighted,
         sessions=np.asarray(sessions, dtype=np.int64),
-        places=np.asarray(places, dtype=np.int64),
-        letters=np.asarray([one.letters for one in exchanges], dtype=np.float32),
-        own=np.asarray([len(one) for one in asked], dtype=np.float32),
-        asks=np.asarray([one.asks for one in exchanges], dtype=np.float32),
+        positions=np.asarray(positions, dtype=np.int64),
+        prompt_chars=np.asarray([exchange.prompt_chars for exchange in exchanges], dtype=np.float32),
+        word_counts=np.asarray([len(words) for words in prompt_words], dtype=np.float32),
+        reply_asks=np.asarray([exchange.reply_asks for exchange in exchanges], dtype=np.float32),
     )
 
 
@@ -387,31 +398,31 @@ def bucket(word: str) -> int:
     return crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS
 
 
-def _centred(vectors: Sequence[Vector | None]) -> PairTable:
+def _subtract_mean(vectors: Sequence[Vector | None]) -> PairTable:
     """Subtract the shrunken project mean and scale to unit length; a missing vector becomes zero."""
-    there = [one for one in vectors if one is not None]
-    if not there:
+    present = [vector for vector in vectors if vector is not None]
+    if not present:
         return np.zeros((len(vectors), 1), dtype=np.float32)
-    stacked = np.stack(there).astype(np.float32)
+    stacked = np.stack(present).astype(np.float32)
     table = np.zeros((len(vectors), stacked.shape[1]), dtype=np.float32)
-    table[[one is not None for one in vectors]] = _pairs_unit(
-        stacked - stacked.sum(axis=0) / (len(there) + _PRIOR_COUNT)
+    table[[vector is not None for vector in vectors]] = _unit_rows(
+        stacked - stacked.sum(axis=0) / (len(present) + _PRIOR_COUNT)
     )
     return table
 
 
-def _by_rarity(words: Sequence[frozenset[str]], having: Mapping[str, int], rarity: PairTable) -> PairTable:
+def _weight_by_rarity(words: Sequence[frozenset[str]], word_counts: Mapping[str, int], rarity: PairTable) -> PairTable:
     """Weight words by their rarity in the project and in general; shape (n, columns)."""
-    columns = {word: place % _COLUMNS for place, word in enumerate(having)}
-    weights = {word: np.log(1.0 + len(words) / count) * rarity[bucket(word)] for word, count in having.items()}
+    columns = {word: index % _COLUMNS for index, word in enumerate(word_counts)}
+    weights = {word: np.log(1.0 + len(words) / count) * rarity[bucket(word)] for word, count in word_counts.items()}
     table = np.zeros((len(words), max(1, min(len(columns), _COLUMNS))), dtype=np.float32)
-    for place, own in enumerate(words):
-        for word in own:
-            table[place, columns[word]] += weights[word]
+    for index, row_words in enumerate(words):
+        for word in row_words:
+            table[index, columns[word]] += weights[word]
     return table
 
 
-def _pairs_unit(table: PairTable) -> PairTable:
+def _unit_rows(table: PairTable) -> PairTable:
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
     return np.asarray(table / np.where(lengths > 0.0, lengths, 1.0), dtype=np.float32)
 
@@ -421,8 +432,8 @@ def _logistic(odds: PairTable) -> PairTable:
 
 
 @cache
-def _stored() -> Learned:
-    with resources.files(__package__ or "").joinpath(FILE).open("rb") as opened, np.load(opened) as file:
+def _load_weights() -> Weights:
+    with resources.files(__package__ or "").joinpath(WEIGHTS_FILE).open("rb") as opened, np.load(opened) as file:
         return {name: file[name].astype(np.float32) for name in file.files}
 
 
@@ -431,9 +442,9 @@ def _stored() -> Learned:
 #: Minimum mean probability for two groups to be one thread. Chosen on the training conversations.
 SAME_THREAD_THRESHOLD: Final = 0.28
 #: Between these values, a model is asked about a suspended or archived thread.
-BORDERLINE, SURE = 0.18, 0.36
+MIN_BORDERLINE, MAX_BORDERLINE = 0.18, 0.36
 #: Candidates to log: those above this value, and at least this many of the best (THR-8).
-LOGGED, LOGGED_LEAST = 0.3, 3
+LOGGED_ABOVE, MIN_LOGGED = 0.3, 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -441,33 +452,32 @@ class RoutedPrompt:
     """The prompt to route.
 
     Attributes:
-        topics: as `subjects` returns them.
-        own: the current thread of its session, if there is one.
+        topics: as `extract_topics` returns them.
+        session_thread: the current thread of its session, if there is one.
     """
 
     text: str
     topics: tuple[str, ...]
     at: datetime
-    own: str | None = None
+    session_thread: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Known:
-    """A candidate thread for a prompt.
+class ComparedThread:
+    """A thread that a prompt was compared with.
 
     Attributes:
         state: its effective state, which a sweep may not have written yet.
-        near: the prompt compared with prompts of the thread, one row each: probability that they are of one thread,
-            similarity of the exchanges (NaN if only words are used), similarity of the words. Empty if no prompt of the
-            thread was compared.
+        scores: one row per compared prompt of the thread, shape (n, 3): probability that both belong to one thread,
+            similarity of the exchanges (NaN if only words are used), similarity of the words.
     """
 
     thread: Thread
     state: ThreadState
-    near: NDArray[np.float32]
+    scores: NDArray[np.float32]
 
 
-def route(item: RoutedPrompt, known: Sequence[Known]) -> Routing:
+def route(prompt: RoutedPrompt, threads: Sequence[ComparedThread]) -> Routing:
     """Decide where a prompt goes, without a model.
 
     The prompt continues a thread, reactivates one, forks from one, or opens a new one. It is compared with the prompts
@@ -475,36 +485,43 @@ def route(item: RoutedPrompt, known: Sequence[Known]) -> Routing:
     chance does not decide.
 
     Args:
-        known: all live candidate threads: of the prompt's project and, with isolation, of its agent.
+        threads: all live candidate threads of the prompt's project and, with isolation, of its agent.
     """
-    found = sorted((_weighed(item, one) for one in known if len(one.near)), key=lambda one: -one.similarity)
-    own = next((one for one in found if one.own), None)
+    found = sorted(
+        (_build_candidate(prompt, thread) for thread in threads if len(thread.scores)),
+        key=lambda candidate: -candidate.similarity,
+    )
+    session_candidate = next((candidate for candidate in found if candidate.own), None)
     best = found[0] if found else None
     chosen = best if best is not None and best.similarity >= SAME_THREAD_THRESHOLD else None
-    action: Action = "fork" if own else "new"
+    action: Action = "fork" if session_candidate else "new"
     if chosen is not None:
         action = "continue" if chosen.state == "active" else "reactivate"
     return Routing(
         action=action,
         thread_id=chosen.thread_id if chosen else None,
-        parent=own.thread_id if own and not chosen else None,
+        parent=session_candidate.thread_id if session_candidate and not chosen else None,
         similarity=best.similarity if best else 0.0,
-        weighed=tuple(one for place, one in enumerate(found) if one.similarity > LOGGED or place < LOGGED_LEAST),
-        borderline=best is not None and best.state != "active" and BORDERLINE <= best.similarity < SURE,
-        reason=_reason(chosen, best, len(known)),
+        candidates=tuple(
+            candidate
+            for rank, candidate in enumerate(found)
+            if candidate.similarity > LOGGED_ABOVE or rank < MIN_LOGGED
+        ),
+        borderline=best is not None and best.state != "active" and MIN_BORDERLINE <= best.similarity < MAX_BORDERLINE,
+        reason=_reason(chosen, best, len(threads)),
     )
 
 
-def _weighed(item: RoutedPrompt, one: Known) -> ThreadCandidate:
-    chance, alike, words = one.near.mean(axis=0, dtype=np.float64).tolist()
+def _build_candidate(prompt: RoutedPrompt, thread: ComparedThread) -> ThreadCandidate:
+    probability, similarity, words = thread.scores.mean(axis=0, dtype=np.float64).tolist()
     return ThreadCandidate(
-        thread_id=one.thread.id,
-        state=one.state,
-        embedding=None if math.isnan(alike) else alike,
+        thread_id=thread.thread.id,
+        state=thread.state,
+        embedding=None if math.isnan(similarity) else similarity,
         topics=words,
-        exact=not set(item.topics).isdisjoint(one.thread.topics),
-        own=one.thread.id == item.own,
-        similarity=chance,
+        exact=not set(prompt.topics).isdisjoint(thread.thread.topics),
+        own=thread.thread.id == prompt.session_thread,
+        similarity=probability,
     )
 
 
@@ -521,191 +538,202 @@ def _reason(chosen: ThreadCandidate | None, best: ThreadCandidate | None, count:
 
 #: Minimum gain of a regrouping, in summed similarity. (A bonus for pairs that are already together would preserve early
 #: mistakes; this was measured.)
-_WORTH: Final = 0.02
+_MIN_GAIN: Final = 0.02
 #: Similarities, or similarities minus a threshold; shape (n, n).
-Near = NDArray[np.float32]
+Similarities = NDArray[np.float32]
 #: The group number of each item; shape (n,).
 Labels = NDArray[np.int64]
 
 
-def labels(names: Sequence[object]) -> Labels:
+def number_labels(names: Sequence[object]) -> Labels:
     """Return a number for each name, in order of first appearance."""
-    known: dict[object, int] = {}
-    return np.asarray([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
+    numbers: dict[object, int] = {}
+    return np.asarray([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
 
 
-def improved_grouping(above: Near, now: Labels, bound: Labels) -> Labels:
-    """Return the improved grouping; applied to its own result, this changes nothing.
+def improve_grouping(margins: Similarities, current: Labels, must_link: Labels) -> Labels:
+    """Return the improved grouping; a second application changes nothing.
 
-    The clusters are computed independently of the current grouping, so each existing group is either a cluster already,
-    or is kept again.
+    The clusters do not depend on the current grouping. So a second application finds the same clusters, and takes or
+    rejects them as before.
 
     Args:
-        above: similarity minus the threshold for each pair, shape (n, n).
-        now: the current grouping.
-        bound: items with the same number here are never separated.
+        margins: similarity minus the threshold for each pair, shape (n, n).
+        current: the current grouping.
+        must_link: items with the same number here are never separated.
     """
-    return _keep_improvements(above, now, cluster(above, bound))
+    return _keep_improvements(margins, current, cluster(margins, must_link))
 
 
-def cluster(above: Near, bound: Labels) -> Labels:
-    """Cluster by average linkage, most similar first; items with the same number in `bound` start together.
+def cluster(margins: Similarities, must_link: Labels) -> Labels:
+    """Cluster by average linkage, most similar first; items with the same number in `must_link` start together.
 
     Only groups with at least one pair above the threshold can merge, so each connected component is clustered
     separately.
     """
-    groups = np.arange(len(bound))
-    for places in _components(above, bound):
-        own = above[np.ix_(places, places)].astype(np.float64)
-        first = labels(bound[places].tolist())
-        groups[places] = places[_average_linkage(own, first)]
+    groups = np.arange(len(must_link))
+    for items in _components(margins, must_link):
+        own_margins = margins[np.ix_(items, items)].astype(np.float64)
+        own_labels = number_labels(must_link[items].tolist())
+        groups[items] = items[_average_linkage(own_margins, own_labels)]
     return groups
 
 
-def _components(above: Near, bound: Labels) -> Iterable[Labels]:
+def _components(margins: Similarities, must_link: Labels) -> Iterable[Labels]:
     """Yield the connected components of the pairs above the threshold, those with at least two items."""
-    left = np.ones(len(bound), dtype=bool)
-    for place in range(len(bound)):
-        if not left[place]:
+    unvisited = np.ones(len(must_link), dtype=bool)
+    for start in range(len(must_link)):
+        if not unvisited[start]:
             continue
-        left[place] = False
-        found, front = [place], [place]
-        while front:
-            one = front.pop()
-            reached = (above[one] > 0.0) | (bound == bound[one])
-            new = np.flatnonzero(reached & left).tolist()
-            left[new] = False
-            found += new
-            front += new
-        if len(found) > 1:
-            yield np.asarray(sorted(found))
+        unvisited[start] = False
+        component, queue = [start], [start]
+        while queue:
+            item = queue.pop()
+            reached = (margins[item] > 0.0) | (must_link == must_link[item])
+            new = np.flatnonzero(reached & unvisited).tolist()
+            unvisited[new] = False
+            component += new
+            queue += new
+        if len(component) > 1:
+            yield np.asarray(sorted(component))
 
 
-def _average_linkage(near: NDArray[np.float64], first: Labels) -> Labels:
+def _average_linkage(margins: NDArray[np.float64], start_labels: Labels) -> Labels:
     """Return, for each item, the index of the representative of its group.
 
     Args:
-        near: similarity minus the threshold, shape (n, n).
-        first: items with the same label start as one group.
+        margins: similarity minus the threshold, shape (n, n); it is overwritten.
+        start_labels: items with the same label start as one group.
     """
-    groups = np.arange(len(near))
-    sizes = np.ones(len(near))
-    np.fill_diagonal(near, -np.inf)
-    best = near.argmax(axis=1)
+    groups = np.arange(len(margins))
+    sizes = np.ones(len(margins))
+    np.fill_diagonal(margins, -np.inf)
+    best = margins.argmax(axis=1)
 
-    def merge(kept: int, gone: int) -> None:
-        near[kept] = (near[kept] * sizes[kept] + near[gone] * sizes[gone]) / (sizes[kept] + sizes[gone])
-        near[:, kept] = near[kept]
-        near[gone] = near[:, gone] = near[kept, kept] = -np.inf
-        sizes[kept] += sizes[gone]
-        groups[groups == gone] = kept
-        stale = np.flatnonzero((best == kept) | (best == gone))
-        best[stale] = near[stale].argmax(axis=1)
-        best[kept] = near[kept].argmax()
-        nearer = near[:, kept] > near[np.arange(len(near)), best]
-        best[nearer] = kept
+    def merge(target: int, source: int) -> None:
+        margins[target] = (margins[target] * sizes[target] + margins[source] * sizes[source]) / (
+            sizes[target] + sizes[source]
+        )
+        margins[:, target] = margins[target]
+        margins[source] = margins[:, source] = margins[target, target] = -np.inf
+        sizes[target] += sizes[source]
+        groups[groups == source] = target
+        stale = np.flatnonzero((best == target) | (best == source))
+        best[stale] = margins[stale].argmax(axis=1)
+        best[target] = margins[target].argmax()
+        nearer = margins[:, target] > margins[np.arange(len(margins)), best]
+        best[nearer] = target
 
-    _, leading = np.unique(first, return_index=True)
-    for place, label in enumerate(first):
-        if leading[label] != place:
-            merge(int(leading[label]), place)
+    _, leading = np.unique(start_labels, return_index=True)
+    for index, label in enumerate(start_labels):
+        if leading[label] != index:
+            merge(int(leading[label]), index)
     while True:
-        top = near[np.arange(len(near)), best]
-        one = int(top.argmax())
-        if not top[one] > 0.0:
+        best_margins = margins[np.arange(len(margins)), best]
+        item = int(best_margins.argmax())
+        if not best_margins[item] > 0.0:
             return groups
-        kept, gone = sorted((one, int(best[one])))
-        merge(kept, gone)
+        target, source = sorted((item, int(best[item])))
+        merge(target, source)
 
 
-def _keep_improvements(above: Near, now: Labels, then: Labels) -> Labels:
+def _keep_improvements(margins: Similarities, current: Labels, proposed: Labels) -> Labels:
     """Return the current grouping with those new groups that improve it.
 
     The value of a grouping is the sum over its pairs of the similarity minus the threshold.
     """
-    result, fresh = now.copy(), int(now.max()) + 1
-    for places in _overlapping(now, then):
-        old, new = now[places], then[places]
-        change = (new[:, None] == new[None, :]).astype(np.int8) - (old[:, None] == old[None, :])
-        if (above[np.ix_(places, places)] * change).sum(dtype=np.float64) > 2 * _WORTH:
-            result[places] = new + fresh
-    return labels(result.tolist())
+    result, first_free = current.copy(), int(current.max()) + 1
+    for items in _find_overlaps(current, proposed):
+        old_labels, new_labels = current[items], proposed[items]
+        change = (new_labels[:, None] == new_labels[None, :]).astype(np.int8) - (
+            old_labels[:, None] == old_labels[None, :]
+        )
+        if (margins[np.ix_(items, items)] * change).sum(dtype=np.float64) > 2 * _MIN_GAIN:
+            result[items] = new_labels + first_free
+    return number_labels(result.tolist())
 
 
-def _overlapping(now: Labels, then: Labels) -> Iterable[Labels]:
+def _find_overlaps(current: Labels, proposed: Labels) -> Iterable[Labels]:
     """Return sets of items whose current and new groups overlap."""
-    lead = {int(one): int(one) for one in np.unique(now)}
+    parents = {int(label): int(label) for label in np.unique(current)}
 
-    def root(one: int) -> int:
-        while lead[one] != one:
-            one = lead[one]
-        return one
+    def root(label: int) -> int:
+        while parents[label] != label:
+            label = parents[label]
+        return label
 
-    for group in np.unique(then):
-        first, *others = (root(int(one)) for one in np.unique(now[then == group]))
+    for group in np.unique(proposed):
+        first, *others = (root(int(label)) for label in np.unique(current[proposed == group]))
         for other in others:
-            lead[root(other)] = root(first)
-    tops = np.asarray([root(int(one)) for one in now])
-    return [np.flatnonzero(tops == one) for one in np.unique(tops)]
+            parents[root(other)] = root(first)
+    roots_of_items = np.asarray([root(int(label)) for label in current])
+    return [np.flatnonzero(roots_of_items == label) for label in np.unique(roots_of_items)]
 
 
 # Syntheses of a session whose turns were not in threads yet.
 
 
-def cited_turns(former: Sequence[Synthesis]) -> set[str]:
+def cited_turns(syntheses: Sequence[Synthesis]) -> set[str]:
     """Return the turns cited by syntheses that have no thread yet."""
-    return {point.turn_id for one in former if one.thread_id is None for point in _points(one)}
+    return {point.turn_id for synthesis in syntheses if synthesis.thread_id is None for point in _points(synthesis)}
 
 
-def split_by_thread(former: Sequence[Synthesis], threads: Mapping[str, str]) -> list[Synthesis]:
+def split_by_thread(syntheses: Sequence[Synthesis], threads: Mapping[str, str]) -> list[Synthesis]:
     """Distribute the syntheses without a thread over the threads of their turns.
 
-    A prompt is placed shortly after it is stored, and a session may be compacted in between. Its synthesis has no
-    thread then. It is not read again later, since it may rest on turns from long ago; instead, each of its points moves
-    to the thread of its turn.
+    A prompt is placed shortly after it is stored, and a session may be compacted in between. Then the synthesis has no
+    thread. It is not made again later, since it may rest on old turns. Instead, each of its points moves to the thread
+    of its turn.
 
     Args:
         threads: thread ids by turn; points of other turns stay without a thread.
     """
-    found: dict[str | None, Synthesis] = {one.thread_id: one for one in former if one.thread_id is not None}
-    for one in (one for one in former if one.thread_id is None):
-        homes = list(dict.fromkeys(threads.get(point.turn_id) for point in _points(one))) or [None]
-        for home in homes:
-            part = _part(one, home, threads, main=home == homes[0])
-            found[home] = _merge(part, found[home]) if home in found else part
+    found: dict[str | None, Synthesis] = {
+        synthesis.thread_id: synthesis for synthesis in syntheses if synthesis.thread_id is not None
+    }
+    for synthesis in (synthesis for synthesis in syntheses if synthesis.thread_id is None):
+        thread_ids = list(dict.fromkeys(threads.get(point.turn_id) for point in _points(synthesis))) or [None]
+        for thread_id in thread_ids:
+            part = _build_part(synthesis, thread_id, threads, main=thread_id == thread_ids[0])
+            found[thread_id] = _merge(part, found[thread_id]) if thread_id in found else part
     return list(found.values())
 
 
-def drop_turns(one: Synthesis, turns: Collection[str]) -> Synthesis:
+def drop_turns(synthesis: Synthesis, turns: Collection[str]) -> Synthesis:
     """Return a synthesis without the points of these turns, which are about to be read again."""
     return replace(
-        one,
-        state=_except(one.state, turns),
-        decisions=_except(one.decisions, turns),
-        questions=_except(one.questions, turns),
-        error=None if one.error and one.error.turn_id in turns else one.error,
+        synthesis,
+        state=_drop_points(synthesis.state, turns),
+        decisions=_drop_points(synthesis.decisions, turns),
+        questions=_drop_points(synthesis.questions, turns),
+        error=None if synthesis.error and synthesis.error.turn_id in turns else synthesis.error,
     )
 
 
-def _points(one: Synthesis) -> list[Point]:
-    return [*one.state, *one.decisions, *one.questions, *([one.error] if one.error else [])]
+def _points(synthesis: Synthesis) -> list[Point]:
+    return [
+        *synthesis.state,
+        *synthesis.decisions,
+        *synthesis.questions,
+        *([synthesis.error] if synthesis.error else []),
+    ]
 
 
-def _part(one: Synthesis, home: str | None, threads: Mapping[str, str], *, main: bool) -> Synthesis:
+def _build_part(synthesis: Synthesis, thread_id: str | None, threads: Mapping[str, str], *, main: bool) -> Synthesis:
     """Return the part of a synthesis that belongs to a thread; the files go to the thread of the first point."""
 
-    def own(points: Sequence[Point]) -> tuple[Point, ...]:
-        return tuple(point for point in points if threads.get(point.turn_id) == home)
+    def of_thread(points: Sequence[Point]) -> tuple[Point, ...]:
+        return tuple(point for point in points if threads.get(point.turn_id) == thread_id)
 
     return replace(
-        one,
-        id=one.id if main else new_id(one.at),
-        thread_id=home,
-        state=own(one.state),
-        decisions=own(one.decisions),
-        questions=own(one.questions),
-        files=one.files if main else (),
-        error=next(iter(own([one.error] if one.error else [])), None),
+        synthesis,
+        id=synthesis.id if main else new_id(synthesis.at),
+        thread_id=thread_id,
+        state=of_thread(synthesis.state),
+        decisions=of_thread(synthesis.decisions),
+        questions=of_thread(synthesis.questions),
+        files=synthesis.files if main else (),
+        error=next(iter(of_thread([synthesis.error] if synthesis.error else [])), None),
     )
 
 
@@ -714,23 +742,23 @@ def _merge(newer: Synthesis, older: Synthesis) -> Synthesis:
         older,
         at=max(newer.at, older.at),
         state=newer.state or older.state,
-        decisions=tuple(dict.fromkeys([*newer.decisions, *older.decisions]))[:MOST_DECISIONS],
+        decisions=tuple(dict.fromkeys([*newer.decisions, *older.decisions]))[:MAX_DECISIONS],
         questions=tuple(dict.fromkeys([*newer.questions, *older.questions])),
-        files=tuple(dict.fromkeys([*newer.files, *older.files]))[:MOST_FILES],
+        files=tuple(dict.fromkeys([*newer.files, *older.files]))[:MAX_FILES],
         error=newer.error or older.error,
     )
 
 
-def _except(points: Sequence[Point], turns: Collection[str]) -> tuple[Point, ...]:
+def _drop_points(points: Sequence[Point], turns: Collection[str]) -> tuple[Point, ...]:
     return tuple(point for point in points if point.turn_id not in turns)
 
 
 # Regrouping: decide again which prompts of a project belong together, once more is known.
 
 #: Maximum number of prompts (the newest); time and memory grow with the square.
-MOST_REGROUPED: Final = 1000
+MAX_REGROUPED_PROMPTS: Final = 1000
 #: Similarity of prompts that a user keeps in two threads, so that they are never merged.
-_NEVER: Final = -1e6
+_SEPARATED: Final = -1e6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -739,21 +767,21 @@ class PlacedPrompt:
 
     Attributes:
         id: id of the turn.
-        is_held: a user placed it where it is. A thread title set by a user has the same effect (see `stays`).
-        belongs: a model said that it continues this thread.
-        apart: threads that it does not belong to, according to a model.
+        is_moved_by_user: a user moved something into or out of its thread.
+        is_confirmed: a model said that it continues this thread.
+        excluded: threads that it does not belong to, according to a model.
     """
 
     id: str
     thread: Thread
-    is_held: bool = False
-    belongs: bool = False
-    apart: frozenset[str] = frozenset()
+    is_moved_by_user: bool = False
+    is_confirmed: bool = False
+    excluded: frozenset[str] = frozenset()
 
     @property
-    def stays(self) -> bool:
-        """True if the user wants the prompt where it is."""
-        return self.is_held or self.thread.title_by == "user"
+    def is_fixed(self) -> bool:
+        """True if no rule may move the prompt: a user named its thread, or moved prompts into or out of it."""
+        return self.is_moved_by_user or self.thread.title_by == "user"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -761,18 +789,18 @@ class Regrouping:
     """Prompts that move together.
 
     Attributes:
-        units: ids of the prompts, from one thread or several.
+        prompt_ids: the prompts, from one thread or several.
         into: the thread to move them to, which also keeps prompts of its own; None = open a new thread.
         routing: for the log: `join`, or `fork` for a new thread. For a fork, `parent` is the thread that most of them
             came from.
     """
 
-    units: tuple[str, ...]
+    prompt_ids: tuple[str, ...]
     into: str | None
     routing: Routing
 
 
-def regroup(units: Sequence[PlacedPrompt], chances: Near) -> tuple[Regrouping, ...]:
+def regroup(prompts: Sequence[PlacedPrompt], probabilities: Similarities) -> tuple[Regrouping, ...]:
     """Return the moves that bring related prompts together; they can be applied in any order.
 
     Applied to its own result, it returns no moves.
@@ -786,93 +814,99 @@ def regroup(units: Sequence[PlacedPrompt], chances: Near) -> tuple[Regrouping, .
     grouped with that thread.
 
     Args:
-        units: prompts of one user and project (with isolation: one agent), in the order in which they were said.
-        chances: probability that two prompts are of one thread, shape (n, n).
+        prompts: prompts of one user and project (with isolation: one agent), oldest first.
+        probabilities: probability that two prompts belong to one thread, shape (n, n).
     """
-    if len(units) < 2:
+    if len(prompts) < 2:
         return ()
-    above = (chances - np.float32(SAME_THREAD_THRESHOLD)).astype(np.float32)
-    np.fill_diagonal(above, 0.0)
-    _forbid_merges(above, units)
-    now = labels([one.thread.id for one in units])
-    return tuple(_moves(units, improved_grouping(above, now, _must_link(units)), chances))
+    margins = (probabilities - np.float32(SAME_THREAD_THRESHOLD)).astype(np.float32)
+    np.fill_diagonal(margins, 0.0)
+    _forbid_merges(margins, prompts)
+    current = number_labels([prompt.thread.id for prompt in prompts])
+    return tuple(_find_moves(prompts, improve_grouping(margins, current, _must_link(prompts)), probabilities))
 
 
-def _must_link(units: Sequence[PlacedPrompt]) -> Labels:
+def _must_link(prompts: Sequence[PlacedPrompt]) -> Labels:
     """Return labels of the items to keep together.
 
     These are the prompts that a user placed in a thread, and prompts that a model confirmed, with the first prompt of
     their thread.
     """
     first: dict[str, int] = {}
-    for place, one in enumerate(units):
-        first.setdefault(one.thread.id, place)
-    leads = [first[one.thread.id] if one.belongs and not one.stays else place for place, one in enumerate(units)]
-    return labels([units[place].thread.id if units[place].stays else place for place in leads])
+    for index, prompt in enumerate(prompts):
+        first.setdefault(prompt.thread.id, index)
+    leads = [
+        first[prompt.thread.id] if prompt.is_confirmed and not prompt.is_fixed else index
+        for index, prompt in enumerate(prompts)
+    ]
+    return number_labels([prompts[index].thread.id if prompts[index].is_fixed else index for index in leads])
 
 
-def _forbid_merges(above: Near, units: Sequence[PlacedPrompt]) -> None:
-    """Set the similarity of pairs that a user or a model separated to `_NEVER`."""
-    held = [place for place, one in enumerate(units) if one.stays]
-    threads = labels([units[place].thread.id for place in held])
-    apart = threads[:, None] != threads[None, :]
-    above[np.ix_(held, held)] = np.where(apart, _NEVER, above[np.ix_(held, held)])
-    for place, one in enumerate(units):
-        if strange := one.apart - {one.thread.id}:
-            others = [other for other, it in enumerate(units) if it.thread.id in strange]
-            above[place, others] = above[others, place] = _NEVER
+def _forbid_merges(margins: Similarities, prompts: Sequence[PlacedPrompt]) -> None:
+    """Set the similarity of pairs that a user or a model separated to `_SEPARATED`."""
+    fixed = [index for index, prompt in enumerate(prompts) if prompt.is_fixed]
+    threads = number_labels([prompts[index].thread.id for index in fixed])
+    differs = threads[:, None] != threads[None, :]
+    margins[np.ix_(fixed, fixed)] = np.where(differs, _SEPARATED, margins[np.ix_(fixed, fixed)])
+    for index, prompt in enumerate(prompts):
+        if excluded := prompt.excluded - {prompt.thread.id}:
+            others = [
+                index_of_other
+                for index_of_other, other_prompt in enumerate(prompts)
+                if other_prompt.thread.id in excluded
+            ]
+            margins[index, others] = margins[others, index] = _SEPARATED
 
 
-def _moves(units: Sequence[PlacedPrompt], groups: Labels, chances: Near) -> Iterable[Regrouping]:
+def _find_moves(prompts: Sequence[PlacedPrompt], groups: Labels, probabilities: Similarities) -> Iterable[Regrouping]:
     """Yield the moves; each group continues the thread that most of its prompts were in (the oldest on a tie)."""
     members: defaultdict[int, list[int]] = defaultdict(list)
-    for place, group in enumerate(groups.tolist()):
-        members[group].append(place)
-    threads = {one.thread.id: one.thread for one in units}
+    for index, group in enumerate(groups.tolist()):
+        members[group].append(index)
+    threads = {prompt.thread.id: prompt.thread for prompt in prompts}
     claims = [
-        (not any(units[place].stays for place in places if units[place].thread.id == id_), -count, threads[id_], group)
-        for group, places in members.items()
-        for id_, count in Counter(units[place].thread.id for place in places).items()
+        (
+            not any(prompts[index].is_fixed for index in members_of_group if prompts[index].thread.id == id_),
+            -count,
+            threads[id_],
+            group,
+        )
+        for group, members_of_group in members.items()
+        for id_, count in Counter(prompts[index].thread.id for index in members_of_group).items()
     ]
-    goes_on: dict[int, str] = {}
-    for _, _, thread, group in sorted(claims, key=lambda one: (one[0], one[1], one[2].opened_at, one[2].id, one[3])):
-        if group not in goes_on and thread.id not in goes_on.values():
-            goes_on[group] = thread.id
-    for group, places in members.items():
-        into = goes_on.get(group)
-        moving = [place for place in places if units[place].thread.id != into]
+    continued: dict[int, str] = {}
+    for _, _, thread, group in sorted(
+        claims, key=lambda claim: (claim[0], claim[1], claim[2].opened_at, claim[2].id, claim[3])
+    ):
+        if group not in continued and thread.id not in continued.values():
+            continued[group] = thread.id
+    for group, members_of_group in members.items():
+        into = continued.get(group)
+        moving = [index for index in members_of_group if prompts[index].thread.id != into]
         if moving:
-            yield _regrouping(units, moving, places, into, chances)
+            yield _build_regrouping(prompts, moving, members_of_group, into, probabilities)
 
 
-def _regrouping(
-    units: Sequence[PlacedPrompt], moving: Sequence[int], group: Sequence[int], into: str | None, chances: Near
+def _build_regrouping(
+    prompts: Sequence[PlacedPrompt],
+    moving: Sequence[int],
+    group: Sequence[int],
+    into: str | None,
+    probabilities: Similarities,
 ) -> Regrouping:
-    [(former, _)] = Counter(units[place].thread.id for place in moving).most_common(1)
-    staying = [place for place in group if place not in set(moving)] or list(group)
-    similarity = min(1.0, max(0.0, float(chances[np.ix_(moving, staying)].mean())))
-    nearer = "what is there" if into else "each other"
+    [(former, _)] = Counter(prompts[index].thread.id for index in moving).most_common(1)
+    staying = [index for index in group if index not in set(moving)] or list(group)
+    similarity = min(1.0, max(0.0, float(probabilities[np.ix_(moving, staying)].mean())))
+    reference = "what is there" if into else "each other"
     return Regrouping(
-        units=tuple(units[place].id for place in moving),
+        prompt_ids=tuple(prompts[index].id for index in moving),
         into=into,
         routing=Routing(
             action="join" if into else "fork",
             thread_id=into,
             parent=None if into else former,
             similarity=similarity,
-            weighed=(),
-            reason=f"With all that was said since, it is nearer to {nearer} than to the rest, at {similarity:.2f}.",
+            candidates=(),
+            reason=f"With all that was said since, it is nearer to {reference} than to the rest, at {similarity:.2f}.",
         ),
     )
-
-
-# Cache of whitening transforms, one per embedding space and user, computed from stored vectors.
-#
-# A transform is fitted to the user's newest prompts and the bundled sample. It is recomputed when the number of
-# prompts has grown by 40 %, and after every erasure, so that it holds nothing of erased content. The sample is
-# embedded once per space and process, in the background, when the first prompt with a vector is placed. Until there
-# is a transform, only words are compared.
-#
-# The cache also holds the vectors of prompts with their replies, least recently used first out.
-
-_LOG = logging.getLogger(__name__)

@@ -1,10 +1,10 @@
 """Bridges between threads: the job that makes them, manual changes, and the graph for the API.
 
-- `tie` is the job `bridge`. It runs shortly after a thread changed, at low priority, so several changes become one run.
-  It reads the thread and the other threads of its place, computes candidates (`threads.bridges`), and merges them into
-  the bridges as they are at the time of writing. It also deletes expired bridges of the project.
+- `update_bridges` is the job `bridge`. It runs shortly after a thread changed, at low priority, so several changes
+  become one run. It reads the thread and the other threads of its scope, computes candidates (`threads.bridges`), and
+  merges them into the bridges as they are at the time of writing. It also deletes expired bridges of the project.
 - `follow_merge` moves the bridges of a merged thread.
-- `bridges`, `add`, `remove_bridge` and `graph` return response bodies of the API.
+- `list_bridges`, `add_bridge`, `remove_bridge` and `get_graph` return response bodies of the API.
 """
 
 from __future__ import annotations
@@ -24,46 +24,48 @@ from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.threads.bridges import (
-    ACTIVE_DAYS_KEPT,
-    LEAST_STRENGTH,
+    MAX_ACTIVE_DAYS,
     MAX_BRIDGES,
+    MIN_STRENGTH,
     BridgeCandidate,
     Changes,
     DetectionInput,
-    Replaced,
+    Replacement,
     Strength,
     above_baseline,
+    find_candidates,
     key_of,
+    merge_candidates,
+    move_end,
     other_end,
     propagate,
-    redirected,
-    settled,
+    redirect_bridges,
     similarities,
     split_expired,
     strength_at,
-    ties_of,
-    with_end,
 )
 from filrouge.threads.models import BRIDGE_KINDS, Bridge, BridgeKind
-from filrouge.threads.repository import BridgeInputs, Bridges, Place, ThreadSnapshot
+from filrouge.threads.repository import BridgeInputs, Bridges, ThreadScope, ThreadSnapshot
 
 BRIDGE: Final = "bridge"
 #: Number of prompts of the thread read for names, and of each other thread for its files; characters read of each.
-_READ, _LENGTH = 20, 1000
-_READ_OF_OTHERS, _LENGTH_OF_OTHERS = 6, 400
+_MAX_PROMPTS, _MAX_PROMPT_CHARS = 20, 1000
+_MAX_PROMPTS_OF_OTHERS, _MAX_PROMPT_CHARS_OF_OTHERS = 6, 400
 #: Number of other threads whose prompts are read: the most recently active.
-_OTHERS_READ: Final = 200
-_LINE: Final = 160
+_MAX_OTHERS_READ: Final = 200
+_MAX_LINE_CHARS: Final = 160
 #: Maximum number of expired bridges that one job deletes.
-_FADED_AT_ONCE: Final = 500
+_MAX_EXPIRED_PER_JOB: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Linked:
+class LinkedThread:
     """A thread at the other end of a bridge.
 
     Attributes:
         text: its title, and one line about its subject.
+        state: state of the thread.
+        kind: kind of the bridge.
         strength: current strength of the bridge.
         outgoing: the bridge points to this thread.
     """
@@ -78,76 +80,94 @@ class Linked:
     last_active: datetime
 
 
-def queue_ties(parts: StoreContext, tx: Tx, thread_id: str) -> None:
+def queue_bridges(parts: StoreContext, tx: Tx, thread_id: str) -> None:
     """Queue a review of the bridges of a thread that changed: it grew, or was renamed, merged, split or reactivated."""
     Jobs(tx).enqueue(BRIDGE, {"thread": thread_id}, dedupe=f"{BRIDGE}:{thread_id}", at=parts.clock.now())
 
 
-def tie(parts: Parts, payload: Payload) -> JobResult:
+def update_bridges(parts: Parts, payload: Payload) -> JobResult:
     """Run the job: compute the candidate bridges of a changed thread and write the result.
 
     The preparation reads all threads of the project. The write only touches the threads concerned, so it is equally
     fast in a project with thousands of threads.
     """
     space, thread_id = parts.vectors.space, str(payload["thread"])
-    seen = parts.readers.here(lambda tx: _look(parts, tx, thread_id, space))
-    if seen is None:
+    inputs = parts.readers.here(lambda tx: _read_inputs(parts, tx, thread_id, space))
+    if inputs is None:
         return JobResult(write=lambda _: None)  # deleted, or merged
-    thread, place, known, others, replaced = seen
-    ties, alike = ties_of(known, others, space, replaced), above_baseline(similarities(known, others, space))
-    beside = {thread_id, *(one.id for one in others)}
-    faded = parts.readers.here(lambda tx: _faded(parts, tx, place))
+    thread, scope, detection_input, others, replaced = inputs
+    candidates, similar = (
+        find_candidates(detection_input, others, space, replaced),
+        above_baseline(similarities(detection_input, others, space)),
+    )
+    thread_ids = {thread_id, *(other.id for other in others)}
+    expired_ids = parts.readers.here(lambda tx: _find_expired(parts, tx, scope))
 
     def write(tx: Tx) -> None:
-        store, at = Bridges(tx), min(thread.last_active, parts.clock.now())
-        strength = strength_of(parts, tx, place.project)
-        ends = {one for tied in ties for one in (tied.source, tied.target)}
-        lost = {one for one in {thread_id, *ends} if not _is_there(tx, one)}
-        if thread_id in lost:
+        store, confirmed_at = Bridges(tx), min(thread.last_active, parts.clock.now())
+        strength = strength_of(parts, tx, scope.project)
+        ends = {end for candidate in candidates for end in (candidate.source, candidate.target)}
+        missing = {end for end in {thread_id, *ends} if not _is_live(tx, end)}
+        if thread_id in missing:
             return
-        _settle(store, [one for one in ties if not {one.source, one.target} & lost], strength, at)
-        near = {other_end(one, thread_id) for one in store.around([thread_id])[0]}
-        there, _ = split_expired(store.around({thread_id, *near})[0], strength)
-        there = [one for one in there if {one.source, one.target} <= beside]
-        _settle(store, propagate(thread_id, there, strength=strength, similarity=alike.get), strength, at)
-        store.drop(split_expired(store.some(faded), strength)[1])
+        _merge_into_stored(
+            store,
+            [candidate for candidate in candidates if not {candidate.source, candidate.target} & missing],
+            strength,
+            confirmed_at,
+        )
+        neighbours = {other_end(bridge, thread_id) for bridge in store.of_threads([thread_id])[0]}
+        live, _ = split_expired(store.of_threads({thread_id, *neighbours})[0], strength)
+        live = [bridge for bridge in live if {bridge.source, bridge.target} <= thread_ids]
+        _merge_into_stored(
+            store, propagate(thread_id, live, strength=strength, similarity=similar.get), strength, confirmed_at
+        )
+        store.drop(split_expired(store.some(expired_ids), strength)[1])
 
     return JobResult(write=write)
 
 
-def _settle(store: Bridges, ties: list[BridgeCandidate], strength: Strength, at: datetime) -> None:
+def _merge_into_stored(store: Bridges, candidates: list[BridgeCandidate], strength: Strength, at: datetime) -> None:
     """Merge candidates into the current bridges, and write the changes."""
-    there, removed = store.around({end for one in ties for end in (one.source, one.target)})
-    refused = {key_of(one) for one in removed}
-    write_changes(store, settled(there, ties, strength=strength, at=at, refused=refused, new_id=new_id))
+    bridges, removed = store.of_threads(
+        {end for candidate in candidates for end in (candidate.source, candidate.target)}
+    )
+    refused_keys = {key_of(bridge) for bridge in removed}
+    write_changes(
+        store, merge_candidates(bridges, candidates, strength=strength, at=at, refused=refused_keys, new_id=new_id)
+    )
 
 
-def _faded(parts: Parts, tx: Tx, place: Place) -> list[str]:
+def _find_expired(parts: Parts, tx: Tx, scope: ThreadScope) -> list[str]:
     """Return some expired bridges of the project; later jobs find the rest."""
-    oldest = Bridges(tx).oldest(place, _FADED_AT_ONCE)
-    return split_expired(oldest, strength_of(parts, tx, place.project))[1]
+    oldest = Bridges(tx).oldest(scope, _MAX_EXPIRED_PER_JOB)
+    return split_expired(oldest, strength_of(parts, tx, scope.project))[1]
 
 
 def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
     """Move the bridges of a merged thread to the other thread; call it in the transaction of the merge.
 
     Of two bridges with the same key the stronger is kept, and a bridge between the two threads is deleted. What the
-    user removed stays removed. A split only needs `queue_ties` for both threads.
+    user removed stays removed. A split only needs `queue_bridges` for both threads.
     """
-    store, place = Bridges(tx), live_thread(tx, into).place
-    there, removed = store.around([merged, into])
-    refused = {key_of(moved): moved for old in removed for moved in (with_end(old, merged, into),)}
-    changes = redirected(there, merged, into, strength=strength_of(parts, tx, place.project), refused=refused.keys())
+    store, scope = Bridges(tx), get_live_thread(tx, into).scope
+    bridges, removed = store.of_threads([merged, into])
+    refused = {key_of(moved): moved for old in removed for moved in (move_end(old, merged, into),)}
+    changes = redirect_bridges(
+        bridges, merged, into, strength=strength_of(parts, tx, scope.project), refused=refused.keys()
+    )
     store.drop([old.id for old in removed])
     write_changes(store, changes)
-    taken = {key_of(one) for one in store.around([merged, into])[0]}
+    taken = {key_of(bridge) for bridge in store.of_threads([merged, into])[0]}
     for key, moved in refused.items():
         if key not in taken and moved.source != moved.target:
             store.put(moved)
             store.refuse(moved.id, parts.clock.now())
 
 
-def linked(parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | None = None) -> list[Linked]:
+def linked_threads(
+    parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | None = None
+) -> list[LinkedThread]:
     """Return the threads linked to a thread, strongest first, each once; empty if there is no such thread.
 
     Args:
@@ -156,18 +176,18 @@ def linked(parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | 
     thread = BridgeInputs(tx).find(thread_id)
     if thread is None:
         return []
-    strength = strength_of(parts, tx, thread.place.project, now)
-    there, found = Bridges(tx).around([thread_id])[0], dict[str, Linked]()
-    for bridge in sorted(there, key=lambda one: (-strength(one), one.id)):
+    strength = strength_of(parts, tx, thread.scope.project, now)
+    bridges, found = Bridges(tx).of_threads([thread_id])[0], dict[str, LinkedThread]()
+    for bridge in sorted(bridges, key=lambda bridge: (-strength(bridge), bridge.id)):
         other = BridgeInputs(tx).find(other_end(bridge, thread_id))
-        if strength(bridge) < LEAST_STRENGTH or other is None or other.merged or other.id in found:
+        if strength(bridge) < MIN_STRENGTH or other is None or other.merged or other.id in found:
             continue
-        if agent is not None and agent != other.place.agent:
+        if agent is not None and agent != other.scope.agent:
             continue
-        found[other.id] = Linked(
+        found[other.id] = LinkedThread(
             thread_id=other.id,
             title=other.title,
-            text=_line(other),
+            text=_describe(other),
             state=other.state,
             kind=bridge.kind,
             strength=strength(bridge),
@@ -177,55 +197,60 @@ def linked(parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | 
     return list(found.values())
 
 
-def unsure(tx: Tx) -> int:
+def count_unsure_bridges(tx: Tx) -> int:
     """Return how many stored bridges have a confidence below 0.5; always 0, since the table forbids them."""
     return Bridges(tx).count()[1]
 
 
-def _look(
+def _read_inputs(
     parts: Parts, tx: Tx, thread_id: str, space: EmbeddingSpace
-) -> tuple[ThreadSnapshot, Place, DetectionInput, list[DetectionInput], list[Replaced]] | None:
+) -> tuple[ThreadSnapshot, ThreadScope, DetectionInput, list[DetectionInput], list[Replacement]] | None:
     thread, store = BridgeInputs(tx).find(thread_id), BridgeInputs(tx)
     if thread is None or thread.merged:
         return None
-    agent = thread.place.agent if parts.settings(tx).isolation else None
-    place = Place(user=thread.place.user, project=thread.place.project, agent=agent)
-    beside = store.beside(place, space.id)
-    near = [one.id for one in beside[:_OTHERS_READ] if one.id != thread_id]
-    said = store.said([thread_id], limit=_READ, length=_LENGTH)
-    said |= store.said(near, limit=_READ_OF_OTHERS, length=_LENGTH_OF_OTHERS)
-    known = {one.id: _known(one, said.get(one.id, ())) for one in beside}
+    agent = thread.scope.agent if parts.settings(tx).isolation else None
+    scope = ThreadScope(user=thread.scope.user, project=thread.scope.project, agent=agent)
+    snapshots = store.in_scope(scope, space.id)
+    other_ids = [snapshot.id for snapshot in snapshots[:_MAX_OTHERS_READ] if snapshot.id != thread_id]
+    prompts = store.newest_prompts([thread_id], limit=_MAX_PROMPTS, length=_MAX_PROMPT_CHARS)
+    prompts |= store.newest_prompts(other_ids, limit=_MAX_PROMPTS_OF_OTHERS, length=_MAX_PROMPT_CHARS_OF_OTHERS)
+    inputs = {snapshot.id: _detection_input(snapshot, prompts.get(snapshot.id, ())) for snapshot in snapshots}
     replaced = [
-        Replaced(
+        Replacement(
             thread_id=row["thread_id"], text=row["text"], former=row["former"], conflict=bool(row["conflict"])
         )
-        for row in store.replaced(thread_id)
-        if row["thread_id"] in known
+        for row in store.replacements(thread_id)
+        if row["thread_id"] in inputs
     ]  # fmt: skip
-    mine = known.pop(thread_id, None)
-    return (thread, place, mine, list(known.values()), replaced) if mine else None
+    own_input = inputs.pop(thread_id, None)
+    return (thread, scope, own_input, list(inputs.values()), replaced) if own_input else None
 
 
-def _known(one: ThreadSnapshot, said: tuple[str, ...]) -> DetectionInput:
+def _detection_input(snapshot: ThreadSnapshot, prompts: tuple[str, ...]) -> DetectionInput:
     return DetectionInput(
-        id=one.id, title=one.title, topics=one.topics, parent=one.parent, vector=one.vector, said=said
+        id=snapshot.id,
+        title=snapshot.title,
+        topics=snapshot.topics,
+        parent=snapshot.parent,
+        vector=snapshot.vector,
+        prompts=prompts,
     )
 
 
 def strength_of(parts: Parts, tx: Tx, project: str | None, now: datetime | None = None) -> Strength:
     """Return the function that computes the current strength of a project's bridges."""
-    days = Bridges(tx).active_days(project, now or parts.clock.now(), ACTIVE_DAYS_KEPT)
+    days = Bridges(tx).active_days(project, now or parts.clock.now(), MAX_ACTIVE_DAYS)
     return partial(strength_at, active_days=days)
 
 
 def write_changes(store: Bridges, changes: Changes) -> None:
     """Write changes to bridges; deletions come first."""
-    store.drop(changes.gone)
-    for bridge in changes.kept:
+    store.drop(changes.deleted)
+    for bridge in changes.stored:
         store.put(bridge)
 
 
-def live_thread(tx: Tx, thread_id: str) -> ThreadSnapshot:
+def get_live_thread(tx: Tx, thread_id: str) -> ThreadSnapshot:
     """Return a thread that was not merged into another.
 
     Raises:
@@ -237,23 +262,23 @@ def live_thread(tx: Tx, thread_id: str) -> ThreadSnapshot:
     return found
 
 
-def _is_there(tx: Tx, thread_id: str) -> bool:
+def _is_live(tx: Tx, thread_id: str) -> bool:
     found = BridgeInputs(tx).find(thread_id)
     return found is not None and not found.merged
 
 
-def _line(thread: ThreadSnapshot) -> str:
+def _describe(thread: ThreadSnapshot) -> str:
     about = thread.summary.strip().splitlines()
     line = about[0] if about else ", ".join(thread.topics[:5])
-    return f"{thread.title} — {line}"[:_LINE] if line else thread.title
+    return f"{thread.title} — {line}"[:_MAX_LINE_CHARS] if line else thread.title
 
 
 # Operations of the user, for the API and the command line. Each returns the response body of the matching route.
 
-_LONGEST_REASON: Final = 200
+_MAX_REASON_CHARS: Final = 200
 
 
-def bridges(
+def list_bridges(
     parts: Parts,
     tx: Tx,
     *,
@@ -269,10 +294,10 @@ def bridges(
         NotFound: there is no such thread.
     """
     if kind is not None:
-        kind_named(kind)
+        parse_kind(kind)
     if thread_id is not None:
-        live_thread(tx, thread_id)
-    rows = Bridges(tx).shown(
+        get_live_thread(tx, thread_id)
+    rows = Bridges(tx).list_with_titles(
         user=LOCAL_USER,
         project=project,
         everywhere=everywhere,
@@ -280,19 +305,19 @@ def bridges(
         kind=kind,
         isolated=parts.settings(tx).isolation,
     )
-    weigh = dict[str | None, Strength]()
+    strength_by_project = dict[str | None, Strength]()
     found = list[dict[str, Any]]()
     for bridge, row in rows:
-        where = row["project_id"]
-        if where not in weigh:
-            weigh[where] = strength_of(parts, tx, where)
-        weight = weigh[where](bridge)
-        if weight >= LEAST_STRENGTH:
-            found.append(bridge_json(bridge, row, weight))
-    return sorted(found, key=lambda one: (-one["strength"], one["id"]))
+        project_id = row["project_id"]
+        if project_id not in strength_by_project:
+            strength_by_project[project_id] = strength_of(parts, tx, project_id)
+        current_strength = strength_by_project[project_id](bridge)
+        if current_strength >= MIN_STRENGTH:
+            found.append(bridge_json(bridge, row, current_strength))
+    return sorted(found, key=lambda bridge_row: (-bridge_row["strength"], bridge_row["id"]))
 
 
-def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") -> dict[str, Any]:
+def add_bridge(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") -> dict[str, Any]:
     """Make a bridge by hand: it has confidence 1, does not decay, and evicts a weaker bridge if necessary.
 
     Raises:
@@ -300,35 +325,37 @@ def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") 
             or one has ten bridges made by the user.
         NotFound: there is no such thread.
     """
-    named, why = kind_named(kind), parts.redact(reason.strip())[:_LONGEST_REASON] or "linked by the user"
+    bridge_kind, text = parse_kind(kind), parts.redact(reason.strip())[:_MAX_REASON_CHARS] or "linked by the user"
 
     def write(tx: Tx) -> str:
-        first, second = live_thread(tx, source), live_thread(tx, target)
+        first, second = get_live_thread(tx, source), get_live_thread(tx, target)
         if first.id == second.id:
             raise BadInput("A thread cannot be linked to itself.")
-        if (first.place.user, first.place.project) != (second.place.user, second.place.project):
+        if (first.scope.user, first.scope.project) != (second.scope.user, second.scope.project):
             raise BadInput("Threads of different projects cannot be linked.")
-        if first.place.agent != second.place.agent and parts.settings(tx).isolation:
+        if first.scope.agent != second.scope.agent and parts.settings(tx).isolation:
             raise BadInput(
                 "Threads of different agents cannot be linked while agents are isolated.",
                 remedy="Switch that off: `filrouge settings isolation false`.",
             )
-        one = BridgeCandidate(source=first.id, target=second.id, kind=named, confidence=1.0, reason=why, made_by="user")
+        candidate = BridgeCandidate(
+            source=first.id, target=second.id, kind=bridge_kind, confidence=1.0, reason=text, made_by="user"
+        )
         store = Bridges(tx)
-        there, removed = store.around([first.id, second.id])
-        store.drop([old.id for old in removed if key_of(old) == key_of(one)])
-        strength = strength_of(parts, tx, first.place.project)
-        changes = settled(there, [one], strength=strength, at=parts.clock.now(), new_id=new_id)
-        if not changes.kept:
+        bridges, removed = store.of_threads([first.id, second.id])
+        store.drop([old.id for old in removed if key_of(old) == key_of(candidate)])
+        strength = strength_of(parts, tx, first.scope.project)
+        changes = merge_candidates(bridges, [candidate], strength=strength, at=parts.clock.now(), new_id=new_id)
+        if not changes.stored:
             raise BadInput(
                 f"One of the two has {MAX_BRIDGES} bridges that you made yourself.",
                 remedy="Remove one first: `filrouge bridges --thread ID`, then `filrouge bridges --remove ID`.",
             )
         write_changes(store, changes)
-        return changes.kept[0].id
+        return changes.stored[0].id
 
     id_ = parts.writer.run(write)
-    return parts.readers.here(lambda tx: _shown(parts, tx, id_))
+    return parts.readers.here(lambda tx: _get_bridge_json(parts, tx, id_))
 
 
 def remove_bridge(parts: Parts, bridge_id: str) -> dict[str, Any]:
@@ -339,22 +366,22 @@ def remove_bridge(parts: Parts, bridge_id: str) -> dict[str, Any]:
     """
 
     def write(tx: Tx) -> dict[str, Any]:
-        was = _shown(parts, tx, bridge_id)
+        body = _get_bridge_json(parts, tx, bridge_id)
         Bridges(tx).refuse(bridge_id, parts.clock.now())
-        return was
+        return body
 
     return parts.writer.run(write)
 
 
-def kind_named(kind: str) -> BridgeKind:
+def parse_kind(kind: str) -> BridgeKind:
     """Return the bridge kind with this name.
 
     Raises:
         BadInput: there is none; the message lists the valid kinds.
     """
-    for known in BRIDGE_KINDS:
-        if known == kind:
-            return known
+    for candidate_kind in BRIDGE_KINDS:
+        if candidate_kind == kind:
+            return candidate_kind
     raise BadInput(invalid_choice("The type of a bridge", kind, BRIDGE_KINDS), remedy=REMEDY)
 
 
@@ -378,39 +405,39 @@ def bridge_json(bridge: Bridge, row: dict[str, Any], strength: float) -> dict[st
     }
 
 
-def _shown(parts: Parts, tx: Tx, bridge_id: str) -> dict[str, Any]:
+def _get_bridge_json(parts: Parts, tx: Tx, bridge_id: str) -> dict[str, Any]:
     bridge = Bridges(tx).get(bridge_id)
-    rows = Bridges(tx).shown(user=LOCAL_USER, thread_id=bridge.source, kind=bridge.kind)
-    row = next(row for one, row in rows if one.id == bridge_id)
+    rows = Bridges(tx).list_with_titles(user=LOCAL_USER, thread_id=bridge.source, kind=bridge.kind)
+    row = next(row for stored, row in rows if stored.id == bridge_id)
     return bridge_json(bridge, row, strength_of(parts, tx, row["project_id"])(bridge))
 
 
 # The graph of threads and bridges, for the API and the command line.
 
 
-def graph(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, limit: int) -> dict[str, Any]:
+def get_graph(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, limit: int) -> dict[str, Any]:
     """Return the most recently active threads and the live bridges between them, of one project or of all."""
-    place, names = Place(user=LOCAL_USER, project=project), names_of(tx)
-    threads = BridgeInputs(tx).beside(place, "", everywhere=everywhere)[:limit]
-    there = {one.id for one in threads}
+    scope, names = ThreadScope(user=LOCAL_USER, project=project), names_of(tx)
+    threads = BridgeInputs(tx).in_scope(scope, "", everywhere=everywhere)[:limit]
+    thread_ids = {thread.id for thread in threads}
     return {
         "project": project,
         "project_name": names.get(project or "", ""),
         "threads": [
             {
-                "id": one.id,
-                "title": one.title,
-                "state": one.state,
-                "topics": list(one.topics),
-                "project": one.place.project,
-                "project_name": names.get(one.place.project or "", ""),
-                "last_active": to_text(one.last_active),
+                "id": thread.id,
+                "title": thread.title,
+                "state": thread.state,
+                "topics": list(thread.topics),
+                "project": thread.scope.project,
+                "project_name": names.get(thread.scope.project or "", ""),
+                "last_active": to_text(thread.last_active),
             }
-            for one in threads
+            for thread in threads
         ],
         "bridges": [
-            one
-            for one in bridges(parts, tx, project=project, everywhere=everywhere)
-            if {one["source"], one["target"]} <= there
+            bridge
+            for bridge in list_bridges(parts, tx, project=project, everywhere=everywhere)
+            if {bridge["source"], bridge["target"]} <= thread_ids
         ],
     }

@@ -1,8 +1,7 @@
 """Value types for threads, bridges, syntheses, topics and the timeline.
 
 - `Thread`, `Routing`, `ThreadCandidate`, `Drift`: a topic that lives across sessions, and the decision that placed a
-turn in
-  it.
+  turn in it.
 - `Bridge`: a typed link between two threads.
 - `Synthesis`, `Point`: where the work in a thread stood (GARD-3, THR-10).
 - `Topic`, `Timeline`: what was discussed and when, and its text form (`format_timeline`).
@@ -23,8 +22,8 @@ from filrouge.core.clock import Language, format_day_and_time
 ThreadState = Literal["active", "suspended", "archived"]
 TitleBy = Literal["rules", "model", "user"]
 Action = Literal["continue", "reactivate", "fork", "new", "join", "move"]
-"""What becomes of a turn: it goes on in an active thread, wakes a suspended or archived one, leaves a thread that it
-drifted from, or opens one. `join`: a young thread turns out to be another's continuation; `move`: by hand."""
+"""What happens to a turn: it continues an active thread, reactivates a suspended or archived one, forks from the thread
+that it drifted from, or opens a new one. `join`: regrouping moves it into a thread; `move`: the user does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +48,8 @@ class Thread:
     Attributes:
         title: a subject, never a placeholder; unique among the live threads of a project.
         title_by: who set the title; a title set by the user is not changed.
+        agent, channel: the agent and the host of the turn that opened it.
+        opened_at, last_active: times of its first and latest turn, or of a later manual change.
         topics: cleaned, highest weight first.
         origin: source of the turn that opened it.
         parent: the thread that it was forked or split from.
@@ -88,7 +89,7 @@ class ThreadCandidate:
         state: state of the thread at that moment.
         embedding: mean similarity of the exchanges over the thread's prompts, in [-1, 1]; None if only words were used.
         topics: mean word similarity over the thread's prompts, in [0, 1].
-        exact: they have a topic in common.
+        exact: turn and thread have a topic in common.
         own: it is the current thread of the session.
         similarity: mean probability that the turn and a prompt of the thread are of one thread, in [0, 1].
     """
@@ -126,7 +127,7 @@ class Routing:
         thread_id: None if a thread is to be opened.
         parent: the thread that a fork leaves.
         similarity: similarity of the chosen thread, or of the best candidate if none was chosen.
-        weighed: the candidates above .3, or the best few; best first.
+        candidates: the candidates above .3, and in any case the best three; best first.
         reason: one plain sentence that quotes no turn.
         borderline: the rules are unsure, so a model is asked if there is one.
         model: the model that was asked, `provider/model`, or empty.
@@ -135,7 +136,7 @@ class Routing:
     action: Action
     thread_id: str | None
     similarity: float
-    weighed: tuple[ThreadCandidate, ...]
+    candidates: tuple[ThreadCandidate, ...]
     reason: str
     parent: str | None = None
     borderline: bool = False
@@ -185,8 +186,10 @@ class Point:
     """One sentence of a synthesis.
 
     Attributes:
-        memory_id: the memory that was made from it, or empty.
+        text: the words of the turn on one line, cut to `MAX_POINT_CHARS`.
+        turn_id: the turn that contains it.
         trust: trust of the turn.
+        memory_id: the memory that was made from it, or empty.
     """
 
     text: str
@@ -203,7 +206,11 @@ class Synthesis:
     the agent's own sentences, each with its turn, so forgetting a turn removes it from every synthesis.
 
     Attributes:
-        state: one to three sentences: what was being done, and how far it is.
+        host, session: the session it covers.
+        thread_id: None while its turns are in no thread.
+        occasion: why it was made.
+        at: time of the last turn it covers.
+        state: up to four sentences: the work requested, what was done of it, and what comes next.
         decisions, questions: decisions taken, and questions still open; newest first.
         files: paths written to, newest first.
         error: the last failure that was not followed by a success, or None.
@@ -236,7 +243,7 @@ Timeframe = Literal["today", "week", "month", "all"]
 Window = Literal["this_week", "last_week", "this_month", "older"]
 
 #: Windows and their age limits in days; anything older is in the last window.
-CUT_OFFS: tuple[tuple[Window, int], ...] = (("this_week", 7), ("last_week", 14), ("this_month", 30))
+WINDOW_LIMITS: tuple[tuple[Window, int], ...] = (("this_week", 7), ("last_week", 14), ("this_month", 30))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,24 +301,24 @@ class Timeline:
         return tuple(topic for _, window in self.windows for topic in window)
 
 
-def timeline_of(topics: Sequence[Topic], now: datetime) -> Timeline:
+def build_timeline(topics: Sequence[Topic], now: datetime) -> Timeline:
     """Sort topics into windows, latest first; on a tie, the topic that began later comes first."""
     windows: dict[Window, list[Topic]] = {"this_week": [], "last_week": [], "this_month": [], "older": []}
     for topic in sorted(topics, key=lambda topic: (topic.last, topic.first), reverse=True):
         age = now - topic.last
-        within: Window | None = next((name for name, days in CUT_OFFS if age < timedelta(days=days)), None)
+        within: Window | None = next((name for name, days in WINDOW_LIMITS if age < timedelta(days=days)), None)
         windows[within or "older"].append(topic)
     return Timeline(**{name: tuple(found) for name, found in windows.items()})
 
 
 # The timeline as text: a heading, a paragraph per non-empty window, and a total. English, French, Spanish.
 
-_TITLE: dict[Language, str] = {
+_TIMELINE_TITLE: dict[Language, str] = {
     "en": "### History of topics discussed",
     "fr": "### Historique des sujets abordés",
     "es": "### Historial de temas tratados",
 }
-_WINDOWS: dict[Language, dict[Window, str]] = {
+_WINDOW_NAMES: dict[Language, dict[Window, str]] = {
     "en": {"this_week": "This week", "last_week": "Last week", "this_month": "This month", "older": "Older"},
     "fr": {
         "this_week": "Cette semaine",
@@ -326,17 +333,17 @@ _WINDOWS: dict[Language, dict[Window, str]] = {
         "older": "Más antiguo",
     },
 }
-_TOPICS: dict[Language, tuple[str, str]] = {
+_TOPIC_WORDS: dict[Language, tuple[str, str]] = {
     "en": ("topic", "topics"),
     "fr": ("sujet", "sujets"),
     "es": ("tema", "temas"),
 }
-_CONVERSATIONS: dict[Language, tuple[str, str]] = {
+_CONVERSATION_WORDS: dict[Language, tuple[str, str]] = {
     "en": ("conversation", "conversations"),
     "fr": ("conversation", "conversations"),
     "es": ("conversación", "conversaciones"),
 }
-_NOTHING: dict[Language, str] = {
+_NOTHING_KNOWN: dict[Language, str] = {
     "en": "Nothing is known of what was discussed {when}.",
     "fr": "Rien n’est connu de ce dont on a parlé {when}.",
     "es": "No se sabe nada de lo que se habló {when}.",
@@ -345,32 +352,34 @@ _NOTHING: dict[Language, str] = {
 
 def format_timeline(timeline: Timeline, language: Language) -> str:
     """Return the timeline as text; times are shown in the zone they carry."""
-    lines = [_TITLE[language]]
+    lines = [_TIMELINE_TITLE[language]]
     for window, topics in timeline.windows:
         if topics:
-            lines += ["", f"**{_WINDOWS[language][window]}:**"]
+            lines += ["", f"**{_WINDOW_NAMES[language][window]}:**"]
             for topic in topics:
-                lines.append(f"- {topic.title} ({_dates(topic, language)}) - {conversations(topic, language)}")
+                lines.append(
+                    f"- {topic.title} ({_render_dates(topic, language)}) - {render_conversations(topic, language)}"
+                )
                 lines += [f"  └─ {topic.summary}"] if topic.summary else []
     total = len(timeline.topics)
-    lines += ["", f"**Total:** {total} {_TOPICS[language][total > 1 or (total == 0 and language != 'fr')]}"]
+    lines += ["", f"**Total:** {total} {_TOPIC_WORDS[language][total > 1 or (total == 0 and language != 'fr')]}"]
     return "\n".join(lines)
 
 
-def conversations(topic: Topic, language: Language) -> str:
+def render_conversations(topic: Topic, language: Language) -> str:
     """Return the number of conversations in words, e.g. `3 conversations`."""
-    return f"{topic.conversations} {_CONVERSATIONS[language][topic.conversations > 1]}"
+    return f"{topic.conversations} {_CONVERSATION_WORDS[language][topic.conversations > 1]}"
 
 
-def nothing_known(when: str, language: Language) -> str:
+def render_nothing_known(when: str, language: Language) -> str:
     """Return an explicit statement that nothing is known, so that a model does not invent an answer.
 
     Args:
         when: the period in question, in that language, or empty.
     """
-    return _NOTHING[language].format(when=when).replace(" .", ".")
+    return _NOTHING_KNOWN[language].format(when=when).replace(" .", ".")
 
 
-def _dates(topic: Topic, language: Language) -> str:
-    first, last = (format_day_and_time(at, language) for at in (topic.first, topic.last))
+def _render_dates(topic: Topic, language: Language) -> str:
+    first, last = (format_day_and_time(moment, language) for moment in (topic.first, topic.last))
     return first if first == last else f"{first}, {last}"

@@ -1,7 +1,7 @@
 """Background jobs that place prompts in threads: by rules, by regrouping, and by a model.
 
-- `place`: decide which thread each new prompt belongs to. The turns that follow a prompt go with it.
-- `regrouping`: look at the prompts of a project again as a whole, once its sessions are quiet.
+- `place_prompts`: decide which thread each new prompt belongs to. The turns that follow a prompt go with it.
+- `regroup_threads`: look at the prompts of a project again as a whole, once its sessions are quiet.
 - `reconsider`: ask a model about a prompt that the rules were unsure of.
 - `request_name`: let a model give a thread a better name.
 
@@ -34,52 +34,52 @@ from filrouge.search.repository import StoredVectors
 from filrouge.search.spaces import REINDEX
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.assignment import (
-    MOST_REGROUPED,
+    MAX_REGROUPED_PROMPTS,
+    ComparedThread,
     Exchange,
-    Known,
     PlacedPrompt,
     Regrouping,
     RoutedPrompt,
     TableKind,
     Whitening,
-    compared,
+    compare_pairs,
     prompt_vector,
     regroup,
     roots,
     route,
 )
-from filrouge.threads.bridge_service import queue_ties
+from filrouge.threads.bridge_service import queue_bridges
 from filrouge.threads.models import Drift, Routing, Thread
-from filrouge.threads.repository import ActiveDays, Decided, ThreadDecisions, ThreadPlace, Threads, ThreadVectors
+from filrouge.threads.repository import ActiveDays, LoggedDecision, ThreadDecisions, Threads, ThreadScope, ThreadVectors
 from filrouge.threads.service import move_turns
 from filrouge.threads.synthesis_service import follow_placing
 from filrouge.threads.upkeep import (
     ModelAnswers,
-    Name,
+    ThreadName,
     ThreadSettings,
     answers_by_prompt,
-    asking,
-    distinct,
-    is_due,
+    apply_act,
+    ask_membership,
+    extract_topics,
+    is_rename_due,
     is_routed,
     is_too_late,
-    moved,
-    name,
-    naming,
+    make_distinct,
+    name_by_model,
+    name_by_rules,
     prompts_of,
     queue_better_name,
     queue_reconsidering,
-    renamed,
-    revectored,
-    subjects,
-    swept,
+    rename_by_rules,
+    sweep_scope,
     thread_model,
+    update_vector,
 )
 
 # Exchanges: prompts with the turns that followed them, prepared for comparison.
 
 #: Maximum number of characters read of a prompt and of its replies, and of turns searched for the replies.
-_OF_PROMPT, _OF_REPLIES, _TURNS = 1200, 600, 6
+_MAX_PROMPT_CHARS, _MAX_REPLIES_CHARS, _MAX_FOLLOWERS = 1200, 600, 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,32 +90,38 @@ class PromptBatch:
         replies: by prompt, the ids and the text of the turns that followed it: of the agent, and of the user if the
             turn was too short to be placed by itself.
         vectors: prompt vectors by prompt.
-        ground: whitening transform of the user's prompts; None while there is too little data.
+        whitening: whitening transform of the user's prompts; None while there is too little data.
     """
 
     prompts: Sequence[Turn]
     replies: Mapping[str, tuple[str, str]]
     vectors: Mapping[str, Vector]
-    ground: Whitening | None
+    whitening: Whitening | None
 
 
 def load_batch(
-    parts: Parts, tx: Tx, meaning: VectorSearch, ids: Sequence[str], ground: Whitening | None
+    parts: Parts, tx: Tx, vectors: VectorSearch, ids: Sequence[str], whitening: Whitening | None
 ) -> PromptBatch:
     """Read these prompts; prompts that were deleted are left out."""
-    followers = Threads(tx).followers(ids, _TURNS)
-    turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *(id_ for own in followers.values() for id_ in own)])}
-    windows = StoredVectors(tx).some("turn", ids, meaning.space.id) if ground is not None else {}
-    vectors = {id_: prompt_vector(own) for id_, own in windows.items()}
+    followers = Threads(tx).followers(ids, _MAX_FOLLOWERS)
+    turns = {
+        turn.id: turn
+        for turn in parts.turns(tx).get([*ids, *(id_ for turn_ids in followers.values() for id_ in turn_ids)])
+    }
+    windows = StoredVectors(tx).some("turn", ids, vectors.space.id) if whitening is not None else {}
+    prompt_vectors = {id_: prompt_vector(rows) for id_, rows in windows.items()}
     return PromptBatch(
-        prompts=sorted((turns[id_] for id_ in dict.fromkeys(ids) if id_ in turns), key=lambda one: (one.at, one.id)),
-        replies={id_: (" ".join(own), join_replies(turns[one].text for one in own)) for id_, own in followers.items()},
-        vectors={id_: one for id_, one in vectors.items() if one is not None},
-        ground=ground,
+        prompts=sorted((turns[id_] for id_ in dict.fromkeys(ids) if id_ in turns), key=lambda turn: (turn.at, turn.id)),
+        replies={
+            id_: (" ".join(turn_ids), join_replies(turns[turn_id].text for turn_id in turn_ids))
+            for id_, turn_ids in followers.items()
+        },
+        vectors={id_: vector for id_, vector in prompt_vectors.items() if vector is not None},
+        whitening=whitening,
     )
 
 
-def exchanges_of(parts: Parts, talk: PromptBatch, meaning: VectorSearch) -> tuple[list[Exchange], TableKind]:
+def build_exchanges(parts: Parts, batch: PromptBatch, vectors: VectorSearch) -> tuple[list[Exchange], TableKind]:
     """Convert prompts into exchanges, and return which kind of comparison to use.
 
     Call it outside a transaction, since texts may have to be embedded.
@@ -123,74 +129,76 @@ def exchanges_of(parts: Parts, talk: PromptBatch, meaning: VectorSearch) -> tupl
     Prompts and their vectors are stored. The vector of a prompt and its replies as one text is computed on first use
     and cached in memory (`WhiteningCache`) until something is erased.
     """
-    prompts, wholes = dict[str, Vector](), dict[str, Vector]()
+    prompts, with_replies = dict[str, Vector](), dict[str, Vector]()
     kind: TableKind = "words"
-    if talk.ground is not None and talk.vectors and meaning.space.model != HASHED:
+    if batch.whitening is not None and batch.vectors and vectors.space.model != HASHED:
         kind = "vectors"  # hashed words carry less than the words themselves
-        prompts = _whitened(talk.ground, talk.vectors)
+        prompts = _whiten(batch.whitening, batch.vectors)
         texts = {
             (turn.id, ids): join_prompt_and_replies(turn.text, replies)
-            for turn in talk.prompts
-            if turn.id in prompts and (ids := talk.replies[turn.id][0]) and (replies := talk.replies[turn.id][1])
+            for turn in batch.prompts
+            if turn.id in prompts and (ids := batch.replies[turn.id][0]) and (replies := batch.replies[turn.id][1])
         }
-        made = parts.whitening.wholes(meaning, texts)
-        wholes = prompts | _whitened(talk.ground, {id_: one for (id_, _), one in made.items()})
-    found = [
-        exchange(
+        embedded = parts.whitening.vectors_with_replies(vectors, texts)
+        with_replies = prompts | _whiten(batch.whitening, {id_: vector for (id_, _), vector in embedded.items()})
+    exchanges = [
+        build_exchange(
             f"{turn.host} {turn.scope.session}",
             turn.text,
-            talk.replies[turn.id][1],
+            batch.replies[turn.id][1],
             prompts.get(turn.id),
-            wholes.get(turn.id),
+            with_replies.get(turn.id),
         )
-        for turn in talk.prompts
+        for turn in batch.prompts
     ]
-    return found, kind
+    return exchanges, kind
 
 
 def join_replies(texts: Iterable[str]) -> str:
     """Join the beginnings of several texts."""
-    return "\n".join(text[:_OF_REPLIES] for text in texts)[:_OF_REPLIES]
+    return "\n".join(text[:_MAX_REPLIES_CHARS] for text in texts)[:_MAX_REPLIES_CHARS]
 
 
 def join_prompt_and_replies(prompt: str, replies: str) -> str:
     """Join a prompt and its replies into one text."""
-    return f"{prompt[:_OF_PROMPT]}\n{replies}"
+    return f"{prompt[:_MAX_PROMPT_CHARS]}\n{replies}"
 
 
-def exchange(session: str, text: str, replies: str, prompt: Vector | None, whole: Vector | None) -> Exchange:
+def build_exchange(session: str, text: str, replies: str, prompt: Vector | None, with_reply: Vector | None) -> Exchange:
     """Build the exchange of a prompt and its replies, with their whitened vectors."""
     return Exchange(
         session=session,
         prompt=prompt,
-        whole=whole,
-        said=roots([text[:_OF_PROMPT]]),
-        answered=roots([replies]),
-        letters=len(text),
-        asks=replies.rstrip().endswith("?"),
+        with_reply=with_reply,
+        prompt_roots=roots([text[:_MAX_PROMPT_CHARS]]),
+        reply_roots=roots([replies]),
+        prompt_chars=len(text),
+        reply_asks=replies.rstrip().endswith("?"),
     )
 
 
-def _whitened(ground: Whitening, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
-    return dict(zip(vectors, ground.off(np.stack(list(vectors.values()))), strict=True)) if vectors else {}
+def _whiten(whitening: Whitening, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
+    return dict(zip(vectors, whitening.whiten(np.stack(list(vectors.values()))), strict=True)) if vectors else {}
 
 
-# Candidate threads: those of the same place, and the nearest of its archived threads.
+# Candidate threads: those of the same scope, and the nearest of its archived threads.
 
 #: Maximum number of archived threads that a prompt is compared with.
-_NEAREST: Final = 8
+_MAX_ARCHIVED_THREADS: Final = 8
 
 
 def sweep_and_load_candidates(
-    tx: Tx, where: ThreadPlace, ids: Iterable[str], now: datetime, mode: str
+    tx: Tx, scope: ThreadScope, ids: Iterable[str], now: datetime, mode: str
 ) -> dict[str, Thread]:
     """Suspend and archive the threads that are due, and return those among `ids` that a prompt may belong to, by id."""
-    live = {thread.id: thread for thread in swept(tx, where, now, mode)}
+    live = {thread.id: thread for thread in sweep_scope(tx, scope, now, mode)}
     found = [live.get(thread.id, thread) for thread in Threads(tx).some(list(ids))]
     return {thread.id: thread for thread in found if thread.merged_into is None}
 
 
-def nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors, ground: Whitening | None) -> tuple[str, ...]:
+def nearest_threads(
+    vector: Vector | None, ids: Sequence[str], vectors: Vectors, whitening: Whitening | None
+) -> tuple[str, ...]:
     """Return the threads nearest to a prompt; none if the prompt has no vector.
 
     Args:
@@ -198,41 +206,41 @@ def nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors, ground:
     """
     if vector is None or not ids:
         return ()
-    own = vector if ground is None else ground.off(vector[None, :])[0]
-    best = np.argsort(-(vectors @ own), kind="stable")[:_NEAREST]
-    return tuple(ids[int(place)] for place in best)
+    whitened = vector if whitening is None else whitening.whiten(vector[None, :])[0]
+    best = np.argsort(-(vectors @ whitened), kind="stable")[:_MAX_ARCHIVED_THREADS]
+    return tuple(ids[int(index)] for index in best)
 
 
 # Placing of new prompts.
 
 #: Job kinds: one prompt; prompts from before threads existed.
-THREAD, EARLIER = "thread", "thread_earlier"
+PLACE, PLACE_EARLIER = "thread", "thread_earlier"
 #: Number of prompts placed in one transaction. Each blocks the executor that takes in events for about 10 ms with fifty
 #: active threads, and for longer with more (bench/placed.py).
 PROMPTS_PER_TX: Final = 8
 #: Number of prompts to compare with: the newest before the prompt, and per nearest archived thread.
-BEFORE, _OF_ARCHIVED = 128, 2
+MAX_EARLIER_PROMPTS, _MAX_PROMPTS_PER_ARCHIVED = 128, 2
 _REINDEX_SECONDS: Final = 2.0
-_LONGEST_TITLE: Final = 64
+_MAX_TITLE_CHARS: Final = 64
 #: A prompt compared with another: probability of one thread, similarity, word similarity; shape (3,).
 PairScores = NDArray[np.float32]
 #: Ids of archived threads, and their vectors, whitened if there is a transform, shape (n, dimension).
-Archive = tuple[list[str], Vectors]
+ArchivedThreads = tuple[list[str], Vectors]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
+class PreparedPrompt:
     """A prompt that is ready to be placed.
 
     Attributes:
-        is_coming: a job is about to compute its vector.
-        near: the comparison with other prompts, by id.
+        awaits_vector: a job is about to compute its vector.
+        scores: the comparison with other prompts, by id.
     """
 
     turn: Turn
     topics: tuple[str, ...]
-    is_coming: bool
-    near: Mapping[str, PairScores]
+    awaits_vector: bool
+    scores: Mapping[str, PairScores]
 
 
 def queue_placing(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
@@ -240,18 +248,20 @@ def queue_placing(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
     threads, jobs = Threads(tx), Jobs(tx)
     for turn in turns:
         if is_routed(turn):
-            jobs.enqueue(THREAD, {"turn": turn.id}, dedupe=f"{THREAD}:{turn.id}", at=parts.clock.now())
-        elif turn.scope.session and (thread_id := threads.led_by(turn)):
+            jobs.enqueue(PLACE, {"turn": turn.id}, dedupe=f"{PLACE}:{turn.id}", at=parts.clock.now())
+        elif turn.scope.session and (thread_id := threads.of_preceding_prompt(turn)):
             threads.place(turn.id, thread_id, turn.at)
 
 
 def queue_earlier(parts: Parts) -> None:
     """Queue the placing of prompts that were captured before threads existed."""
     if parts.readers.here(lambda tx: Threads(tx).unplaced(0, 1)):
-        parts.writer.run(lambda tx: Jobs(tx).enqueue(EARLIER, {"after": 0}, dedupe=EARLIER, at=parts.clock.now()))
+        parts.writer.run(
+            lambda tx: Jobs(tx).enqueue(PLACE_EARLIER, {"after": 0}, dedupe=PLACE_EARLIER, at=parts.clock.now())
+        )
 
 
-def place(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
+def place_prompts(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     """Run the job that places prompts.
 
     A prompt is placed once its vector exists, or at once if none will come. The decision is made in the transaction
@@ -262,169 +272,209 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     The vectors of archived threads are read for each batch of jobs. Five thousand take about 30 ms in the background
     and no memory in between, so they need no index. Regrouping can revise these decisions later, when more is known.
     """
-    meaning, caps = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
+    vectors, thread_settings = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     ids = [str(payload["turn"]) for payload in payloads]
-    ready = {one.turn.id: one for one in prepare(parts, ids, meaning, caps)}
-    return [_outcome(parts, payload, ready.get(id_), meaning, caps) for payload, id_ in zip(payloads, ids, strict=True)]
+    ready = {prepared.turn.id: prepared for prepared in prepare_prompts(parts, ids, vectors, thread_settings)}
+    return [
+        _place_result(parts, payload, ready.get(id_), vectors, thread_settings)
+        for payload, id_ in zip(payloads, ids, strict=True)
+    ]
 
 
 def place_earlier(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that places the next prompts from before threads existed, oldest first."""
-    meaning, caps = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
-    if parts.readers.here(lambda tx: _is_under_way(tx, REINDEX)):
+    vectors, thread_settings = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
+    if parts.readers.here(lambda tx: _is_pending(tx, REINDEX)):
         return JobResult(write=lambda _: None, again=lambda: payload, delay=_REINDEX_SECONDS)
     rows = parts.readers.here(lambda tx: Threads(tx).unplaced(int(payload["after"]), PROMPTS_PER_TX))
     if not rows:
         return JobResult(write=lambda _: None)
     ids = [str(row["id"]) for row in rows]
-    ready = prepare(parts, ids, meaning, caps)
+    ready = prepare_prompts(parts, ids, vectors, thread_settings)
 
     def write(tx: Tx) -> None:
-        for one in ready:
-            assign_prompt(parts, tx, one, meaning, caps)
+        for prepared in ready:
+            assign_prompt(parts, tx, prepared, vectors, thread_settings)
 
     return JobResult(write=write, again=lambda: {"after": rows[-1]["seq"]})
 
 
-def prepare(parts: Parts, ids: Sequence[str], meaning: VectorSearch, caps: ThreadSettings) -> list[Prepared]:
+def prepare_prompts(
+    parts: Parts, ids: Sequence[str], vectors: VectorSearch, thread_settings: ThreadSettings
+) -> list[PreparedPrompt]:
     """Prepare these prompts for placing, outside any transaction; prompts that were deleted are left out."""
-    if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, meaning.space.id)):
-        parts.whitening.learn(meaning)  # as soon as one of them has a vector
-    turns, grounds, archives = parts.readers.here(lambda tx: _batch(parts, tx, ids, meaning, caps))
+    if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, vectors.space.id)):
+        parts.whitening.embed_sample(vectors)  # as soon as one of them has a vector
+    turns, whitenings, archives = parts.readers.here(lambda tx: _read_batch(parts, tx, ids, vectors, thread_settings))
     return [
-        _prepared(parts, turn, meaning, caps.place_of(turn), grounds[turn.scope.user], archives[caps.place_of(turn)])
+        _prepare_prompt(
+            parts,
+            turn,
+            vectors,
+            thread_settings.scope_of_turn(turn),
+            whitenings[turn.scope.user],
+            archives[thread_settings.scope_of_turn(turn)],
+        )
         for turn in turns
     ]
 
 
-def _batch(
-    parts: Parts, tx: Tx, ids: Sequence[str], meaning: VectorSearch, caps: ThreadSettings
-) -> tuple[list[Turn], dict[str, Whitening | None], dict[ThreadPlace, Archive]]:
-    """Return the prompts, the whitening transform of each user, and the archived threads of each place."""
+def _read_batch(
+    parts: Parts, tx: Tx, ids: Sequence[str], vectors: VectorSearch, thread_settings: ThreadSettings
+) -> tuple[list[Turn], dict[str, Whitening | None], dict[ThreadScope, ArchivedThreads]]:
+    """Return the prompts, the whitening transform of each user, and the archived threads of each scope."""
     turns = parts.turns(tx).get(ids)
-    come = Counter(turn.scope.user for turn in turns)
-    grounds = {user: parts.whitening.of(tx, meaning, user, count) for user, count in come.items()}
-    archives = dict[ThreadPlace, Archive]()
+    prompt_counts = Counter(turn.scope.user for turn in turns)
+    whitenings = {user: parts.whitening.fit_for(tx, vectors, user, count) for user, count in prompt_counts.items()}
+    archives = dict[ThreadScope, ArchivedThreads]()
     for turn in turns:
-        if (where := caps.place_of(turn)) not in archives:
-            archived, vectors = ThreadVectors(tx).archived(where, meaning.space.id)
-            ground = grounds[turn.scope.user]
-            archives[where] = archived, ground.off(vectors) if ground is not None and archived else vectors
-    return turns, grounds, archives
+        if (scope := thread_settings.scope_of_turn(turn)) not in archives:
+            archived, thread_vectors = ThreadVectors(tx).archived(scope, vectors.space.id)
+            whitening = whitenings[turn.scope.user]
+            archives[scope] = (
+                archived,
+                whitening.whiten(thread_vectors) if whitening is not None and archived else thread_vectors,
+            )
+    return turns, whitenings, archives
 
 
-def _prepared(
-    parts: Parts, turn: Turn, meaning: VectorSearch, where: ThreadPlace, ground: Whitening | None, archive: Archive
-) -> Prepared:
-    space_id = meaning.space.id
+def _prepare_prompt(
+    parts: Parts,
+    turn: Turn,
+    vectors: VectorSearch,
+    scope: ThreadScope,
+    whitening: Whitening | None,
+    archive: ArchivedThreads,
+) -> PreparedPrompt:
+    space_id = vectors.space.id
 
     def read(tx: Tx) -> tuple[bool, PromptBatch]:
-        is_coming = _is_under_way(tx, f"index_turn:{turn.id}")  # read before looking for its vector
+        awaits_vector = _is_pending(tx, f"index_turn:{turn.id}")  # read before looking for its vector
         complete = StoredVectors(tx).first_part("turn", turn.id, space_id) == 0
         vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
-        beside = nearest(vector, *archive, ground)
-        archived = [id_ for thread_id in beside for id_ in Threads(tx).turns(thread_id, routed=True)[-_OF_ARCHIVED:]]
-        ids = [turn.id, *Threads(tx).latest(where, BEFORE, turn), *archived]
-        talk = load_batch(parts, tx, meaning, ids, ground if vector is not None else None)
-        return is_coming and vector is None, talk
+        nearest = nearest_threads(vector, *archive, whitening)
+        archived = [
+            id_
+            for thread_id in nearest
+            for id_ in Threads(tx).turns(thread_id, routed=True)[-_MAX_PROMPTS_PER_ARCHIVED:]
+        ]
+        ids = [turn.id, *Threads(tx).latest(scope, MAX_EARLIER_PROMPTS, turn), *archived]
+        batch = load_batch(parts, tx, vectors, ids, whitening if vector is not None else None)
+        return awaits_vector and vector is None, batch
 
-    is_coming, talk = parts.readers.here(read)
-    exchanges, kind = ([], "words") if is_coming else exchanges_of(parts, talk, meaning)
-    near = dict[str, PairScores]()
+    awaits_vector, batch = parts.readers.here(read)
+    exchanges, kind = ([], "words") if awaits_vector else build_exchanges(parts, batch, vectors)
+    scores = dict[str, PairScores]()
     if exchanges:
-        found = compared(exchanges, kind)
-        place = next(at for at, one in enumerate(talk.prompts) if one.id == turn.id)
-        rows = np.stack([found.chances[place], found.alike[place], found.words[place]], axis=1)
-        near = {one.id: row for one, row in zip(talk.prompts, rows, strict=True) if one.id != turn.id}
-    return Prepared(turn=turn, topics=subjects(turn), is_coming=is_coming, near=near)
+        found = compare_pairs(exchanges, kind)
+        position = next(index for index, prompt in enumerate(batch.prompts) if prompt.id == turn.id)
+        rows = np.stack(
+            [found.probabilities[position], found.similarities[position], found.word_similarities[position]], axis=1
+        )
+        scores = {prompt.id: row for prompt, row in zip(batch.prompts, rows, strict=True) if prompt.id != turn.id}
+    return PreparedPrompt(turn=turn, topics=extract_topics(turn), awaits_vector=awaits_vector, scores=scores)
 
 
-def assign_prompt(parts: Parts, tx: Tx, one: Prepared, meaning: VectorSearch, caps: ThreadSettings) -> str | None:
+def assign_prompt(
+    parts: Parts, tx: Tx, prepared: PreparedPrompt, vectors: VectorSearch, thread_settings: ThreadSettings
+) -> str | None:
     """Place a prompt in the caller's transaction.
 
     Returns:
         Its thread, or None if it was placed or erased in the meantime.
     """
-    threads, turn, where = Threads(tx), one.turn, caps.place_of(one.turn)
+    threads, turn, scope = Threads(tx), prepared.turn, thread_settings.scope_of_turn(prepared.turn)
     if threads.of_turns([turn.id]) or not parts.turns(tx).get([turn.id]):
         return None
-    own = threads.of_session(turn)
+    session_thread = threads.of_session(turn)
     members: dict[str, list[PairScores]] = {}
-    for turn_id, thread_id in threads.of_turns(one.near).items():
-        members.setdefault(thread_id, []).append(one.near[turn_id])
-    found = sweep_and_load_candidates(tx, where, members, turn.at, caps.mode)
-    known = {id_: it for id_, it in found.items() if caps.place_beside(it) == where}
-    item = RoutedPrompt(text=turn.text, topics=one.topics, at=turn.at, own=own)
-    routing = route(item, [Known(thread=it, state=it.state, near=np.stack(members[it.id])) for it in known.values()])
-    return apply_routing(parts, tx, one, routing, known, meaning, caps).id
+    for turn_id, thread_id in threads.of_turns(prepared.scores).items():
+        members.setdefault(thread_id, []).append(prepared.scores[turn_id])
+    found = sweep_and_load_candidates(tx, scope, members, turn.at, thread_settings.mode)
+    candidates = {id_: thread for id_, thread in found.items() if thread_settings.scope_of_thread(thread) == scope}
+    prompt = RoutedPrompt(text=turn.text, topics=prepared.topics, at=turn.at, session_thread=session_thread)
+    routing = route(
+        prompt,
+        [
+            ComparedThread(thread=thread, state=thread.state, scores=np.stack(members[thread.id]))
+            for thread in candidates.values()
+        ],
+    )
+    return apply_routing(parts, tx, prepared, routing, candidates, vectors, thread_settings).id
 
 
 def apply_routing(
     parts: Parts,
     tx: Tx,
-    one: Prepared,
+    prepared: PreparedPrompt,
     routing: Routing,
-    known: Mapping[str, Thread],
-    meaning: VectorSearch,
-    caps: ThreadSettings,
+    candidates: Mapping[str, Thread],
+    vectors: VectorSearch,
+    thread_settings: ThreadSettings,
 ) -> Thread:
     """Put a prompt and the turns that follow it into the chosen thread; return the updated thread."""
-    threads, turn = Threads(tx), one.turn
-    chosen = known.get(routing.thread_id or "")
+    threads, turn = Threads(tx), prepared.turn
+    chosen = candidates.get(routing.thread_id or "")
     if chosen is None:
-        thread = _new_thread(tx, turn, routing, caps.place_of(turn))
+        thread = _new_thread(tx, turn, routing, thread_settings.scope_of_turn(turn))
         threads.add(thread)
-        parent = known.get(routing.parent or "")
+        parent = candidates.get(routing.parent or "")
         if parent is not None:
-            own = next((it.similarity for it in routing.weighed if it.own), routing.similarity)
-            drift = Drift(turn_id=turn.id, at=turn.at, similarity=own, became=thread.id)
+            similarity = next(
+                (candidate.similarity for candidate in routing.candidates if candidate.own), routing.similarity
+            )
+            drift = Drift(turn_id=turn.id, at=turn.at, similarity=similarity, became=thread.id)
             threads.update(replace(parent, drifts=(*parent.drifts, drift)))
     else:
-        thread = moved(chosen, "use" if chosen.state == "active" else "reactivate", turn.at)
-    threads.place(turn.id, thread.id, turn.at, one.topics)
-    threads.follow(turn)
+        thread = apply_act(chosen, "use" if chosen.state == "active" else "reactivate", turn.at)
+    threads.place(turn.id, thread.id, turn.at, prepared.topics)
+    threads.place_followers(turn)
     if chosen is not None:
         count = len(threads.turns(thread.id, routed=True))
-        if is_due(count):
-            thread = renamed(parts, tx, thread, caps.place_of(turn))
+        if is_rename_due(count):
+            thread = rename_by_rules(parts, tx, thread, thread_settings.scope_of_turn(turn))
         threads.update(thread)
         queue_better_name(parts, tx, thread, before=count - 1, after=count)
-    revectored(tx, thread.id, meaning.space.id)
+    update_vector(tx, thread.id, vectors.space.id)
     ThreadDecisions(tx).log(turn.id, thread.id, routing, at=turn.at)
     queue_reconsidering(parts, tx, turn, routing)
     ActiveDays(tx).note(turn.scope.project, turn.at)
-    queue_ties(parts, tx, thread.id)
+    queue_bridges(parts, tx, thread.id)
     follow_placing(parts, tx, turn)
     return thread
 
 
-def _outcome(
-    parts: Parts, payload: Payload, one: Prepared | None, meaning: VectorSearch, caps: ThreadSettings
+def _place_result(
+    parts: Parts,
+    payload: Payload,
+    prepared: PreparedPrompt | None,
+    vectors: VectorSearch,
+    thread_settings: ThreadSettings,
 ) -> JobResult:
-    if one is None:  # erased in the meantime
+    if prepared is None:  # erased in the meantime
         return JobResult(write=lambda _: None)
-    left = list[Payload]()
+    retried = list[Payload]()
 
     def write(tx: Tx) -> None:
-        if one.is_coming or Threads(tx).waits(one.turn):
-            left.append(payload)
+        if prepared.awaits_vector or Threads(tx).has_waiting_before(prepared.turn):
+            retried.append(payload)
         else:
-            assign_prompt(parts, tx, one, meaning, caps)
+            assign_prompt(parts, tx, prepared, vectors, thread_settings)
 
-    return JobResult(write=write, again=lambda: left[-1] if left else None)
+    return JobResult(write=write, again=lambda: retried[-1] if retried else None)
 
 
-def _new_thread(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
-    named = name([turn], list(Threads(tx).titles(where).values()))
+def _new_thread(tx: Tx, turn: Turn, routing: Routing, scope: ThreadScope) -> Thread:
+    new_name = name_by_rules([turn], list(Threads(tx).titles(scope).values()))
     return Thread(
         id=new_id(turn.at),
         user=turn.scope.user,
         project=turn.scope.project,
         agent=turn.scope.agent,
         channel=turn.scope.channel,
-        title=named.title or " ".join(turn.text.split())[:_LONGEST_TITLE],
-        summary=named.summary,
-        topics=named.topics,
+        title=new_name.title or " ".join(turn.text.split())[:_MAX_TITLE_CHARS],
+        summary=new_name.summary,
+        topics=new_name.topics,
         origin=turn.source,
         parent=routing.parent,
         opened_at=turn.at,
@@ -432,10 +482,10 @@ def _new_thread(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thr
     )
 
 
-def _is_under_way(tx: Tx, dedupe: str) -> bool:
+def _is_pending(tx: Tx, dedupe: str) -> bool:
     """Return True if the job is pending and has not failed."""
-    known = Jobs(tx).get_by_key(dedupe)
-    return known is not None and known["state"] != "dead" and not known["error"]
+    job = Jobs(tx).get_by_key(dedupe)
+    return job is not None and job["state"] != "dead" and not job["error"]
 
 
 # Regrouping: prompts that were placed one by one are looked at again together.
@@ -447,34 +497,38 @@ _MOVES_PER_TX, _MAX_TX = 4, 64
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _RegroupingPlan:
-    """The moves to make, and the last decision known when they were computed."""
+    """The moves to make, and the number of the last decision when they were computed."""
 
     moves: Sequence[Regrouping]
-    last: int
+    last_decision: int
 
 
 def queue_regrouping(parts: Parts, tx: Tx, user: str, project: str | None, *, delay: float = 0.0) -> None:
     """Queue the regrouping of a project, after the work that is already waiting."""
-    place: dict[str, object] = {"user": user, "project": project}
-    Jobs(tx).enqueue(REGROUP, place, dedupe=f"{REGROUP}:{user}:{project}", at=parts.clock.now(), delay=delay)
+    payload: dict[str, object] = {"user": user, "project": project}
+    Jobs(tx).enqueue(REGROUP, payload, dedupe=f"{REGROUP}:{user}:{project}", at=parts.clock.now(), delay=delay)
 
 
-def queue_quiet_places(parts: Parts, before: datetime) -> int:
+def queue_quiet_projects(parts: Parts, before: datetime) -> int:
     """Queue the regrouping of projects that changed since their last one and are quiet; return how many.
 
     Args:
         before: a project is quiet if nothing was placed in it since this time.
     """
     found = parts.readers.here(lambda tx: Threads(tx).last_active())
-    due = [(place, at) for place, at in found.items() if at < before and parts.regrouped.get(place) != at]
+    due = [
+        (project, last_active)
+        for project, last_active in found.items()
+        if last_active < before and parts.regrouped.get(project) != last_active
+    ]
     if due:
-        parts.writer.run(lambda tx: [queue_regrouping(parts, tx, *place) for place, _ in due])
+        parts.writer.run(lambda tx: [queue_regrouping(parts, tx, *project) for project, _ in due])
         parts.regrouped.update(due)
         parts.work_waiting.set()
     return len(due)
 
 
-def regrouping(parts: Parts, payload: Payload) -> JobResult:
+def regroup_threads(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that regroups the threads of a project.
 
     The job reads the newest prompts of a project, clusters them (`threads.assignment`), and moves prompts with the
@@ -483,66 +537,69 @@ def regrouping(parts: Parts, payload: Payload) -> JobResult:
     anything was placed or moved between reading and writing, the job starts over.
     """
     user, project, done = str(payload.get("user") or LOCAL_USER), payload["project"], int(payload.get("done", 0))
-    meaning = parts.vectors
-    found = _plan_regrouping(parts, ThreadPlace(user=user, project=project), meaning)
-    if not found.moves or done >= _MAX_TX:
+    vectors = parts.vectors
+    plan = _plan_regrouping(parts, ThreadScope(user=user, project=project), vectors)
+    if not plan.moves or done >= _MAX_TX:
         return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
-        if ThreadDecisions(tx).last() == found.last:
-            for one in found.moves[:_MOVES_PER_TX]:
-                _apply_regrouping(parts, tx, one, meaning.space.id)
+        if ThreadDecisions(tx).last() == plan.last_decision:
+            for move in plan.moves[:_MOVES_PER_TX]:
+                _apply_regrouping(parts, tx, move, vectors.space.id)
 
     return JobResult(write=write, again=lambda: {"user": user, "project": project, "done": done + 1})
 
 
-def _plan_regrouping(parts: Parts, where: ThreadPlace, meaning: VectorSearch) -> _RegroupingPlan:
-    last, looked_at = parts.readers.here(lambda tx: _load_placed_prompts(parts, tx, where, meaning))
+def _plan_regrouping(parts: Parts, scope: ThreadScope, vectors: VectorSearch) -> _RegroupingPlan:
+    last_decision, groups = parts.readers.here(lambda tx: _load_placed_prompts(parts, tx, scope, vectors))
     moves = list[Regrouping]()
-    for units, talk in looked_at:
-        exchanges, kind = exchanges_of(parts, talk, meaning)
-        by_id = {one.id: one for one in units}
-        moves += regroup([by_id[turn.id] for turn in talk.prompts], compared(exchanges, kind).chances)
-    return _RegroupingPlan(moves=moves, last=last)
+    for prompts, batch in groups:
+        exchanges, kind = build_exchanges(parts, batch, vectors)
+        by_id = {prompt.id: prompt for prompt in prompts}
+        moves += regroup([by_id[turn.id] for turn in batch.prompts], compare_pairs(exchanges, kind).probabilities)
+    return _RegroupingPlan(moves=moves, last_decision=last_decision)
 
 
 def _load_placed_prompts(
-    parts: Parts, tx: Tx, where: ThreadPlace, meaning: VectorSearch
+    parts: Parts, tx: Tx, scope: ThreadScope, vectors: VectorSearch
 ) -> tuple[int, list[tuple[list[PlacedPrompt], PromptBatch]]]:
     """Return the last decision and the newest placed prompts, grouped by agent if agents are isolated."""
-    threads, caps = Threads(tx), ThreadSettings.of(parts.settings(tx))
-    held = ThreadDecisions(tx).held(where.user, where.project)
-    words = answers_by_prompt(tx, where.user, where.project)
-    placed = threads.of_turns(threads.latest(where, MOST_REGROUPED))
-    beside: dict[ThreadPlace, list[PlacedPrompt]] = {}
-    known = {one.id: one for one in threads.some(list(dict.fromkeys(placed.values())))}
+    threads, thread_settings = Threads(tx), ThreadSettings.of(parts.settings(tx))
+    moved_by_user = ThreadDecisions(tx).moved_by_user(scope.user, scope.project)
+    answers_by_turn = answers_by_prompt(tx, scope.user, scope.project)
+    placed = threads.of_turns(threads.latest(scope, MAX_REGROUPED_PROMPTS))
+    prompts_by_scope: dict[ThreadScope, list[PlacedPrompt]] = {}
+    threads_by_id = {thread.id: thread for thread in threads.some(list(dict.fromkeys(placed.values())))}
     for turn_id, thread_id in placed.items():
-        thread, said = known[thread_id], words.get(turn_id, ModelAnswers())
-        unit = PlacedPrompt(
+        thread, answers = threads_by_id[thread_id], answers_by_turn.get(turn_id, ModelAnswers())
+        prompt = PlacedPrompt(
             id=turn_id,
             thread=thread,
-            is_held=thread_id in held,
-            belongs=thread_id in said.belongs,
-            apart=said.apart,
+            is_moved_by_user=thread_id in moved_by_user,
+            is_confirmed=thread_id in answers.belongs,
+            excluded=answers.excluded,
         )
-        beside.setdefault(caps.place_beside(thread), []).append(unit)
-    ground = parts.whitening.of(tx, meaning, where.user)
-    looked_at = [(own, load_batch(parts, tx, meaning, [one.id for one in own], ground)) for own in beside.values()]
-    return ThreadDecisions(tx).last(), looked_at
+        prompts_by_scope.setdefault(thread_settings.scope_of_thread(thread), []).append(prompt)
+    whitening = parts.whitening.fit_for(tx, vectors, scope.user)
+    groups = [
+        (prompts, load_batch(parts, tx, vectors, [placed_prompt.id for placed_prompt in prompts], whitening))
+        for prompts in prompts_by_scope.values()
+    ]
+    return ThreadDecisions(tx).last(), groups
 
 
-def _apply_regrouping(parts: Parts, tx: Tx, one: Regrouping, space_id: str) -> None:
+def _apply_regrouping(parts: Parts, tx: Tx, move: Regrouping, space_id: str) -> None:
     """Apply one move; skip it if an earlier move of the same transaction emptied or merged its thread."""
-    threads, prompts = Threads(tx), parts.turns(tx).get(one.units)
+    threads, prompts = Threads(tx), parts.turns(tx).get(move.prompt_ids)
     if not prompts:
         return
     prompts = sorted(prompts, key=lambda turn: (turn.at, turn.id))
-    begun, until = prompts[0].at, prompts[-1].at
-    former = next(iter(threads.some([one.into or one.routing.parent or ""])), None)
+    first_at, last_at = prompts[0].at, prompts[-1].at
+    former = next(iter(threads.some([move.into or move.routing.parent or ""])), None)
     if former is None or former.merged_into is not None:
         return
     target = former
-    if one.into is None:
+    if move.into is None:
         target = replace(
             former,
             id=new_id(parts.clock.now()),
@@ -555,13 +612,13 @@ def _apply_regrouping(parts: Parts, tx: Tx, one: Regrouping, space_id: str) -> N
             parent=former.id,
             drifts=(),
             weight=1.0,
-            opened_at=begun,
-            last_active=until,
+            opened_at=first_at,
+            last_active=last_at,
         )
         threads.add(target)
     for turn in prompts:
-        ThreadDecisions(tx).log(turn.id, target.id, one.routing, at=parts.clock.now())
-    move_turns(parts, tx, [turn.id for turn in prompts], target, until, space_id)
+        ThreadDecisions(tx).log(turn.id, target.id, move.routing, at=parts.clock.now())
+    move_turns(parts, tx, [turn.id for turn in prompts], target, last_at, space_id)
 
 
 # Reconsidering: a model is asked where a prompt belongs if the rules were unsure (THR-3, ADR 13).
@@ -572,20 +629,20 @@ class _Case:
     """A prompt that the rules were unsure of.
 
     Attributes:
-        decided: all decisions about it; the last one is the uncertain one.
+        decisions: all decisions about it; the last one is the uncertain one.
         source: its current thread.
         candidate: the thread that it may belong to.
     """
 
     turn: Turn
-    decided: Sequence[Decided]
+    decisions: Sequence[LoggedDecision]
     source: Thread
     candidate: Thread
 
     @property
     def routing(self) -> Routing:
         """Return the decision of the rules."""
-        return self.decided[-1].routing
+        return self.decisions[-1].routing
 
 
 def reconsider(parts: Parts, payload: Payload) -> JobResult:
@@ -604,12 +661,12 @@ def reconsider(parts: Parts, payload: Payload) -> JobResult:
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     model = thread_model(parts, settings)
-    case = parts.readers.here(lambda tx: _case(parts, tx, payload["turn"])) if model else None
+    case = parts.readers.here(lambda tx: _load_case(parts, tx, payload["turn"])) if model else None
     if case is None:
         return JobResult(write=lambda _: None)
     turn = case.turn
-    thought = asking(
-        RoutedPrompt(text=turn.text, topics=subjects(turn), at=turn.at),
+    request = ask_membership(
+        RoutedPrompt(text=turn.text, topics=extract_topics(turn), at=turn.at),
         case.routing,
         case.candidate,
         parts.models.prompts,
@@ -617,77 +674,79 @@ def reconsider(parts: Parts, payload: Payload) -> JobResult:
         seconds=parts.models.pace.related,
     )
     try:
-        routing = RequestRunner(parts, parts.vectors, settings).run(thought)
+        routing = RequestRunner(parts, parts.vectors, settings).run(request)
     except Unreadable:
         routing = replace(case.routing, reason="A model was asked; its answer was unreadable.", model=model)
     except ModelUnavailable as error:
-        if not any(one.kind == "late" for one in error.failures):
+        if not any(failure.kind == "late" for failure in error.failures):
             raise
         routing = replace(case.routing, reason="A model was asked; it did not answer in time.", model=model)
 
     def write(tx: Tx) -> None:
-        now = _case(parts, tx, turn.id)
-        if now is not None and now.decided == case.decided:
-            _apply_model_answer(parts, tx, now, routing)
+        current_case = _load_case(parts, tx, turn.id)
+        if current_case is not None and current_case.decisions == case.decisions:
+            _apply_model_answer(parts, tx, current_case, routing)
 
     return JobResult(write=write)
 
 
-def _case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
+def _load_case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
     """Return the case of a prompt; None if there is nothing left to ask."""
-    turns, decided = parts.turns(tx).get([turn_id]), ThreadDecisions(tx).about([turn_id])
-    if not turns or not decided or is_too_late(turns[0].at, parts.clock.now()):
+    turns, decisions = parts.turns(tx).get([turn_id]), ThreadDecisions(tx).about([turn_id])
+    if not turns or not decisions or is_too_late(turns[0].at, parts.clock.now()):
         return None
-    last = decided[-1]
-    if last.actor != "rules" or not last.routing.borderline or not last.routing.weighed:
+    last = decisions[-1]
+    if last.actor != "rules" or not last.routing.borderline or not last.routing.candidates:
         return None
-    best = last.routing.weighed[0].thread_id
-    known = {one.id: one for one in Threads(tx).some([last.thread_id, best])}
-    source, candidate = known.get(last.thread_id), known.get(best)
+    best = last.routing.candidates[0].thread_id
+    threads_by_id = {thread.id: thread for thread in Threads(tx).some([last.thread_id, best])}
+    source, candidate = threads_by_id.get(last.thread_id), threads_by_id.get(best)
     if source is None or candidate is None or candidate.merged_into is not None or source.title_by == "user":
         return None
-    caps = ThreadSettings.of(parts.settings(tx))
+    thread_settings = ThreadSettings.of(parts.settings(tx))
     is_there = Threads(tx).of_turns([turn_id]).get(turn_id) == source.id
-    if not is_there or caps.place_of(turns[0]) != caps.place_beside(candidate):
+    if not is_there or thread_settings.scope_of_turn(turns[0]) != thread_settings.scope_of_thread(candidate):
         return None
-    return _Case(turn=turns[0], decided=decided, source=source, candidate=candidate)
+    return _Case(turn=turns[0], decisions=decisions, source=source, candidate=candidate)
 
 
 def _apply_model_answer(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> None:
     """Log the answer, and move the prompts concerned."""
-    going = _prompts_to_move(tx, case)
-    parts_off = routing.thread_id is None
-    if parts_off and set(Threads(tx).turns(case.source.id, routed=True)) <= set(going):  # nothing would be left
-        routing, parts_off = replace(routing, thread_id=case.source.id, parent=None), False
+    prompt_ids = _prompts_to_move(tx, case)
+    leaves = routing.thread_id is None
+    if leaves and set(Threads(tx).turns(case.source.id, routed=True)) <= set(prompt_ids):  # nothing would be left
+        routing, leaves = replace(routing, thread_id=case.source.id, parent=None), False
     if routing.thread_id == case.source.id:
         ThreadDecisions(tx).log(case.turn.id, case.source.id, routing, at=parts.clock.now(), actor="model")
         return
-    if parts_off:
+    if leaves:
         routing, target = _open_thread_for(parts, tx, case, routing)
     else:
         target = case.candidate
-    _log(parts, tx, case, going, target, routing)
-    until = max(turn.at for turn in parts.turns(tx).get(going))
-    move_turns(parts, tx, going, target, until, parts.vectors.space.id)
-    if parts_off:
+    _log_moves(parts, tx, case, prompt_ids, target, routing)
+    until = max(turn.at for turn in parts.turns(tx).get(prompt_ids))
+    move_turns(parts, tx, prompt_ids, target, until, parts.vectors.space.id)
+    if leaves:
         _deactivate_again(parts, tx, case)
 
 
 def _prompts_to_move(tx: Tx, case: _Case) -> list[str]:
     """Return the prompt and the session's next prompts, as far as the rules put them into the same thread."""
     threads = Threads(tx)
-    beside = [id_ for id_, _ in takewhile(lambda it: it[1] == case.source.id, threads.from_prompt(case.turn))]
-    placed_by = {one.turn_id: one.actor for one in ThreadDecisions(tx).about(beside)}
-    return [case.turn.id, *takewhile(lambda id_: placed_by.get(id_) == "rules", beside[1:])]
+    later_prompts = [
+        id_ for id_, _ in takewhile(lambda placed: placed[1] == case.source.id, threads.prompts_from(case.turn))
+    ]
+    placed_by = {decision.turn_id: decision.actor for decision in ThreadDecisions(tx).about(later_prompts)}
+    return [case.turn.id, *takewhile(lambda id_: placed_by.get(id_) == "rules", later_prompts[1:])]
 
 
 def _open_thread_for(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> tuple[Routing, Thread]:
     """Open a thread, not named yet, for a prompt that leaves its thread; record a fork as a drift of its parent."""
     threads, turn = Threads(tx), case.turn
-    parent = next((one for one in threads.some([routing.parent or ""]) if one.merged_into is None), None)
+    parent = next((thread for thread in threads.some([routing.parent or ""]) if thread.merged_into is None), None)
     if parent is None:
         routing = replace(routing, action="new", parent=None)
-    fresh = Thread(
+    opened = Thread(
         id=new_id(parts.clock.now()),
         user=turn.scope.user,
         project=turn.scope.project,
@@ -699,26 +758,28 @@ def _open_thread_for(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> tup
         opened_at=turn.at,
         last_active=turn.at,
     )
-    threads.add(fresh)
+    threads.add(opened)
     if parent is not None:
-        own = next((one.similarity for one in routing.weighed if one.own), routing.similarity)
-        drift = Drift(turn_id=turn.id, at=turn.at, similarity=own, became=fresh.id)
+        similarity = next(
+            (candidate.similarity for candidate in routing.candidates if candidate.own), routing.similarity
+        )
+        drift = Drift(turn_id=turn.id, at=turn.at, similarity=similarity, became=opened.id)
         threads.update(replace(parent, drifts=(*parent.drifts, drift)))
-    return routing, fresh
+    return routing, opened
 
 
-def _log(parts: Parts, tx: Tx, case: _Case, going: Sequence[str], target: Thread, routing: Routing) -> None:
-    along = Routing(
+def _log_moves(parts: Parts, tx: Tx, case: _Case, prompt_ids: Sequence[str], target: Thread, routing: Routing) -> None:
+    followed = Routing(
         action="continue",
         thread_id=target.id,
         similarity=routing.similarity,
-        weighed=(),
+        candidates=(),
         reason="Moved with the preceding prompt, about which a model was asked.",
         model=routing.model,
     )
-    for id_ in going:
-        one = routing if id_ == case.turn.id else along
-        ThreadDecisions(tx).log(id_, target.id, one, at=parts.clock.now(), actor="model")
+    for id_ in prompt_ids:
+        decision = routing if id_ == case.turn.id else followed
+        ThreadDecisions(tx).log(id_, target.id, decision, at=parts.clock.now(), actor="model")
 
 
 def _deactivate_again(parts: Parts, tx: Tx, case: _Case) -> None:
@@ -727,8 +788,8 @@ def _deactivate_again(parts: Parts, tx: Tx, case: _Case) -> None:
     [thread] = threads.some([case.source.id])
     last = parts.turns(tx).get(threads.turns(thread.id, limit=1, newest=True))[0].at
     if thread.state == "active" and last < case.turn.at:
-        act = "archive" if case.routing.weighed[0].state == "archived" else "suspend"
-        threads.update(replace(moved(thread, act, parts.clock.now()), last_active=last))
+        act = "archive" if case.routing.candidates[0].state == "archived" else "suspend"
+        threads.update(replace(apply_act(thread, act, parts.clock.now()), last_active=last))
 
 
 # Naming: a model gives a thread a better name and a summary, after the rules did (EXT-9, THR-9, ADR 13).
@@ -739,14 +800,14 @@ class _NamingCase:
     """A thread that may get a better name.
 
     Attributes:
-        taken: titles of the other threads of its place.
+        taken: titles of the other threads of its scope.
         former: its name according to the rules.
     """
 
     thread: Thread
     prompts: Sequence[Turn]
     taken: Sequence[str]
-    former: Name
+    former: ThreadName
 
 
 def request_name(parts: Parts, payload: Payload) -> JobResult:
@@ -760,36 +821,38 @@ def request_name(parts: Parts, payload: Payload) -> JobResult:
         ModelUnavailable: no model answers, or the budget is spent; the name by the rules stands.
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    asks = bool(thread_model(parts, settings))
-    found = parts.readers.here(lambda tx: _load_naming_case(parts, tx, payload["thread"])) if asks else None
-    if found is None:
+    has_model = bool(thread_model(parts, settings))
+    naming_case = parts.readers.here(lambda tx: _load_naming_case(parts, tx, payload["thread"])) if has_model else None
+    if naming_case is None:
         return JobResult(write=lambda _: None)
     language = detect_language(
-        [turn.text for turn in found.prompts], settings.language if settings.language != "auto" else "en"
+        [turn.text for turn in naming_case.prompts], settings.language if settings.language != "auto" else "en"
     )
     try:
-        better = RequestRunner(parts, parts.vectors, settings).run(
-            naming(found.prompts, found.taken, found.former, parts.models.prompts, language)
+        new_name = RequestRunner(parts, parts.vectors, settings).run(
+            name_by_model(naming_case.prompts, naming_case.taken, naming_case.former, parts.models.prompts, language)
         )
     except Unreadable:
-        better = found.former
-    if better == found.former:
+        new_name = naming_case.former
+    if new_name == naming_case.former:
         return JobResult(write=lambda _: None)
-    left = list[Payload]()
+    retried = list[Payload]()
 
     def write(tx: Tx) -> None:
-        now, threads = _load_naming_case(parts, tx, found.thread.id), Threads(tx)
-        if now is None:
+        current_case, threads = _load_naming_case(parts, tx, naming_case.thread.id), Threads(tx)
+        if current_case is None:
             return
-        shown = [turn.id for turn in found.prompts]
-        places = threads.of_turns(shown)
-        if any(places.get(id_) != now.thread.id for id_ in shown):
-            left.append(payload)
+        prompt_ids = [turn.id for turn in naming_case.prompts]
+        threads_now = threads.of_turns(prompt_ids)
+        if any(threads_now.get(id_) != current_case.thread.id for id_ in prompt_ids):
+            retried.append(payload)
             return
-        title = distinct(better.title, now.former.topics, now.taken, now.prompts[0].at)
-        threads.update(replace(now.thread, title=title, summary=better.summary, title_by=better.title_by))
+        title = make_distinct(
+            new_name.title, current_case.former.topics, current_case.taken, current_case.prompts[0].at
+        )
+        threads.update(replace(current_case.thread, title=title, summary=new_name.summary, title_by=new_name.title_by))
 
-    return JobResult(write=write, again=lambda: left[-1] if left else None)
+    return JobResult(write=write, again=lambda: retried[-1] if retried else None)
 
 
 def _load_naming_case(parts: Parts, tx: Tx, thread_id: str) -> _NamingCase | None:
@@ -798,6 +861,6 @@ def _load_naming_case(parts: Parts, tx: Tx, thread_id: str) -> _NamingCase | Non
     prompts = prompts_of(parts, tx, thread_id)
     if thread is None or thread.merged_into is not None or thread.title_by == "user" or not prompts:
         return None
-    place = ThreadSettings.of(parts.settings(tx)).place_beside(thread)
-    taken = [title for id_, title in Threads(tx).titles(place).items() if id_ != thread_id]
-    return _NamingCase(thread=thread, prompts=prompts, taken=taken, former=name(prompts, taken, thread))
+    scope = ThreadSettings.of(parts.settings(tx)).scope_of_thread(thread)
+    taken = [title for id_, title in Threads(tx).titles(scope).items() if id_ != thread_id]
+    return _NamingCase(thread=thread, prompts=prompts, taken=taken, former=name_by_rules(prompts, taken, thread))

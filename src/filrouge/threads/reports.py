@@ -38,23 +38,32 @@ from filrouge.search.service import MAX_QUERY_CHARACTERS, Mode
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads import upkeep
 from filrouge.threads.assignment import prompt_vector
-from filrouge.threads.bridge_service import Linked, linked
-from filrouge.threads.models import Point, Synthesis, Thread, Timeframe, Timeline, Topic, format_timeline, timeline_of
+from filrouge.threads.bridge_service import LinkedThread, linked_threads
+from filrouge.threads.models import (
+    Point,
+    Synthesis,
+    Thread,
+    Timeframe,
+    Timeline,
+    Topic,
+    build_timeline,
+    format_timeline,
+)
 from filrouge.threads.repository import (
-    Decided,
+    LoggedDecision,
     ThreadDecisions,
-    ThreadPlace,
     Threads,
+    ThreadScope,
     ThreadVectors,
     ThreadWords,
     drift_json,
 )
 from filrouge.threads.synthesis_service import state_of_thread
-from filrouge.threads.upkeep import ThreadSettings, as_it_is, as_it_was, is_routed, weight_at
+from filrouge.threads.upkeep import ThreadSettings, current_thread, is_routed, replay_thread, weight_at
 
 Status = Literal["active", "suspended", "archived", "all"]
 #: Maximum number of turns to show of a thread (the newest).
-_SHOWN: Final = 200
+_MAX_TURNS_SHOWN: Final = 200
 
 
 def threads_now(
@@ -74,39 +83,45 @@ def threads_now(
         agent: only threads that this agent (its id, or its channel) opened.
         limit: maximum number; -1 = all.
     """
-    threads, now, caps = Threads(tx), parts.clock.now(), ThreadSettings.of(parts.settings(tx))
-    places: dict[ThreadPlace, list[Thread]] = {}
-    stored = threads.listed(
+    threads, now, thread_settings = Threads(tx), parts.clock.now(), ThreadSettings.of(parts.settings(tx))
+    threads_by_scope: dict[ThreadScope, list[Thread]] = {}
+    stored = threads.list_threads(
         user=user, project=project, everywhere=everywhere, agent=agent, states=("active", "suspended")
     )
     for thread in stored:
-        places.setdefault(caps.place_beside(thread), []).append(thread)
-    found = [thread for beside in places.values() for thread in upkeep.as_of(beside, now, caps.mode)]
+        threads_by_scope.setdefault(thread_settings.scope_of_thread(thread), []).append(thread)
+    found = [
+        thread
+        for in_scope in threads_by_scope.values()
+        for thread in upkeep.in_current_state(in_scope, now, thread_settings.mode)
+    ]
     if status in ("archived", "all"):
-        found += threads.listed(
+        found += threads.list_threads(
             user=user, project=project, everywhere=everywhere, agent=agent, states=("archived",), limit=limit
         )
-    wanted = [thread for thread in found if status in ("all", thread.state)]
-    wanted.sort(key=lambda one: (one.last_active, one.id), reverse=True)
-    return wanted if limit < 0 else wanted[:limit]
+    chosen = [thread for thread in found if status in ("all", thread.state)]
+    chosen.sort(key=lambda thread: (thread.last_active, thread.id), reverse=True)
+    return chosen if limit < 0 else chosen[:limit]
 
 
-def threads_then(
+def threads_at(
     tx: Tx, moment: datetime, *, project: str | None, everywhere: bool, agent: str | None, status: Status, limit: int
 ) -> list[Thread]:
     """Return threads as they were at a moment, latest first, with their current names and the counts of that moment."""
-    placed = ThreadDecisions(tx).placed_by(moment)
+    placed = ThreadDecisions(tx).placed_before(moment)
     found = [
-        replace(as_it_was(one, [at for at, _ in prompts], moment), sessions=len({session for _, session in prompts}))
+        replace(
+            replay_thread(one, [at for at, _ in prompts], moment), sessions=len({session for _, session in prompts})
+        )
         for one in Threads(tx).some(list(placed))
         if (everywhere or one.project == project) and agent in (None, one.agent or one.channel)
         for prompts in [placed[one.id]]
     ]
-    wanted = [thread for thread in found if status in ("all", thread.state)]
-    return sorted(wanted, key=lambda one: (one.last_active, one.id), reverse=True)[:limit]
+    chosen = [thread for thread in found if status in ("all", thread.state)]
+    return sorted(chosen, key=lambda thread: (thread.last_active, thread.id), reverse=True)[:limit]
 
 
-def listing(
+def list_threads(
     parts: Parts,
     tx: Tx,
     names: Sequence[str],
@@ -117,50 +132,52 @@ def listing(
     as_of: datetime | None = None,
 ) -> list[dict[str, Any]]:
     """Return the threads of a project, or of all if none is named, latest first; with `as_of`, as of that time."""
-    project, known = repository.project_id(tx, names), repository.names_of(tx)
-    narrowed: dict[str, Any] = {"project": project, "everywhere": not names, "agent": agent, "status": status}
+    project, project_names = repository.project_id(tx, names), repository.names_of(tx)
+    selection: dict[str, Any] = {"project": project, "everywhere": not names, "agent": agent, "status": status}
     if as_of is not None:
-        return [thread_json(one, known, as_of) for one in threads_then(tx, as_of, **narrowed, limit=limit)]
-    found = threads_now(parts, tx, **narrowed, limit=limit)
-    return [thread_json(one, known, parts.clock.now()) for one in found]
+        return [thread_json(thread, project_names, as_of) for thread in threads_at(tx, as_of, **selection, limit=limit)]
+    found = threads_now(parts, tx, **selection, limit=limit)
+    return [thread_json(thread, project_names, parts.clock.now()) for thread in found]
 
 
-def detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
+def get_thread_detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
     """Return a thread with its synthesis, bridges, newest turns with the decisions that placed them, and drifts.
 
     Args:
         name: its id, or a prefix of it.
     """
     threads = Threads(tx)
-    thread = as_it_is(parts, tx, threads.named(name))
-    turns = parts.turns(tx).get(threads.turns(thread.id, limit=_SHOWN, newest=True))
-    decided = ThreadDecisions(tx).about([turn.id for turn in turns])
-    last = {one.turn_id: one for one in decided}
+    thread = current_thread(parts, tx, threads.get_by_prefix(name))
+    turns = parts.turns(tx).get(threads.turns(thread.id, limit=_MAX_TURNS_SHOWN, newest=True))
+    decisions = ThreadDecisions(tx).about([turn.id for turn in turns])
+    last = {decision.turn_id: decision for decision in decisions}
     children = threads.children(thread.id)
-    titles = threads.title_of([*children, *(drift.became for drift in thread.drifts), thread.parent or ""])
-    stood = state_of_thread(tx, thread.id)
+    titles = threads.titles_of([*children, *(drift.became for drift in thread.drifts), thread.parent or ""])
+    synthesis = state_of_thread(tx, thread.id)
     agent = (thread.agent or thread.channel) if parts.settings(tx).isolation else None
     return thread_json(thread, repository.names_of(tx), parts.clock.now()) | {
         "parent_title": titles.get(thread.parent or ""),
         "children": [{"id": id_, "title": titles[id_]} for id_ in children],
         "drift": [drift_json(drift) | {"title": titles.get(drift.became, "")} for drift in thread.drifts],
-        "state": _state_json(stood) if stood else None,
-        "bridges": [_bridge_json(one) for one in linked(parts, tx, thread.id, parts.clock.now(), agent=agent)],
+        "state": _state_json(synthesis) if synthesis else None,
+        "bridges": [
+            _bridge_json(link) for link in linked_threads(parts, tx, thread.id, parts.clock.now(), agent=agent)
+        ],
         "turns_shown": [_turn_json(turn, last.get(turn.id)) for turn in turns],
     }
 
 
-def why(parts: Parts, tx: Tx, turn_id: str) -> dict[str, Any]:
+def explain_placement(parts: Parts, tx: Tx, turn_id: str) -> dict[str, Any]:
     """Return the thread of a turn, and all decisions about it with their candidates.
 
     Raises:
         NotFound: there is no such turn.
     """
     threads, turn = Threads(tx), turn_of(parts, tx, turn_id)
-    decided = ThreadDecisions(tx).about([turn.id])
+    decisions = ThreadDecisions(tx).about([turn.id])
     thread_id = threads.of_turns([turn.id]).get(turn.id)
-    weighed = {one.thread_id for it in decided for one in it.routing.weighed}
-    titles = threads.title_of({*weighed, *(it.thread_id for it in decided), thread_id or ""})
+    candidate_ids = {candidate.thread_id for decision in decisions for candidate in decision.routing.candidates}
+    titles = threads.titles_of({*candidate_ids, *(decision.thread_id for decision in decisions), thread_id or ""})
     return {
         "turn_id": turn.id,
         "text": turn.text,
@@ -168,7 +185,7 @@ def why(parts: Parts, tx: Tx, turn_id: str) -> dict[str, Any]:
         "thread_id": thread_id,
         "title": titles.get(thread_id or ""),
         "follows": thread_id is not None and not is_routed(turn),
-        "decisions": [_decision_json(it, titles) for it in decided],
+        "decisions": [_decision_json(decision, titles) for decision in decisions],
     }
 
 
@@ -209,16 +226,16 @@ def turn_of(parts: Parts, tx: Tx, turn_id: str) -> Turn:
     return found[0]
 
 
-def _state_json(one: Synthesis) -> dict[str, Any]:
+def _state_json(synthesis: Synthesis) -> dict[str, Any]:
     return {
-        "at": to_text(one.at),
-        "occasion": one.occasion,
-        "made_by": one.made_by,
-        "state": [_point_json(point) for point in one.state],
-        "decisions": [_point_json(point) for point in one.decisions],
-        "questions": [_point_json(point) for point in one.questions],
-        "files": list(one.files),
-        "error": _point_json(one.error) if one.error else None,
+        "at": to_text(synthesis.at),
+        "occasion": synthesis.occasion,
+        "made_by": synthesis.made_by,
+        "state": [_point_json(point) for point in synthesis.state],
+        "decisions": [_point_json(point) for point in synthesis.decisions],
+        "questions": [_point_json(point) for point in synthesis.questions],
+        "files": list(synthesis.files),
+        "error": _point_json(synthesis.error) if synthesis.error else None,
     }
 
 
@@ -226,17 +243,17 @@ def _point_json(point: Point) -> dict[str, str]:
     return {"text": point.text, "turn_id": point.turn_id}
 
 
-def _bridge_json(one: Linked) -> dict[str, Any]:
+def _bridge_json(link: LinkedThread) -> dict[str, Any]:
     return {
-        "type": one.kind,
-        "strength": round(one.strength, 3),
-        "thread_id": one.thread_id,
-        "title": one.title,
-        "outgoing": one.outgoing,
+        "type": link.kind,
+        "strength": round(link.strength, 3),
+        "thread_id": link.thread_id,
+        "title": link.title,
+        "outgoing": link.outgoing,
     }
 
 
-def _turn_json(turn: Turn, decided: Decided | None) -> dict[str, Any]:
+def _turn_json(turn: Turn, decision: LoggedDecision | None) -> dict[str, Any]:
     return {
         "id": turn.id,
         "at": to_text(turn.at),
@@ -244,24 +261,27 @@ def _turn_json(turn: Turn, decided: Decided | None) -> dict[str, Any]:
         "channel": turn.scope.channel,
         "session_id": turn.scope.session,
         "text": turn.text,
-        "action": decided.routing.action if decided else "follow",
-        "similarity": round(decided.routing.similarity, 4) if decided else None,
+        "action": decision.routing.action if decision else "follow",
+        "similarity": round(decision.routing.similarity, 4) if decision else None,
     }
 
 
-def _decision_json(it: Decided, titles: Mapping[str, str]) -> dict[str, Any]:
+def _decision_json(decision: LoggedDecision, titles: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "at": to_text(it.at),
-        "action": it.routing.action,
-        "thread_id": it.thread_id,
-        "title": titles.get(it.thread_id, ""),
-        "parent": it.routing.parent,
-        "similarity": round(it.routing.similarity, 4),
-        "reason": it.routing.reason,
-        "borderline": it.routing.borderline,
-        "model": it.routing.model or None,
-        "actor": it.actor,
-        "weighed": [one.to_json() | {"title": titles.get(one.thread_id, "")} for one in it.routing.weighed],
+        "at": to_text(decision.at),
+        "action": decision.routing.action,
+        "thread_id": decision.thread_id,
+        "title": titles.get(decision.thread_id, ""),
+        "parent": decision.routing.parent,
+        "similarity": round(decision.routing.similarity, 4),
+        "reason": decision.routing.reason,
+        "borderline": decision.routing.borderline,
+        "model": decision.routing.model or None,
+        "actor": decision.actor,
+        "weighed": [
+            candidate.to_json() | {"title": titles.get(candidate.thread_id, "")}
+            for candidate in decision.routing.candidates
+        ],
     }
 
 
@@ -278,8 +298,8 @@ class ThreadHit:
         score: the ranking score, in [0, 1]; only comparable within one search.
         bm25_score, vector_score: word and vector scores, each scaled over the threads of the search.
         similarity: similarity of query and thread, 0 = unrelated texts, 1 = the same text; None without vectors.
-        words: the words of the query that it has.
-        asked: number of words of the query.
+        words: the words of the query that occur in it.
+        query_words: number of words of the query.
     """
 
     thread: Thread
@@ -288,13 +308,13 @@ class ThreadHit:
     vector_score: float
     similarity: float | None
     words: tuple[str, ...]
-    asked: int
+    query_words: int
 
     @property
     def why(self) -> str:
         """Return the reason for the match, in one line."""
         has = (
-            f"{len(self.words)} of {self.asked} words: {', '.join(self.words)}"
+            f"{len(self.words)} of {self.query_words} words: {', '.join(self.words)}"
             if self.words
             else "no word of the query"
         )
@@ -341,41 +361,43 @@ def search_threads(
         NotFound: there is no such project.
     """
     with parts.metrics.thread_search():
-        return _searched(parts, tx, text, names, mode, status, limit, filters or Filters())
+        return _score_threads(parts, tx, text, names, mode, status, limit, filters or Filters())
 
 
-def _searched(
+def _score_threads(
     parts: Parts, tx: Tx, text: str, names: Sequence[str], mode: Mode, status: Status, limit: int, filters: Filters
 ) -> list[ThreadHit]:
-    _refuse(filters)
-    meaning, asked = parts.vectors, text[:MAX_QUERY_CHARACTERS]
-    found = _passing(parts, tx, names, status, filters)
-    terms = parts.analyser.terms(asked)
-    has = _words(parts, tx, found, [form for forms in terms for form in forms])
-    lexical = dict.fromkeys(has.counts, 0.0)
+    _check_filters(filters)
+    vectors, query = parts.vectors, text[:MAX_QUERY_CHARACTERS]
+    found = _filter_threads(parts, tx, names, status, filters)
+    terms = parts.analyser.terms(query)
+    word_counts = _count_words(parts, tx, found, [form for forms in terms for form in forms])
+    lexical = dict.fromkeys(word_counts.counts, 0.0)
     if mode != "semantic":
-        lexical = bm25_of_counts(terms, has.counts, has.lengths, has.collection, OKAPI)
-    near = _similarities(parts, tx, meaning, asked, found) if mode != "text" else {}
-    alpha = _ALPHA[mode] if near else 0.0
-    by_id = {one.id: one for one in found}
-    best = [
-        one for one in fuse_scores(lexical, near, alpha=alpha) if lexical[one.id] > 0.0 or near.get(one.id, 0.0) > 0.0
+        lexical = bm25_of_counts(terms, word_counts.counts, word_counts.lengths, word_counts.collection, OKAPI)
+    similarities = _similarities(parts, tx, vectors, query, found) if mode != "text" else {}
+    alpha = _ALPHA[mode] if similarities else 0.0
+    by_id = {thread.id: thread for thread in found}
+    ranking = [
+        ranked
+        for ranked in fuse_scores(lexical, similarities, alpha=alpha)
+        if lexical[ranked.id] > 0.0 or similarities.get(ranked.id, 0.0) > 0.0
     ]
     return [
         ThreadHit(
-            thread=by_id[one.id],
-            score=one.score,
-            bm25_score=one.bm25_score,
-            vector_score=one.vector_score,
-            similarity=near.get(one.id),
-            words=tuple(forms[0] for forms in terms if any(form in has.counts[one.id] for form in forms)),
-            asked=len(terms),
+            thread=by_id[ranked.id],
+            score=ranked.score,
+            bm25_score=ranked.bm25_score,
+            vector_score=ranked.vector_score,
+            similarity=similarities.get(ranked.id),
+            words=tuple(forms[0] for forms in terms if any(form in word_counts.counts[ranked.id] for form in forms)),
+            query_words=len(terms),
         )
-        for one in best[:limit]
+        for ranked in ranking[:limit]
     ]
 
 
-def found_threads(
+def search_threads_json(
     parts: Parts,
     tx: Tx,
     text: str,
@@ -387,20 +409,20 @@ def found_threads(
     filters: Filters,
 ) -> list[dict[str, Any]]:
     """Return the matches in the form of the API: each as `threads` lists it, with its type and score."""
-    known, now = repository.names_of(tx), parts.clock.now()
+    project_names, now = repository.names_of(tx), parts.clock.now()
     hits = search_threads(parts, tx, text, names, mode=mode, status=status, limit=limit, filters=filters)
     return [
-        {"type": "thread", "content": one.thread.title} | thread_json(one.thread, known, now) | one.explain()
-        for one in hits
+        {"type": "thread", "content": hit.thread.title} | thread_json(hit.thread, project_names, now) | hit.explain()
+        for hit in hits
     ]
 
 
 #: The filters that apply to threads.
-_NARROWED_BY: Final = ("user", "agent", "channel", "since", "until")
+_THREAD_FILTERS: Final = ("user", "agent", "channel", "since", "until")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Worded:
+class _WordCounts:
     """Counts of the query words in each thread, and the length of each thread in words."""
 
     counts: Mapping[str, Counter[str]]
@@ -408,24 +430,25 @@ class _Worded:
 
     @property
     def collection(self) -> Collection:
-        having = Counter(form for own in self.counts.values() for form in own)
+        frequencies = Counter(form for thread_counts in self.counts.values() for form in thread_counts)
         return Collection(
             rows=len(self.counts),
             mean=sum(self.lengths.values()) / len(self.lengths) if self.lengths else 0.0,
-            frequencies=having,
+            frequencies=frequencies,
         )
 
 
-def _refuse(filters: Filters) -> None:
-    given = next((name for name in set_filter_names(filters) if name not in _NARROWED_BY), None)
-    if given is not None:
+def _check_filters(filters: Filters) -> None:
+    refused = next((name for name in set_filter_names(filters) if name not in _THREAD_FILTERS), None)
+    if refused is not None:
         raise BadInput(
-            f"Threads have no {given}.", remedy="They are narrowed by project, status, agent, channel, since and until."
+            f"Threads have no {refused}.",
+            remedy="They are narrowed by project, status, agent, channel, since and until.",
         )
 
 
-def _passing(parts: Parts, tx: Tx, names: Sequence[str], status: Status, filters: Filters) -> list[Thread]:
-    """Return the threads of a place that pass the filters, latest first."""
+def _filter_threads(parts: Parts, tx: Tx, names: Sequence[str], status: Status, filters: Filters) -> list[Thread]:
+    """Return the threads of a project that pass the filters, latest first."""
     found = threads_now(
         parts,
         tx,
@@ -436,44 +459,44 @@ def _passing(parts: Parts, tx: Tx, names: Sequence[str], status: Status, filters
         status=status,
     )
     if filters.channel is not None:
-        found = [one for one in found if one.channel == filters.channel]
+        found = [thread for thread in found if thread.channel == filters.channel]
     if filters.since or filters.until:
-        spoken = Threads(tx).spoken_between([one.id for one in found], filters.since, filters.until)
-        found = [one for one in found if one.id in spoken]
+        active_ids = Threads(tx).active_between([thread.id for thread in found], filters.since, filters.until)
+        found = [thread for thread in found if thread.id in active_ids]
     return found
 
 
-def _words(parts: Parts, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]) -> _Worded:
+def _count_words(parts: Parts, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]) -> _WordCounts:
     """Count the query words in the titles, summaries, topics and prompts of threads."""
     counts, lengths = dict[str, Counter[str]](), dict[str, int]()
-    asked = set(forms)
-    for one in threads:
-        tokens = parts.analyser.tokens("\n".join((one.title, one.summary, *one.topics))).split()
-        counts[one.id] = Counter(token for token in tokens if token in asked)
-        lengths[one.id] = len(tokens)
-    said = ThreadWords(tx)
-    for thread_id, length in said.lengths(list(counts)).items():
+    query_forms = set(forms)
+    for thread in threads:
+        tokens = parts.analyser.tokens("\n".join((thread.title, thread.summary, *thread.topics))).split()
+        counts[thread.id] = Counter(token for token in tokens if token in query_forms)
+        lengths[thread.id] = len(tokens)
+    prompt_words = ThreadWords(tx)
+    for thread_id, length in prompt_words.lengths(list(counts)).items():
         lengths[thread_id] += length
-    for thread_id, own in said.counts(list(counts), forms).items():
-        counts[thread_id].update(own)
-    return _Worded(counts=counts, lengths=lengths)
+    for thread_id, prompt_counts in prompt_words.counts(list(counts), forms).items():
+        counts[thread_id].update(prompt_counts)
+    return _WordCounts(counts=counts, lengths=lengths)
 
 
 def _similarities(
-    parts: Parts, tx: Tx, meaning: VectorSearch, text: str, threads: Sequence[Thread]
+    parts: Parts, tx: Tx, vectors: VectorSearch, text: str, threads: Sequence[Thread]
 ) -> dict[str, float]:
     """Return the similarity of the query to each thread that has a vector; empty if there is no embedding model."""
-    vectors = ThreadVectors(tx).some([one.id for one in threads], meaning.space.id)
-    asked = prompt_vector(meaning.passages(windows(text))) if vectors else None
-    if asked is None:
+    thread_vectors = ThreadVectors(tx).some([thread.id for thread in threads], vectors.space.id)
+    query_vector = prompt_vector(vectors.passages(windows(text))) if thread_vectors else None
+    if query_vector is None:
         return {}
-    ground = parts.whitening.of(tx, meaning, threads[0].user)  # all threads belong to one user
-    matrix = np.stack(list(vectors.values()))
-    if ground is None:
-        near = [meaning.space.calibrated(float(cosine)) for cosine in matrix @ asked]
+    whitening = parts.whitening.fit_for(tx, vectors, threads[0].user)  # all threads belong to one user
+    matrix = np.stack(list(thread_vectors.values()))
+    if whitening is None:
+        similarities = [vectors.space.calibrated(float(cosine)) for cosine in matrix @ query_vector]
     else:
-        near = (ground.off(matrix) @ ground.off(asked[None, :])[0]).tolist()
-    return dict(zip(vectors, near, strict=True))
+        similarities = (whitening.whiten(matrix) @ whitening.whiten(query_vector[None, :])[0]).tolist()
+    return dict(zip(thread_vectors, similarities, strict=True))
 
 
 # Topics and the timeline: what was discussed, and when.
@@ -484,9 +507,9 @@ def _similarities(
 HALF_LIFE = timedelta(days=7)
 #: Minimum share of the lighter conversation's distinctive words, by weight, that both must have; and their minimum
 #: number.
-_AGREEMENT, _LEAST_SHARED = 0.45, 2
+_MIN_SHARED_WEIGHT, _MIN_SHARED_WORDS = 0.45, 2
 #: Maximum number of words per conversation to compare, the rarest first.
-_MOST_WORDS: Final = 40
+_MAX_WORDS: Final = 40
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -515,14 +538,17 @@ def topics_of(conversations: Sequence[Conversation], now: datetime) -> list[Topi
     it and it is not an everyday word.
     """
     weights = _rarities(conversations)
-    telling = {one.id: _telling(one, weights) for one in conversations}
+    words = {conversation.id: _distinctive_words(conversation, weights) for conversation in conversations}
     groups: list[list[Conversation]] = []
-    for one in sorted(conversations, key=lambda one: (one.first, one.id)):
-        same = next((group for group in groups if any(_agree(one, other, telling, weights) for other in group)), None)
-        if same is None:
-            groups.append([one])
+    for conversation in sorted(conversations, key=lambda conversation: (conversation.first, conversation.id)):
+        group_of_topic = next(
+            (group for group in groups if any(_are_one_topic(conversation, other, words, weights) for other in group)),
+            None,
+        )
+        if group_of_topic is None:
+            groups.append([conversation])
         else:
-            same.append(one)
+            group_of_topic.append(conversation)
     topics = [_topic(group, now) for group in groups]
     return sorted(topics, key=lambda topic: (topic.last, topic.first, topic.id), reverse=True)
 
@@ -544,15 +570,15 @@ def vitality(last: datetime, now: datetime) -> float:
 
 
 def _topic(group: Sequence[Conversation], now: datetime) -> Topic:
-    latest = max(group, key=lambda one: (one.last, one.id))
-    last = max(one.last for one in group)
+    latest = max(group, key=lambda conversation: (conversation.last, conversation.id))
+    last = max(conversation.last for conversation in group)
     title = group[0].titles[0]
-    later = next((told for told in reversed(latest.titles) if told.casefold() != title.casefold()), "")
+    summary = next((subject for subject in reversed(latest.titles) if subject.casefold() != title.casefold()), "")
     return Topic(
         id=group[0].id,
         title=title,
-        summary=later,
-        first=min(one.first for one in group),
+        summary=summary,
+        first=min(conversation.first for conversation in group),
         last=last,
         conversations=len(group),
         vitality=vitality(last, now),
@@ -563,33 +589,33 @@ def _topic(group: Sequence[Conversation], now: datetime) -> Topic:
 
 def _rarities(conversations: Sequence[Conversation]) -> dict[str, float]:
     """Return the rarity of each word; words that many conversations have are left out."""
-    having = Counter(word for one in conversations for word in one.words)
+    counts = Counter(word for conversation in conversations for word in conversation.words)
     total = len(conversations)
-    return {word: math.log(1 + total / n) for word, n in having.items() if n <= max(3, total * 0.1)}
+    return {word: math.log(1 + total / count) for word, count in counts.items() if count <= max(3, total * 0.1)}
 
 
-def _telling(one: Conversation, weights: Mapping[str, float]) -> frozenset[str]:
-    known = sorted((word for word in one.words if word in weights), key=lambda word: (-weights[word], word))
-    return frozenset(known[:_MOST_WORDS])
+def _distinctive_words(conversation: Conversation, weights: Mapping[str, float]) -> frozenset[str]:
+    ranked = sorted((word for word in conversation.words if word in weights), key=lambda word: (-weights[word], word))
+    return frozenset(ranked[:_MAX_WORDS])
 
 
-def _agree(
-    one: Conversation, other: Conversation, telling: Mapping[str, frozenset[str]], weights: Mapping[str, float]
+def _are_one_topic(
+    first: Conversation, second: Conversation, words: Mapping[str, frozenset[str]], weights: Mapping[str, float]
 ) -> bool:
-    ours, theirs = telling[one.id], telling[other.id]
-    shared = ours & theirs
-    if one.project != other.project or len(shared) < _LEAST_SHARED:
+    first_words, second_words = words[first.id], words[second.id]
+    shared = first_words & second_words
+    if first.project != second.project or len(shared) < _MIN_SHARED_WORDS:
         return False
-    lighter = min(sum(weights[word] for word in words) for words in (ours, theirs))
-    return sum(weights[word] for word in shared) >= _AGREEMENT * lighter
+    lighter = min(sum(weights[word] for word in shared_words) for shared_words in (first_words, second_words))
+    return sum(weights[word] for word in shared) >= _MIN_SHARED_WEIGHT * lighter
 
 
 # Topics of threads and conversations, for the API and the command line.
 
 #: Maximum number of prompts read for one answer, newest first: some weeks of work.
-_MOST_PROMPTS = 1500
+_MAX_PROMPTS = 1500
 #: Maximum number of characters read of a prompt.
-_LONGEST_READ = 2000
+_MAX_PROMPT_CHARS = 2000
 _TIMEFRAMES: Mapping[str, Period] = {"today": "today", "week": "week", "month": "month", "all": "all"}
 
 
@@ -623,7 +649,7 @@ def get_conversation_timeline(
 ) -> Timeline:
     """Return the latest topics by age (7, 14 and 30 days), in this machine's time zone."""
     found = discussed(parts, tx, user_id=user_id, period="all", agent_id=agent_id)
-    return timeline_of(found[:limit], parts.clock.now())
+    return build_timeline(found[:limit], parts.clock.now())
 
 
 def discussed(
@@ -639,25 +665,25 @@ def discussed(
     """Return the topics of a period, latest first."""
     now = parts.clock.now()
     since, until = period_bounds(period, now.astimezone())
-    asked = {
+    parameters = {
         "user_id": user_id,
         "agent": agent_id,
         "project_id": project,
         "everywhere": everywhere,
         "since": to_text(since) if since else "",
         "until": to_text(until) if until else "9999",
-        "limit": _MOST_PROMPTS,
+        "limit": _MAX_PROMPTS,
     }
     threads = dict[str, list[dict[str, Any]]]()
     sessions = dict[tuple[str, str], list[dict[str, Any]]]()
-    for row in reversed(tx.all("turns.prompts", asked)):
+    for row in reversed(tx.all("turns.prompts", parameters)):
         if row["thread_id"]:
             threads.setdefault(row["thread_id"], []).append(row)
         else:
             sessions.setdefault(_session(row), []).append(row)
-    conversations = [one for rows in sessions.values() if (one := _conversation(parts, rows))]
-    known = {thread.id: thread for thread in Threads(tx).some(list(threads))}
-    found = [topic for id_, rows in threads.items() if (topic := _of_thread(known[id_], rows, now))]
+    conversations = [conversation for rows in sessions.values() if (conversation := _conversation(parts, rows))]
+    threads_by_id = {thread.id: thread for thread in Threads(tx).some(list(threads))}
+    found = [topic for id_, rows in threads.items() if (topic := _topic_of_thread(threads_by_id[id_], rows, now))]
     found += topics_of(conversations, now)
     found.sort(key=lambda topic: (topic.last, topic.first, topic.id), reverse=True)
     return [replace(topic, first=topic.first.astimezone(), last=topic.last.astimezone()) for topic in found]
@@ -681,7 +707,7 @@ def topic_json(topic: Topic) -> dict[str, Any]:
 
 def topics_json(topics: Sequence[Topic], timeframe: Timeframe) -> dict[str, Any]:
     """Return the response body for a list of topics."""
-    return {"timeframe": timeframe, "topics": [topic_json(one) for one in topics], "nothing_known": not topics}
+    return {"timeframe": timeframe, "topics": [topic_json(topic) for topic in topics], "nothing_known": not topics}
 
 
 def timeline_json(timeline: Timeline, language: Language) -> dict[str, Any]:
@@ -704,39 +730,41 @@ def _session(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["host"], row["session_id"] or row["id"]
 
 
-def _of_thread(thread: Thread, rows: Sequence[Mapping[str, Any]], now: datetime) -> Topic | None:
+def _topic_of_thread(thread: Thread, rows: Sequence[Mapping[str, Any]], now: datetime) -> Topic | None:
     """Build the topic of a thread from these prompts, oldest first; None if none of them has a subject."""
-    told = [row for row in rows if _subject(row["text"])]
-    if not told:
+    rows_with_subject = [row for row in rows if _subject(row["text"])]
+    if not rows_with_subject:
         return None
-    moments = [from_text(row["at"]) for row in told]
+    moments = [from_text(row["at"]) for row in rows_with_subject]
     return Topic(
         id=thread.id,
         title=thread.title,
         summary="" if thread.summary.casefold() == thread.title.casefold() else thread.summary,
         first=min(moments),
         last=max(moments),
-        conversations=len({_session(row) for row in told}),
+        conversations=len({_session(row) for row in rows_with_subject}),
         threads=(thread.id,),
         vitality=vitality(max(moments), now),
-        channel=told[-1]["channel"],
+        channel=rows_with_subject[-1]["channel"],
         project=thread.project,
     )
 
 
 def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation | None:
     """Build a conversation from the prompts of a session; None if none of them has a subject."""
-    told = [(row, title) for row in rows if (title := _subject(row["text"]))]
-    if not told:
+    prompts_with_subject = [(row, title) for row in rows if (title := _subject(row["text"]))]
+    if not prompts_with_subject:
         return None
-    words = telling_words(forms for row, _ in told for forms in parts.analyser.terms(row["text"][:_LONGEST_READ]))
-    moments = [from_text(row["at"]) for row, _ in told]
-    first, latest = told[0][0], told[-1][0]
+    words = telling_words(
+        forms for row, _ in prompts_with_subject for forms in parts.analyser.terms(row["text"][:_MAX_PROMPT_CHARS])
+    )
+    moments = [from_text(row["at"]) for row, _ in prompts_with_subject]
+    first, latest = prompts_with_subject[0][0], prompts_with_subject[-1][0]
     return Conversation(
         id=f"{first['host']}/{first['session_id'] or first['id']}",
         project=latest["project_id"],
         channel=latest["channel"],
-        titles=tuple(title for _, title in told),
+        titles=tuple(title for _, title in prompts_with_subject),
         words=words,
         first=min(moments),
         last=max(moments),

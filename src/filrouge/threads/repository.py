@@ -41,7 +41,7 @@ from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Th
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decided:
+class LoggedDecision:
     """A logged decision.
 
     Attributes:
@@ -76,7 +76,7 @@ def thread_from_row(row: Mapping[str, Any]) -> Thread:
         opened_at=from_text(row["opened_at"]),
         last_active=from_text(row["last_active"]),
         suspended_at=time_or_none(row["suspended_at"]),
-        drifts=tuple(_drift(one) for one in json.loads(row["drifts"])),
+        drifts=tuple(_drift_from_json(drift) for drift in json.loads(row["drifts"])),
         turns=row.get("turns", 0),
         sessions=row.get("sessions", 0),
     )
@@ -92,7 +92,7 @@ def row_of(thread: Thread) -> dict[str, object]:
         "opened_at": to_text(thread.opened_at),
         "last_active": to_text(thread.last_active),
         "suspended_at": text_or_none(thread.suspended_at),
-        "drifts": json.dumps([drift_json(one) for one in thread.drifts]),
+        "drifts": json.dumps([drift_json(drift) for drift in thread.drifts]),
     }
 
 
@@ -106,16 +106,16 @@ def drift_json(drift: Drift) -> dict[str, Any]:
     }
 
 
-def decided_from_row(row: Mapping[str, Any]) -> Decided:
+def decision_from_row(row: Mapping[str, Any]) -> LoggedDecision:
     """Build a decision from its row."""
     routing = Routing(
         **pick_columns(row, _SAME_IN_DECISIONS),
         thread_id=row["thread_id"],
-        weighed=tuple(ThreadCandidate(**one) for one in json.loads(row["weighed"])),
+        candidates=tuple(ThreadCandidate(**candidate) for candidate in json.loads(row["weighed"])),
         parent=row["parent_id"],
         borderline=bool(row["borderline"]),
     )
-    return Decided(
+    return LoggedDecision(
         turn_id=row["turn_id"],
         at=from_text(row["at"]),
         thread_id=row["thread_id"],
@@ -124,19 +124,19 @@ def decided_from_row(row: Mapping[str, Any]) -> Decided:
     )
 
 
-def _drift(raw: Mapping[str, Any]) -> Drift:
+def _drift_from_json(raw: Mapping[str, Any]) -> Drift:
     return Drift(
         turn_id=raw["turn_id"], at=from_text(raw["at"]), similarity=float(raw["similarity"]), became=raw["became"]
     )
 
 
 #: Minimum length of an id prefix that identifies a thread.
-SHORTEST_PREFIX: Final = 6
+MIN_PREFIX_LENGTH: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadPlace:
-    """The scope within which threads are compared.
+class ThreadScope:
+    """The scope within which threads are compared; bridges never leave it.
 
     Attributes:
         project: None = outside all projects.
@@ -147,7 +147,8 @@ class ThreadPlace:
     project: str | None
     agent: str | None = None
 
-    def row(self) -> dict[str, object]:
+    @property
+    def parameters(self) -> dict[str, object]:
         """Return the scope as query parameters."""
         return {"user_id": self.user, "project_id": self.project, "only_agent": self.agent}
 
@@ -177,17 +178,17 @@ class Threads:
             raise NotFound(f"There is no thread {thread_id!r}.", remedy="See `filrouge threads --status all`.")
         return found[0]
 
-    def named(self, name: str) -> Thread:
+    def get_by_prefix(self, name: str) -> Thread:
         """Return the thread with an id, or with a prefix of an id.
 
         Raises:
             NotFound: there is none.
             BadInput: the prefix is ambiguous.
         """
-        begin = name.strip().lower()
-        ids = [begin]
-        if SHORTEST_PREFIX <= len(begin) < _LENGTH_OF_ID:
-            ids = [row["id"] for row in self._tx.all("threads.beginning", {"prefix": begin, "limit": 2})] or ids
+        prefix = name.strip().lower()
+        ids = [prefix]
+        if MIN_PREFIX_LENGTH <= len(prefix) < _ULID_LENGTH:
+            ids = [row["id"] for row in self._tx.all("threads.beginning", {"prefix": prefix, "limit": 2})] or ids
         if len(ids) > 1:
             raise BadInput(f"Several threads begin with {name!r}.", remedy="Give more of the id.")
         return self.get(ids[0])
@@ -196,20 +197,20 @@ class Threads:
         """Return these threads with their counts, in the given order; unknown ids are left out."""
         return [thread_from_row(row) for row in self._tx.all("threads.some", {"ids": json.dumps(list(ids))})]
 
-    def at_place(self, place: ThreadPlace, states: Collection[ThreadState]) -> list[Thread]:
-        """Return the threads of a place in these states, latest first, without counts; merged threads are left out."""
-        asked = place.row() | {"states": json.dumps(sorted(states))}
-        return [thread_from_row(row) for row in self._tx.all("threads.at_place", asked)]
+    def in_scope(self, scope: ThreadScope, states: Collection[ThreadState]) -> list[Thread]:
+        """Return the threads of a scope in these states, latest first, without counts; merged threads are left out."""
+        parameters = scope.parameters | {"states": json.dumps(sorted(states))}
+        return [thread_from_row(row) for row in self._tx.all("threads.at_place", parameters)]
 
     def live(self) -> list[Thread]:
-        """Return all threads that are not stored as archived, of all places, without counts."""
+        """Return all threads that are not stored as archived, of all scopes, without counts."""
         return [thread_from_row(row) for row in self._tx.all("threads.live")]
 
     def archived_count(self) -> int:
-        """Return the number of archived threads of all places, without merged ones."""
+        """Return the number of archived threads of all scopes, without merged ones."""
         return number_of(self._tx, "threads.archived_count")
 
-    def listed(
+    def list_threads(
         self,
         *,
         user: str | None,
@@ -224,7 +225,7 @@ class Threads:
         Args:
             states: states as stored; empty = all.
         """
-        asked = {
+        parameters = {
             "user_id": user,
             "project_id": project,
             "everywhere": everywhere,
@@ -232,17 +233,17 @@ class Threads:
             "states": json.dumps(sorted(states)) if states else None,
             "limit": limit,
         }
-        return self.some([row["id"] for row in self._tx.all("threads.listed", asked)])
+        return self.some([row["id"] for row in self._tx.all("threads.listed", parameters)])
 
     def children(self, thread_id: str) -> list[str]:
         """Return the ids of the threads that were forked or split off, oldest first."""
         return [row["id"] for row in self._tx.all("threads.children", {"id": thread_id})]
 
-    def titles(self, place: ThreadPlace) -> dict[str, str]:
-        """Return the titles of the threads of a place that are not archived, by id."""
-        return {row["id"]: row["title"] for row in self._tx.all("threads.titles", place.row())}
+    def titles(self, scope: ThreadScope) -> dict[str, str]:
+        """Return the titles of the threads of a scope that are not archived, by id."""
+        return {row["id"]: row["title"] for row in self._tx.all("threads.titles", scope.parameters)}
 
-    def title_of(self, ids: Collection[str]) -> dict[str, str]:
+    def titles_of(self, ids: Collection[str]) -> dict[str, str]:
         """Return the titles of these threads by id, in any state."""
         rows = self._tx.all("threads.title_of", {"ids": json.dumps(list(ids))})
         return {row["id"]: row["title"] for row in rows}
@@ -253,8 +254,8 @@ class Threads:
         Args:
             topics: topics of a prompt, stored so that they need not be extracted again.
         """
-        where = {"turn_id": turn_id, "thread_id": thread_id, "at": to_text(at)}
-        return bool(self._tx.run("threads.place", where | {"topics": json.dumps(list(topics))}))
+        placement = {"turn_id": turn_id, "thread_id": thread_id, "at": to_text(at)}
+        return bool(self._tx.run("threads.place", placement | {"topics": json.dumps(list(topics))}))
 
     def move(self, turn_ids: Collection[str], thread_id: str) -> None:
         """Move turns that are in threads into this thread."""
@@ -279,34 +280,36 @@ class Threads:
 
     def of_session(self, turn: Turn) -> str | None:
         """Return the thread that the session was in just before a turn, for the turn's user and project."""
-        row = self._tx.one("threads.of_session", _said(turn))
+        row = self._tx.one("threads.of_session", _turn_parameters(turn))
         return row["thread_id"] if row else None
 
-    def in_session(self, host: str, session: str, *, but: str = "") -> dict[str, str]:
+    def in_session(self, host: str, session: str, *, except_prompt: str = "") -> dict[str, str]:
         """Return the threads of a session's prompts with the stored time of the last prompt in each, latest first.
 
         Args:
-            but: a prompt to leave out: the one that is being answered.
+            except_prompt: the prompt that is being answered; it is left out.
         """
-        asked = {"host": host, "session_id": session, "but": but}
-        return {row["thread_id"]: row["at"] for row in self._tx.all("threads.in_session", asked)}
+        parameters = {"host": host, "session_id": session, "but": except_prompt}
+        return {row["thread_id"]: row["at"] for row in self._tx.all("threads.in_session", parameters)}
 
-    def led_by(self, turn: Turn) -> str | None:
+    def of_preceding_prompt(self, turn: Turn) -> str | None:
         """Return the thread of the prompt that a turn follows; None if there is no such prompt, or it is not placed."""
-        row = self._tx.one("threads.prompt_before", _said(turn))
+        row = self._tx.one("threads.prompt_before", _turn_parameters(turn))
         return row["thread_id"] if row else None
 
-    def from_prompt(self, turn: Turn) -> list[tuple[str, str | None]]:
+    def prompts_from(self, turn: Turn) -> list[tuple[str, str | None]]:
         """Return the prompts of a session from this turn on, in order, each with its thread or None."""
-        return [(row["turn_id"], row["thread_id"]) for row in self._tx.all("threads.from_prompt", _said(turn))]
+        return [
+            (row["turn_id"], row["thread_id"]) for row in self._tx.all("threads.from_prompt", _turn_parameters(turn))
+        ]
 
-    def waits(self, turn: Turn) -> bool:
+    def has_waiting_before(self, turn: Turn) -> bool:
         """Return True while a job has yet to place an earlier prompt of the session."""
-        return self._tx.one("threads.waiting_before", _said(turn)) is not None
+        return self._tx.one("threads.waiting_before", _turn_parameters(turn)) is not None
 
-    def follow(self, turn: Turn) -> int:
+    def place_followers(self, turn: Turn) -> int:
         """Put the turns after a prompt, up to the session's next prompt, into its thread; return how many."""
-        return self._tx.run("threads.follow", _said(turn))
+        return self._tx.run("threads.follow", _turn_parameters(turn))
 
     def turns(self, thread_id: str, *, routed: bool = False, limit: int = -1, newest: bool = False) -> list[str]:
         """Return the ids of a thread's turns, oldest first.
@@ -315,32 +318,32 @@ class Threads:
             routed: only prompts that were placed by their content.
             newest: if there are more than `limit`, return the last ones instead of the first.
         """
-        asked = {"id": thread_id, "routed": routed, "limit": limit}
-        ids = [row["turn_id"] for row in self._tx.all("threads.newest" if newest else "threads.oldest", asked)]
+        parameters = {"id": thread_id, "routed": routed, "limit": limit}
+        ids = [row["turn_id"] for row in self._tx.all("threads.newest" if newest else "threads.oldest", parameters)]
         return ids[::-1] if newest else ids
 
-    def latest(self, place: ThreadPlace, limit: int, upto: Turn | None = None) -> list[str]:
-        """Return the ids of the newest prompts of a place, in any thread or none, newest first.
+    def latest(self, scope: ThreadScope, limit: int, upto: Turn | None = None) -> list[str]:
+        """Return the ids of the newest prompts of a scope, in any thread or none, newest first.
 
         Args:
             upto: leave out prompts that were stored after this turn.
         """
-        asked = place.row() | {"limit": limit, "upto": upto.id if upto else None}
-        return [row["id"] for row in self._tx.all("threads.latest", asked)]
+        parameters = scope.parameters | {"limit": limit, "upto": upto.id if upto else None}
+        return [row["id"] for row in self._tx.all("threads.latest", parameters)]
 
     def followers(self, prompt_ids: Collection[str], limit: int) -> dict[str, list[str]]:
         """Return the first turns after each of these prompts, without tool turns, up to the session's next prompt."""
         rows = self._tx.all("threads.followers", {"ids": json.dumps(list(prompt_ids)), "limit": limit})
         return {row["prompt"]: str(row["followers"] or "").split() for row in rows}
 
-    def spoken_between(self, thread_ids: Collection[str], since: datetime | None, until: datetime | None) -> set[str]:
-        """Return the threads among these with a turn in the interval [since, until); None = unbounded."""
-        asked = {
+    def active_between(self, thread_ids: Collection[str], since: datetime | None, until: datetime | None) -> set[str]:
+        """Return those of these threads that have a turn in the interval [since, until); None = unbounded."""
+        parameters = {
             "ids": json.dumps(list(thread_ids)),
             "since": text_or_none(since),
             "until": text_or_none(until),
         }
-        return {row["thread_id"] for row in self._tx.all("threads.spoken_between", asked)}
+        return {row["thread_id"] for row in self._tx.all("threads.spoken_between", parameters)}
 
     def last_active(self) -> dict[tuple[str, str | None], datetime]:
         """Return when something was last said in the threads of each user and project."""
@@ -356,34 +359,34 @@ class Threads:
         """Return the next prompts after a position that should be in a thread and are not: `seq` and `id`."""
         return self._tx.all("threads.unplaced", {"after": after, "limit": limit})
 
-    def continuation(self) -> tuple[int, int]:
-        """Return how many threads have prompts of at least two sessions, and how many could have.
+    def continuation_counts(self) -> tuple[int, int]:
+        """Return how many threads have prompts of at least two sessions, and how many could have them.
 
-        A thread could if another session of its user was active in its project after the thread began.
+        A thread could have them if another session of its user was active in its project after the thread began.
         """
-        last: dict[tuple[str, str | None], dict[str, str]] = {}
+        last_by_session: dict[tuple[str, str | None], dict[str, str]] = {}
         for row in self._tx.all("threads.last_prompts"):
-            last.setdefault((row["user_id"], row["project_id"]), {})[row["session"]] = row["at"]
+            last_by_session.setdefault((row["user_id"], row["project_id"]), {})[row["session"]] = row["at"]
         # The two latest sessions are enough: at least one of them is not the thread's own.
         latest = {
-            place: sorted(sessions.items(), key=lambda one: one[1], reverse=True)[:2]
-            for place, sessions in last.items()
+            project: sorted(sessions.items(), key=lambda session: session[1], reverse=True)[:2]
+            for project, sessions in last_by_session.items()
         }
-        continued = could = 0
+        continued = possible = 0
         for row in self._tx.all("threads.reach"):
             others = [
                 at for session, at in latest.get((row["user_id"], row["project_id"]), []) if session != row["session"]
             ]
             continued += row["sessions"] > 1
-            could += row["sessions"] > 1 or (row["sessions"] == 1 and any(at > row["opened_at"] for at in others))
-        return continued, could
+            possible += row["sessions"] > 1 or (row["sessions"] == 1 and any(at > row["opened_at"] for at in others))
+        return continued, possible
 
 
 #: Length of a ULID.
-_LENGTH_OF_ID: Final = 26
+_ULID_LENGTH: Final = 26
 
 
-def _said(turn: Turn) -> dict[str, object]:
+def _turn_parameters(turn: Turn) -> dict[str, object]:
     return {
         "turn_id": turn.id,
         "host": turn.host,
@@ -423,21 +426,21 @@ class ThreadDecisions:
                 "parent_id": routing.parent,
                 "borderline": routing.borderline,
                 "actor": actor,
-                "weighed": json.dumps([one.to_json() for one in routing.weighed]),
+                "weighed": json.dumps([candidate.to_json() for candidate in routing.candidates]),
             },
         )
 
-    def about(self, turn_ids: Collection[str]) -> list[Decided]:
+    def about(self, turn_ids: Collection[str]) -> list[LoggedDecision]:
         """Return all decisions about these turns, oldest first."""
         rows = self._tx.all("thread_decisions.about", {"ids": json.dumps(list(turn_ids))})
-        return [decided_from_row(row) for row in rows]
+        return [decision_from_row(row) for row in rows]
 
     def last(self) -> int:
         """Return the number of the latest decision; 0 if there is none."""
         row = self._tx.one("thread_decisions.last")
         return int(row["seq"] or 0) if row else 0
 
-    def asked(self, latest: int) -> tuple[int, int]:
+    def question_counts(self, latest: int) -> tuple[int, int]:
         """Return how many of the latest decisions a model was, or will be, asked about, and how many the rules made.
 
         Both numbers are approximate.
@@ -448,12 +451,12 @@ class ThreadDecisions:
         row = self._tx.one("thread_decisions.asked", {"latest": latest})
         return (int(row["asked"]), int(row["decided"])) if row else (0, 0)
 
-    def asked_about(self, user: str, project: str | None) -> list[Decided]:
+    def asked_about(self, user: str, project: str | None) -> list[LoggedDecision]:
         """Return the decisions of models and users about prompts that a model was asked about, oldest first."""
         rows = self._tx.all("thread_decisions.asked_about", {"user_id": user, "project_id": project})
-        return [decided_from_row(row) for row in rows]
+        return [decision_from_row(row) for row in rows]
 
-    def placed_by(self, moment: datetime) -> dict[str, list[tuple[datetime, str]]]:
+    def placed_before(self, moment: datetime) -> dict[str, list[tuple[datetime, str]]]:
         """Return the prompts that were in each thread at a moment, regardless of later decisions.
 
         Returns:
@@ -464,7 +467,7 @@ class ThreadDecisions:
             found.setdefault(row["thread_id"], []).append((from_text(row["at"]), row["session_id"]))
         return found
 
-    def held(self, user: str, project: str | None) -> set[str]:
+    def moved_by_user(self, user: str, project: str | None) -> set[str]:
         """Return the threads of a project that a user moved something into or out of."""
         rows = self._tx.all("thread_decisions.held", {"user_id": user, "project_id": project})
         return {row["id"] for row in rows}
@@ -492,15 +495,15 @@ class ThreadVectors:
         rows = self._tx.all("thread_vectors.some", {"ids": json.dumps(list(thread_ids)), "space_id": space_id})
         return dict(zip((row["thread_id"] for row in rows), _matrix([row["vector"] for row in rows]), strict=True))
 
-    def archived(self, place: ThreadPlace, space_id: str) -> tuple[list[str], Vectors]:
-        """Return the archived threads of a place that have a vector: ids, and vectors of shape (n, dimension)."""
-        rows = self._tx.all("thread_vectors.archived", place.row() | {"space_id": space_id})
+    def archived(self, scope: ThreadScope, space_id: str) -> tuple[list[str], Vectors]:
+        """Return the archived threads of a scope that have a vector: ids, and vectors of shape (n, dimension)."""
+        rows = self._tx.all("thread_vectors.archived", scope.parameters | {"space_id": space_id})
         return [row["thread_id"] for row in rows], _matrix([row["vector"] for row in rows])
 
     def missing(self, space_id: str, after: int, limit: int) -> dict[int, str]:
-        """Return the next threads after a position that could have a vector in this space and do not, by position.
+        """Return the next threads after a position that lack a vector in this space, by position.
 
-        A thread could if one of its prompts has a vector.
+        Only threads with a prompt that has a vector count.
         """
         rows = self._tx.all("thread_vectors.missing", {"space_id": space_id, "after": after, "limit": limit})
         return {row["seq"]: row["id"] for row in rows}
@@ -526,8 +529,8 @@ class ThreadWords:
     def counts(self, thread_ids: Collection[str], forms: Collection[str]) -> dict[str, dict[str, int]]:
         """Return how often each of these tokens occurs in each thread's prompts; threads without any are left out."""
         found: dict[str, dict[str, int]] = {}
-        asked = {"ids": json.dumps(list(thread_ids)), "forms": json.dumps(list(forms))}
-        for row in self._tx.all("threads.words", asked):
+        parameters = {"ids": json.dumps(list(thread_ids)), "forms": json.dumps(list(forms))}
+        for row in self._tx.all("threads.words", parameters):
             found.setdefault(row["thread_id"], {})[row["term"]] = row["n"]
         return found
 
@@ -568,26 +571,26 @@ class ThreadErasing:
         self._tx = tx
         self._threads = Threads(tx)
 
-    def of(self, turn_ids: Collection[str]) -> list[str]:
+    def threads_of(self, turn_ids: Collection[str]) -> list[str]:
         """Return the threads of these turns, and the threads that were merged into them."""
         ids = json.dumps(sorted(set(self._threads.of_turns(turn_ids).values())))
         return [row["id"] for row in self._tx.all("threads.with_merged", {"ids": ids})]
 
-    def carry_out(self, turn_ids: Collection[str]) -> None:
+    def remove_turns(self, turn_ids: Collection[str]) -> None:
         """Remove the turns from their threads; the turns themselves are erased by the caller afterwards."""
-        touched, turns = self.of(turn_ids), json.dumps(list(turn_ids))
-        self._undrift(turn_ids)
+        touched, turns = self.threads_of(turn_ids), json.dumps(list(turn_ids))
+        self._remove_drifts(turn_ids)
         self._tx.run("thread_decisions.erase", {"turns": turns})
         self._tx.run("threads.displace", {"turns": turns})
         ThreadVectors(self._tx).drop(touched)
-        self._end(self.emptied(touched))
+        self._delete_threads(self.emptied(touched))
 
-    def emptied(self, thread_ids: Collection[str], *, but: Collection[str] = ()) -> list[str]:
-        """Return the threads among these that have no turns, or would have none without the turns in `but`."""
-        asked = {"ids": json.dumps(list(thread_ids)), "but": json.dumps(list(but))}
-        return [row["id"] for row in self._tx.all("threads.emptied", asked)]
+    def emptied(self, thread_ids: Collection[str], *, except_turns: Collection[str] = ()) -> list[str]:
+        """Return those of these threads that have no turns, or would have none without `except_turns`."""
+        parameters = {"ids": json.dumps(list(thread_ids)), "but": json.dumps(list(except_turns))}
+        return [row["id"] for row in self._tx.all("threads.emptied", parameters)]
 
-    def _end(self, thread_ids: Collection[str]) -> None:
+    def _delete_threads(self, thread_ids: Collection[str]) -> None:
         """Delete threads without turns, and all references to them."""
         ids = {"ids": json.dumps(list(thread_ids))}
         self._tx.run("thread_decisions.about_none", ids)
@@ -598,30 +601,17 @@ class ThreadErasing:
         ThreadVectors(self._tx).drop(thread_ids)
         self._tx.run("threads.erase", ids)
 
-    def _undrift(self, turn_ids: Collection[str]) -> None:
+    def _remove_drifts(self, turn_ids: Collection[str]) -> None:
         rows = self._tx.all("threads.drifted", {"turns": json.dumps(list(turn_ids))})
         for thread in self._threads.some([row["id"] for row in rows]):
-            kept = tuple(one for one in thread.drifts if one.turn_id not in turn_ids)
-            self._threads.update(replace(thread, drifts=kept))
+            drifts = tuple(drift for drift in thread.drifts if drift.turn_id not in turn_ids)
+            self._threads.update(replace(thread, drifts=drifts))
 
 
 # Bridges, and the input for detecting them.
 
 #: Maximum number of threads to compare: the latest, of many years.
-MOST_THREADS: Final = 2000
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """The scope within which threads are compared; bridges never cross places.
-
-    Attributes:
-        agent: with isolation, only the threads of this agent (its id, or its channel).
-    """
-
-    user: str
-    project: str | None
-    agent: str | None = None
+MAX_COMPARED_THREADS: Final = 2000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -634,7 +624,7 @@ class ThreadSnapshot:
     topics: tuple[str, ...]
     state: ThreadState
     parent: str | None
-    place: Place
+    scope: ThreadScope
     last_active: datetime
     merged: bool
     vector: Vector | None = None
@@ -657,29 +647,29 @@ class Bridges:
             NotFound: no bridge has this id.
         """
         missing, remedy = f"There is no bridge {bridge_id!r}.", "List all bridges: `filrouge bridges`."
-        return _bridge(require_row(self._tx, "bridges.get", {"id": bridge_id}, missing=missing, remedy=remedy))
+        return _bridge_from_row(require_row(self._tx, "bridges.get", {"id": bridge_id}, missing=missing, remedy=remedy))
 
-    def oldest(self, place: Place, limit: int) -> list[Bridge]:
+    def oldest(self, scope: ThreadScope, limit: int) -> list[Bridge]:
         """Return the bridges of a user and project with the oldest confirmation, without those made by the user."""
-        asked = {"user_id": place.user, "project_id": place.project, "limit": limit}
-        return [_bridge(row) for row in self._tx.all("bridges.oldest", asked)]
+        parameters = {"user_id": scope.user, "project_id": scope.project, "limit": limit}
+        return [_bridge_from_row(row) for row in self._tx.all("bridges.oldest", parameters)]
 
-    def around(self, thread_ids: Collection[str]) -> tuple[list[Bridge], list[Bridge]]:
+    def of_threads(self, thread_ids: Collection[str]) -> tuple[list[Bridge], list[Bridge]]:
         """Return the bridges with an end among these threads.
 
         Returns:
             The stored bridges, including expired ones, and the bridges that the user removed.
         """
         rows = self._tx.all("bridges.around", {"ids": json.dumps(sorted(thread_ids))})
-        kept = [_bridge(row) for row in rows if row["removed_at"] is None]
-        return kept, [_bridge(row) for row in rows if row["removed_at"] is not None]
+        stored = [_bridge_from_row(row) for row in rows if row["removed_at"] is None]
+        return stored, [_bridge_from_row(row) for row in rows if row["removed_at"] is not None]
 
     def some(self, ids: Collection[str]) -> list[Bridge]:
         """Return the bridges with these ids that exist and were not removed."""
         rows = self._tx.all("bridges.some", {"ids": json.dumps(list(ids))}) if ids else []
-        return [_bridge(row) for row in rows]
+        return [_bridge_from_row(row) for row in rows]
 
-    def shown(
+    def list_with_titles(
         self,
         *,
         user: str,
@@ -694,11 +684,11 @@ class Bridges:
         Args:
             isolated: leave out bridges between threads of different agents, which may date from before isolation.
         """
-        asked = {
+        parameters = {
             "user_id": user, "project_id": project, "everywhere": everywhere, "thread_id": thread_id, "kind": kind,
             "isolated": isolated,
         }  # fmt: skip
-        return [(_bridge(row), row) for row in self._tx.all("bridges.shown", asked)]
+        return [(_bridge_from_row(row), row) for row in self._tx.all("bridges.shown", parameters)]
 
     def put(self, bridge: Bridge) -> None:
         """Insert a bridge, or update the one with this id."""
@@ -720,8 +710,8 @@ class Bridges:
 
     def active_days(self, project: str | None, today: datetime, limit: int) -> list[str]:
         """Return the last days on which a project was active, newest first."""
-        asked = {"project_id": project, "today": to_text(today)[:10], "limit": limit}
-        return [row["day"] for row in self._tx.all("bridges.active_days", asked)]
+        parameters = {"project_id": project, "today": to_text(today)[:10], "limit": limit}
+        return [row["day"] for row in self._tx.all("bridges.active_days", parameters)]
 
 
 class BridgeInputs:
@@ -733,30 +723,30 @@ class BridgeInputs:
     def find(self, thread_id: str) -> ThreadSnapshot | None:
         """Return one thread without its vector, or None."""
         row = self._tx.one("bridges.thread", {"id": thread_id})
-        return _seen(row) if row else None
+        return _snapshot_from_row(row) if row else None
 
-    def beside(self, place: Place, space_id: str, *, everywhere: bool = False) -> list[ThreadSnapshot]:
-        """Return the threads of a place, or of all projects, latest first; merged threads are left out."""
-        asked = {
-            "user_id": place.user, "project_id": place.project, "agent": place.agent, "space_id": space_id,
-            "everywhere": everywhere, "limit": MOST_THREADS,
+    def in_scope(self, scope: ThreadScope, space_id: str, *, everywhere: bool = False) -> list[ThreadSnapshot]:
+        """Return the threads of a scope, or of all projects, latest first; merged threads are left out."""
+        parameters = {
+            "user_id": scope.user, "project_id": scope.project, "agent": scope.agent, "space_id": space_id,
+            "everywhere": everywhere, "limit": MAX_COMPARED_THREADS,
         }  # fmt: skip
-        return [_seen(row) for row in self._tx.all("bridges.threads", asked)]
+        return [_snapshot_from_row(row) for row in self._tx.all("bridges.threads", parameters)]
 
-    def said(self, thread_ids: Collection[str], *, limit: int, length: int) -> dict[str, tuple[str, ...]]:
+    def newest_prompts(self, thread_ids: Collection[str], *, limit: int, length: int) -> dict[str, tuple[str, ...]]:
         """Return the beginnings of each thread's newest prompts, newest first."""
         found = dict[str, tuple[str, ...]]()
-        asked = {"ids": json.dumps(list(thread_ids)), "limit": limit, "length": length}
-        for row in self._tx.all("bridges.said", asked):
+        parameters = {"ids": json.dumps(list(thread_ids)), "limit": limit, "length": length}
+        for row in self._tx.all("bridges.said", parameters):
             found[row["thread_id"]] = (*found.get(row["thread_id"], ()), row["text"])
         return found
 
-    def replaced(self, thread_id: str) -> list[dict[str, Any]]:
+    def replacements(self, thread_id: str) -> list[dict[str, Any]]:
         """Return `thread_id`, `text`, `former` and `conflict` for what the thread's memories replaced or contradict."""
         return self._tx.all("bridges.replaced", {"thread_id": thread_id})
 
 
-def _seen(row: Mapping[str, Any]) -> ThreadSnapshot:
+def _snapshot_from_row(row: Mapping[str, Any]) -> ThreadSnapshot:
     blob = row.get("vector")
     return ThreadSnapshot(
         id=row["id"],
@@ -765,7 +755,7 @@ def _seen(row: Mapping[str, Any]) -> ThreadSnapshot:
         topics=tuple(json.loads(row["topics"])),
         state=row["state"],
         parent=row["parent_id"],
-        place=Place(user=row["user_id"], project=row["project_id"], agent=row["agent"] or row["channel"]),
+        scope=ThreadScope(user=row["user_id"], project=row["project_id"], agent=row["agent"] or row["channel"]),
         last_active=from_text(row["last_active"]),
         merged=row["merged_into"] is not None,
         vector=_unit(blob) if blob else None,
@@ -778,7 +768,7 @@ def _unit(blob: bytes) -> Vector:
     return vector / np.float32(length) if length else vector
 
 
-def _bridge(row: Mapping[str, Any]) -> Bridge:
+def _bridge_from_row(row: Mapping[str, Any]) -> Bridge:
     return Bridge(
         **pick_columns(row, _SAME_IN_BRIDGES),
         source=row["source_id"],
@@ -797,30 +787,30 @@ def _bridge_row(bridge: Bridge) -> dict[str, object]:
     }
 
 
-_EMPTY = "{}"
-_UNREAD = 50
+_EMPTY_CONTENT = "{}"
+_MAX_UNREAD_EVENTS = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WorkPlace:
+class WorkScope:
     """The scope in which to look for work of other sessions.
 
     Attributes:
         project: None = outside all projects.
         agent: with isolation, only the work of this agent (its id, or its channel).
-        but: the current session, whose own work is left out.
+        except_session: the current session, whose own work is left out.
     """
 
     user: str
     project: str | None
     agent: str | None
-    but: Session
+    except_session: Session
 
     @property
     def parameters(self) -> dict[str, object]:
         """Return the scope as query parameters."""
-        but: dict[str, object] = {"but_host": self.but.host, "but_session": self.but.id}
-        return {"user_id": self.user, "project_id": self.project, "agent": self.agent} | but
+        excluded: dict[str, object] = {"but_host": self.except_session.host, "but_session": self.except_session.id}
+        return {"user_id": self.user, "project_id": self.project, "agent": self.agent} | excluded
 
 
 class Syntheses:
@@ -833,25 +823,30 @@ class Syntheses:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def keep(self, session: Session, syntheses: Sequence[Synthesis]) -> None:
+    def replace_for_session(self, session: Session, syntheses: Sequence[Synthesis]) -> None:
         """Replace the syntheses of a session."""
         self._tx.run("syntheses.clear", session.parameters)
-        for one in syntheses:
-            self._tx.run("syntheses.put", _synthesis_row(one))
+        for synthesis in syntheses:
+            self._tx.run("syntheses.put", _synthesis_row(synthesis))
 
     def of_session(self, session: Session) -> list[Synthesis]:
         """Return the syntheses of a session, including an empty one, latest first."""
-        return [_from_row(row) for row in self._tx.all("syntheses.of_session", session.parameters)]
+        return [_synthesis_from_row(row) for row in self._tx.all("syntheses.of_session", session.parameters)]
 
     def of_thread(self, thread_id: str, limit: int = 1) -> list[Synthesis]:
         """Return the syntheses of a thread, from each session that worked on it, latest first."""
-        return [_from_row(row) for row in self._tx.all("syntheses.of_thread", {"thread_id": thread_id, "limit": limit})]
+        return [
+            _synthesis_from_row(row)
+            for row in self._tx.all("syntheses.of_thread", {"thread_id": thread_id, "limit": limit})
+        ]
 
-    def of_place(self, place: WorkPlace, limit: int) -> list[Synthesis]:
+    def in_scope(self, scope: WorkScope, limit: int) -> list[Synthesis]:
         """Return the syntheses of other sessions in a project, latest first."""
-        return [_from_row(row) for row in self._tx.all("syntheses.of_place", place.parameters | {"limit": limit})]
+        return [
+            _synthesis_from_row(row) for row in self._tx.all("syntheses.of_place", scope.parameters | {"limit": limit})
+        ]
 
-    def tie(self, old: str, new: str) -> None:
+    def reassign(self, old: str, new: str) -> None:
         """Reassign the syntheses of a merged thread to the other thread, where the session has none there yet."""
         self._tx.run("syntheses.tie", {"from": old, "to": new})
         self._tx.run("syntheses.untie", {"from": old})
@@ -873,9 +868,9 @@ class Syntheses:
         """Return the memories made from these turns, in any state, with their evidence."""
         rows = self._tx.all("syntheses.memories", {"turns": json.dumps(list(turns))})
         cited: dict[str, list[Evidence]] = {row["id"]: [] for row in rows}
-        for one in self._tx.all("evidence.of", {"ids": json.dumps(list(cited))}):
-            span = Span(start=one["start"], end=one["stop"])
-            cited[one["memory_id"]].append(Evidence(turn_id=one["turn_id"], span=span))
+        for row in self._tx.all("evidence.of", {"ids": json.dumps(list(cited))}):
+            span = Span(start=row["start"], end=row["stop"])
+            cited[row["memory_id"]].append(Evidence(turn_id=row["turn_id"], span=span))
         return [replace(memory_from_row(row), evidence=tuple(cited[row["id"]])) for row in rows]
 
     def calls(self, events: Collection[str]) -> dict[str, Mapping[str, Any]]:
@@ -885,21 +880,21 @@ class Syntheses:
             found |= calls_of(event_from_json(json.loads(row["payload"])))
         return found
 
-    def unread(self, session: Session) -> list[tuple[Event, str]]:
+    def unread_events(self, session: Session) -> list[tuple[Event, str]]:
         """Return the events of a session whose turns are not stored yet, oldest first, with their projects."""
-        rows = self._tx.all("syntheses.unread", session.parameters | {"limit": _UNREAD})
+        rows = self._tx.all("syntheses.unread", session.parameters | {"limit": _MAX_UNREAD_EVENTS})
         return [(event_from_json(json.loads(row["payload"])), row["project_id"]) for row in rows]
 
-    def latest_sessions(self, place: WorkPlace, *, newest: int, limit: int) -> list[tuple[Session, int]]:
-        """Return the sessions that worked in a place last, each with the number of its last prompt."""
-        asked = place.parameters | {"newest": newest, "limit": limit}
-        rows = self._tx.all("syntheses.fresh_sessions", asked)
+    def latest_sessions(self, scope: WorkScope, *, newest: int, limit: int) -> list[tuple[Session, int]]:
+        """Return the sessions that worked in a scope last, each with the number of its last prompt."""
+        parameters = scope.parameters | {"newest": newest, "limit": limit}
+        rows = self._tx.all("syntheses.fresh_sessions", parameters)
         return [(Session(host=row["host"], id=row["session_id"]), int(row["seq"])) for row in rows]
 
-    def quiet(self, before: datetime, *, newest: int, limit: int) -> list[Session]:
+    def quiet_sessions(self, before: datetime, *, newest: int, limit: int) -> list[Session]:
         """Return sessions with turns since their last synthesis and none since `before`, among the newest turns."""
-        asked = {"before": to_text(before), "newest": newest, "limit": limit}
-        return _sessions(self._tx.all("syntheses.quiet_sessions", asked))
+        parameters = {"before": to_text(before), "newest": newest, "limit": limit}
+        return _sessions(self._tx.all("syntheses.quiet_sessions", parameters))
 
 
 def calls_of(event: Event) -> dict[str, Mapping[str, Any]]:
@@ -911,26 +906,26 @@ def _sessions(rows: Sequence[Mapping[str, Any]]) -> list[Session]:
     return [Session(host=row["host"], id=row["session_id"]) for row in rows]
 
 
-def _synthesis_row(one: Synthesis) -> dict[str, object]:
-    held = {
-        "state": [asdict(point) for point in one.state],
-        "decisions": [asdict(point) for point in one.decisions],
-        "questions": [asdict(point) for point in one.questions],
-        "files": list(one.files),
-        "error": asdict(one.error) if one.error else None,
+def _synthesis_row(synthesis: Synthesis) -> dict[str, object]:
+    content = {
+        "state": [asdict(point) for point in synthesis.state],
+        "decisions": [asdict(point) for point in synthesis.decisions],
+        "questions": [asdict(point) for point in synthesis.questions],
+        "files": list(synthesis.files),
+        "error": asdict(synthesis.error) if synthesis.error else None,
     }
-    return fields_of(one, _SAME_IN_SYNTHESES) | {
-        "user_id": one.user,
-        "project_id": one.project,
-        "session_id": one.session,
-        "at": to_text(one.at),
-        "until_seq": one.until,
-        "content": json.dumps(held, ensure_ascii=False) if any(held.values()) else _EMPTY,
+    return fields_of(synthesis, _SAME_IN_SYNTHESES) | {
+        "user_id": synthesis.user,
+        "project_id": synthesis.project,
+        "session_id": synthesis.session,
+        "at": to_text(synthesis.at),
+        "until_seq": synthesis.until,
+        "content": json.dumps(content, ensure_ascii=False) if any(content.values()) else _EMPTY_CONTENT,
     }
 
 
-def _from_row(row: Mapping[str, Any]) -> Synthesis:
-    held: Mapping[str, Any] = json.loads(row["content"])
+def _synthesis_from_row(row: Mapping[str, Any]) -> Synthesis:
+    content: Mapping[str, Any] = json.loads(row["content"])
     return Synthesis(
         **pick_columns(row, _SAME_IN_SYNTHESES),
         session=row["session_id"],
@@ -938,27 +933,37 @@ def _from_row(row: Mapping[str, Any]) -> Synthesis:
         project=row["project_id"],
         at=from_text(row["at"]),
         until=row["until_seq"],
-        state=_points(held.get("state")),
-        decisions=_points(held.get("decisions")),
-        questions=_points(held.get("questions")),
-        files=tuple(held.get("files") or ()),
-        error=Point(**held["error"]) if held.get("error") else None,
+        state=_points_from_json(content.get("state")),
+        decisions=_points_from_json(content.get("decisions")),
+        questions=_points_from_json(content.get("questions")),
+        files=tuple(content.get("files") or ()),
+        error=Point(**content["error"]) if content.get("error") else None,
     )
 
 
-def _points(raw: Sequence[Mapping[str, Any]] | None) -> tuple[Point, ...]:
-    return tuple(Point(**one) for one in raw or ())
+def _points_from_json(raw: Sequence[Mapping[str, Any]] | None) -> tuple[Point, ...]:
+    return tuple(Point(**point) for point in raw or ())
 
+
+# Cache of whitening transforms, one per embedding space and user, computed from stored vectors.
+#
+# A transform is fitted to the user's newest prompts and the bundled sample. It is recomputed when the number of
+# prompts has grown by 40 %, and after every erasure, so that it holds nothing of erased content. The sample is
+# embedded once per space and process, in the background, when the first prompt with a vector is placed. Until there
+# is a transform, only words are compared.
+#
+# The cache also holds the vectors of prompts with their replies; the least recently used are dropped first.
 
 _LOG = logging.getLogger(__name__)
 
 #: Recompute when the number of prompts has grown by this factor, but not before there are this many.
-_GROWN, _EARLIEST = 1.4, 32
+_REFIT_GROWTH, _MIN_REFIT_PROMPTS = 1.4, 32
 
 
-#: Maximum number of cached vectors of prompts with their replies: 6 MB.
-_KEPT: Final = 4096
-Pair = tuple[str, str]
+#: Maximum number of cached vectors of prompts with their replies: 6 MB. An `ExchangeKey` is the id of a prompt and the
+#: ids of its replies.
+_MAX_CACHED_VECTORS: Final = 4096
+ExchangeKey = tuple[str, str]
 
 
 #: Vectors of the bundled sample, by space; shared by all stores of the process.
@@ -966,83 +971,92 @@ _SAMPLES: Final[dict[str, Vectors]] = {}
 
 
 @dataclass(slots=True)
-class _Held:
-    """A transform, the number of prompts it was fitted to, whether it uses the sample, and prompts added since."""
+class _CachedWhitening:
+    """A cached transform.
 
-    ground: Whitening | None
-    of: int
+    Attributes:
+        whitening: None while there is too little data.
+        fitted_prompts: number of prompts it was fitted to.
+        has_sample: it was fitted to the bundled sample too.
+        added_prompts: number of prompts placed since.
+    """
+
+    whitening: Whitening | None
+    fitted_prompts: int
     has_sample: bool
-    since: int = 0
+    added_prompts: int = 0
 
     @property
     def is_due(self) -> bool:
-        return self.of + self.since >= max(_EARLIEST, _GROWN * self.of)
+        return self.fitted_prompts + self.added_prompts >= max(_MIN_REFIT_PROMPTS, _REFIT_GROWTH * self.fitted_prompts)
 
 
 class WhiteningCache:
     """Whitening transforms of one running Filrouge. Thread-safe."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, str], _Held] = {}
-        self._wholes: OrderedDict[tuple[str, Pair], Vector] = OrderedDict()
+        self._held: dict[tuple[str, str], _CachedWhitening] = {}
+        self._wholes: OrderedDict[tuple[str, ExchangeKey], Vector] = OrderedDict()
         self._erasures = 0
         self._lock = Lock()
 
-    def learn(self, meaning: VectorSearch) -> None:
+    def embed_sample(self, vectors: VectorSearch) -> None:
         """Embed the bundled sample if needed; it takes a second or two, so call it outside any transaction."""
-        space_id = meaning.space.id
-        if space_id in _SAMPLES or meaning.is_lost:
+        space_id = vectors.space.id
+        if space_id in _SAMPLES or vectors.is_lost:
             return
-        texts = [text for one in bundled() for text in (one.text, one.same, one.question) if text]
-        vectors = meaning.passages(texts)
-        if vectors is None:
+        texts = [text for pair in bundled() for text in (pair.text, pair.same, pair.question) if text]
+        embedded = vectors.passages(texts)
+        if embedded is None:
             return  # the next prompts try again
         _LOG.info("%d texts of the sample are embedded in %s", len(texts), space_id)
-        _SAMPLES[space_id] = vectors
+        _SAMPLES[space_id] = embedded
 
-    def of(self, tx: Tx, meaning: VectorSearch, user: str, come: int = 0) -> Whitening | None:
+    def fit_for(self, tx: Tx, vectors: VectorSearch, user: str, new_prompts: int = 0) -> Whitening | None:
         """Return the transform for a user's prompts in a space; None while there is too little data.
 
         Args:
-            come: number of prompts with a vector that are about to be placed.
+            new_prompts: number of prompts with a vector that are about to be placed.
         """
-        key = meaning.space.id, user
+        key = vectors.space.id, user
         with self._lock:
-            held, erasures = self._held.get(key), self._erasures
-        sample = _SAMPLES.get(meaning.space.id)
-        if held is not None and held.has_sample == (sample is not None):
-            held.since += come
-            if not held.is_due:
-                return held.ground
-        prompts = StoredVectors(tx).prompts(meaning.space.id, user, MAX_VECTORS)
-        there = [vectors for vectors in (sample, prompts) if vectors is not None and len(vectors)]
-        ground = Whitening.of(np.concatenate(there)) if there else None
-        made = _Held(ground, len(prompts), has_sample=sample is not None)
+            cached, erasures = self._held.get(key), self._erasures
+        sample = _SAMPLES.get(vectors.space.id)
+        if cached is not None and cached.has_sample == (sample is not None):
+            cached.added_prompts += new_prompts
+            if not cached.is_due:
+                return cached.whitening
+        prompts = StoredVectors(tx).prompts(vectors.space.id, user, MAX_VECTORS)
+        tables = [table for table in (sample, prompts) if table is not None and len(table)]
+        whitening = Whitening.fit(np.concatenate(tables)) if tables else None
+        fitted = _CachedWhitening(whitening, len(prompts), has_sample=sample is not None)
         with self._lock:
             if erasures == self._erasures:  # otherwise it may contain erased content
-                self._held[key] = made
-        return made.ground
+                self._held[key] = fitted
+        return fitted.whitening
 
-    def wholes(self, meaning: VectorSearch, texts: Mapping[Pair, str]) -> dict[Pair, Vector]:
+    def vectors_with_replies(
+        self, vectors: VectorSearch, texts: Mapping[ExchangeKey, str]
+    ) -> dict[ExchangeKey, Vector]:
         """Return the vectors of prompts with their replies; missing ones are left out if the embedder is down.
 
         Args:
             texts: by the ids of prompt and replies.
         """
-        space = meaning.space.id
+        space = vectors.space.id
         with self._lock:
             erasures = self._erasures
-            found = {pair: self._wholes[space, pair] for pair in texts if (space, pair) in self._wholes}
-        lacking = [pair for pair in texts if pair not in found]
-        vectors = meaning.passages([texts[pair] for pair in lacking]) if lacking and not meaning.is_lost else None
-        if vectors is not None:
-            found |= zip(lacking, vectors, strict=True)
+            found = {key: self._wholes[space, key] for key in texts if (space, key) in self._wholes}
+        missing = [key for key in texts if key not in found]
+        embedded = vectors.passages([texts[key] for key in missing]) if missing and not vectors.is_lost else None
+        if embedded is not None:
+            found |= zip(missing, embedded, strict=True)
         with self._lock:
             if erasures == self._erasures:
-                for pair, vector in found.items():
-                    self._wholes[space, pair] = vector
-                    self._wholes.move_to_end((space, pair))
-                while len(self._wholes) > _KEPT:
+                for key, vector in found.items():
+                    self._wholes[space, key] = vector
+                    self._wholes.move_to_end((space, key))
+                while len(self._wholes) > _MAX_CACHED_VECTORS:
                     self._wholes.popitem(last=False)
         return found
 

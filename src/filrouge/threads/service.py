@@ -3,7 +3,7 @@
 Each change is written to the journal, without text of any turn, and persists: a title set by hand is not changed, and a
 turn moved by hand is not moved back. Each operation has an inverse: archive and reopen, merge and split, move and move.
 
-`move_turns` and `take_in` are shared with the background jobs (`threads.placing`).
+`move_turns` and `merge_thread_into` are shared with the background jobs (`threads.placing`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.threads.bridge_service import follow_merge, queue_ties
+from filrouge.threads.bridge_service import follow_merge, queue_bridges
 from filrouge.threads.models import Routing, Thread
-from filrouge.threads.reports import detail, turn_of
+from filrouge.threads.reports import get_thread_detail, turn_of
 from filrouge.threads.repository import Syntheses, ThreadDecisions, Threads, ThreadVectors
 from filrouge.threads.synthesis_service import queue_synthesis
-from filrouge.threads.upkeep import ThreadSettings, as_it_is, is_routed, moved, queue_better_name, refit
+from filrouge.threads.upkeep import ThreadSettings, apply_act, current_thread, is_routed, queue_better_name, refit
 
 # Moving turns. The threads on both ends get new names and vectors in the same transaction; bridges and syntheses
 # follow. A thread that loses its last prompt is merged into the thread that took it.
@@ -41,22 +41,22 @@ def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, 
     sources = threads.some(former)
     before = len(threads.turns(target.id, routed=True))
     threads.move(threads.with_followers(turn_ids), target.id)
-    target = moved(target, "use" if target.state == "active" else "reactivate", at)
+    target = apply_act(target, "use" if target.state == "active" else "reactivate", at)
     for source in sources:
         if threads.turns(source.id, routed=True, limit=1):
             refit(parts, tx, [source], space_id)
-            queue_ties(parts, tx, source.id)
-            _tell_anew(parts, tx, turn_ids)
+            queue_bridges(parts, tx, source.id)
+            _remake_syntheses(parts, tx, turn_ids)
         else:
-            target = take_in(parts, tx, source, target, at)
+            target = merge_thread_into(parts, tx, source, target, at)
     [target] = refit(parts, tx, [target], space_id)
     after = len(threads.turns(target.id, routed=True))
     queue_better_name(parts, tx, target, before=before, after=after)
-    queue_ties(parts, tx, target.id)
+    queue_bridges(parts, tx, target.id)
     return target
 
 
-def _tell_anew(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
+def _remake_syntheses(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
     """Delete the syntheses of these turns' sessions, and queue new ones for the threads as they are now."""
     syntheses = Syntheses(tx)
     sessions = syntheses.sessions(turn_ids)
@@ -65,7 +65,7 @@ def _tell_anew(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
         queue_synthesis(parts, tx, session, "quiet")
 
 
-def take_in(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
+def merge_thread_into(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
     """Merge one thread into another: move all its turns, and archive it with a reference to the other.
 
     Returns:
@@ -76,45 +76,45 @@ def take_in(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) 
     """
     threads = Threads(tx)
     follow_merge(parts, tx, merged=source.id, into=target.id)
-    queue_ties(parts, tx, target.id)
-    Syntheses(tx).tie(source.id, target.id)
+    queue_bridges(parts, tx, target.id)
+    Syntheses(tx).reassign(source.id, target.id)
     threads.move(threads.turns(source.id), target.id)
-    emptied = moved(source, "merge", at)
+    emptied = apply_act(source, "merge", at)
     threads.update(replace(emptied, merged_into=target.id, summary="", topics=(), drifts=()))
     ThreadVectors(tx).drop([source.id])
-    drifts = sorted([*target.drifts, *source.drifts], key=lambda one: one.at)
+    drifts = sorted([*target.drifts, *source.drifts], key=lambda drift: drift.at)
     parent = None if target.parent == source.id else target.parent
-    used = moved(target, "use" if target.state == "active" else "reactivate", max(at, source.last_active))
-    return replace(used, drifts=tuple(one for one in drifts if one.became != target.id), parent=parent)
+    merged = apply_act(target, "use" if target.state == "active" else "reactivate", max(at, source.last_active))
+    return replace(merged, drifts=tuple(drift for drift in drifts if drift.became != target.id), parent=parent)
 
 
 # Operations of the user.
 
-LONGEST_TITLE: Final = 120
+MAX_TITLE_CHARS: Final = 120
 
 
 def rename(parts: Parts, name: str, title: str) -> dict[str, Any]:
     """Set the title of a thread; it is not changed automatically afterwards.
 
     Raises:
-        BadInput: the title is empty or too long, or another thread of the place has it.
+        BadInput: the title is empty or too long, or another thread of the scope has it.
     """
-    plain = " ".join(parts.redact(title).split())
-    if not plain or len(plain) > LONGEST_TITLE:
-        raise BadInput(f"A title has 1 to {LONGEST_TITLE} characters, not {len(plain)}.")
+    new_title = " ".join(parts.redact(title).split())
+    if not new_title or len(new_title) > MAX_TITLE_CHARS:
+        raise BadInput(f"A title has 1 to {MAX_TITLE_CHARS} characters, not {len(new_title)}.")
 
     def change(tx: Tx, thread: Thread, at: datetime) -> Thread:
-        place = ThreadSettings.of(parts.settings(tx)).place_beside(thread)
-        for id_, other in Threads(tx).titles(place).items():
-            if id_ != thread.id and other.casefold() == plain.casefold():
+        scope = ThreadSettings.of(parts.settings(tx)).scope_of_thread(thread)
+        for id_, other in Threads(tx).titles(scope).items():
+            if id_ != thread.id and other.casefold() == new_title.casefold():
                 raise BadInput(
                     f"Thread {id_} is called that.",
                     remedy=f"Choose another title, or `filrouge thread {thread.id} --merge-into {id_}`.",
                 )
-        _note(tx, at, "thread_rename", thread)
-        return replace(thread, title=plain, title_by="user")
+        _note_in_journal(tx, at, "thread_rename", thread)
+        return replace(thread, title=new_title, title_by="user")
 
-    return _changed(parts, name, change)
+    return _change_thread(parts, name, change)
 
 
 def archive(parts: Parts, name: str) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def archive(parts: Parts, name: str) -> dict[str, Any]:
     Raises:
         BadInput: it is archived, or was merged.
     """
-    return _moved(parts, name, "archive")
+    return _apply_act(parts, name, "archive")
 
 
 def reopen(parts: Parts, name: str) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def reopen(parts: Parts, name: str) -> dict[str, Any]:
     Raises:
         BadInput: it is active, or was merged.
     """
-    return _moved(parts, name, "reopen")
+    return _apply_act(parts, name, "reopen")
 
 
 def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
@@ -144,19 +144,21 @@ def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
 
     def write(tx: Tx) -> str:
         threads, at = Threads(tx), parts.clock.now()
-        source, target = (as_it_is(parts, tx, threads.named(one)) for one in (name, into))
-        _refuse_apart(source, target)
+        source, target = (
+            current_thread(parts, tx, threads.get_by_prefix(id_or_prefix)) for id_or_prefix in (name, into)
+        )
+        _check_same_project(source, target)
         if source.id == target.id:
             raise BadInput(f"Thread {source.id} cannot be merged into itself.")
         for thread in (source, target):
-            _refuse_merged(thread)
-        both = [id_ for one in (source, target) for id_ in threads.turns(one.id, routed=True)]
-        _log(tx, parts.turns(tx).get(both), target.id, at, "Merged by hand.")
-        refit(parts, tx, [take_in(parts, tx, source, target, at)], parts.vectors.space.id)
-        _note(tx, at, "thread_merge", source, target.id)
+            _check_not_merged(thread)
+        prompt_ids = [id_ for thread in (source, target) for id_ in threads.turns(thread.id, routed=True)]
+        _log_moves(tx, parts.turns(tx).get(prompt_ids), target.id, at, "Merged by hand.")
+        refit(parts, tx, [merge_thread_into(parts, tx, source, target, at)], parts.vectors.space.id)
+        _note_in_journal(tx, at, "thread_merge", source, target.id)
         return target.id
 
-    return _written(parts, write)
+    return _write_and_show(parts, write)
 
 
 def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -> dict[str, Any]:
@@ -168,15 +170,15 @@ def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -
 
     def write(tx: Tx) -> str:
         threads, at = Threads(tx), parts.clock.now()
-        thread = as_it_is(parts, tx, threads.named(name))
-        _refuse_merged(thread)
-        going = _going(threads, thread.id, turn_ids)
-        prompts = parts.turns(tx).get([id_ for id_ in threads.turns(thread.id, routed=True) if id_ in going])
+        thread = current_thread(parts, tx, threads.get_by_prefix(name))
+        _check_not_merged(thread)
+        moving = _with_followers(threads, thread.id, turn_ids)
+        prompts = parts.turns(tx).get([id_ for id_ in threads.turns(thread.id, routed=True) if id_ in moving])
         if not prompts or len(prompts) == len(threads.turns(thread.id, routed=True)):
             raise BadInput(
                 "Both threads need a prompt.", remedy="Name some of the thread's prompts, and not all of them."
             )
-        fresh = replace(
+        opened = replace(
             thread,
             id=new_id(at),
             title="",
@@ -189,18 +191,20 @@ def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -
             opened_at=prompts[0].at,
             last_active=at,
         )
-        threads.add(fresh)
-        threads.move(going, fresh.id)
-        _log(tx, prompts, fresh.id, at, "Split off by hand.", parent=thread.id)
-        [_, made] = refit(parts, tx, [thread, fresh], parts.vectors.space.id)
+        threads.add(opened)
+        threads.move(moving, opened.id)
+        _log_moves(tx, prompts, opened.id, at, "Split off by hand.", parent=thread.id)
+        [_, renamed] = refit(parts, tx, [thread, opened], parts.vectors.space.id)
         if title.strip():
-            threads.update(replace(made, title=" ".join(parts.redact(title).split())[:LONGEST_TITLE], title_by="user"))
-        for changed in (thread.id, fresh.id):
-            queue_ties(parts, tx, changed)
-        _note(tx, at, "thread_split", thread, fresh.id)
-        return fresh.id
+            threads.update(
+                replace(renamed, title=" ".join(parts.redact(title).split())[:MAX_TITLE_CHARS], title_by="user")
+            )
+        for changed in (thread.id, opened.id):
+            queue_bridges(parts, tx, changed)
+        _note_in_journal(tx, at, "thread_split", thread, opened.id)
+        return opened.id
 
-    return _written(parts, write)
+    return _write_and_show(parts, write)
 
 
 def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
@@ -215,8 +219,8 @@ def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
 
     def write(tx: Tx) -> str:
         threads, at = Threads(tx), parts.clock.now()
-        target = as_it_is(parts, tx, threads.named(into))
-        _refuse_merged(target)
+        target = current_thread(parts, tx, threads.get_by_prefix(into))
+        _check_not_merged(target)
         former = threads.of_turns(turn_ids)
         for turn_id in turn_ids:
             if turn_id not in former:
@@ -224,45 +228,45 @@ def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
                 raise BadInput(f"Turn {turn.id} is in no thread yet.", remedy="Try again once the queue is empty.")
         sources = threads.some([id_ for id_ in dict.fromkeys(former.values()) if id_ != target.id])
         for source in sources:
-            _refuse_apart(source, target)
+            _check_same_project(source, target)
         prompts = [turn for turn in parts.turns(tx).get(list(turn_ids)) if is_routed(turn)]
         for turn in prompts:
-            _log(tx, [turn], target.id, at, "Moved by hand.", parent=former[turn.id])
+            _log_moves(tx, [turn], target.id, at, "Moved by hand.", parent=former[turn.id])
         for source in sources:
-            _note(tx, at, "thread_move", source, target.id)
+            _note_in_journal(tx, at, "thread_move", source, target.id)
         move_turns(parts, tx, turn_ids, target, at, parts.vectors.space.id)
         return target.id
 
-    return _written(parts, write)
+    return _write_and_show(parts, write)
 
 
-def _moved(parts: Parts, name: str, act: Literal["archive", "reopen"]) -> dict[str, Any]:
+def _apply_act(parts: Parts, name: str, act: Literal["archive", "reopen"]) -> dict[str, Any]:
     def change(tx: Tx, thread: Thread, at: datetime) -> Thread:
-        after = moved(thread, act, at)
-        _note(tx, at, f"thread_{act}", thread)
+        after = apply_act(thread, act, at)
+        _note_in_journal(tx, at, f"thread_{act}", thread)
         return after
 
-    return _changed(parts, name, change)
+    return _change_thread(parts, name, change)
 
 
-def _changed(parts: Parts, name: str, change: Callable[[Tx, Thread, datetime], Thread]) -> dict[str, Any]:
+def _change_thread(parts: Parts, name: str, change: Callable[[Tx, Thread, datetime], Thread]) -> dict[str, Any]:
     def write(tx: Tx) -> str:
         threads = Threads(tx)
-        thread = as_it_is(parts, tx, threads.named(name))
-        _refuse_merged(thread)
+        thread = current_thread(parts, tx, threads.get_by_prefix(name))
+        _check_not_merged(thread)
         threads.update(change(tx, thread, parts.clock.now()))
         return thread.id
 
-    return _written(parts, write)
+    return _write_and_show(parts, write)
 
 
-def _written(parts: Parts, write: Callable[[Tx], str]) -> dict[str, Any]:
+def _write_and_show(parts: Parts, write: Callable[[Tx], str]) -> dict[str, Any]:
     """Run a write, and return the details of the thread whose id it returns."""
     thread_id = parts.writer.run(write)
-    return parts.readers.here(lambda tx: detail(parts, tx, thread_id))
+    return parts.readers.here(lambda tx: get_thread_detail(parts, tx, thread_id))
 
 
-def _going(threads: Threads, thread_id: str, turn_ids: Collection[str]) -> set[str]:
+def _with_followers(threads: Threads, thread_id: str, turn_ids: Collection[str]) -> set[str]:
     """Return turns of a thread together with the turns that follow them."""
     former = threads.of_turns(turn_ids)
     strays = [id_ for id_ in turn_ids if former.get(id_) != thread_id]
@@ -272,25 +276,27 @@ def _going(threads: Threads, thread_id: str, turn_ids: Collection[str]) -> set[s
     return set(threads.with_followers(turn_ids))
 
 
-def _log(tx: Tx, prompts: Sequence[Turn], thread_id: str, at: datetime, reason: str, parent: str | None = None) -> None:
-    routing = Routing(action="move", thread_id=thread_id, similarity=0.0, weighed=(), reason=reason, parent=parent)
+def _log_moves(
+    tx: Tx, prompts: Sequence[Turn], thread_id: str, at: datetime, reason: str, parent: str | None = None
+) -> None:
+    routing = Routing(action="move", thread_id=thread_id, similarity=0.0, candidates=(), reason=reason, parent=parent)
     for turn in prompts:
         ThreadDecisions(tx).log(turn.id, thread_id, routing, at=at, actor="user")
 
 
-def _note(tx: Tx, at: datetime, action: str, thread: Thread, *others: str) -> None:
+def _note_in_journal(tx: Tx, at: datetime, action: str, thread: Thread, *others: str) -> None:
     payload = {"reason": "by hand", "turn": "", "state": thread.state, "threads": [thread.id, *others]}
     Journal(tx).append(at=at, actor="user", action=action, subject_id=thread.id, payload=payload, touches=others)
 
 
-def _refuse_merged(thread: Thread) -> None:
+def _check_not_merged(thread: Thread) -> None:
     if thread.merged_into is not None:
         raise BadInput(f"Thread {thread.id} was merged.", remedy=f"Its turns are in thread {thread.merged_into}.")
 
 
-def _refuse_apart(one: Thread, other: Thread) -> None:
-    if (one.user, one.project) != (other.user, other.project):
+def _check_same_project(first: Thread, second: Thread) -> None:
+    if (first.user, first.project) != (second.user, second.project):
         raise BadInput(
-            f"Threads {one.id} and {other.id} are not of one user and project.",
+            f"Threads {first.id} and {second.id} are not of one user and project.",
             remedy="Nothing is carried from one project into another.",
         )

@@ -29,11 +29,18 @@ from filrouge.runtime.services import Parts, StoreContext
 from filrouge.threads.assignment import cited_turns, drop_turns, split_by_thread
 from filrouge.threads.models import Occasion, Synthesis
 from filrouge.threads.repository import Syntheses, calls_of
-from filrouge.threads.synthesis import Step, Stretch, apart, standing_of, step_of, today
-from filrouge.threads.upkeep import recounting
+from filrouge.threads.synthesis import (
+    Step,
+    SynthesisInput,
+    build_work_state,
+    drop_ended_decisions,
+    group_by_thread,
+    step_of,
+)
+from filrouge.threads.upkeep import correct_synthesis
 
 #: Share of the model's context from which the state of the work is written (GARD-3).
-FULL: Final = 0.95
+FULL_CONTEXT_SHARE: Final = 0.95
 SYNTHESISE: Final = "synthesise"
 RECOUNT: Final = "recount"
 #: Delay, so that the prompts of a session are placed together first.
@@ -44,8 +51,8 @@ _OCCASIONS: Final[dict[str, Occasion]] = {
     "session_end": "session_end",
 }
 #: Maximum number of prompts read while a caller waits: about 50 ms. Older ones are in the stored synthesis.
-_AT_ONCE: Final = 60
-_NEWEST, _SESSIONS = 2000, 20
+_MAX_PROMPTS_AT_ONCE: Final = 60
+_MAX_NEWEST_TURNS, _MAX_SESSIONS = 2000, 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +73,7 @@ class Material:
     threads: dict[str, str]
     steps: dict[str, Step]
     memories: tuple[Memory, ...]
-    quoted: tuple[str, ...]
+    injected: tuple[str, ...]
 
 
 def queue_synthesis(
@@ -95,7 +102,9 @@ def follow_event(parts: Parts, tx: Tx, event: Event, *, transcript_seconds: floa
 
 def queue_quiet(parts: Parts, before: datetime) -> int:
     """Queue the syntheses of sessions that have been quiet since `before`; return how many."""
-    sessions = parts.readers.here(lambda tx: Syntheses(tx).quiet(before, newest=_NEWEST, limit=_SESSIONS))
+    sessions = parts.readers.here(
+        lambda tx: Syntheses(tx).quiet_sessions(before, newest=_MAX_NEWEST_TURNS, limit=_MAX_SESSIONS)
+    )
     if sessions:
         parts.writer.run(lambda tx: [queue_synthesis(parts, tx, session, "quiet") for session in sessions])
         parts.work_waiting.set()
@@ -105,18 +114,18 @@ def queue_quiet(parts: Parts, before: datetime) -> int:
 def synthesise(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that brings a session's syntheses up to date."""
     session = Session(host=payload["host"], id=payload["session"])
-    material = parts.readers.here(lambda tx: gather(parts, tx, session))
+    material = parts.readers.here(lambda tx: read_material(parts, tx, session))
     if not material.turns or not parts.extracting():
         return JobResult(write=lambda _: None)
-    made = brought_up(material, payload["occasion"])
+    updated = update_syntheses(material, payload["occasion"])
 
     def write(tx: Tx) -> None:
         if not Analyses(tx, parts.analyser).all_exist(material.turns):
             raise Busy("The session changed while it was being read.", remedy="Try again.")
-        Syntheses(tx).keep(session, made)
+        Syntheses(tx).replace_for_session(session, updated)
         now, settings = parts.clock.now(), parts.settings(tx)
-        place = {"project": material.turns[-1].scope.project, "everywhere": False}
-        Jobs(tx).enqueue("brief", place, dedupe=f"brief:{place['project']}", at=now)
+        scope = {"project": material.turns[-1].scope.project, "everywhere": False}
+        Jobs(tx).enqueue("brief", scope, dedupe=f"brief:{scope['project']}", at=now)
         if settings.extract_provider not in PROVIDERS_WITHOUT_MODEL and settings.mode != "light":
             work = {"host": session.host, "session": session.id}
             Jobs(tx).enqueue(RECOUNT, work, dedupe=job_name(RECOUNT, session), at=now)
@@ -137,18 +146,25 @@ def state_of_session(parts: Parts, tx: Tx, session: Session) -> list[Synthesis]:
 
     The stored syntheses are updated by rules with the turns since, including events whose turns are not stored yet.
     """
-    material = gather(parts, tx, session, at_once=True)
-    made = brought_up(material, "pre_compact") if material.turns else list(material.former)
-    return of_today(tx, sorted((one for one in made if not is_empty(one)), key=lambda one: one.at, reverse=True))
+    material = read_material(parts, tx, session, at_once=True)
+    updated = update_syntheses(material, "pre_compact") if material.turns else list(material.former)
+    return without_ended_decisions(
+        tx,
+        sorted(
+            (synthesis for synthesis in updated if not is_empty(synthesis)),
+            key=lambda synthesis: synthesis.at,
+            reverse=True,
+        ),
+    )
 
 
 def state_of_thread(tx: Tx, thread_id: str) -> Synthesis | None:
     """Return the latest synthesis of a thread (THR-10); None if there is none."""
-    stored = of_today(tx, Syntheses(tx).of_thread(thread_id))
-    return next((one for one in stored if not is_empty(one)), None)
+    stored = without_ended_decisions(tx, Syntheses(tx).of_thread(thread_id))
+    return next((synthesis for synthesis in stored if not is_empty(synthesis)), None)
 
 
-def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> Material:
+def read_material(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> Material:
     """Read what is new in a session since its syntheses were made.
 
     If turns that a synthesis cites were placed since, all turns of the session are read again, unless `at_once`.
@@ -158,25 +174,25 @@ def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> 
     """
     store = Syntheses(tx)
     former = tuple(store.of_session(session))
-    read = Analyses(tx, parts.analyser)
-    behind = former[0].until if former else 0
-    turns, until = read.turns(session, behind=behind)
+    analyses = Analyses(tx, parts.analyser)
+    after = former[0].until if former else 0
+    turns, until = analyses.turns(session, behind=after)
     threads = store.threads([turn.id for turn in turns])
     placed = store.threads(cited_turns(former))
     if placed:
         former = tuple(split_by_thread(former, placed))
         if not at_once:
-            turns, until = read.turns(session)
-            threads, again = store.threads([turn.id for turn in turns]), {turn.id for turn in turns}
-            former = tuple(drop_turns(one, again) for one in former)
+            turns, until = analyses.turns(session)
+            threads, turn_ids = store.threads([turn.id for turn in turns]), {turn.id for turn in turns}
+            former = tuple(drop_turns(synthesis, turn_ids) for synthesis in former)
     calls = store.calls({turn.event_id for turn in turns if turn.role == "tool" and turn.event_id})
     if at_once:
-        for event, project in store.unread(session):
-            known = {turn.key for turn in turns}
-            turns += [turn for turn in turns_from_event(event, project) if turn.key not in known]
+        for event, project in store.unread_events(session):
+            known_keys = {turn.key for turn in turns}
+            turns += [turn for turn in turns_from_event(event, project) if turn.key not in known_keys]
             calls |= calls_of(event)
-        turns = _last(turns)
-    rests_on = {turn.id for turn in turns} | {point.turn_id for one in former for point in one.decisions}
+        turns = _newest_turns(turns)
+    rests_on = {turn.id for turn in turns} | {point.turn_id for synthesis in former for point in synthesis.decisions}
     return Material(
         session=session,
         former=former,
@@ -185,35 +201,35 @@ def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> 
         threads=threads,
         steps=_steps(turns, calls),
         memories=tuple(store.memories(rests_on)),
-        quoted=Readings(tx).injected(session.host, session.id),
+        injected=Readings(tx).injected(session.host, session.id),
     )
 
 
-def brought_up(material: Material, occasion: Occasion) -> list[Synthesis]:
+def update_syntheses(material: Material, occasion: Occasion) -> list[Synthesis]:
     """Return a session's syntheses with the new turns applied; a thread without new turns keeps its synthesis."""
-    former = {one.thread_id: one for one in material.former if not is_empty(one)}
-    made = dict(former)
-    for thread, turns in apart(material.turns, material.threads).items():
-        stretch = Stretch(turns=turns, steps=material.steps, memories=material.memories, quoted=material.quoted)
+    former = {synthesis.thread_id: synthesis for synthesis in material.former if not is_empty(synthesis)}
+    updated = dict(former)
+    for thread, turns in group_by_thread(material.turns, material.threads).items():
+        work = SynthesisInput(turns=turns, steps=material.steps, memories=material.memories, injected=material.injected)
         before = former.get(thread)
-        standing = standing_of(stretch, before)
-        if standing:
-            made[thread] = _synthesis(material, thread, turns[-1], occasion, before.id if before else "")
-            made[thread] = replace(
-                made[thread],
-                state=standing.state,
-                decisions=standing.decisions,
-                questions=standing.questions,
-                files=standing.files,
-                error=standing.error,
+        work_state = build_work_state(work, before)
+        if work_state:
+            updated[thread] = _synthesis(material, thread, turns[-1], occasion, before.id if before else "")
+            updated[thread] = replace(
+                updated[thread],
+                state=work_state.state,
+                decisions=work_state.decisions,
+                questions=work_state.questions,
+                files=work_state.files,
+                error=work_state.error,
             )
-    kept = [replace(one, until=material.until) for one in made.values()]
-    return kept or [_synthesis(material, None, material.turns[-1], occasion, "")]
+    syntheses = [replace(synthesis, until=material.until) for synthesis in updated.values()]
+    return syntheses or [_synthesis(material, None, material.turns[-1], occasion, "")]
 
 
-def is_empty(one: Synthesis) -> bool:
+def is_empty(synthesis: Synthesis) -> bool:
     """Return True for the placeholder of a session in which nothing was worth a synthesis."""
-    return not (one.state or one.decisions or one.questions or one.files or one.error)
+    return not (synthesis.state or synthesis.decisions or synthesis.questions or synthesis.files or synthesis.error)
 
 
 def _synthesis(material: Material, thread: str | None, last: Turn, occasion: Occasion, id_: str) -> Synthesis:
@@ -242,17 +258,17 @@ def _steps(turns: Sequence[Turn], calls: Mapping[str, Mapping[str, Any]]) -> dic
     return found
 
 
-def _last(turns: Sequence[Turn]) -> list[Turn]:
+def _newest_turns(turns: Sequence[Turn]) -> list[Turn]:
     """Return as many of the newest turns as can be read while a caller waits."""
-    prompts = [place for place, turn in enumerate(turns) if turn.role == "user"]
-    return list(turns[prompts[-_AT_ONCE] :] if len(prompts) > _AT_ONCE else turns)
+    prompts = [index for index, turn in enumerate(turns) if turn.role == "user"]
+    return list(turns[prompts[-_MAX_PROMPTS_AT_ONCE] :] if len(prompts) > _MAX_PROMPTS_AT_ONCE else turns)
 
 
-def of_today(tx: Tx, syntheses: Sequence[Synthesis]) -> list[Synthesis]:
+def without_ended_decisions(tx: Tx, syntheses: Sequence[Synthesis]) -> list[Synthesis]:
     """Return stored syntheses without the decisions that no longer hold."""
-    rests_on = {point.turn_id for one in syntheses for point in one.decisions}
+    rests_on = {point.turn_id for synthesis in syntheses for point in synthesis.decisions}
     memories = Syntheses(tx).memories(rests_on) if rests_on else []
-    return [today(one, memories) for one in syntheses]
+    return [drop_ended_decisions(synthesis, memories) for synthesis in syntheses]
 
 
 def job_name(kind: str, session: Session) -> str:
@@ -272,34 +288,40 @@ def recount(parts: Parts, payload: Payload) -> JobResult:
     session = Session(host=payload["host"], id=payload["session"])
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     try:
-        nobody = parts.models.panel(settings) is None
+        has_no_model = parts.models.panel(settings) is None
     except BadConfig as error:
         raise ModelUnavailable(error.message, remedy=error.remedy) from error
     stored = parts.readers.here(lambda tx: Syntheses(tx).of_session(session))
-    if nobody or not stored:
+    if has_no_model or not stored:
         return JobResult(write=lambda _: None)
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
     threads = parts.readers.here(lambda tx: Syntheses(tx).threads([turn.id for turn in turns]))
-    groups = apart(turns, threads)
-    answering = RequestRunner(parts, parts.vectors, settings)
-    language = detect_language([turn.text for turn in turns if turn.role == "user"], _plain(settings.language))
+    groups = group_by_thread(turns, threads)
+    runner = RequestRunner(parts, parts.vectors, settings)
+    language = detect_language(
+        [turn.text for turn in turns if turn.role == "user"], _language_or_english(settings.language)
+    )
     corrected: list[Synthesis] = []
-    for one in stored:
-        own = groups.get(one.thread_id, [])
-        if one.made_by == "rules" and own and (one.state or one.decisions or one.questions):
+    for synthesis in stored:
+        thread_turns = groups.get(synthesis.thread_id, [])
+        if (
+            synthesis.made_by == "rules"
+            and thread_turns
+            and (synthesis.state or synthesis.decisions or synthesis.questions)
+        ):
             try:
-                corrected.append(answering.run(recounting(own, one, parts.models.prompts, language)))
+                corrected.append(runner.run(correct_synthesis(thread_turns, synthesis, parts.models.prompts, language)))
             except Unreadable:
-                corrected.append(one)
+                corrected.append(synthesis)
         else:
-            corrected.append(one)
+            corrected.append(synthesis)
 
     def write(tx: Tx) -> None:
         if Syntheses(tx).of_session(session) == stored and Analyses(tx, parts.analyser).all_exist(turns):
-            Syntheses(tx).keep(session, corrected)
+            Syntheses(tx).replace_for_session(session, corrected)
 
     return JobResult(write=write)
 
 
-def _plain(language: str) -> str:
+def _language_or_english(language: str) -> str:
     return "en" if language == "auto" else language

@@ -11,7 +11,7 @@ import pytest
 
 from filrouge.projects.repository import Projects
 from filrouge.testing import idle
-from filrouge.threads.bridge_service import queue_ties
+from filrouge.threads.bridge_service import queue_bridges
 from tests.unit.threads.ties_given import put_thread
 
 from .test_changing import SHOP, Shell, shell, typed
@@ -42,7 +42,7 @@ def threads(shell: Shell) -> Shell:
 
 def test_a_job_ties_what_is_alike_and_the_command_lists_it(threads: Shell) -> None:
     parts = threads.api.parts
-    parts.writer.run(lambda tx: queue_ties(parts, tx, "a"))
+    parts.writer.run(lambda tx: queue_bridges(parts, tx, "a"))
     parts.work_waiting.set()
     idle(parts)
     [one] = threads.json("bridges")

@@ -18,7 +18,7 @@ from filrouge.core import settings
 from filrouge.memories.models import Kind
 from filrouge.providers.language_models import SIZE_OF_MODE, Mode
 from filrouge.threads.models import BRIDGE_KINDS
-from filrouge.threads.upkeep import CAPS
+from filrouge.threads.upkeep import MAX_ACTIVE_THREADS
 from tests.unit.server.conftest import Api, serving
 
 SHOP = "origin:forge.example/ana/shop"
@@ -146,8 +146,8 @@ def test_commands_know_the_words_of_the_model_that_they_do_not_load() -> None:
 def test_every_mode_has_its_model_and_its_cap() -> None:
     modes = get_args(Mode)
     assert modes == ("light", "normal", "heavy", "max") == settings.choices_of("mode")
-    assert (tuple(CAPS), tuple(SIZE_OF_MODE)) == (modes, modes)
-    assert list(CAPS.values()) == sorted(CAPS.values())
+    assert (tuple(MAX_ACTIVE_THREADS), tuple(SIZE_OF_MODE)) == (modes, modes)
+    assert list(MAX_ACTIVE_THREADS.values()) == sorted(MAX_ACTIVE_THREADS.values())
 
 
 def test_remember_says_as_what_where_and_what_it_replaced(user: User) -> None:

@@ -126,7 +126,7 @@ def test_a_name_that_cannot_be_added_is_refused_with_the_way_out(parts: Parts) -
         service.add_names(parts, OLD, BLOG)
     assert f"filrouge project merge {BLOG[0]} {OLD[0]}" in (refused.value.remedy or "")
     for wrong in ("shop", "origin:", "https://forge.example/x", "path:" + "x" * 5000):
-        with pytest.raises(BadInput, match="no name of a project"):
+        with pytest.raises(BadInput, match="not a name of a project"):
             service.add_names(parts, OLD, [wrong])
     with pytest.raises(NotFound, match="origin:nobody"):
         service.add_names(parts, ["origin:nobody"], NEW)

@@ -94,7 +94,7 @@ def test_threads_are_renamed_merged_and_split_and_turns_moved(api: Api) -> None:
 def test_illegal_moves_are_refused_with_the_way_out(api: Api) -> None:
     coupon, postgres = begun(api)
     status, detail, remedy = refused(api, "PATCH", coupon, {"status": "active"})
-    assert (status, detail) == (400, f"Thread {coupon} is active, and 'reopen' is no move from there.")
+    assert (status, detail) == (400, f"Thread {coupon} is active, and 'reopen' is not possible from there.")
     assert "archive" in remedy
     assert refused(api, "PATCH", coupon, {})[0] == 400
     assert refused(api, "PATCH", coupon, {"title": "A", "status": "archived"})[0] == 400

@@ -10,7 +10,7 @@ from filrouge.providers.language_models import prompt
 from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.threads.assignment import RoutedPrompt
 from filrouge.threads.models import Routing, Thread, ThreadCandidate
-from filrouge.threads.upkeep import asking
+from filrouge.threads.upkeep import ask_membership
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CANDIDATE = Thread(
@@ -38,7 +38,7 @@ def routing(*, own: bool = False) -> Routing:
         action="new",
         thread_id=None,
         similarity=0.3,
-        weighed=(best, inside) if own else (best,),
+        candidates=(best, inside) if own else (best,),
         reason="",
         borderline=True,
     )
@@ -61,7 +61,7 @@ def said(related: bool, confidence: float) -> str:
 
 
 def test_a_models_yes_wakes_the_thread_with_the_mean_of_both_confidences() -> None:
-    found, ask = answered(asking(ITEM, routing(), CANDIDATE, prompt, "en"), said(True, 0.9))
+    found, ask = answered(ask_membership(ITEM, routing(), CANDIDATE, prompt, "en"), said(True, 0.9))
 
     assert (found.action, found.thread_id, found.model) == ("reactivate", "bread", "toy/m")
     assert found.similarity == pytest.approx(0.6)
@@ -69,7 +69,7 @@ def test_a_models_yes_wakes_the_thread_with_the_mean_of_both_confidences() -> No
 
 
 def test_the_question_is_short() -> None:
-    _, ask = answered(asking(ITEM, routing(), CANDIDATE, prompt, "fr"), said(True, 0.9))
+    _, ask = answered(ask_membership(ITEM, routing(), CANDIDATE, prompt, "fr"), said(True, 0.9))
 
     assert ask.text.count("y") < 520
     assert ask.text.count("x") == 200
@@ -81,7 +81,7 @@ def test_the_question_is_short() -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_a_no_takes_a_prompt_out_of_the_thread_that_the_rules_woke_for_it(own: bool) -> None:
     woken = replace(routing(own=own), action="reactivate", thread_id="bread")
-    found, _ = answered(asking(ITEM, woken, CANDIDATE, prompt, "en"), said(False, 0.9))
+    found, _ = answered(ask_membership(ITEM, woken, CANDIDATE, prompt, "en"), said(False, 0.9))
 
     expected = ("fork", None, "tax") if own else ("new", None, None)
     assert (found.action, found.thread_id, found.parent) == expected
@@ -90,7 +90,7 @@ def test_a_no_takes_a_prompt_out_of_the_thread_that_the_rules_woke_for_it(own: b
 
 def test_a_no_says_nothing_of_the_thread_that_the_rules_chose_instead() -> None:
     stays = replace(routing(own=True), action="continue", thread_id="tax")
-    found, _ = answered(asking(ITEM, stays, CANDIDATE, prompt, "en"), said(False, 0.9))
+    found, _ = answered(ask_membership(ITEM, stays, CANDIDATE, prompt, "en"), said(False, 0.9))
 
     assert (found.action, found.thread_id, found.borderline) == ("continue", "tax", False)
 
@@ -98,7 +98,7 @@ def test_a_no_says_nothing_of_the_thread_that_the_rules_chose_instead() -> None:
 @pytest.mark.parametrize("answer", [said(True, 0.4), said(False, 0.4)])
 def test_who_is_not_sure_leaves_the_decision_and_leaves_it_open(answer: str) -> None:
     for stands in (routing(), replace(routing(), action="reactivate", thread_id="bread")):
-        found, _ = answered(asking(ITEM, stands, CANDIDATE, prompt, "en"), answer)
+        found, _ = answered(ask_membership(ITEM, stands, CANDIDATE, prompt, "en"), answer)
 
         assert (found.action, found.thread_id, found.borderline) == (stands.action, stands.thread_id, True)
         assert found.model == "toy/m"
@@ -106,9 +106,9 @@ def test_who_is_not_sure_leaves_the_decision_and_leaves_it_open(answer: str) -> 
 
 
 def test_the_question_says_how_long_its_answer_is_of_use() -> None:
-    assert next(asking(ITEM, routing(), CANDIDATE, prompt, "en", seconds=5.0)).seconds == 5.0
+    assert next(ask_membership(ITEM, routing(), CANDIDATE, prompt, "en", seconds=5.0)).seconds == 5.0
 
 
 def test_an_answer_that_nobody_can_read_leaves_the_rules_decision_to_the_caller() -> None:
     with pytest.raises(Unreadable):
-        answered(asking(ITEM, routing(), CANDIDATE, prompt, "en"), "yes", json.dumps({"related": "who knows"}))
+        answered(ask_membership(ITEM, routing(), CANDIDATE, prompt, "en"), "yes", json.dumps({"related": "who knows"}))

@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.threads.bridges import (
-    ACTIVE_DAYS_KEPT,
-    LEAST_SIMILARITY,
-    LEAST_STRENGTH,
+    MAX_ACTIVE_DAYS,
     MAX_BRIDGES,
     MAX_DEPTH,
+    MIN_SIMILARITY,
+    MIN_STRENGTH,
     BridgeCandidate,
     Changes,
     Strength,
     key_of,
+    merge_candidates,
     propagate,
-    redirected,
-    settled,
+    redirect_bridges,
     strength_at,
 )
 from filrouge.threads.models import BRIDGE_KINDS, Bridge, BridgeBy, BridgeKind
@@ -88,12 +88,12 @@ def settle(
     there: Sequence[Bridge], *ties: BridgeCandidate, strength: Strength = full, refused: Sequence[Bridge] = ()
 ) -> Changes:
     unwanted = {key_of(one) for one in refused}
-    return settled(there, ties, strength=strength, at=NOON, refused=unwanted, new_id=new_id)
+    return merge_candidates(there, ties, strength=strength, at=NOON, refused=unwanted, new_id=new_id)
 
 
 def after(there: Sequence[Bridge], changes: Changes) -> list[Bridge]:
     """What is stored once changes are written."""
-    kept = {one.id: one for one in there if one.id not in changes.gone} | {one.id: one for one in changes.kept}
+    kept = {one.id: one for one in there if one.id not in changes.deleted} | {one.id: one for one in changes.stored}
     return list(kept.values())
 
 
@@ -109,9 +109,9 @@ def test_days_on_which_nothing_was_done_cost_nothing() -> None:
 
 @given(st.floats(0.5, 1.0))
 def test_the_surest_bridge_is_gone_within_the_days_that_are_looked_at(confidence: float) -> None:
-    days = [day(number) for number in range(1, ACTIVE_DAYS_KEPT + 1)]
-    assert strength_at(bridge(confidence=confidence), days) < LEAST_STRENGTH
-    assert strength_at(bridge(confidence=confidence), days[:3]) >= LEAST_STRENGTH
+    days = [day(number) for number in range(1, MAX_ACTIVE_DAYS + 1)]
+    assert strength_at(bridge(confidence=confidence), days) < MIN_STRENGTH
+    assert strength_at(bridge(confidence=confidence), days[:3]) >= MIN_STRENGTH
 
 
 def test_what_the_user_tied_does_not_fade() -> None:
@@ -121,7 +121,7 @@ def test_what_the_user_tied_does_not_fade() -> None:
 def test_another_sign_confirms_a_bridge_whichever_way_it_points() -> None:
     old = bridge("b", "a", confidence=0.6, days=-3)
     changes = settle([old], tie("a", "b", confidence=0.7), strength=lambda _: 0.1)
-    assert changes == Changes(kept=(replace(old, confidence=0.7, reason="a sign", reinforced_at=NOON),))
+    assert changes == Changes(stored=(replace(old, confidence=0.7, reason="a sign", reinforced_at=NOON),))
 
 
 def test_a_sign_that_is_older_than_the_bridge_changes_nothing() -> None:
@@ -131,7 +131,7 @@ def test_a_sign_that_is_older_than_the_bridge_changes_nothing() -> None:
 def test_what_has_faded_goes_and_may_be_made_again() -> None:
     old = bridge(days=-9)
     changes = settle([old], tie(), strength=lambda one: 0.01 if one.id == old.id else 1.0)
-    assert (changes.gone, [key_of(one) for one in changes.kept]) == ((old.id,), [key_of(old)])
+    assert (changes.deleted, [key_of(one) for one in changes.stored]) == ((old.id,), [key_of(old)])
 
 
 def test_a_sign_from_long_ago_makes_nothing() -> None:
@@ -140,7 +140,7 @@ def test_a_sign_from_long_ago_makes_nothing() -> None:
 
 def test_what_the_user_removed_is_not_made_again_but_another_kind_may_be() -> None:
     changes = settle([], tie("b", "a"), tie("b", "a", "depends_on"), refused=[bridge("a", "b")])
-    assert [one.kind for one in changes.kept] == ["depends_on"]
+    assert [one.kind for one in changes.stored] == ["depends_on"]
 
 
 def test_signs_do_not_touch_what_the_user_made() -> None:
@@ -148,7 +148,7 @@ def test_signs_do_not_touch_what_the_user_made() -> None:
 
 
 def test_the_user_makes_an_automatic_bridge_his_own() -> None:
-    [mine] = settle([bridge("b", "a", depth=1, by="gossip")], tie("a", "b", confidence=1.0, by="user")).kept
+    [mine] = settle([bridge("b", "a", depth=1, by="gossip")], tie("a", "b", confidence=1.0, by="user")).stored
     assert (mine.made_by, mine.source, mine.confidence, mine.depth) == ("user", "a", 1.0, 0)
 
 
@@ -156,14 +156,14 @@ def test_the_weakest_of_ten_gives_way_to_a_stronger_one_only() -> None:
     ten = [bridge("a", name, confidence=0.6 + number / 100) for number, name in enumerate(NAMES[:MAX_BRIDGES])]
     assert settle(ten, tie("a", "new", confidence=0.6)) == Changes()
     changes = settle(ten, tie("a", "new", confidence=0.65))
-    assert (changes.gone, [one.target for one in changes.kept]) == ((ten[0].id,), ["new"])
+    assert (changes.deleted, [one.target for one in changes.stored]) == ((ten[0].id,), ["new"])
 
 
 def test_one_bridge_may_make_room_at_both_ends() -> None:
     tens = [bridge(end, f"{end}-{name}", confidence=0.9) for end in "ab" for name in NAMES[: MAX_BRIDGES - 1]]
     between = bridge("a", "b", confidence=0.5)
     changes = settle([*tens, between], tie("b", "a", "depends_on", 0.8))
-    assert (changes.gone, [one.kind for one in changes.kept]) == ((between.id,), ["depends_on"])
+    assert (changes.deleted, [one.kind for one in changes.stored]) == ((between.id,), ["depends_on"])
 
 
 def test_a_thread_with_ten_bridges_of_the_user_has_no_room() -> None:
@@ -174,7 +174,7 @@ def test_a_thread_with_ten_bridges_of_the_user_has_no_room() -> None:
 def test_the_users_tie_makes_room_among_the_automatic_ones() -> None:
     ten = [bridge("a", name, confidence=1.0) for name in NAMES[:MAX_BRIDGES]]
     changes = settle(ten, tie("a", "new", confidence=1.0, by="user"))
-    assert (len(changes.gone), [one.made_by for one in changes.kept]) == (1, ["user"])
+    assert (len(changes.deleted), [one.made_by for one in changes.stored]) == (1, ["user"])
 
 
 TIES = st.lists(
@@ -215,7 +215,7 @@ def test_the_laws_hold_after_a_merge_and_the_merged_thread_has_no_bridge(
     there = after([], settle([], *ties))
     refused = data.draw(st.lists(st.sampled_from(there), max_size=3)) if there else []
     unwanted = {key_of(one) for one in refused} if merged != into else set[tuple[str, str, BridgeKind]]()
-    left = after(there, redirected(there, merged, into, strength=full, refused=unwanted))
+    left = after(there, redirect_bridges(there, merged, into, strength=full, refused=unwanted))
     assert_lawful(left)
     if merged != into:
         assert all(merged not in (one.source, one.target) for one in left)
@@ -224,13 +224,13 @@ def test_the_laws_hold_after_a_merge_and_the_merged_thread_has_no_bridge(
 
 def test_of_two_of_a_kind_the_stronger_stays_when_threads_merge() -> None:
     weak, strong, between = bridge("a", "c", confidence=0.6), bridge("c", "b", confidence=0.9), bridge("a", "b")
-    left = after([weak, strong, between], redirected([weak, strong, between], "b", "a", strength=full))
+    left = after([weak, strong, between], redirect_bridges([weak, strong, between], "b", "a", strength=full))
     assert left == [replace(strong, target="a")]
 
 
 def test_neighbours_of_neighbours_are_tied_where_they_are_alike() -> None:
     there = [bridge("a", "b", confidence=0.9), bridge("c", "b", confidence=0.9), bridge("b", "d", confidence=0.9)]
-    alike = {"c": 0.6, "d": LEAST_SIMILARITY - 0.01}
+    alike = {"c": 0.6, "d": MIN_SIMILARITY - 0.01}
     [found] = propagate("a", there, strength=full, similarity=alike.get)
     assert (found.target, found.made_by, found.depth) == ("c", "gossip", 1)
     assert found.confidence == pytest.approx(0.729)
@@ -265,11 +265,11 @@ def test_gossip_cannot_explode_however_often_threads_change(seed: int, number: i
             tie(thread, draw.choice(threads), draw.choice(BRIDGE_KINDS), draw.uniform(0.4, 1.0))
             for _ in range(draw.randrange(12))
         ]
-        there = after(there, settled(there, signs, strength=strength, at=now, new_id=new_id))
+        there = after(there, merge_candidates(there, signs, strength=strength, at=now, new_id=new_id))
         rumours = propagate(thread, there, strength=strength, similarity=lambda _: draw.uniform(0.0, 2 * likeness))
         assert len(rumours) <= MAX_BRIDGES * (MAX_BRIDGES - 1)
         assert all(one.confidence >= 0.5 and one.depth <= MAX_DEPTH for one in rumours)
-        there = after(there, settled(there, rumours, strength=strength, at=now, new_id=new_id))
+        there = after(there, merge_candidates(there, rumours, strength=strength, at=now, new_id=new_id))
         assert_lawful(there)
         assert len(there) <= MAX_BRIDGES * number / 2
 
@@ -279,15 +279,15 @@ def test_gossip_alone_dies_out() -> None:
     six = NAMES[:6]
     there = [bridge(one, other, confidence=1.0) for one, other in pairwise(six)]
     counts = list[int]()
-    for number in range(3 * ACTIVE_DAYS_KEPT):
+    for number in range(3 * MAX_ACTIVE_DAYS):
         days, now = [day(past) for past in range(number + 1)], NOON + timedelta(days=number)
 
         def strength(one: Bridge, seen: Sequence[str] = tuple(days)) -> float:
             return strength_at(one, seen)
 
         for thread in six:
-            there = after(there, settled(there, [], strength=strength, at=now, new_id=new_id))
+            there = after(there, merge_candidates(there, [], strength=strength, at=now, new_id=new_id))
             rumours = propagate(thread, there, strength=strength, similarity=lambda _: 1.0)
-            there = after(there, settled(there, rumours, strength=strength, at=now, new_id=new_id))
+            there = after(there, merge_candidates(there, rumours, strength=strength, at=now, new_id=new_id))
         counts.append(len(there))
     assert (counts[0] > len(six), counts[-1]) == (True, 0)

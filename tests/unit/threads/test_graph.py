@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.threads.bridges import (
-    ABOVE,
-    COLUMNS,
-    LINES,
+    DOT_HEIGHT,
+    MAX_LABEL_COLUMNS,
+    MAX_LABEL_LINES,
     Edge,
     Graph,
     Node,
-    box_of,
+    box_size,
     columns_of,
     label_lines,
     layout,
@@ -52,14 +52,14 @@ def drawn(number: int) -> Graph:
 def test_no_label_covers_another(number: int) -> None:
     graph = drawn(number)
     found = layout(graph)
-    for one, other in combinations(found.places, 2):
-        (x, y), (wide, high) = found.places[one], box_of(found.labels[one])
-        (x2, y2), (wide2, high2) = found.places[other], box_of(found.labels[other])
+    for one, other in combinations(found.positions, 2):
+        (x, y), (wide, high) = found.positions[one], box_size(found.labels[one])
+        (x2, y2), (wide2, high2) = found.positions[other], box_size(found.labels[other])
         beside = abs(x - x2) > (wide + wide2) / 2 - 1
         # The dot is in the upper part of its box.
         below = abs((y + high / 2) - (y2 + high2 / 2)) > (high + high2) / 2 - 1
         assert beside or below, (one, other)
-    assert all(ABOVE / 2 < y < found.height and 0 < x < found.width for x, y in found.places.values())
+    assert all(DOT_HEIGHT / 2 < y < found.height and 0 < x < found.width for x, y in found.positions.values())
 
 
 def test_the_same_graph_gets_the_same_picture() -> None:
@@ -117,5 +117,5 @@ def test_whatever_titles_hold_stays_text(titles: list[str], reason: str) -> None
 @given(HOSTILE)
 def test_a_label_is_two_short_lines(title: str) -> None:
     lines = label_lines(title)
-    assert 1 <= len(lines) <= LINES
-    assert all(line and columns_of(line) <= COLUMNS for line in lines)
+    assert 1 <= len(lines) <= MAX_LABEL_LINES
+    assert all(line and columns_of(line) <= MAX_LABEL_COLUMNS for line in lines)

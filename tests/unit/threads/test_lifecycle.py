@@ -9,13 +9,13 @@ from filrouge.core.errors import BadInput
 from filrouge.threads.models import Thread, ThreadState
 from filrouge.threads.upkeep import (
     ARCHIVED_AFTER,
-    CAPS,
     HALF_LIFE,
-    MOVES,
+    MAX_ACTIVE_THREADS,
+    MIN_REACTIVATED_WEIGHT,
     SUSPENDED_BELOW,
-    WOKEN,
+    TRANSITIONS,
     Act,
-    moved,
+    apply_act,
     sweep,
     weight_at,
 )
@@ -46,33 +46,33 @@ def test_weight_is_halved_every_day_and_a_half() -> None:
 
 
 def test_a_use_adds_a_tenth_to_what_is_left() -> None:
-    used = moved(thread(), "use", NOON + HALF_LIFE)
+    used = apply_act(thread(), "use", NOON + HALF_LIFE)
 
     assert (used.weight, used.last_active, used.state) == (pytest.approx(0.6), NOON + HALF_LIFE, "active")
 
 
 def test_a_thread_that_was_woken_is_not_suspended_again_the_next_day() -> None:
-    woken = moved(thread(state="archived", weight=0.1), "reactivate", NOON + timedelta(days=30))
+    woken = apply_act(thread(state="archived", weight=0.1), "reactivate", NOON + timedelta(days=30))
 
-    assert (woken.state, woken.weight) == ("active", WOKEN)
+    assert (woken.state, woken.weight) == ("active", MIN_REACTIVATED_WEIGHT)
     assert sweep([woken], NOON + timedelta(days=31)) == ()
 
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("act", ACTS)
 def test_a_move_that_is_not_in_the_table_names_state_and_act(state: ThreadState, act: Act) -> None:
-    if (state, act) in MOVES:
-        assert moved(thread(state=state), act, NOON).state == MOVES[state, act]
+    if (state, act) in TRANSITIONS:
+        assert apply_act(thread(state=state), act, NOON).state == TRANSITIONS[state, act]
     else:
         with pytest.raises(BadInput, match=f"{state}.*{act}"):
-            moved(thread(state=state), act, NOON)
+            apply_act(thread(state=state), act, NOON)
 
 
 def test_a_thread_that_another_took_in_makes_no_more_moves() -> None:
     gone = replace(thread(state="archived"), merged_into="b")
 
     with pytest.raises(BadInput, match="merged") as raised:
-        moved(gone, "reopen", NOON)
+        apply_act(gone, "reopen", NOON)
     assert "b" in raised.value.remedy
     assert sweep([gone], NOON + timedelta(days=99)) == ()
 
@@ -86,7 +86,7 @@ def test_a_machine_that_was_off_for_weeks_catches_up_in_one_sweep() -> None:
 
 
 def test_over_the_cap_the_lightest_are_suspended() -> None:
-    threads = [thread(f"{number:02}", weight=0.2 + number / 100) for number in range(CAPS["light"] + 2)]
+    threads = [thread(f"{number:02}", weight=0.2 + number / 100) for number in range(MAX_ACTIVE_THREADS["light"] + 2)]
 
     assert [(move.thread_id, move.act) for move in sweep(threads, NOON, "light")] == [
         ("00", "suspend"),
@@ -99,13 +99,13 @@ def test_weight_stays_between_nought_and_one_and_never_rises_by_itself(weight: f
     one = thread(weight=weight)
 
     assert 0.0 <= weight_at(one, NOON + age) <= one.weight
-    assert 0.0 <= moved(one, "use", NOON + age).weight <= 1.0
+    assert 0.0 <= apply_act(one, "use", NOON + age).weight <= 1.0
 
 
 @given(
     threads=st.lists(st.tuples(st.sampled_from(STATES), weights), max_size=70),
     age=ages,
-    mode=st.sampled_from(sorted(CAPS)),
+    mode=st.sampled_from(sorted(MAX_ACTIVE_THREADS)),
 )
 def test_after_a_sweep_nothing_more_is_due(threads: list[tuple[ThreadState, float]], age: timedelta, mode: str) -> None:
     now = NOON + age
@@ -117,7 +117,7 @@ def test_after_a_sweep_nothing_more_is_due(threads: list[tuple[ThreadState, floa
     }
     for move in sweep(known.values(), now, mode):
         assert move.at <= now
-        known[move.thread_id] = moved(known[move.thread_id], move.act, move.at)
+        known[move.thread_id] = apply_act(known[move.thread_id], move.act, move.at)
 
     assert sweep(known.values(), now, mode) == ()
-    assert sum(one.state == "active" for one in known.values()) <= CAPS[mode]
+    assert sum(one.state == "active" for one in known.values()) <= MAX_ACTIVE_THREADS[mode]

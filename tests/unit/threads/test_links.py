@@ -15,7 +15,14 @@ from filrouge.memories.models import Span, Statement, Update
 from filrouge.memories.repository import Origin
 from filrouge.runtime.jobs import Jobs
 from filrouge.threads import bridge_service
-from filrouge.threads.bridge_service import BRIDGE, follow_merge, graph, linked, queue_ties, unsure
+from filrouge.threads.bridge_service import (
+    BRIDGE,
+    count_unsure_bridges,
+    follow_merge,
+    get_graph,
+    linked_threads,
+    queue_bridges,
+)
 from tests.support.given import BLOG, SHOP
 from tests.unit.threads.ties_given import Workshop, workshop, write
 
@@ -27,7 +34,7 @@ def shop(tmp_path: Path) -> Generator[Workshop]:
 
 
 def listed(shop: Workshop, **how: Any) -> list[dict[str, Any]]:
-    return shop.parts.readers.here(lambda tx: bridge_service.bridges(shop.parts, tx, **how))
+    return shop.parts.readers.here(lambda tx: bridge_service.list_bridges(shop.parts, tx, **how))
 
 
 def ends(shop: Workshop, **how: Any) -> set[tuple[str, str, str]]:
@@ -35,7 +42,7 @@ def ends(shop: Workshop, **how: Any) -> set[tuple[str, str, str]]:
 
 
 def tied(shop: Workshop, source: str, target: str, kind: str = "relates_to") -> dict[str, Any]:
-    return bridge_service.add(shop.parts, source=source, target=target, kind=kind)
+    return bridge_service.add_bridge(shop.parts, source=source, target=target, kind=kind)
 
 
 def test_threads_that_are_alike_are_tied_when_one_changes(shop: Workshop) -> None:
@@ -156,7 +163,7 @@ def test_neighbours_of_neighbours_hear_of_each_other(shop: Workshop) -> None:
 def test_what_the_user_ties_is_certain_and_does_not_fade(shop: Workshop) -> None:
     shop.thread("a")
     shop.thread("b")
-    made = bridge_service.add(shop.parts, source="a", target="b", kind="supports", reason="seen in the review")
+    made = bridge_service.add_bridge(shop.parts, source="a", target="b", kind="supports", reason="seen in the review")
     assert (made["confidence"], made["made_by"], made["reason"]) == (1.0, "user", "seen in the review")
     for _ in range(9):
         shop.clock.move(days=1)
@@ -212,7 +219,7 @@ def test_bridges_follow_when_threads_merge(shop: Workshop) -> None:
 
 
 def neighbours(shop: Workshop, thread_id: str, **how: Any) -> list[Any]:
-    return shop.parts.readers.here(lambda tx: linked(shop.parts, tx, thread_id, shop.clock.now(), **how))
+    return shop.parts.readers.here(lambda tx: linked_threads(shop.parts, tx, thread_id, shop.clock.now(), **how))
 
 
 def test_linked_threads_are_told_with_a_line_of_what_they_are_about(shop: Workshop) -> None:
@@ -231,7 +238,7 @@ def test_linked_threads_are_told_with_a_line_of_what_they_are_about(shop: Worksh
 def test_several_changes_of_a_moment_are_one_job(shop: Workshop) -> None:
     shop.thread("a")
     for _ in range(3):
-        shop.parts.writer.run(lambda tx: queue_ties(shop.parts, tx, "a"))
+        shop.parts.writer.run(lambda tx: queue_bridges(shop.parts, tx, "a"))
     assert shop.parts.readers.here(lambda tx: Jobs(tx).count()).waiting == 1
     assert shop.parts.readers.here(lambda tx: Jobs(tx).get_by_key(f"{BRIDGE}:a")) is not None
 
@@ -246,7 +253,9 @@ def test_the_graph_holds_the_threads_that_were_active_last_and_what_is_between_t
     project = shop.project(SHOP)
 
     def drawn(limit: int) -> dict[str, Any]:
-        return shop.parts.readers.here(lambda tx: graph(shop.parts, tx, project=project, everywhere=False, limit=limit))
+        return shop.parts.readers.here(
+            lambda tx: get_graph(shop.parts, tx, project=project, everywhere=False, limit=limit)
+        )
 
     assert [one["id"] for one in drawn(9)["threads"]] == ["c", "b", "a"]
     assert len(drawn(9)["bridges"]) == 2
@@ -259,7 +268,7 @@ def test_no_stored_bridge_is_unsure_because_the_table_refuses_it(shop: Workshop)
     made = tied(shop, "a", "b")
     with pytest.raises(Exception, match="CHECK"):
         write(shop.parts.home, "UPDATE bridges SET confidence = 0.49 WHERE id = :id", made)
-    assert shop.parts.readers.here(unsure) == 0
+    assert shop.parts.readers.here(count_unsure_bridges) == 0
 
 
 def test_health_counts_what_went_on_and_warns_where_hardly_anything_does(shop: Workshop) -> None:

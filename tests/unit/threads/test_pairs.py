@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.threads.assignment import Compared, Exchange, compared, roots
+from filrouge.threads.assignment import Comparison, Exchange, compare_pairs, roots
 
 BREAD = (
     "My sourdough starter of rye flour smells of vinegar",
@@ -20,20 +20,25 @@ TAXES = (
 
 def exchange(text: str, session: str = "s", reply: str = "") -> Exchange:
     return Exchange(
-        session=session, prompt=None, whole=None, said=roots([text]), answered=roots([reply]), letters=len(text)
+        session=session,
+        prompt=None,
+        with_reply=None,
+        prompt_roots=roots([text]),
+        reply_roots=roots([reply]),
+        prompt_chars=len(text),
     )
 
 
-def held(*given: Exchange) -> Compared:
-    return compared(given, "words")
+def held(*given: Exchange) -> Comparison:
+    return compare_pairs(given, "words")
 
 
-def mean(found: Compared, left: Sequence[int], right: Sequence[int]) -> float:
-    return float(np.mean([found.chances[one, other] for one in left for other in right if one != other]))
+def mean(found: Comparison, left: Sequence[int], right: Sequence[int]) -> float:
+    return float(np.mean([found.probabilities[one, other] for one in left for other in right if one != other]))
 
 
 def test_of_nothing_nothing_is_compared() -> None:
-    assert held().chances.shape == (0, 0)
+    assert held().probabilities.shape == (0, 0)
 
 
 def test_prompts_of_one_subject_are_likelier_of_one_thread_than_prompts_of_two() -> None:
@@ -49,7 +54,7 @@ def test_prompts_of_one_subject_are_likelier_of_one_thread_than_prompts_of_two()
 def test_a_prompt_that_says_nothing_is_likeliest_of_the_thread_of_the_one_before_it() -> None:
     found = held(*(exchange(text) for text in (*BREAD, *TAXES)), exchange("And what about this one then?"))
 
-    assert found.chances[6, 5] > found.chances[6, 0]
+    assert found.probabilities[6, 5] > found.probabilities[6, 0]
 
 
 def test_what_the_reply_says_counts_as_well() -> None:
@@ -73,7 +78,7 @@ def test_it_is_a_probability_the_same_both_ways_and_the_same_each_time(said: lis
 
     found, again = held(*given_), held(*given_)
 
-    assert np.array_equal(found.chances, again.chances)
-    assert np.allclose(found.chances, found.chances.T, atol=1e-5)
-    assert ((found.chances >= 0.0) & (found.chances <= 1.0)).all()
-    assert np.allclose(np.diag(found.chances), 1.0)
+    assert np.array_equal(found.probabilities, again.probabilities)
+    assert np.allclose(found.probabilities, found.probabilities.T, atol=1e-5)
+    assert ((found.probabilities >= 0.0) & (found.probabilities <= 1.0)).all()
+    assert np.allclose(np.diag(found.probabilities), 1.0)

@@ -27,7 +27,7 @@ from filrouge.search.spaces import reindex
 from filrouge.testing import AnotherHash, idle, running
 from filrouge.threads import placing
 from filrouge.threads.models import Routing
-from filrouge.threads.reports import why
+from filrouge.threads.reports import explain_placement
 from filrouge.threads.repository import ThreadErasing, Threads, ThreadVectors
 from filrouge.threads.service import move
 from filrouge.threads.upkeep import ThreadSettings
@@ -164,11 +164,11 @@ def test_a_turn_that_was_moved_by_hand_stays(parts: Parts) -> None:
 
 def test_a_job_that_dies_between_reading_and_the_end_of_writing_leaves_nothing_half(tmp_path: Path) -> None:
     def dying(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
-        return [replace(one, write=partial(die_after, one.write)) for one in placing.place(parts, payloads)]
+        return [replace(one, write=partial(die_after, one.write)) for one in placing.place_prompts(parts, payloads)]
 
     def die_after(write: Callable[[Tx], None], tx: Tx) -> None:
         write(tx)
-        assert len(Threads(tx).listed(user=None, project=None, everywhere=True)) == 1
+        assert len(Threads(tx).list_threads(user=None, project=None, everywhere=True)) == 1
         raise OSError("the process ends here")
 
     with stopped(tmp_path) as parts:
@@ -327,7 +327,7 @@ def is_due(parts: Parts) -> bool:
 
 
 def place_one(parts: Parts, turn_id: str) -> Payload | None:
-    [outcome] = placing.place(parts, [{"turn": turn_id}])
+    [outcome] = placing.place_prompts(parts, [{"turn": turn_id}])
     parts.writer.run(outcome.write)
     return outcome.again()
 
@@ -351,7 +351,11 @@ def vectors(parts: Parts) -> set[str]:
 def decisions(parts: Parts, text: str) -> list[dict[str, Any]]:
     """Every decision about the turns that say this."""
     ids = [one["id"] for it in threads(parts) for one in thread(parts, it["id"])["turns_shown"] if one["text"] == text]
-    return [one for id_ in ids for one in parts.readers.here(lambda tx, id_=id_: why(parts, tx, id_))["decisions"]]
+    return [
+        one
+        for id_ in ids
+        for one in parts.readers.here(lambda tx, id_=id_: explain_placement(parts, tx, id_))["decisions"]
+    ]
 
 
 def thread_with(parts: Parts, text: str) -> str:
@@ -361,7 +365,7 @@ def thread_with(parts: Parts, text: str) -> str:
 def unplace(tx: Tx) -> None:
     """As if there had never been threads."""
     ids = [row["id"] for row in tx.all("turns.prompts", _ALL_PROMPTS)]
-    ThreadErasing(tx).carry_out([*ids, *(row["id"] for row in tx.all("turns.recent", _ALL_RECENT))])
+    ThreadErasing(tx).remove_turns([*ids, *(row["id"] for row in tx.all("turns.recent", _ALL_RECENT))])
 
 
 _ALL_PROMPTS = {
@@ -381,8 +385,8 @@ def wait_for(done: Callable[[], bool], seconds: float = 60.0) -> None:
 def fork(parts: Parts, turn_id: str, thread_id: str) -> None:
     """Carry out what is decided of a turn that leaves its session's thread."""
     caps = parts.readers.here(lambda tx: ThreadSettings.of(parts.settings(tx)))
-    [one] = placing.prepare(parts, [turn_id], parts.vectors, caps)
-    left = Routing(action="fork", thread_id=None, similarity=0.0, weighed=(), reason="It left.", parent=thread_id)
+    [one] = placing.prepare_prompts(parts, [turn_id], parts.vectors, caps)
+    left = Routing(action="fork", thread_id=None, similarity=0.0, candidates=(), reason="It left.", parent=thread_id)
 
     def write(tx: Tx) -> None:
         tx.run("threads.displace", {"turns": json.dumps([turn_id])})

@@ -19,12 +19,12 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.testing import idle
 from filrouge.threads import placing
-from filrouge.threads.bridge_service import add, linked
+from filrouge.threads.bridge_service import add_bridge, linked_threads
 from filrouge.threads.models import Routing, ThreadCandidate, ThreadState
 from filrouge.threads.placing import queue_regrouping, reconsider
 from filrouge.threads.repository import ThreadDecisions, Threads
 from filrouge.threads.service import merge, move, rename
-from filrouge.threads.upkeep import SHARE, ThreadSettings, queue_reconsidering
+from filrouge.threads.upkeep import MAX_ASKED_SHARE, ThreadSettings, queue_reconsidering
 from tests.support.given import SHOP
 from tests.support.spoken import (
     COUPON,
@@ -87,7 +87,7 @@ def wake(parts: Parts, text: str, thread_id: str, state: ThreadState = "suspende
     """Place a prompt as the rules do that wake a thread for it without being sure."""
     turn_id = turn_of(parts, text)
     caps = parts.readers.here(lambda tx: ThreadSettings.of(parts.settings(tx)))
-    [one] = placing.prepare(parts, [turn_id], parts.vectors, caps)
+    [one] = placing.prepare_prompts(parts, [turn_id], parts.vectors, caps)
 
     def write(tx: Tx) -> None:
         tx.run("threads.displace", {"turns": json.dumps([turn_id])})
@@ -95,7 +95,7 @@ def wake(parts: Parts, text: str, thread_id: str, state: ThreadState = "suspende
             thread_id=thread_id, state=state, embedding=0.3, topics=0.2, exact=False, own=False, similarity=0.26
         )
         woken = Routing(
-            action="reactivate", thread_id=thread_id, similarity=0.26, weighed=(best,), reason="", borderline=True
+            action="reactivate", thread_id=thread_id, similarity=0.26, candidates=(best,), reason="", borderline=True
         )
         known = {thread_id: Threads(tx).get(thread_id)}
         placing.apply_routing(parts, tx, one, woken, known, parts.vectors, caps)
@@ -336,7 +336,7 @@ def test_of_five_prompts_one_may_be_asked_about_however_many_are_open(parts: Par
         for turn in parts.turns(tx).get(ids):
             where = Threads(tx).of_turns([turn.id])[turn.id]
             routing = Routing(
-                action="new", thread_id=where, similarity=0.2, weighed=(best,), reason="", borderline=True
+                action="new", thread_id=where, similarity=0.2, candidates=(best,), reason="", borderline=True
             )
             ThreadDecisions(tx).log(turn.id, where, routing, at=turn.at)
             queue_reconsidering(parts, tx, turn, routing)
@@ -346,7 +346,7 @@ def test_of_five_prompts_one_may_be_asked_about_however_many_are_open(parts: Par
         parts.writer.run(leave_open)
         parts.work_waiting.set()
         idle(parts)
-    assert len(model.about("thread")) == SHARE * len(ids)
+    assert len(model.about("thread")) == MAX_ASKED_SHARE * len(ids)
 
 
 def test_no_other_agents_thread_is_shown_to_a_model_where_agents_are_isolated(parts: Parts, model: Adviser) -> None:
@@ -409,11 +409,11 @@ def test_a_thread_that_is_left_without_a_prompt_says_where_they_are_and_its_ties
 ) -> None:
     tell(parts, "c", OPEN)
     emptied, coupon, database = of(parts, OPEN), of(parts, COUPON[0]), of(parts, POSTGRES[1])
-    add(parts, source=emptied, target=database, kind="depends_on")
+    add_bridge(parts, source=emptied, target=database, kind="depends_on")
     model.related, model.sure = True, 0.9
     advise(parts, turn_of(parts, OPEN))
     idle(parts)
     [merged] = parts.readers.here(lambda tx: Threads(tx).some([emptied]))
     assert (merged.state, merged.merged_into, merged.turns, merged.summary) == ("archived", coupon, 0, "")
-    [tie] = parts.readers.here(lambda tx: linked(parts, tx, database, parts.clock.now()))
+    [tie] = parts.readers.here(lambda tx: linked_threads(parts, tx, database, parts.clock.now()))
     assert (tie.thread_id, tie.kind) == (coupon, "depends_on")

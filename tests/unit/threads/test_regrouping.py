@@ -34,7 +34,7 @@ class About(PlacedPrompt):
 
 
 def unit(id_: str, into: Thread, subject: Vector, *, held: bool = False) -> About:
-    return About(id=id_, thread=into, is_held=held, subject=subject)
+    return About(id=id_, thread=into, is_moved_by_user=held, subject=subject)
 
 
 def moves_of(units: Sequence[About]) -> tuple[Regrouping, ...]:
@@ -46,9 +46,9 @@ def moves_of(units: Sequence[About]) -> tuple[Regrouping, ...]:
 def done(units: Sequence[About], moves: Sequence[Regrouping]) -> list[About]:
     """The units after the moves."""
     threads = {one.thread.id: one.thread for one in units}
-    into = {id_: move for move in moves for id_ in move.units}
+    into = {id_: move for move in moves for id_ in move.prompt_ids}
     return [
-        replace(one, thread=threads.get(move.into or "") or thread(f"opened for {move.units[0]}"))
+        replace(one, thread=threads.get(move.into or "") or thread(f"opened for {move.prompt_ids[0]}"))
         if (move := into.get(one.id))
         else one
         for one in units
@@ -67,7 +67,7 @@ def test_prompts_that_are_likely_of_one_thread_come_together_in_the_oldest_of_th
 
     [move] = moves_of([unit("a", young, BREAD), unit("b", old, BREAD), unit("c", other, TAXES)])
 
-    assert (move.units, move.into, move.routing.action) == (("a",), "old", "join")
+    assert (move.prompt_ids, move.into, move.routing.action) == (("a",), "old", "join")
 
 
 def test_a_group_goes_on_as_the_thread_that_most_of_it_was_in() -> None:
@@ -76,7 +76,7 @@ def test_a_group_goes_on_as_the_thread_that_most_of_it_was_in() -> None:
 
     [move] = moves_of(units)
 
-    assert (move.units, move.into) == (("a",), "most")
+    assert (move.prompt_ids, move.into) == (("a",), "most")
 
 
 def test_a_prompt_leaves_a_thread_that_it_has_nothing_to_do_with_for_one_that_it_has() -> None:
@@ -85,7 +85,7 @@ def test_a_prompt_leaves_a_thread_that_it_has_nothing_to_do_with_for_one_that_it
 
     [move] = moves_of(units)
 
-    assert (move.units, move.into) == (("c",), "taxes")
+    assert (move.prompt_ids, move.into) == (("c",), "taxes")
 
 
 def test_what_belongs_to_no_thread_gets_one_of_its_own() -> None:
@@ -95,7 +95,7 @@ def test_what_belongs_to_no_thread_gets_one_of_its_own() -> None:
     [move] = moves_of(units)
 
     assert (move.into, move.routing.action, move.routing.parent) == (None, "fork", "mixed")
-    assert set(move.units) in ({"a", "b"}, {"c", "d"})
+    assert set(move.prompt_ids) in ({"a", "b"}, {"c", "d"})
 
 
 def test_what_a_user_holds_stays_and_others_come_to_it() -> None:
@@ -104,7 +104,7 @@ def test_what_a_user_holds_stays_and_others_come_to_it() -> None:
 
     [move] = moves_of(units)
 
-    assert (move.units, move.into) == (("b",), "held")
+    assert (move.prompt_ids, move.into) == (("b",), "held")
 
 
 def test_what_a_user_holds_apart_never_comes_together() -> None:
@@ -140,8 +140,8 @@ def test_doing_it_twice_changes_nothing(units: list[About]) -> None:
 def test_what_is_held_is_never_moved_and_no_thread_that_takes_something_is_emptied(units: list[About]) -> None:
     moves = moves_of(units)
 
-    moved = {id_ for move in moves for id_ in move.units}
-    assert not moved & {one.id for one in units if one.stays}
+    moved = {id_ for move in moves for id_ in move.prompt_ids}
+    assert not moved & {one.id for one in units if one.is_fixed}
     staying = {one.thread.id for one in units if one.id not in moved}
     assert {move.into for move in moves if move.into} <= staying
 
@@ -151,7 +151,7 @@ def test_the_order_of_the_moves_is_all_the_same(units: list[About]) -> None:
     moves = moves_of(units)
 
     assert together(done(units, moves)) == together(done(units, moves[::-1]))
-    assert len({id_ for move in moves for id_ in move.units}) == sum(len(move.units) for move in moves)
+    assert len({id_ for move in moves for id_ in move.prompt_ids}) == sum(len(move.prompt_ids) for move in moves)
 
 
 def test_what_a_model_said_goes_on_with_a_thread_stays_with_its_beginning() -> None:
@@ -159,7 +159,7 @@ def test_what_a_model_said_goes_on_with_a_thread_stays_with_its_beginning() -> N
     units = [unit("a", old, BREAD), unit("b", old, TAXES), unit("c", other, TAXES), unit("d", other, TAXES)]
 
     assert together(done(units, moves_of(units))) == {frozenset("a"), frozenset("bcd")}
-    asked = [units[0], replace(units[1], belongs=True), *units[2:]]
+    asked = [units[0], replace(units[1], is_confirmed=True), *units[2:]]
     assert any(group >= {"a", "b"} for group in together(done(asked, moves_of(asked))))
 
 
@@ -168,7 +168,7 @@ def test_what_a_model_said_does_not_belong_to_a_thread_is_not_brought_together_w
     units = [unit("a", old, BREAD), unit("b", old, BREAD), unit("c", young, BREAD)]
 
     assert together(done(units, moves_of(units))) == {frozenset("abc")}
-    units[2] = replace(units[2], apart=frozenset({"old"}))
+    units[2] = replace(units[2], excluded=frozenset({"old"}))
     assert moves_of(units) == ()
-    by_hand = replace(units[2], thread=old, is_held=True)
+    by_hand = replace(units[2], thread=old, is_moved_by_user=True)
     assert moves_of([*units[:2], by_hand, unit("d", mine, TAXES)]) == ()

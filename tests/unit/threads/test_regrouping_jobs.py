@@ -12,8 +12,8 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.sessions import queue_idle
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
-from filrouge.threads.placing import queue_quiet_places, queue_regrouping
-from filrouge.threads.reports import why
+from filrouge.threads.placing import queue_quiet_projects, queue_regrouping
+from filrouge.threads.reports import explain_placement
 from filrouge.threads.service import move, split
 from tests.support.given import SHOP
 from tests.support.spoken import COUPON, POSTGRES, as_sets, grouped, tell, thread, threads, turn_of
@@ -47,7 +47,7 @@ def test_a_session_that_is_in_the_wrong_thread_goes_where_it_belongs_and_the_log
     parts.writer.run(lambda tx: tx.run("thread_decisions.erase", {"turns": f'["{turn_of(parts, COUPON[2])}"]'}))
     look_again(parts)
     assert sorted(grouped(parts), key=len) == as_sets(POSTGRES, COUPON)
-    told = parts.readers.here(lambda tx: why(parts, tx, turn_of(parts, COUPON[2])))["decisions"][-1]
+    told = parts.readers.here(lambda tx: explain_placement(parts, tx, turn_of(parts, COUPON[2])))["decisions"][-1]
     assert (told["action"], told["by"] if "by" in told else told["actor"]) == ("join", "rules")
     before = threads(parts)
     look_again(parts)
@@ -72,9 +72,9 @@ def test_what_a_user_split_stays_apart(parts: Parts) -> None:
 
 def test_a_project_is_looked_at_once_after_it_fell_silent(parts: Parts) -> None:
     tell(parts, "a", COUPON[0], days_ago=1)
-    assert queue_quiet_places(parts, parts.clock.now() - timedelta(days=2)) == 0
+    assert queue_quiet_projects(parts, parts.clock.now() - timedelta(days=2)) == 0
     queue_idle(parts)
     idle(parts)
-    assert queue_quiet_places(parts, parts.clock.now()) == 0
+    assert queue_quiet_projects(parts, parts.clock.now()) == 0
     tell(parts, "b", COUPON[1], days_ago=0.5)
-    assert queue_quiet_places(parts, parts.clock.now()) == 1
+    assert queue_quiet_projects(parts, parts.clock.now()) == 1

@@ -18,11 +18,11 @@ from filrouge.search.analyser import TextAnalyser
 from filrouge.search.repository import Spaces
 from filrouge.testing import StableHash, memory_database
 from filrouge.threads.models import Drift, Routing, Thread, ThreadCandidate, ThreadState
-from filrouge.threads.repository import ThreadDecisions, ThreadErasing, ThreadPlace, Threads, ThreadVectors
+from filrouge.threads.repository import ThreadDecisions, ThreadErasing, Threads, ThreadScope, ThreadVectors
 from tests.support.rows import turn
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
-HERE = ThreadPlace(user="local", project=None)
+HERE = ThreadScope(user="local", project=None)
 
 
 def thread(id_: str, *, title: str = "", state: ThreadState = "active", hours: float = 0.0) -> Thread:
@@ -119,12 +119,12 @@ def test_what_follows_a_prompt_ends_with_the_next_one() -> None:
     elsewhere = said(tx, "Hello.", session="other", role="assistant", seconds=1)
     second, last = said(tx, "And the schema?", seconds=3), said(tx, "It is fine.", role="assistant", seconds=4)
     put(tx, "a", first)
-    assert threads.follow(first) == 2
+    assert threads.place_followers(first) == 2
     assert threads.turns("a") == [first.id, reply.id, aside.id]
-    assert threads.led_by(aside) == "a"
-    assert threads.led_by(last) is None
+    assert threads.of_preceding_prompt(aside) == "a"
+    assert threads.of_preceding_prompt(last) is None
     assert threads.of_session(second) == threads.of_session(last) == "a"
-    assert threads.led_by(elsewhere) is None
+    assert threads.of_preceding_prompt(elsewhere) is None
     assert threads.with_followers([first.id]) == sorted([first.id, reply.id, aside.id])
     assert threads.with_followers([aside.id]) == [aside.id]
 
@@ -150,26 +150,26 @@ def test_threads_of_a_place_are_those_of_its_user_project_and_agent() -> None:
         replace(thread("claude"), channel="claude-code", last_active=NOON + timedelta(hours=1)),
     ):
         threads.add(one)
-    found = threads.at_place(HERE, ("active", "archived"))
+    found = threads.in_scope(HERE, ("active", "archived"))
     assert {one.id for one in found} == {"mine", "archived", "helper", "claude"}
     assert found[0].id == "claude"
     for agent, own in (("helper", "helper"), ("claude-code", "claude"), ("codex", "mine")):
-        isolated = ThreadPlace(user="local", project=None, agent=agent)
-        assert [one.id for one in threads.at_place(isolated, ("active",))] == [own]
+        isolated = ThreadScope(user="local", project=None, agent=agent)
+        assert [one.id for one in threads.in_scope(isolated, ("active",))] == [own]
 
 
 def test_continuation_counts_those_that_went_on_among_those_that_could() -> None:
     tx = memory_database().tx
     threads = Threads(tx)
-    assert threads.continuation() == (0, 0)
+    assert threads.continuation_counts() == (0, 0)
     for id_, hours in (("a", 0), ("b", 1), ("c", 2)):
         threads.add(thread(id_, hours=hours))
     put(tx, "a", said(tx, "Which port?", session="1", seconds=0))
     put(tx, "b", said(tx, "Which schema?", session="2", seconds=3600))
-    assert threads.continuation() == (0, 1)
+    assert threads.continuation_counts() == (0, 1)
     put(tx, "a", said(tx, "The port again?", session="3", seconds=7200))
     put(tx, "c", said(tx, "Which colour?", session="3", seconds=7200))
-    assert threads.continuation() == (1, 2)
+    assert threads.continuation_counts() == (1, 2)
 
 
 def test_a_decision_is_read_back_with_what_was_weighed() -> None:
@@ -180,7 +180,7 @@ def test_a_decision_is_read_back_with_what_was_weighed() -> None:
         thread_id="a", state="suspended", embedding=None, topics=0.5, exact=True, own=False, similarity=0.4
     )  # fmt: skip
     routing = Routing(
-        action="reactivate", thread_id="a", similarity=0.4, weighed=(weighed,), reason="Near.", borderline=True
+        action="reactivate", thread_id="a", similarity=0.4, candidates=(weighed,), reason="Near.", borderline=True
     )  # fmt: skip
     ThreadDecisions(tx).log(one.id, "a", routing, at=NOON)
     [found] = ThreadDecisions(tx).about([one.id])
@@ -218,10 +218,10 @@ def test_erasing_takes_places_decisions_drifts_and_empty_threads_along() -> None
     threads.add(replace(thread("c"), state="archived", merged_into="b"))
     put(tx, "a", one)
     put(tx, "b", other)
-    routing = Routing(action="fork", thread_id=None, similarity=0.1, weighed=(), reason="Far.", parent="a")
+    routing = Routing(action="fork", thread_id=None, similarity=0.1, candidates=(), reason="Far.", parent="a")
     ThreadDecisions(tx).log(other.id, "b", routing, at=NOON)
-    assert ThreadErasing(tx).of([other.id]) == ["b", "c"]
-    ThreadErasing(tx).carry_out([other.id])
+    assert ThreadErasing(tx).threads_of([other.id]) == ["b", "c"]
+    ThreadErasing(tx).remove_turns([other.id])
     assert [it.id for it in threads.some(["a", "b", "c"])] == ["a"]
     assert threads.get("a").drifts == ()
     assert ThreadDecisions(tx).about([other.id]) == []

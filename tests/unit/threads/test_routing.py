@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.threads.assignment import (
-    BORDERLINE,
+    MAX_BORDERLINE,
+    MIN_BORDERLINE,
     MIN_VECTORS,
     SAME_THREAD_THRESHOLD,
-    SURE,
-    Known,
+    ComparedThread,
     RoutedPrompt,
     Whitening,
     prompt_vector,
@@ -33,7 +33,7 @@ def towards(*numbers: float) -> Vector:
 BREAD, TAXES, CLIMBING = towards(1), towards(0, 1), towards(0, 0, 1)
 
 
-def known(id_: str, *chances: float, state: ThreadState = "active", topics: tuple[str, ...] = ()) -> Known:
+def known(id_: str, *chances: float, state: ThreadState = "active", topics: tuple[str, ...] = ()) -> ComparedThread:
     """A thread with prompts that are of one thread with the prompt with these probabilities."""
     thread = Thread(
         id=id_,
@@ -46,17 +46,17 @@ def known(id_: str, *chances: float, state: ThreadState = "active", topics: tupl
         state=state,
     )
     near = np.asarray([(chance, 0.5, 0.25) for chance in chances], dtype=np.float32).reshape(-1, 3)
-    return Known(thread=thread, state=state, near=near)
+    return ComparedThread(thread=thread, state=state, scores=near)
 
 
 def prompt(own: str | None = None, topics: tuple[str, ...] = ()) -> RoutedPrompt:
-    return RoutedPrompt(text="some text", topics=topics, at=NOON, own=own)
+    return RoutedPrompt(text="some text", topics=topics, at=NOON, session_thread=own)
 
 
 def test_without_threads_a_prompt_opens_one() -> None:
     routing = route(prompt(), [])
 
-    assert (routing.action, routing.thread_id, routing.weighed) == ("new", None, ())
+    assert (routing.action, routing.thread_id, routing.candidates) == ("new", None, ())
 
 
 def test_a_prompt_goes_on_in_the_likeliest_of_all_threads() -> None:
@@ -77,7 +77,7 @@ def test_one_prompt_that_is_alike_by_chance_draws_nothing_into_a_long_thread() -
 def test_a_thread_none_of_whose_prompts_was_looked_at_takes_nothing() -> None:
     routing = route(prompt(), [known("old")])
 
-    assert (routing.action, routing.weighed) == ("new", ())
+    assert (routing.action, routing.candidates) == ("new", ())
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_thread_none_of_whose_prompts_was_looked_at_takes_nothing() -> None:
         ("active", SAME_THREAD_THRESHOLD - 0.01, "new", False),
         ("suspended", SAME_THREAD_THRESHOLD + 0.01, "reactivate", True),
         ("suspended", SAME_THREAD_THRESHOLD - 0.01, "new", True),
-        ("archived", SURE + 0.01, "reactivate", False),
-        ("archived", BORDERLINE - 0.01, "new", False),
+        ("archived", MAX_BORDERLINE + 0.01, "reactivate", False),
+        ("archived", MIN_BORDERLINE - 0.01, "new", False),
     ],
 )
 def test_a_quiet_thread_is_woken_or_a_model_asked_about_it(
@@ -112,12 +112,12 @@ def test_talk_that_changes_to_another_known_thread_goes_on_there() -> None:
 
 
 def test_of_many_candidates_those_that_are_likely_and_at_least_three_are_logged() -> None:
-    assert len(route(prompt(), [known(f"t{number}", 0.1) for number in range(9)]).weighed) == 3
-    assert len(route(prompt(), [known(f"t{number}", 0.4) for number in range(9)]).weighed) == 9
+    assert len(route(prompt(), [known(f"t{number}", 0.1) for number in range(9)]).candidates) == 3
+    assert len(route(prompt(), [known(f"t{number}", 0.4) for number in range(9)]).candidates) == 9
 
 
 def test_what_is_logged_tells_similarity_shared_words_and_the_same_topic() -> None:
-    [one] = route(prompt("bread", ("rye flour",)), [known("bread", 0.4, topics=("rye flour",))]).weighed
+    [one] = route(prompt("bread", ("rye flour",)), [known("bread", 0.4, topics=("rye flour",))]).candidates
 
     assert (one.embedding, one.topics, one.exact, one.own) == (0.5, 0.25, True, True)
 
@@ -125,7 +125,7 @@ def test_what_is_logged_tells_similarity_shared_words_and_the_same_topic() -> No
 def test_where_words_alone_count_no_similarity_is_logged() -> None:
     near = np.asarray([(0.4, np.nan, 0.25)], dtype=np.float32)
 
-    [one] = route(prompt(), [replace(known("bread"), near=near)]).weighed
+    [one] = route(prompt(), [replace(known("bread"), scores=near)]).candidates
 
     assert (one.embedding, one.topics) == (None, 0.25)
 
@@ -139,7 +139,7 @@ def test_a_routing_names_a_thread_exactly_where_one_is_gone_on_with(chances: lis
 
     assert (routing.thread_id is None) == (routing.action in {"new", "fork"})
     assert (routing.parent is not None) == (routing.action == "fork")
-    assert [one.similarity for one in routing.weighed] == sorted(one.similarity for one in routing.weighed)[::-1]
+    assert [one.similarity for one in routing.candidates] == sorted(one.similarity for one in routing.candidates)[::-1]
 
 
 def many(count: int) -> Vectors:
@@ -149,10 +149,10 @@ def many(count: int) -> Vectors:
 
 def test_with_its_ground_taken_off_talk_is_unrelated_at_nought() -> None:
     vectors = many(400)
-    ground = Whitening.of(vectors)
+    ground = Whitening.fit(vectors)
     assert ground is not None
 
-    raw, levelled = vectors @ vectors.T, ground.off(vectors) @ ground.off(vectors).T
+    raw, levelled = vectors @ vectors.T, ground.whiten(vectors) @ ground.whiten(vectors).T
 
     assert np.median(raw) > 0.85
     assert abs(float(np.median(levelled))) < 0.1
@@ -160,8 +160,8 @@ def test_with_its_ground_taken_off_talk_is_unrelated_at_nought() -> None:
 
 
 def test_a_few_vectors_are_no_ground() -> None:
-    assert Whitening.of(many(MIN_VECTORS - 1)) is None
-    assert Whitening.of(many(MIN_VECTORS)) is not None
+    assert Whitening.fit(many(MIN_VECTORS - 1)) is None
+    assert Whitening.fit(many(MIN_VECTORS)) is not None
 
 
 def test_vectors_are_means_of_length_one_or_missing() -> None:

@@ -15,10 +15,10 @@ from filrouge.threads.bridges import (
     MAX_BRIDGES,
     BridgeCandidate,
     DetectionInput,
-    Replaced,
+    Replacement,
     files_of,
+    find_candidates,
     similarities,
-    ties_of,
 )
 
 SPACE = EmbeddingSpace(
@@ -46,15 +46,15 @@ def known(
 ) -> DetectionInput:
     vector = None if at is None else pointing(at)
     return DetectionInput(
-        id=id_, title=title or f"Title of {id_}", topics=topics, parent=parent, vector=vector, said=said
+        id=id_, title=title or f"Title of {id_}", topics=topics, parent=parent, vector=vector, prompts=said
     )
 
 
 ROLLBACK = known("rollback", "Rollback of the gateway", "alembic", "gateway")
 
 
-def only(thread: DetectionInput, other: DetectionInput = ROLLBACK, *replaced: Replaced) -> BridgeCandidate:
-    [found] = ties_of(thread, [other], SPACE, replaced)
+def only(thread: DetectionInput, other: DetectionInput = ROLLBACK, *replaced: Replacement) -> BridgeCandidate:
+    [found] = find_candidates(thread, [other], SPACE, replaced)
     return found
 
 
@@ -65,14 +65,14 @@ def test_threads_that_are_alike_are_related() -> None:
 
 
 def test_threads_that_have_nothing_in_common_are_not_tied() -> None:
-    assert ties_of(known("a", "", "invoice", at=0), [known("b", "", "nginx", at=85)], SPACE) == []
+    assert find_candidates(known("a", "", "invoice", at=0), [known("b", "", "nginx", at=85)], SPACE) == []
 
 
 def test_a_likeness_that_all_threads_of_a_project_have_ties_none_of_them() -> None:
     others = [known(f"b{number}", at=40 + number / 10) for number in range(12)]
-    assert len(ties_of(known("a", at=0), others[:4], SPACE)) == 4
-    assert ties_of(known("a", at=0), others, SPACE) == []
-    assert [one.target for one in ties_of(known("a", at=0), [*others, known("near", at=10)], SPACE)] == ["near"]
+    assert len(find_candidates(known("a", at=0), others[:4], SPACE)) == 4
+    assert find_candidates(known("a", at=0), others, SPACE) == []
+    assert [one.target for one in find_candidates(known("a", at=0), [*others, known("near", at=10)], SPACE)] == ["near"]
 
 
 def test_meaning_and_topics_together_are_surer_than_either() -> None:
@@ -80,7 +80,7 @@ def test_meaning_and_topics_together_are_surer_than_either() -> None:
     filling = [known(f"f{number}", "", "other", at=90) for number in range(5)]
 
     def sure(first: DetectionInput, second: DetectionInput) -> float:
-        found = [one for one in ties_of(first, [second, *filling], SPACE) if one.target == second.id]
+        found = [one for one in find_candidates(first, [second, *filling], SPACE) if one.target == second.id]
         return found[0].confidence if found else 0.0
 
     both = sure(known("a", "", *topics, at=0), known("b", "", *topics, at=60))
@@ -91,7 +91,7 @@ def test_a_topic_of_all_threads_says_less_than_one_of_two() -> None:
     def sure(spread: int) -> float:
         filling = [known(f"f{number}", "", *(("shared", "wide") if number < spread else ())) for number in range(20)]
         first, second = known("a", "", "shared", "wide", at=0), known("b", "", "shared", "wide", at=48)
-        found = {one.target: one for one in ties_of(first, [second, *filling], SPACE)}
+        found = {one.target: one for one in find_candidates(first, [second, *filling], SPACE)}
         return found["b"].confidence if "b" in found else 0.0
 
     assert sure(0) > sure(10) > 0
@@ -132,7 +132,7 @@ def test_the_sentence_that_names_the_other_says_what_it_has_to_do_with_it(said: 
 
 def test_a_rare_topic_that_is_named_is_not_enough_by_itself() -> None:
     thread = known("a", said=("It needs alembic. What is alembic?",))
-    assert ties_of(thread, [ROLLBACK], SPACE) == []
+    assert find_candidates(thread, [ROLLBACK], SPACE) == []
 
 
 def test_a_word_of_dependency_in_another_sentence_says_nothing_of_the_other() -> None:
@@ -157,7 +157,7 @@ def test_a_fork_is_the_child_of_what_it_left_from_either_side() -> None:
 def test_a_memory_that_replaces_one_learned_elsewhere_ties_the_two(
     former: str, text: str, conflict: bool, kind: str
 ) -> None:
-    found = only(known("a"), ROLLBACK, Replaced(thread_id="rollback", text=text, former=former, conflict=conflict))
+    found = only(known("a"), ROLLBACK, Replacement(thread_id="rollback", text=text, former=former, conflict=conflict))
     assert (found.source, found.target, found.kind) == ("a", "rollback", kind)
 
 
@@ -184,7 +184,7 @@ def threads(draw: st.DrawFn) -> DetectionInput:
 def test_there_are_at_most_ten_ties_each_of_them_sure_and_with_a_reason(
     thread: DetectionInput, others: list[DetectionInput]
 ) -> None:
-    found = ties_of(thread, [one for one in others if one.id != thread.id], SPACE)
+    found = find_candidates(thread, [one for one in others if one.id != thread.id], SPACE)
     assert len(found) <= MAX_BRIDGES
     assert all(0.5 <= one.confidence <= 1.0 and one.reason and one.source != one.target for one in found)
     assert [one.confidence for one in found] == sorted((one.confidence for one in found), reverse=True)

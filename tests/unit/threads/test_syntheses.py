@@ -254,7 +254,9 @@ def test_a_thread_has_its_own_state_and_its_session_may_have_several(parts: Part
     moment = parts.clock.now()
     put_into(parts, "A", *ids)
     put_into(parts, "B", last)
-    parts.writer.run(lambda tx: Syntheses(tx).keep(CODE, ()))  # what was said of them where the rules had put them
+    parts.writer.run(
+        lambda tx: Syntheses(tx).replace_for_session(CODE, ())
+    )  # what was said of them where the rules had put them
     hand_over(parts, event("pre_compact"))
     assert {one.thread_id: one.state[0].text for one in stored(parts)} == {
         "A": ASKED,
@@ -323,7 +325,7 @@ def test_a_merged_thread_takes_its_syntheses_along(parts: Parts) -> None:
     put_into(parts, "A", *ids)
     hand_over(parts, event("pre_compact"))
     put_into(parts, "B")
-    parts.writer.run(lambda tx: Syntheses(tx).tie("A", "B"))
+    parts.writer.run(lambda tx: Syntheses(tx).reassign("A", "B"))
     assert [one.thread_id for one in stored(parts)] == ["B"]
 
 

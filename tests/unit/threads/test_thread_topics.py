@@ -51,7 +51,7 @@ def test_what_is_in_no_thread_is_a_topic_all_the_same(parts: Parts) -> None:
     tell(parts, "a", COUPON[0])
     tell(parts, "b", POSTGRES[0])
     postgres = turn_of(parts, POSTGRES[0])
-    parts.writer.run(lambda tx: ThreadErasing(tx).carry_out([postgres]))
+    parts.writer.run(lambda tx: ThreadErasing(tx).remove_turns([postgres]))
     found = topics(parts)
     assert [len(one.threads) for one in found] == [0, 1]
     assert "Postgres" in found[0].title

@@ -16,7 +16,7 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from filrouge.threads import service as by_hand
-from filrouge.threads.reports import detail, listing, why
+from filrouge.threads.reports import explain_placement, get_thread_detail, list_threads
 from filrouge.threads.repository import Threads
 from tests.support.given import BLOG
 from tests.support.spoken import COUPON, POSTGRES, as_sets, grouped, tell, texts, thread, threads, turn_of
@@ -107,7 +107,7 @@ def test_a_turn_is_moved_with_what_followed_it_and_why_says_so(parts: Parts) -> 
     moved = turn_of(parts, COUPON[0])
     by_hand.move(parts, [moved], postgres)
     assert grouped(parts) == as_sets([*POSTGRES, COUPON[0], "I found it: the form sends null."], [COUPON[1]])
-    told = parts.readers.here(lambda tx: why(parts, tx, moved))
+    told = parts.readers.here(lambda tx: explain_placement(parts, tx, moved))
     assert (told["thread_id"], told["decisions"][-1]["action"], told["decisions"][-1]["actor"]) == (
         postgres, "move", "user",
     )  # fmt: skip
@@ -154,11 +154,11 @@ def test_unknown_and_ambiguous_names_are_refused(parts: Parts) -> None:
     coupon, _ = ids(parts)
     for name in ("nothing", coupon[:5], "", coupon + "x"):
         with pytest.raises(NotFound, match="There is no thread"):
-            parts.readers.here(lambda tx, name=name: detail(parts, tx, name))
+            parts.readers.here(lambda tx, name=name: get_thread_detail(parts, tx, name))
     with pytest.raises(BadInput, match="Several threads begin"):
-        parts.readers.here(lambda tx: detail(parts, tx, coupon[:6]))
+        parts.readers.here(lambda tx: get_thread_detail(parts, tx, coupon[:6]))
     with pytest.raises(NotFound, match="There is no turn"):
-        parts.readers.here(lambda tx: why(parts, tx, "nothing"))
+        parts.readers.here(lambda tx: explain_placement(parts, tx, "nothing"))
 
 
 def test_an_erased_turn_leaves_its_thread_which_is_named_after_what_stays(parts: Parts) -> None:
@@ -198,7 +198,7 @@ def test_threads_are_shown_as_they_were_before_one_took_the_other_in(parts: Part
     by_hand.merge(parts, coupon, postgres)
 
     def then(moment: datetime) -> list[tuple[str, int, str]]:
-        found = parts.readers.here(lambda tx: listing(parts, tx, [], status="all", limit=10, as_of=moment))
+        found = parts.readers.here(lambda tx: list_threads(parts, tx, [], status="all", limit=10, as_of=moment))
         return [(one["id"], one["messages"], one["status"]) for one in found]
 
     assert then(parted) == [(postgres, 2, "active"), (coupon, 2, "active")]

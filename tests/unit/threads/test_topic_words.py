@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.extraction.summaries import MAX_TITLE_CHARS, title_of
-from filrouge.threads.models import Timeline, Topic, format_timeline, timeline_of
+from filrouge.threads.models import Timeline, Topic, build_timeline, format_timeline
 from filrouge.threads.reports import Conversation, topics_of
 
 NOW = datetime(2026, 10, 9, 12, tzinfo=UTC)
@@ -79,7 +79,7 @@ def topic(title: str, first: datetime, last: datetime, conversations: int = 1, s
     return Topic(id=title, title=title, first=first, last=last, conversations=conversations, summary=summary)
 
 
-LINES = timeline_of(
+LINES = build_timeline(
     [
         topic("Port", datetime(2026, 10, 5, 14, 32, tzinfo=UTC), datetime(2026, 10, 8, 9, 15, tzinfo=UTC), 3, "9443"),
         topic("Nginx", datetime(2026, 8, 1, 8, tzinfo=UTC), datetime(2026, 8, 1, 8, tzinfo=UTC)),
@@ -122,7 +122,7 @@ def test_an_empty_timeline_has_its_heading_and_its_total() -> None:
 def test_windows_end_at_7_14_and_30_days_each_latest_first(ages: list[tuple[float, float]]) -> None:
     ends = [NOW - timedelta(days=age) for age, _ in ages]
     topics = [topic(str(n), end - timedelta(days=ages[n][1]), end) for n, end in enumerate(ends)]
-    made = timeline_of(topics, NOW)
+    made = build_timeline(topics, NOW)
     assert sorted(made.topics, key=lambda one: one.id) == sorted(topics, key=lambda one: one.id)
     assert list(made.topics) == sorted(topics, key=lambda one: (one.last, one.first), reverse=True)
     for (_, found), (youngest, oldest) in zip(made.windows, [(0, 7), (7, 14), (14, 30), (30, 999)], strict=True):

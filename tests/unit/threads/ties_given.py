@@ -22,7 +22,7 @@ from filrouge.projects.repository import Projects
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.testing import ManualClock
-from filrouge.threads.bridge_service import tie
+from filrouge.threads.bridge_service import update_bridges
 from tests.support.given import SHOP
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -116,7 +116,7 @@ class Workshop:
     def change(self, *thread_ids: str) -> None:
         """What follows from a change of threads."""
         for thread_id in thread_ids:
-            self.parts.writer.run(tie(self.parts, {"thread": thread_id}).write)
+            self.parts.writer.run(update_bridges(self.parts, {"thread": thread_id}).write)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ from filrouge.server.routes.context import (
     ThreadHitAnswer,
 )
 from filrouge.server.routes.daemon import OriginsAnswer, SettingsAnswer
-from filrouge.threads.reports import Status, found_threads
+from filrouge.threads.reports import Status, search_threads_json
 
 # Response models.
 
@@ -472,7 +472,9 @@ async def memory_search(
 
     def find(tx: Tx) -> list[dict[str, Any]]:
         if collection == "threads":
-            return found_threads(parts, tx, q, project or [], mode=mode, status=status, limit=limit, filters=filters)
+            return search_threads_json(
+                parts, tx, q, project or [], mode=mode, status=status, limit=limit, filters=filters
+            )
         if collection == "notes":
             return [hit_json(hit) for hit in search_notes(parts, tx, q, mode=mode, limit=limit).hits]
         project_id = repository.project_id(tx, project or [])

@@ -351,7 +351,9 @@ async def threads_list_threads(
     max_rows = _NO_LIMIT if cursor else limit + 1
     found = await read_in_tx(
         request,
-        lambda tx: reports.listing(parts, tx, project or [], status=status, limit=max_rows, agent=agent, as_of=then),
+        lambda tx: reports.list_threads(
+            parts, tx, project or [], status=status, limit=max_rows, agent=agent, as_of=then
+        ),
     )
     return page_of(request, response, found, limit=limit, cursor=cursor, by="last_active")
 
@@ -360,7 +362,7 @@ async def threads_list_threads(
 async def threads_one_thread(thread_id: ThreadId, request: Request) -> dict[str, Any]:
     """Return one thread with the state of its work, its bridges, newest turns and drifts. An id may be shortened."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: reports.detail(parts, tx, thread_id))
+    return await read_in_tx(request, lambda tx: reports.get_thread_detail(parts, tx, thread_id))
 
 
 @threads_router.patch("/api/memory/threads/{thread_id}", responses=response_model(ThreadDetail))
@@ -401,7 +403,7 @@ async def threads_move_turns(thread_id: ThreadId, body: MoveBody, request: Reque
 async def threads_why_thread(turn_id: TurnId, request: Request) -> dict[str, Any]:
     """Return the thread of a turn, and every decision about it with the threads that were considered."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: reports.why(parts, tx, turn_id))
+    return await read_in_tx(request, lambda tx: reports.explain_placement(parts, tx, turn_id))
 
 
 BridgeProject = Annotated[list[str] | None, Query(description="Names of the project; none = all.")]
@@ -436,7 +438,7 @@ async def bridges_bridges(
 
     def find(tx: Tx) -> list[dict[str, Any]]:
         id_ = project_id(tx, project or [])
-        return bridge_service.bridges(parts, tx, project=id_, everywhere=not project, thread_id=thread, kind=kind)
+        return bridge_service.list_bridges(parts, tx, project=id_, everywhere=not project, thread_id=thread, kind=kind)
 
     return page_of(request, response, await read_in_tx(request, find), limit=limit, cursor=cursor, by="strength")
 
@@ -446,7 +448,9 @@ async def bridges_add(body: BridgeBody, request: Request) -> dict[str, Any]:
     """Connect two threads and return the bridge."""
     parts = parts_of(request)
     return await in_thread(
-        lambda: bridge_service.add(parts, source=body.source, target=body.target, kind=body.type, reason=body.reason)
+        lambda: bridge_service.add_bridge(
+            parts, source=body.source, target=body.target, kind=body.type, reason=body.reason
+        )
     )
 
 
