@@ -69,7 +69,7 @@ def restored(path: str, about: dict[str, str], asked: list[str], answers: list[t
             return {"restored": False}
         held = {
             "restored": True,
-            "sound": copies.complaints(database) == [],
+            "sound": copies.integrity_errors(database) == [],
             "row hash equal": copies.content(database).hash == about["hash"],
         }
         with daemon(empty):

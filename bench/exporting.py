@@ -24,7 +24,7 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.runtime.services import Parts
 from filrouge.testing import running
-from filrouge.transfer.exports import opened
+from filrouge.transfer.exports import open_export
 from filrouge.transfer.service import export_all, import_document
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -69,7 +69,7 @@ def read_in(home: str, path: str, rows: int) -> str:
     with running(home) as parts, open(path, "rb") as read:
         tracemalloc.start()
         before, began = tracemalloc.get_traced_memory()[0], time.perf_counter()
-        found = opened(read.readline(), read, 1)
+        found = open_export(read.readline(), read, 1)
         assert found is not None
         done = send_lines(found, lambda piece: import_document(parts, piece, trusted=True).to_json())
         peak, seconds = tracemalloc.get_traced_memory()[1] - before, time.perf_counter() - began

@@ -57,7 +57,7 @@ MUTANTS = (
         "tests/unit/hosts/test_setup.py",
     ),
     Mutant(
-        "transfer", "transfer/exports.py", "        if gone > 0:\n", "        if gone < 0:\n",
+        "transfer", "transfer/exports.py", "        if missing > 0:\n", "        if missing < 0:\n",
         "tests/unit/transfer/test_lines.py",
     ),
     Mutant(

@@ -153,7 +153,7 @@ def test_a_database_from_before_the_baseline_is_refused_and_not_touched(
             opened()
         assert all(words in refused.value.remedy for words in ADVICE)
     with pytest.raises(WrongEngine, match=f"older Filrouge: schema {schema}"):
-        repair(home, SystemClock().now(), all_anew=True)
+        repair(home, SystemClock().now(), rebuild_sound=True)
     assert Path(kept).read_bytes() == before
     assert not os.path.exists(os.path.join(home, BACKUPS))
 

@@ -259,12 +259,14 @@ def test_a_backup_killed_at_any_step_or_moment_is_no_backup_and_the_next_one_is(
         child.kill()
         child.wait()
     assert number > 8
-    for one in backup_files.listed(home):
+    for one in backup_files.list_backups(home):
         assert copies.content(backup_files.path_of(home, one.name)).hash == one.hash
-    assert back_up(home, "hand", SystemClock().now()).hash == backup_files.listed(home)[0].hash
-    names = {one.name for one in backup_files.listed(home)}
+    assert back_up(home, "hand", SystemClock().now()).hash == backup_files.list_backups(home)[0].hash
+    names = {one.name for one in backup_files.list_backups(home)}
     assert first in names
-    assert {file.rpartition(".")[0] for file in os.listdir(backup_files.folder(home)) if file != ".lock"} == names
+    assert {
+        file.rpartition(".")[0] for file in os.listdir(backup_files.backup_directory(home)) if file != ".lock"
+    } == names
 
 
 def test_a_backup_without_room_is_refused_said_and_keeps_nobody_from_capturing(home: str) -> None:
@@ -272,13 +274,13 @@ def test_a_backup_without_room_is_refused_said_and_keeps_nobody_from_capturing(h
         assert deliver(home, 1) == 1
         told = run(home, "backup")
         assert (told.code, told.out) == (7, "")
-        assert "are left to capture" in told.err
+        assert "are reserved for capture" in told.err
         assert deliver(home, 2) == 2
-        assert "are left to capture" in status(home)["backups"]["failed"]["error"]
+        assert "are reserved for capture" in status(home)["backups"]["failed"]["error"]
         checked = run(home, "doctor", "--json")
         found = {one["check"]: one for one in json.loads(checked.out)}
         assert (checked.code, found["Backups"]["state"]) == (1, "fail")
-        assert os.listdir(backup_files.folder(home)) == [".lock"]
+        assert os.listdir(backup_files.backup_directory(home)) == [".lock"]
 
 
 def test_restoring_says_what_it_would_do_and_needs_a_word(home: str) -> None:
@@ -309,10 +311,10 @@ def test_a_daemon_that_is_asked_to_leave_gives_its_backup_up(home: str) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        eventually("it is begun", lambda: os.path.isdir(backup_files.folder(home)))
+        eventually("it is begun", lambda: os.path.isdir(backup_files.backup_directory(home)))
         assert run(home, "daemon", "stop").code == 0
         asked.wait(30)
-    for one in backup_files.listed(home):
+    for one in backup_files.list_backups(home):
         assert copies.content(backup_files.path_of(home, one.name)).hash == one.hash
 
 

@@ -74,13 +74,13 @@ def test_what_cannot_be_written_whole_leaves_nothing_behind(home: str) -> None:
         TombstoneFile(home).append(stones[:1])
         fill()
         before = Path(home, FILE).read_bytes()
-        for attempt in (lambda: TombstoneFile(home).append(stones[1:]), lambda: HomeKey(home).made() and None):
+        for attempt in (lambda: TombstoneFile(home).append(stones[1:]), lambda: HomeKey(home).get_or_create() and None):
             with pytest.raises(OSError, match="No space left"):
                 attempt()
         assert Path(home, FILE).read_bytes() == before
         assert sorted(os.listdir(home)) == sorted(["filler", FILE])
         with pytest.raises(disk.CannotWrite, match="disk is full"):
-            disk.with_reserve(home, HomeKey(home).made)
+            disk.with_reserve(home, HomeKey(home).get_or_create)
         os.unlink(inside(home, "filler"))
         TombstoneFile(home).append(stones[1:])
         assert set(TombstoneFile(home).read()) == {one.hash for one in stones}

@@ -123,7 +123,7 @@ def said(home: str) -> list[str]:
 
 
 def kept(home: str) -> list[str]:
-    return [one.name for one in backup_files.listed(home)]
+    return [one.name for one in backup_files.list_backups(home)]
 
 
 def test_init_says_what_is_remembered_and_keeps_it(told: str) -> None:
@@ -148,7 +148,7 @@ def test_a_memory_is_put_away_behind_a_proven_backup_and_comes_back_by_its_name(
         done.out.index("Type reset"),
     )
     assert shown < question
-    [about] = backup_files.listed(told)
+    [about] = backup_files.list_backups(told)
     assert f"filrouge restore {about.name}" in done.out
     assert (about.kind, about.verified) == ("hand", ("equal", "sound", "seals", "journal"))
     assert present(told) == {}

@@ -88,7 +88,7 @@ def said(home: str) -> list[str]:
 
 
 def kept(home: str) -> list[str]:
-    return [one.name for one in backup_files.listed(home)]
+    return [one.name for one in backup_files.list_backups(home)]
 
 
 def left_lying(home: str) -> list[str]:

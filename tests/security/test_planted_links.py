@@ -83,7 +83,7 @@ def _commands(home: str) -> Iterator[tuple[int, str]]:
 WRITERS: dict[str, Callable[[str], object]] = {
     places.LOST_EVENTS: lambda home: inbox.add_losses(home, "failed"),
     places.FORGOTTEN: lambda home: TombstoneFile(home).append([STONE]),
-    f"{places.FORGET_KEY}.new": lambda home: HomeKey(home).made(),
+    f"{places.FORGET_KEY}.new": lambda home: HomeKey(home).get_or_create(),
     places.FORGET_KEY: lambda home: HomeKey(home).read(),
     places.VAULT_KEY: lambda home: vault.store_secret(home, vault.KEY, "a key"),
 }

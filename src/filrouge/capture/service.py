@@ -149,7 +149,7 @@ def is_capture_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> 
 def _store_event(parts: Parts, tx: Tx, event: Event) -> str | None:
     """Store an event and queue its jobs; return its project's id, or None if it was already stored."""
     now, jobs = parts.clock.now(), Jobs(tx)
-    remaining = parts.tombstones.passed(tx, event)
+    remaining = parts.tombstones.without_forgotten(tx, event)
     if remaining is None:
         return Events(tx).add_forgotten(event, received_at=now)
     event = remaining

@@ -595,11 +595,11 @@ def export_of(
     """
     form = FORMATS[name]
     home = environ.get("HOME") or os.path.expanduser("~")
-    place = path or form.usual.replace("~", home, 1)
+    place = path or form.default_path.replace("~", home, 1)
     if not place:
-        raise BadInput(f"Name {form.what}.", remedy=f"`filrouge import {name} FILE`.")
+        raise BadInput(f"Name {form.description}.", remedy=f"`filrouge import {name} FILE`.")
     if not os.path.exists(place):
-        raise BadInput(f"{place} does not exist.", remedy=f"Name {form.what}: `filrouge import {name} FILE`.")
+        raise BadInput(f"{place} does not exist.", remedy=f"Name {form.description}: `filrouge import {name} FILE`.")
     if name == "ai-smartness" and not assigned:
         assigned = find_names(os.path.dirname(os.path.abspath(place)), environ)
     files = list(_files(place))

@@ -30,7 +30,7 @@ from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.notes.models import CHANNEL, NoteHit
 from filrouge.notes.pages import folded
 from filrouge.notes.repository import StoredVault
-from filrouge.notes.service import MOST_TAGGED, pinned_notes, search_notes
+from filrouge.notes.service import MAX_TAGGED, pinned_notes, search_notes
 from filrouge.projects.repository import Projects
 from filrouge.runtime.services import Parts
 from filrouge.search.ranking import EndedMemory, is_outdated, parse_times, topic_words
@@ -192,11 +192,11 @@ def notes(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     settings = request.settings
     if not (settings.notes_enabled and settings.notes_folder) or request.user != LOCAL_USER:
         return []
-    if not parts.vault.looked.is_there:
+    if not parts.vault.scanned.is_there:
         return []
     store = StoredVault(tx)
     pinned = dict.fromkeys(pinned_notes(settings), _FIXED_VALUE)
-    tagged = dict.fromkeys(store.tagged(folded(settings.notes_tag), MOST_TAGGED), _TAGGED_VALUE)
+    tagged = dict.fromkeys(store.tagged(folded(settings.notes_tag), MAX_TAGGED), _TAGGED_VALUE)
     found = (
         {candidate.id: candidate for candidate in _found(parts, tx, request)} if request.occasion == "prompt" else {}
     )

@@ -19,15 +19,15 @@ def fields_of(value: object, names: Iterable[str]) -> dict[str, object]:
     return {name: getattr(value, name) for name in names}
 
 
-def require_row(tx: Tx, query: str, parameters: Mapping[str, object], *, missing: str, remedy: str) -> dict[str, Any]:
-    """Return the first row of a query.
+def require_row(tx: Tx, query: str, parameters: Mapping[str, object], *, what: str, remedy: str) -> dict[str, Any]:
+    """Return the row of a query.
 
     Raises:
-        NotFound: there is none; with the message `missing`.
+        NotFound: there is none; the message names `what`.
     """
     row = tx.one(query, parameters)
     if row is None:
-        raise NotFound(missing, remedy=remedy)
+        raise NotFound(f"There is no {what}.", remedy=remedy)
     return row
 
 

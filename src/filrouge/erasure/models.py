@@ -13,13 +13,13 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 MatchReason = Literal["exact", "related", "tied"]
-"""Why a row is touched: it holds the words; it is about the same; it hangs on one that is."""
+"""Why a row is affected: it contains the words; a search found it; it depends on an affected row."""
 Effect = Literal["erased", "emptied", "rebuilt", "unlinked"]
-"""What becomes of a row: it goes; it stays without its words; it is made anew of what is left; it loses a reference."""
+"""What happens to a row: it is deleted; it stays without its text; it is rebuilt; it loses a reference."""
 
 #: Spec GARD-4: most hits that a search may add, and their lowest relevance.
-MOST_RELATED: Final = 20
-LEAST_RELEVANCE: Final = 0.5
+MAX_RELATED: Final = 20
+MIN_RELEVANCE: Final = 0.5
 #: What forgetting cannot guarantee; part of every preview and receipt.
 NOT_PROMISED: Final = (
     "data that a solid-state disk keeps after a file is overwritten",
@@ -38,6 +38,8 @@ class AffectedRow:
 
     Attributes:
         id: its key; the columns of a composite key are joined by a space.
+        deed: what forgetting does to it.
+        how: why it is affected.
         excerpt: the beginning of its text, for the preview only.
         relevance: relevance in the search; None if no search found it.
         content: a hash of its content, which detects changes.
@@ -53,9 +55,9 @@ class AffectedRow:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as the preview shows it."""
-        shown = asdict(self)
-        del shown["content"]
-        return shown
+        row = asdict(self)
+        del row["content"]
+        return row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +65,8 @@ class AffectedBackup:
     """A backup inside the home that contains affected rows.
 
     Attributes:
-        rows: number of its rows that would go, by table.
+        name: its file name.
+        rows: number of its rows that would be deleted or changed, by table; empty if it has an older schema.
     """
 
     name: str
@@ -75,7 +78,7 @@ class Preview:
     """What forgetting would do.
 
     Attributes:
-        rows: every row of every table that it would touch.
+        rows: every row of every table that it would delete or change.
         shared: memories that go along because they have no other evidence.
         rebuilt: what is rebuilt without the forgotten rows, as text.
         backups: backups that would be rewritten.
@@ -92,8 +95,8 @@ class Preview:
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
-        """The number of rows by table and deed."""
-        return counted(self.rows)
+        """The number of rows by table and effect."""
+        return count_effects(self.rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return the preview as a response body."""
@@ -103,18 +106,18 @@ class Preview:
             "rows": [row.to_json() for row in self.rows],
             "shared": list(self.shared),
             "rebuilt": list(self.rebuilt),
-            "backups": [asdict(one) for one in self.backups],
+            "backups": [asdict(backup) for backup in self.backups],
             "notices": list(self.notices),
             "not_promised": list(NOT_PROMISED),
         }
 
 
-def counted(rows: Sequence[AffectedRow]) -> dict[str, dict[str, int]]:
-    """Return the number of rows by table and deed."""
-    found: dict[str, dict[str, int]] = {}
-    for (table, deed), n in sorted(Counter((row.table, row.deed) for row in rows).items()):
-        found.setdefault(table, {})[deed] = n
-    return found
+def count_effects(rows: Sequence[AffectedRow]) -> dict[str, dict[str, int]]:
+    """Return the number of rows by table and effect."""
+    counts: dict[str, dict[str, int]] = {}
+    for (table, effect), n in sorted(Counter((row.table, row.deed) for row in rows).items()):
+        counts.setdefault(table, {})[effect] = n
+    return counts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,9 +125,9 @@ class Receipt:
     """The record of one act of forgetting.
 
     Attributes:
-        content: `counts` by table and deed; `files` that were rewritten or removed; `backups` with the counts of each;
-            `log_emptied`, False while a reader still blocks truncating the write-ahead log; `searched`, what a search
-            for the forgotten text still found afterwards; `not_promised`; `seconds`.
+        content: `counts` by table and effect; `files` that were rewritten or removed; `backups` with the counts of
+            each; `log_emptied`, False while a reader still blocks truncating the write-ahead log; `searched`, what a
+            search for the forgotten text still found afterwards; `not_promised`; `seconds`.
     """
 
     id: str
@@ -133,11 +136,11 @@ class Receipt:
     content: Mapping[str, Any]
     signature: bytes = b""
 
-    def signed(self, signature: bytes) -> Receipt:
+    def with_signature(self, signature: bytes) -> Receipt:
         """Return a copy with this signature."""
         return replace(self, signature=signature)
 
-    def changed(self, **content: object) -> Receipt:
+    def with_content(self, **content: object) -> Receipt:
         """Return a copy with more content and without a signature."""
         return replace(self, content={**self.content, **content}, signature=b"")
 

@@ -19,20 +19,25 @@ from filrouge.core.clock import monotonic
 from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.paths import BACKUPS, sync
 from filrouge.core.protocols import Tx
-from filrouge.erasure.models import AffectedBackup, counted
+from filrouge.erasure.models import AffectedBackup, count_effects
 from filrouge.erasure.repository import ForgetRepository, RowIds, carry_out
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.copies import content
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
 
-_ENDING: Final = ".db"
-_LONGEST_WAIT, _LOOK_SECONDS = 120.0, 0.2
+_SUFFIX: Final = ".db"
+_MAX_WAIT_SECONDS, _RETRY_SECONDS = 120.0, 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Removal:
-    """What to delete from a backup: rows by id, and every row that contains these words."""
+    """What to delete from every backup.
+
+    Attributes:
+        ids: of memories, turns and events.
+        words: texts; every row that contains one of them is deleted too.
+    """
 
     ids: tuple[str, ...]
     words: tuple[str, ...]
@@ -40,94 +45,102 @@ class Removal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepResult:
-    """The result for one backup: rewritten, or why not."""
+    """The result for one backup.
 
-    copy: AffectedBackup
+    Attributes:
+        backup: its name, and the rows that were deleted or changed in the copy.
+        rewritten: True if the copy replaced the backup; otherwise the backup is unchanged.
+        problem: why it was not rewritten; empty if it was.
+    """
+
+    backup: AffectedBackup
     rewritten: bool
-    trouble: str = ""
+    problem: str = ""
 
 
-def copies(home: str) -> list[str]:
+def backup_paths(home: str) -> list[str]:
     """Return the paths of the backups in the home."""
-    folder = backup_files.folder(home)
+    directory = backup_files.backup_directory(home)
     with suppress(OSError):
-        found = [
-            name for name in os.listdir(folder) if name.endswith(_ENDING) and not name.startswith(backup_files.NEW)
+        names = [
+            name
+            for name in os.listdir(directory)
+            if name.endswith(_SUFFIX) and not name.startswith(backup_files.TEMPORARY_PREFIX)
         ]
-        return sorted(os.path.join(folder, name) for name in found)
+        return sorted(os.path.join(directory, name) for name in names)
     return []
 
 
-def affected_backups(parts: Parts, sought: Removal) -> list[AffectedBackup]:
-    """Return the backups that contain affected rows; one of an older schema is listed without counts.
+def affected_backups(parts: Parts, removal: Removal) -> list[AffectedBackup]:
+    """Return the backups that contain affected rows.
 
-    Such a backup is searched when it is swept.
+    A backup of an older schema is listed without counts, because it can be searched only when it is swept.
     """
-    found: list[AffectedBackup] = []
-    for path in copies(parts.home):
+    affected: list[AffectedBackup] = []
+    for path in backup_paths(parts.home):
         name = os.path.basename(path)
         try:
             database = Database(path, readonly=True)
         except FilrougeError:
             continue
         try:
-            rows = _reach(parts, database.tx, sought)[1]
+            rows = _find_affected(parts, database.tx, removal)[1]
         except FilrougeError:
-            found.append(AffectedBackup(name=name, rows={}))
+            affected.append(AffectedBackup(name=name, rows={}))
         else:
             if rows:
-                found.append(AffectedBackup(name=name, rows=rows))
+                affected.append(AffectedBackup(name=name, rows=rows))
         finally:
             database.close()
             _remove_empty_logs(path)
-    return found
+    return affected
 
 
-def sweep(parts: Parts, sought: Removal, *, at: datetime, actor: str) -> list[SweepResult]:
-    """Delete from every backup; return a result for each backup that contained any of it, or failed."""
-    if not copies(parts.home):
+def sweep(parts: Parts, removal: Removal, *, at: datetime, actor: str) -> list[SweepResult]:
+    """Delete from every backup; return a result for each backup that contained affected rows or failed."""
+    if not backup_paths(parts.home):
         return []
     with _lock(parts.home):
-        return _swept(parts, sought, at, actor)
+        return _sweep_all(parts, removal, at, actor)
 
 
 @contextmanager
 def _lock(home: str) -> Generator[None]:
-    """Wait for the lock of the backups. A backup being made may still contain the rows and must be swept too.
+    """Wait for the lock of the backups. A backup that is being made may contain the rows, so it must be swept too.
 
     Raises:
         Busy: the wait timed out.
     """
-    deadline = monotonic() + _LONGEST_WAIT
-    with ExitStack() as held:
+    deadline = monotonic() + _MAX_WAIT_SECONDS
+    with ExitStack() as stack:
         while True:
             try:
-                held.enter_context(backup_files.backup_lock(home))
+                stack.enter_context(backup_files.backup_lock(home))
                 break
             except Busy:
                 if monotonic() > deadline:
                     raise
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_RETRY_SECONDS)
         yield
 
 
-def _swept(parts: Parts, sought: Removal, at: datetime, actor: str) -> list[SweepResult]:
-    done: list[SweepResult] = []
-    for path in copies(parts.home):
+def _sweep_all(parts: Parts, removal: Removal, at: datetime, actor: str) -> list[SweepResult]:
+    results: list[SweepResult] = []
+    for path in backup_paths(parts.home):
         name = os.path.basename(path)
         try:
-            swept = _rewrite(parts, path, sought, at, actor)
+            result = _rewrite(parts, path, removal, at, actor)
         except (FilrougeError, OSError) as error:
-            said = error.message if isinstance(error, FilrougeError) else str(error.strerror)
-            swept = SweepResult(copy=AffectedBackup(name=name, rows={}), rewritten=False, trouble=said)
-        if swept is not None:
-            done.append(swept)
-    return done
+            problem = error.message if isinstance(error, FilrougeError) else str(error.strerror)
+            result = SweepResult(backup=AffectedBackup(name=name, rows={}), rewritten=False, problem=problem)
+        if result is not None:
+            results.append(result)
+    return results
 
 
-def _rewrite(parts: Parts, path: str, sought: Removal, at: datetime, actor: str) -> SweepResult | None:
-    """Rewrite one backup; return None if it contains none of it."""
-    new = backup_files.temporary_path(backup_files.folder(parts.home))
+def _rewrite(parts: Parts, path: str, removal: Removal, at: datetime, actor: str) -> SweepResult | None:
+    """Rewrite one backup; return None if it contains no affected row."""
+    new = backup_files.temporary_path(backup_files.backup_directory(parts.home))
     try:
         backup_files.private_copy(path, new)
         with suppress(FileNotFoundError):
@@ -135,60 +148,64 @@ def _rewrite(parts: Parts, path: str, sought: Removal, at: datetime, actor: str)
         database = Database(new)
         try:
             database.migrate(parts.clock)
-            rows = _taken_out(parts, database, sought, at, actor)
+            rows = _delete_rows(parts, database, removal, at, actor)
             if not rows:
                 return None
-            trouble = "; ".join(database.check())
+            problem = "; ".join(database.check())
             database.checkpoint()
-            left = _reach(parts, database.tx, sought)[1]
+            remaining = _find_affected(parts, database.tx, removal)[1]
             database.disable_wal()
         finally:
             database.close()
-        if trouble or left:
+        if problem or remaining:
             return SweepResult(
-                copy=AffectedBackup(name=os.path.basename(path), rows=rows),
+                backup=AffectedBackup(name=os.path.basename(path), rows=rows),
                 rewritten=False,
-                trouble=trouble or "held on",
+                problem=problem or "the copy still contains forgotten rows",
             )
-        _put_in_place(new, path)
-        return SweepResult(copy=AffectedBackup(name=os.path.basename(path), rows=rows), rewritten=True)
+        _replace_backup(new, path)
+        return SweepResult(backup=AffectedBackup(name=os.path.basename(path), rows=rows), rewritten=True)
     finally:
         _remove(new, *_logs(new))
 
 
-def _taken_out(parts: Parts, database: Database, sought: Removal, at: datetime, actor: str) -> dict[str, int]:
+def _delete_rows(parts: Parts, database: Database, removal: Removal, at: datetime, actor: str) -> dict[str, int]:
     with database.transaction() as tx:
-        found, rows = _reach(parts, tx, sought)
+        found, rows = _find_affected(parts, tx, removal)
         if rows:
-            reach = ForgetRepository(tx, parts.analyser).reach(found)
-            carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.vectors.space.id)
+            plan = ForgetRepository(tx, parts.analyser).plan(found)
+            carry_out(parts, tx, plan, at=at, actor=actor, space_id=parts.vectors.space.id)
     return rows
 
 
-def _reach(parts: Parts, tx: Tx, sought: Removal) -> tuple[RowIds, dict[str, int]]:
-    """Return the matching rows of a copy, and how many rows of each table forgetting them would touch."""
+def _find_affected(parts: Parts, tx: Tx, removal: Removal) -> tuple[RowIds, dict[str, int]]:
+    """Return the matching rows of a copy, and how many rows of each table forgetting them would delete or change."""
     forgetting = ForgetRepository(tx, parts.analyser)
-    found: dict[str, list[str]] = {table: list(ids) for table, ids in forgetting.exact(sought.words).items()}
-    for table, ids in forgetting.present(sought.ids).items():
+    found: dict[str, list[str]] = {table: list(ids) for table, ids in forgetting.exact(removal.words).items()}
+    for table, ids in forgetting.present(removal.ids).items():
         found[table] = list(dict.fromkeys([*found.get(table, []), *ids]))
     if not any(found.values()):
         return found, {}
-    rows = forgetting.rows(forgetting.reach(found), {}, {})
-    return found, {table: sum(deeds.values()) for table, deeds in counted(rows).items()}
+    rows = forgetting.rows(forgetting.plan(found), {}, {})
+    return found, {table: sum(effects.values()) for table, effects in count_effects(rows).items()}
 
 
-def _put_in_place(new: str, path: str) -> None:
+def _replace_backup(new: str, path: str) -> None:
     """Replace the backup with the copy and update its manifest; a backup without a manifest gets none."""
-    about = backup_files.read_manifest(path)
-    if about is None:
+    manifest = backup_files.read_manifest(path)
+    if manifest is None:
         sync(new)
         os.replace(new, path)
         sync(os.path.dirname(path))
     else:
-        held = content(new)
+        new_content = content(new)
         size = os.path.getsize(new)
         sync(new)
-        backup_files.publish(new, path, replace(about, bytes=size, rows=held.rows, hash=held.hash, schema=held.schema))
+        backup_files.publish(
+            new,
+            path,
+            replace(manifest, bytes=size, rows=new_content.rows, hash=new_content.hash, schema=new_content.schema),
+        )
     _remove(*_logs(path))
 
 
@@ -209,6 +226,6 @@ def _remove_empty_logs(path: str) -> None:
             _remove(*_logs(path))
 
 
-def names_of(swept: Sequence[SweepResult]) -> list[str]:
+def rewritten_files(swept: Sequence[SweepResult]) -> list[str]:
     """Return the names of the files that were rewritten."""
-    return [f"{BACKUPS}/{one.copy.name}" for one in swept if one.rewritten]
+    return [f"{BACKUPS}/{result.backup.name}" for result in swept if result.rewritten]

@@ -1,4 +1,4 @@
-"""Forgetting in one database: which rows go with what is named, the deletion, and signed receipts.
+"""Forgetting in one database: which rows are affected, the deletion, and signed receipts.
 
 Everything happens in the caller's transaction. The same code runs on the database in use, on every backup of the home,
 and on an older database that was put back. Derived rows are queued to be rebuilt; in a backup those jobs wait until it
@@ -60,9 +60,9 @@ class EraseRepository:
     Erasing a memory erases the turns that it cites, because they contain its words. Erasing a turn empties the payload
     of its event. Nothing else is erased unless it was named: if another memory rests only on such a turn, the request
     is refused and the error names that memory. A memory with other evidence keeps its text and loses this evidence. A
-    turn that repeats the words, but is not cited by an erased memory, stays. A thread goes with its last turn. Erasing
-    a turn of an analysed session also erases what was derived from it: summaries, the state of its work, concepts that
-    no other session mentions, and what was kept of tool output.
+    turn that repeats the words, but is not cited by an erased memory, stays. A thread is deleted with its last turn.
+    Erasing a turn of an analysed session also erases what was derived from it: summaries, the state of its work,
+    concepts that no other session mentions, and what was kept of tool output.
     """
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
@@ -73,51 +73,51 @@ class EraseRepository:
         self._analyses = Analyses(tx, analyser)
         self._journal = Journal(tx)
 
-    def reach(self, ids: Collection[str]) -> ErasedIds:
-        """Return everything that goes with the memories and turns of these ids.
+    def affected(self, ids: Collection[str]) -> ErasedIds:
+        """Return everything that is erased with the memories and turns of these ids.
 
         Raises:
-            BadInput: a memory that was not named rests only on what would go.
+            BadInput: a memory that was not named has no evidence besides what would be erased.
             Busy: a transcript that may contain one of the turns is queued to be read and would bring it back.
             NotFound: no memory or turn has one of these ids.
         """
-        given = tuple(dict.fromkeys(ids))
-        memories = tuple(self._memories.some(given))
-        named = tuple(turn.id for turn in self._turns.get(given))
-        for unknown in [id_ for id_ in given if id_ not in memories and id_ not in named]:
+        requested = tuple(dict.fromkeys(ids))
+        memories = tuple(self._memories.some(requested))
+        named_turns = tuple(turn.id for turn in self._turns.get(requested))
+        for unknown in [id_ for id_ in requested if id_ not in memories and id_ not in named_turns]:
             raise NotFound(f"There is no memory and no turn {unknown!r}.")
         cited = [row["turn_id"] for row in self._tx.all("evidence.of", {"ids": json.dumps(memories)})]
-        turns = self._turns.get(tuple(dict.fromkeys([*named, *cited])))
-        ids_of_turns = tuple(turn.id for turn in turns)
-        self._refuse_orphans(memories, ids_of_turns)
+        turns = self._turns.get(tuple(dict.fromkeys([*named_turns, *cited])))
+        turn_ids = tuple(turn.id for turn in turns)
+        self._refuse_orphans(memories, turn_ids)
         sessions = sorted({(turn.host, turn.scope.session) for turn in turns})
         if self._tx.one("jobs.reading", {"sessions": json.dumps(sessions)}):
             raise Busy(
                 "A transcript that may contain this text is queued to be read.", remedy="Try again in a few seconds."
             )
-        derived = self._analyses.derived_memories(self._analyses.about(memories, ids_of_turns))
+        derived = self._analyses.derived_memories(self._analyses.about(memories, turn_ids))
         memories = tuple(dict.fromkeys([*memories, *derived]))
         events = tuple(dict.fromkeys(turn.event_id for turn in turns if turn.event_id))
-        return ErasedIds(memories=memories, turns=ids_of_turns, events=events)
+        return ErasedIds(memories=memories, turns=turn_ids, events=events)
 
-    def carry_out(self, doomed: ErasedIds, *, at: datetime, actor: str) -> int:
+    def carry_out(self, erased: ErasedIds, *, at: datetime, actor: str) -> int:
         """Delete the rows and journal each without its text; return how many old entries lost their payload."""
-        memories, turns, events = (json.dumps(ids) for ids in (doomed.memories, doomed.turns, doomed.events))
+        memories, turns, events = (json.dumps(group) for group in (erased.memories, erased.turns, erased.events))
         self._tx.run("answered.empty")
-        going = self._turns.get(doomed.turns)
-        found = [*self._memories.some(doomed.memories).values(), *going]
-        sessions = self._analyses.about(doomed.memories, doomed.turns)
-        texts = json.dumps([one.text for one in found])
-        quoting = self._tx.all("journal.quoting", {"memories": memories, "turns": turns, "texts": texts})
-        self._tx.run("journal.redact", {"seqs": json.dumps([row["seq"] for row in quoting])})
+        erased_turns = self._turns.get(erased.turns)
+        erased_rows = [*self._memories.some(erased.memories).values(), *erased_turns]
+        sessions = self._analyses.about(erased.memories, erased.turns)
+        texts = json.dumps([row.text for row in erased_rows])
+        quoting_entries = self._tx.all("journal.quoting", {"memories": memories, "turns": turns, "texts": texts})
+        self._tx.run("journal.redact", {"seqs": json.dumps([row["seq"] for row in quoting_entries])})
         repeated = [row["id"] for row in self._tx.all("recalls.quoting", {"texts": texts})]
         self._tx.run("recalls.erase", {"ids": json.dumps(repeated)})
-        self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(jobs_about(doomed, going))})
-        self._analyses.forget(sessions, doomed.memories)
-        Syntheses(self._tx).forget(doomed.turns)
-        self._tx.run("informed.erase", {"hashes": json.dumps([output_hash(turn.text) for turn in going])})
-        self._words["memory"].remove(doomed.memories)
-        self._words["turn"].remove(doomed.turns)
+        self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(jobs_about(erased, erased_turns))})
+        self._analyses.forget(sessions, erased.memories)
+        Syntheses(self._tx).forget(erased.turns)
+        self._tx.run("informed.erase", {"hashes": json.dumps([output_hash(turn.text) for turn in erased_turns])})
+        self._words["memory"].remove(erased.memories)
+        self._words["turn"].remove(erased.turns)
         self._tx.run("vectors.erase", {"owner_kind": "memory", "ids": memories})
         self._tx.run("vectors.erase", {"owner_kind": "turn", "ids": turns})
         if self._tx.run("need_vectors.erase", {"memories": memories, "turns": turns}):
@@ -129,37 +129,37 @@ class EraseRepository:
         self._tx.run("memories.unlink", {"ids": memories})
         self._tx.run("memories.unfollow", {"ids": memories})
         self._tx.run("memories.erase", {"ids": memories})
-        ThreadErasing(self._tx).remove_turns(doomed.turns)
+        ThreadErasing(self._tx).remove_turns(erased.turns)
         self._tx.run("unread.erase", {"turns": turns})
         self._tx.run("turns.erase", {"ids": turns})
         self._tx.run("events.erase", {"ids": events})
-        for id_ in (*doomed.memories, *doomed.turns):
+        for id_ in (*erased.memories, *erased.turns):
             self._journal.append(at=at, actor=actor, action="erase", subject_id=id_, payload={"reason": "asked for"})
-        return len(quoting)
+        return len(quoting_entries)
 
     def _refuse_orphans(self, memories: Sequence[str], turns: Sequence[str]) -> None:
-        rests_on: dict[str, set[str]] = {}
+        evidence: dict[str, set[str]] = {}
         for row in self._tx.all("evidence.citing", {"turns": json.dumps(turns)}):
-            rests_on.setdefault(row["memory_id"], set()).add(row["turn_id"])
-        orphans = [id_ for id_, cited in rests_on.items() if id_ not in memories and cited <= set(turns)]
+            evidence.setdefault(row["memory_id"], set()).add(row["turn_id"])
+        orphans = [id_ for id_, cited in evidence.items() if id_ not in memories and cited <= set(turns)]
         if orphans:
             raise BadInput(
-                f"Other memories rest on the same words alone: {', '.join(sorted(orphans))}.",
+                f"Other memories have no evidence besides the same words: {', '.join(sorted(orphans))}.",
                 remedy="Erase them together, or leave all of them.",
             )
 
 
-def jobs_about(doomed: ErasedIds, turns: Sequence[Turn]) -> list[str]:
-    """Return the names of jobs that would read the deleted rows, or have read them but not written a result."""
-    of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread", "reconsider") for id_ in doomed.turns]
-    sums = ("digest", "synthesise", "recount")
-    of_turns += {f"{kind}:{turn.host}:{turn.scope.session}" for turn in turns for kind in sums}
-    of_turns += {f"synthesise:{turn.host}:{turn.scope.session}:again" for turn in turns}
+def jobs_about(erased: ErasedIds, turns: Sequence[Turn]) -> list[str]:
+    """Return the names of jobs that would read the erased rows, or have read them but not written a result."""
+    turn_jobs = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread", "reconsider") for id_ in erased.turns]
+    session_kinds = ("digest", "synthesise", "recount")
+    turn_jobs += {f"{kind}:{turn.host}:{turn.scope.session}" for turn in turns for kind in session_kinds}
+    turn_jobs += {f"synthesise:{turn.host}:{turn.scope.session}:again" for turn in turns}
     return [
         NEED_VECTORS_JOB,
-        *of_turns,
-        *(f"index_memory:{id_}" for id_ in doomed.memories),
-        *(f"read_turns:{e}" for e in doomed.events),
+        *turn_jobs,
+        *(f"index_memory:{id_}" for id_ in erased.memories),
+        *(f"read_turns:{e}" for e in erased.events),
     ]
 
 
@@ -176,29 +176,42 @@ class ForgetPlan:
     """Every row that is deleted or changed.
 
     Attributes:
-        doomed: rows erased with their own text.
-        shared: memories among them that were not requested, but have no other evidence.
+        erased: rows that are deleted with their own text.
+        shared: erased memories that were not requested, but have no other evidence.
         recounted: concepts that other sessions also mention; their counts change.
-        sessions: analysed sessions to analyse again; `worked`: sessions whose syntheses are made again.
-        ended: threads without any turn left; `changed`: threads to name again; `renamed`: those among the changed whose
-            own title or summary contains the words, whoever wrote it.
-        bridges: bridges to compute again; `reasons`: bridges that stay but lose their reason.
-        journal: entries that lose their payload.
-        notes: paths of vault notes that leave the index; `chunks`: chunks that leave it, including those of other
-            notes; `passages`: their text. The files belong to the user and stay.
-        texts: texts of the erased rows; `sayings`: titles, reasons and values that go.
+        sessions: analysed sessions to analyse again.
+        synthesis_sessions: sessions whose syntheses are made again.
+        syntheses: ids of the syntheses that are deleted.
+        ended_threads: threads without any turn left.
+        changed_threads: threads that lose a turn or contain the words; they get a new title.
+        renamed_threads: those of the changed threads whose own title or summary contains the words.
+        bridges: bridges to compute again.
+        reasons: bridges that stay but lose their reason.
+        journal: numbers of the entries that lose their payload.
+        recalls: recalls whose texts are emptied, because they repeat an erased text.
+        jobs: queued jobs that are dropped, because they would read an erased row.
+        informed: hashes in `informed_outputs` of erased tool outputs.
+        unread: deleted model answers; they could not be read and may repeat an erased turn.
+        reviews: reviews of other memories; they lose their reason.
+        topics: turns that stay but lose their topics.
+        decisions: numbers of the thread decisions that lose their reason.
+        notes: paths of vault notes that leave the index; the files belong to the user and stay.
+        chunks: chunks of notes that leave the index, including chunks of other notes.
+        passages: texts of those chunks.
+        texts: texts of the erased memories and turns.
+        other_texts: titles, reasons and values that are removed.
         keys: host, session and key of the delivered messages.
     """
 
-    doomed: ErasedIds
+    erased: ErasedIds
     shared: tuple[str, ...]
     recounted: tuple[str, ...]
     sessions: tuple[Session, ...]
-    worked: tuple[Session, ...]
+    synthesis_sessions: tuple[Session, ...]
     syntheses: tuple[str, ...]
-    ended: tuple[str, ...]
-    changed: tuple[str, ...]
-    renamed: tuple[str, ...]
+    ended_threads: tuple[str, ...]
+    changed_threads: tuple[str, ...]
+    renamed_threads: tuple[str, ...]
     bridges: tuple[str, ...]
     reasons: tuple[str, ...]
     journal: tuple[str, ...]
@@ -213,7 +226,7 @@ class ForgetPlan:
     chunks: tuple[str, ...]
     passages: tuple[str, ...]
     texts: tuple[str, ...]
-    sayings: tuple[str, ...]
+    other_texts: tuple[str, ...]
     keys: tuple[tuple[str, str, str], ...]
 
 
@@ -235,12 +248,14 @@ class ForgetRepository:
     def exact(self, words: Sequence[str]) -> dict[str, list[str]]:
         """Return the rows that contain one of these texts (see `memories.models.contains_any`), by table."""
         # A few texts are searched one by one, so SQLite can skip rows without their longest run of plain letters.
-        alone = len(words) <= _MAX_SINGLE_SEARCHES
-        looks = [([one], f"%{longest_ascii_run(one)}%") for one in words] if alone else [(list(words), "%")]
+        search_singly = len(words) <= _MAX_SINGLE_SEARCHES
+        searches = (
+            [([word], f"%{longest_ascii_run(word)}%") for word in words] if search_singly else [(list(words), "%")]
+        )
         found: dict[str, dict[str, None]] = {}
-        for sought, run in looks:
-            asked = {"words": json.dumps(sought), "run": run}
-            for row in self._tx.all("exact.found", asked):
+        for group, letters in searches:
+            parameters = {"words": json.dumps(group), "run": letters}
+            for row in self._tx.all("exact.found", parameters):
                 found.setdefault(row["place"], {})[row["id"]] = None
         return {table: list(ids) for table, ids in found.items()}
 
@@ -252,29 +267,31 @@ class ForgetRepository:
         escaped = word.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return self._tx.one("exact.within", {"like": f"%{escaped}%"}) is not None
 
-    def known(self, id_: str) -> list[str]:
+    def tables_with(self, id_: str) -> list[str]:
         """Return the tables that have a row with this id."""
         return [row["place"] for row in self._tx.all("forgetting.known", {"id": id_})]
 
     def texts_of(self, id_: str) -> list[str]:
         """Return the texts of the row with this id."""
-        said = [one.text for one in self._memories.some([id_]).values()] + [one.text for one in self._turns.get([id_])]
-        return said + list(self._sayings((), [id_], [id_]))
+        texts = [item.text for item in self._memories.some([id_]).values()] + [
+            item.text for item in self._turns.get([id_])
+        ]
+        return texts + list(self._other_texts((), [id_], [id_]))
 
-    def newest(self) -> tuple[int, ...]:
+    def newest_rows(self) -> tuple[int, ...]:
         """Return the highest row numbers of the source tables; they change as soon as a row is added."""
         row = self._tx.one("forgetting.newest")
         return tuple(int(value) for value in row.values()) if row else ()
 
-    def is_coming(self, text: str) -> bool:
+    def is_queued(self, text: str) -> bool:
         """Return True while an event with this text is queued and not yet processed."""
         return self._tx.one("forgetting.queued", {"words": json.dumps([text])}) is not None
 
-    def is_read(self, sessions: Sequence[Session]) -> bool:
+    def is_transcript_queued(self, sessions: Sequence[Session]) -> bool:
         """Return True while a transcript of one of these sessions is queued or being read."""
         return self._tx.one("jobs.reading", as_json(sessions=session_pairs(sessions))) is not None
 
-    def hasten(self, sessions: Sequence[Session], now: datetime) -> None:
+    def make_due(self, sessions: Sequence[Session], now: datetime) -> None:
         """Make the queued transcript reads of these sessions due now."""
         self._tx.run("jobs.hasten", as_json(sessions=session_pairs(sessions)) | {"now": to_text(now)})
 
@@ -282,7 +299,7 @@ class ForgetRepository:
         """Return the memories, turns and events with these ids that still have their text, by table."""
         return by_table(self._tx.all("forgetting.present", as_json(ids=ids)))
 
-    def parts_of(self, found: RowIds) -> dict[str, list[str]]:
+    def with_turns(self, found: RowIds) -> dict[str, list[str]]:
         """Return the same rows, with the turns of the named events and threads added."""
         of_events = self._ids("forgetting.turns_of_events", {"ids": found.get("events", ())})
         threads = [row["id"] for row in self._tx.all("threads.with_merged", as_json(ids=found.get("threads", ())))]
@@ -290,44 +307,46 @@ class ForgetRepository:
         turns = list(dict.fromkeys([*found.get("turns", ()), *of_events, *of_threads]))
         return {table: list(ids) for table, ids in found.items()} | {"turns": turns}
 
-    def reach(self, found: RowIds) -> ForgetPlan:
-        """Return everything that goes with these rows."""
-        memories, turns, shared, sessions = self._widened(found)
-        going = self._turns.get(turns)
-        events = [*found.get("events", ()), *(turn.event_id for turn in going if turn.event_id)]
-        doomed = ErasedIds(memories=memories, turns=turns, events=tuple(dict.fromkeys(events)))
-        texts = tuple(dict.fromkeys(one.text for one in (*self._memories.some(memories).values(), *going)))
+    def plan(self, found: RowIds) -> ForgetPlan:
+        """Return everything that is deleted or changed with these rows."""
+        memories, turns, shared, sessions = self._expand(found)
+        erased_turns = self._turns.get(turns)
+        events = [*found.get("events", ()), *(turn.event_id for turn in erased_turns if turn.event_id)]
+        erased = ErasedIds(memories=memories, turns=turns, events=tuple(dict.fromkeys(events)))
+        texts = tuple(dict.fromkeys(item.text for item in (*self._memories.some(memories).values(), *erased_turns)))
         threads = ThreadErasing(self._tx)
-        touched = list(dict.fromkeys([*threads.threads_of(turns), *found.get("threads", ())]))
-        ended = tuple(threads.emptied(touched, except_turns=turns))
-        changed = tuple(id_ for id_ in touched if id_ not in ended)
-        bridges = self._ids("forgetting.bridges", {"ended": ended, "changed": changed})
-        held = found.get("bridges", ())
-        renamed = tuple(id_ for id_ in found.get("threads", ()) if id_ not in ended)
-        worked = list(Syntheses(self._tx).sessions(turns))
-        worked += self._sessions("forgetting.sessions_of_syntheses", {"ids": found.get("syntheses", ())})
-        worked = list(dict.fromkeys(worked))
-        syntheses = self._ids("forgetting.syntheses", {"threads": ended, "sessions": session_pairs(worked)})
-        quoting = self._tx.all("journal.quoting", as_json(memories=memories, turns=turns, texts=texts))
-        keys = jobs_about(doomed, going)
+        affected_threads = list(dict.fromkeys([*threads.threads_of(turns), *found.get("threads", ())]))
+        ended_threads = tuple(threads.emptied(affected_threads, except_turns=turns))
+        changed_threads = tuple(id_ for id_ in affected_threads if id_ not in ended_threads)
+        bridges = self._ids("forgetting.bridges", {"ended": ended_threads, "changed": changed_threads})
+        named_bridges = found.get("bridges", ())
+        renamed_threads = tuple(id_ for id_ in found.get("threads", ()) if id_ not in ended_threads)
+        synthesis_sessions = list(Syntheses(self._tx).sessions(turns))
+        synthesis_sessions += self._sessions("forgetting.sessions_of_syntheses", {"ids": found.get("syntheses", ())})
+        synthesis_sessions = list(dict.fromkeys(synthesis_sessions))
+        syntheses = self._ids(
+            "forgetting.syntheses", {"threads": ended_threads, "sessions": session_pairs(synthesis_sessions)}
+        )
+        quoting_entries = self._tx.all("journal.quoting", as_json(memories=memories, turns=turns, texts=texts))
+        keys = jobs_about(erased, erased_turns)
         notes = tuple(found.get("vault_notes", ()))
-        passages = StoredVault(self._tx).doomed(found.get("vault_chunks", ()), notes)
+        passages = StoredVault(self._tx).texts_of(found.get("vault_chunks", ()), notes)
         return ForgetPlan(
-            doomed=doomed,
+            erased=erased,
             shared=shared,
             recounted=self._ids("forgetting.recounted", {"sessions": session_pairs(sessions), "memories": memories}),
             sessions=sessions,
-            worked=tuple(worked),
+            synthesis_sessions=tuple(synthesis_sessions),
             syntheses=syntheses,
-            ended=ended,
-            changed=changed,
-            renamed=renamed,
+            ended_threads=ended_threads,
+            changed_threads=changed_threads,
+            renamed_threads=renamed_threads,
             bridges=bridges,
-            reasons=tuple(id_ for id_ in held if id_ not in bridges),
-            journal=unique([*found.get("journal", ()), *(str(row["seq"]) for row in quoting)]),
+            reasons=tuple(id_ for id_ in named_bridges if id_ not in bridges),
+            journal=unique([*found.get("journal", ()), *(str(row["seq"]) for row in quoting_entries)]),
             recalls=unique([*found.get("memory_retrievals", ()), *self._ids("recalls.quoting", {"texts": texts})]),
             jobs=unique([*found.get("jobs", ()), *self._ids("jobs.about", {"dedupe_keys": keys})]),
-            informed=unique([*found.get("informed_outputs", ()), *(output_hash(turn.text) for turn in going)]),
+            informed=unique([*found.get("informed_outputs", ()), *(output_hash(turn.text) for turn in erased_turns)]),
             unread=unique([*found.get("unread_answers", ()), *self._ids("forgetting.unread", {"turns": turns})]),
             reviews=tuple(id_ for id_ in found.get("reviews", ()) if id_ not in memories),
             topics=tuple(id_ for id_ in found.get("thread_turns", ()) if id_ not in turns),
@@ -336,42 +355,42 @@ class ForgetRepository:
             chunks=tuple(passages),
             passages=tuple(passages.values()),
             texts=texts,
-            sayings=self._sayings(memories, [*renamed, *ended], held),
-            keys=self._keys(doomed),
+            other_texts=self._other_texts(memories, [*renamed_threads, *ended_threads], named_bridges),
+            keys=self._keys(erased),
         )
 
-    def rows(self, reach: ForgetPlan, exact: RowIds, related: Mapping[str, float]) -> tuple[AffectedRow, ...]:
-        """Return every touched row.
+    def rows(self, plan: ForgetPlan, exact: RowIds, related: Mapping[str, float]) -> tuple[AffectedRow, ...]:
+        """Return every row that the plan deletes or changes.
 
         Args:
             exact: rows that contain the words.
             related: relevance by id, for rows that a search found.
         """
-        holding = {(table, id_) for table, ids in exact.items() for id_ in ids}
-        found = self._tx.all("forgetting.rows", _parameters(reach))
-        return tuple(_row(row, holding, related) for row in found)
+        exact_keys = {(table, id_) for table, ids in exact.items() for id_ in ids}
+        found = self._tx.all("forgetting.rows", _parameters(plan))
+        return tuple(_row(row, exact_keys, related) for row in found)
 
-    def carry_out(self, reach: ForgetPlan, *, at: datetime, actor: str) -> None:
-        """Delete and change the rows of a reach; each deleted memory and turn leaves a journal entry without text."""
-        self._tx.run("journal.redact", {"seqs": json.dumps([int(seq) for seq in reach.journal])})
-        self._tx.run("recalls.empty", as_json(ids=reach.recalls))
-        self._tx.run("jobs.drop", as_json(ids=reach.jobs))
-        self._tx.run("informed.erase", as_json(hashes=reach.informed))
-        self._tx.run("forgetting.unanswer", as_json(ids=reach.unread))
-        self._tx.run("forgetting.unreview", as_json(ids=reach.reviews))
-        self._tx.run("forgetting.untopic", as_json(ids=reach.topics))
-        self._tx.run("forgetting.undecide", {"ids": json.dumps([int(seq) for seq in reach.decisions])})
-        self._tx.run("forgetting.unreason", as_json(ids=reach.reasons))
-        self._tx.run("bridges.drop", as_json(ids=reach.bridges))
-        self._tx.run("forgetting.unsum", as_json(ids=reach.syntheses))
-        StoredVault(self._tx).forget(reach.chunks, reach.notes)
-        self._analyses.forget(reach.sessions, reach.doomed.memories)
-        self._erasing.remove_turns(reach.doomed, at=at, actor=actor)
+    def carry_out(self, plan: ForgetPlan, *, at: datetime, actor: str) -> None:
+        """Carry out a plan; each deleted memory and turn leaves a journal entry without text."""
+        self._tx.run("journal.redact", {"seqs": json.dumps([int(seq) for seq in plan.journal])})
+        self._tx.run("recalls.empty", as_json(ids=plan.recalls))
+        self._tx.run("jobs.drop", as_json(ids=plan.jobs))
+        self._tx.run("informed.erase", as_json(hashes=plan.informed))
+        self._tx.run("forgetting.unanswer", as_json(ids=plan.unread))
+        self._tx.run("forgetting.unreview", as_json(ids=plan.reviews))
+        self._tx.run("forgetting.untopic", as_json(ids=plan.topics))
+        self._tx.run("forgetting.undecide", {"ids": json.dumps([int(seq) for seq in plan.decisions])})
+        self._tx.run("forgetting.unreason", as_json(ids=plan.reasons))
+        self._tx.run("bridges.drop", as_json(ids=plan.bridges))
+        self._tx.run("forgetting.unsum", as_json(ids=plan.syntheses))
+        StoredVault(self._tx).forget(plan.chunks, plan.notes)
+        self._analyses.forget(plan.sessions, plan.erased.memories)
+        self._erasing.carry_out(plan.erased, at=at, actor=actor)
         journal = Journal(self._tx)
-        for id_ in (*reach.renamed, *reach.reasons):
+        for id_ in (*plan.renamed_threads, *plan.reasons):
             journal.append(at=at, actor=actor, action="erase", subject_id=id_, payload={"reason": "its words"})
 
-    def _widened(self, found: RowIds) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Session, ...]]:
+    def _expand(self, found: RowIds) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Session, ...]]:
         """Extend the rows to their dependents.
 
         Returns:
@@ -379,34 +398,36 @@ class ForgetRepository:
         """
         memories, turns = dict.fromkeys(found.get("memories", ())), dict.fromkeys(found.get("turns", ()))
         named = {*found.get("session_analyses", ()), *found.get("analysis_cache", ())}
-        own = [Session(host=host, id=id_) for one in sorted(named) for host, _, id_ in [one.partition(" ")]]
+        named_sessions = [Session(host=host, id=id_) for key in sorted(named) for host, _, id_ in [key.partition(" ")]]
         shared = dict[str, None]()
         sessions: tuple[Session, ...] = ()
         size = -1
         while size != (size := len(memories) + len(turns) + len(sessions)):
             memories |= dict.fromkeys(StateStore(self._tx).with_versions(tuple(memories)))
             turns |= dict.fromkeys(row["turn_id"] for row in self._tx.all("evidence.of", as_json(ids=memories)))
-            left = self._left_alone(memories, turns)
-            shared |= dict.fromkeys(left)
-            memories |= dict.fromkeys(left)
+            unproven = self._without_other_evidence(memories, turns)
+            shared |= dict.fromkeys(unproven)
+            memories |= dict.fromkeys(unproven)
             about = self._analyses.about(tuple(memories), tuple(turns))
-            sessions = tuple(dict.fromkeys([*own, *about]))
+            sessions = tuple(dict.fromkeys([*named_sessions, *about]))
             memories |= dict.fromkeys(self._analyses.derived_memories(sessions))
         return tuple(memories), tuple(turns), tuple(shared), sessions
 
-    def _left_alone(self, memories: Collection[str], turns: Collection[str]) -> list[str]:
+    def _without_other_evidence(self, memories: Collection[str], turns: Collection[str]) -> list[str]:
         """Return the memories whose whole evidence is in these turns."""
-        rests_on: dict[str, set[str]] = {}
+        evidence: dict[str, set[str]] = {}
         for row in self._tx.all("evidence.citing", as_json(turns=turns)):
-            rests_on.setdefault(row["memory_id"], set()).add(row["turn_id"])
-        return [id_ for id_, cited in rests_on.items() if id_ not in memories and cited <= set(turns)]
+            evidence.setdefault(row["memory_id"], set()).add(row["turn_id"])
+        return [id_ for id_, cited in evidence.items() if id_ not in memories and cited <= set(turns)]
 
-    def _sayings(self, memories: Sequence[str], threads: Sequence[str], bridges: Collection[str]) -> tuple[str, ...]:
-        asked = as_json(memories=memories, threads=threads, bridges=bridges)
-        return tuple(row["text"] for row in self._tx.all("forgetting.sayings", asked) if row["text"])
+    def _other_texts(
+        self, memories: Sequence[str], threads: Sequence[str], bridges: Collection[str]
+    ) -> tuple[str, ...]:
+        parameters = as_json(memories=memories, threads=threads, bridges=bridges)
+        return tuple(row["text"] for row in self._tx.all("forgetting.sayings", parameters) if row["text"])
 
-    def _keys(self, doomed: ErasedIds) -> tuple[tuple[str, str, str], ...]:
-        rows = self._tx.all("forgetting.keys", as_json(events=doomed.events, turns=doomed.turns))
+    def _keys(self, erased: ErasedIds) -> tuple[tuple[str, str, str], ...]:
+        rows = self._tx.all("forgetting.keys", as_json(events=erased.events, turns=erased.turns))
         return tuple((row["host"], row["session_id"], row["key"]) for row in rows)
 
     def _ids(self, name: str, lists: Mapping[str, Collection[object]]) -> tuple[str, ...]:
@@ -416,9 +437,9 @@ class ForgetRepository:
         return [Session(host=row["host"], id=row["session_id"]) for row in self._tx.all(name, as_json(**lists))]
 
 
-def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping[str, float]) -> AffectedRow:
+def _row(row: Mapping[str, Any], exact_keys: set[tuple[str, str]], related: Mapping[str, float]) -> AffectedRow:
     table, id_ = str(row["place"]), str(row["id"])
-    how: MatchReason = "exact" if (table, id_) in holding else "related" if id_ in related else "tied"
+    how: MatchReason = "exact" if (table, id_) in exact_keys else "related" if id_ in related else "tied"
     content = f"{row['deed']}\n{row['content']}".encode("utf-8", "surrogatepass")
     return AffectedRow(
         table=table,
@@ -431,14 +452,14 @@ def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping
     )
 
 
-def _parameters(reach: ForgetPlan) -> dict[str, object]:
+def _parameters(plan: ForgetPlan) -> dict[str, object]:
     return as_json(
-        memories=reach.doomed.memories, turns=reach.doomed.turns, events=reach.doomed.events,
-        recounted=reach.recounted, sessions=session_pairs(reach.sessions), syntheses=reach.syntheses, ended=reach.ended,
-        changed=reach.changed, bridges=reach.bridges, reasons=reach.reasons, recalls=reach.recalls, jobs=reach.jobs,
-        informed=reach.informed, unread=reach.unread, reviews=reach.reviews, topics=reach.topics,
-        notes=reach.notes, chunks=reach.chunks,
-        journal=[int(seq) for seq in reach.journal], decisions=[int(seq) for seq in reach.decisions],
+        memories=plan.erased.memories, turns=plan.erased.turns, events=plan.erased.events,
+        recounted=plan.recounted, sessions=session_pairs(plan.sessions), syntheses=plan.syntheses,
+        ended=plan.ended_threads, changed=plan.changed_threads, bridges=plan.bridges, reasons=plan.reasons,
+        recalls=plan.recalls, jobs=plan.jobs, informed=plan.informed, unread=plan.unread, reviews=plan.reviews,
+        topics=plan.topics, notes=plan.notes, chunks=plan.chunks,
+        journal=[int(seq) for seq in plan.journal], decisions=[int(seq) for seq in plan.decisions],
     )  # fmt: skip
 
 
@@ -453,7 +474,7 @@ class Receipts:
 
     def put(self, receipt: Receipt, key: bytes) -> Receipt:
         """Sign and store a receipt, or an updated version of it."""
-        signed = receipt.signed(sign(receipt, key))
+        signed = receipt.with_signature(sign(receipt, key))
         row = {
             "id": signed.id,
             "at": to_text(signed.at),
@@ -470,8 +491,8 @@ class Receipts:
         Raises:
             NotFound: there is no receipt with this id.
         """
-        missing, remedy = f"There is no receipt {id_!r}.", "List them with `filrouge forget --receipts`."
-        return _receipt(require_row(self._tx, "receipts.get", {"id": id_}, missing=missing, remedy=remedy))
+        remedy = "List them with `filrouge forget --receipts`."
+        return _receipt(require_row(self._tx, "receipts.get", {"id": id_}, what=f"receipt {id_!r}", remedy=remedy))
 
     def all(self, limit: int) -> list[Receipt]:
         """Return the newest receipts, newest first."""
@@ -484,11 +505,11 @@ def sign(receipt: Receipt, key: bytes) -> bytes:
     It is an HMAC-SHA-256 under the key of the home. It proves to the holder of the key that the receipt was made in
     this home and not changed. It proves nothing to others, because the holder could forge any receipt.
     """
-    said = {"id": receipt.id, "at": to_text(receipt.at), "actor": receipt.actor, "content": dict(receipt.content)}
-    return hmac.digest(key, b"receipt\0" + seals.canonical(said), hashlib.sha256)
+    content = {"id": receipt.id, "at": to_text(receipt.at), "actor": receipt.actor, "content": dict(receipt.content)}
+    return hmac.digest(key, b"receipt\0" + seals.canonical(content), hashlib.sha256)
 
 
-def holds(receipt: Receipt, key: bytes | None) -> bool:
+def is_signature_valid(receipt: Receipt, key: bytes | None) -> bool:
     """Return True if the signature is valid under this home's key."""
     return key is not None and hmac.compare_digest(sign(receipt, key), receipt.signature)
 
@@ -507,64 +528,64 @@ def _receipt(row: dict[str, Any]) -> Receipt:
 _PLACEHOLDER_TITLE = "…"
 
 
-def carry_out(parts: StoreContext, tx: Tx, reach: ForgetPlan, *, at: datetime, actor: str, space_id: str) -> None:
-    """Delete everything in a reach, and queue the rebuilding of what was derived from it.
+def carry_out(parts: StoreContext, tx: Tx, plan: ForgetPlan, *, at: datetime, actor: str, space_id: str) -> None:
+    """Carry out a plan, and queue the rebuilding of what was derived from the deleted rows.
 
     Args:
         space_id: the embedding space for the vectors of changed threads.
     """
-    reading = [f"{EXTRACT}:{one.host}:{one.id}" for one in reach.worked]
-    waited = [name for name in reading if Jobs(tx).get_by_key(name)]
-    Jobs(tx).drop(waited)  # a model may be reading a deleted text right now; its answer is discarded
-    ForgetRepository(tx, parts.analyser).carry_out(reach, at=at, actor=actor)
-    for session in reach.sessions:
+    extraction_jobs = [f"{EXTRACT}:{one.host}:{one.id}" for one in plan.synthesis_sessions]
+    waiting = [name for name in extraction_jobs if Jobs(tx).get_by_key(name)]
+    Jobs(tx).drop(waiting)  # a model may be reading a deleted text right now; its answer is discarded
+    ForgetRepository(tx, parts.analyser).carry_out(plan, at=at, actor=actor)
+    for session in plan.sessions:
         queue_digest(parts, tx, session)
-    for session in reach.worked:
+    for session in plan.synthesis_sessions:
         queue_synthesis(parts, tx, session, "quiet")
         name = f"{EXTRACT}:{session.host}:{session.id}"
-        if name in waited:
+        if name in waiting:
             Jobs(tx).enqueue(EXTRACT, {"host": session.host, "session": session.id}, dedupe=name, at=at)
-    changed = Threads(tx).some(reach.changed)
-    own = set(reach.renamed)
-    nameless = [
+    changed = Threads(tx).some(plan.changed_threads)
+    renamed = set(plan.renamed_threads)
+    untitled = [
         replace(one, title=_PLACEHOLDER_TITLE, title_by="rules", summary="", topics=())
         for one in changed
-        if one.id in own
+        if one.id in renamed
     ]
-    for thread in nameless:
+    for thread in untitled:
         Threads(tx).update(thread)
-    refit(parts, tx, [*nameless, *(one for one in changed if one.id not in own)], space_id)
+    refit(parts, tx, [*untitled, *(one for one in changed if one.id not in renamed)], space_id)
     for thread in changed:
         if thread.merged_into is None:
             queue_bridges(parts, tx, thread.id)
 
 
-def tombstones_of(reach: ForgetPlan, stones: TombstoneHasher, at: datetime) -> list[Tombstone]:
-    """Return the tombstones of a reach: its rows, the keys by which hosts know them, and every deleted text."""
-    rows = [*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events, *reach.syntheses, *reach.reasons]
-    rows += [*reach.recalls, *reach.unread, *reach.informed]
+def tombstones_of(plan: ForgetPlan, stones: TombstoneHasher, at: datetime) -> list[Tombstone]:
+    """Return the tombstones of a plan: its rows, the keys by which hosts identify them, and every deleted text."""
+    rows = [*plan.erased.memories, *plan.erased.turns, *plan.erased.events, *plan.syntheses, *plan.reasons]
+    rows += [*plan.recalls, *plan.unread, *plan.informed]
     found = [Tombstone(hash=stones.row(id_), kind="row", at=at) for id_ in rows]
-    found += [Tombstone(hash=stones.key(*key), kind="key", at=at) for key in reach.keys]
-    texts = dict.fromkeys((*reach.texts, *reach.sayings, *reach.passages, *reach.notes))
-    # An older database may split a file differently, so there a note goes whole if any part of it was forgotten.
-    cut = dict.fromkeys(path for path, _, _ in (id_.rpartition("#") for id_ in reach.chunks))
-    found += [Tombstone(hash=stones.row(path), kind="row", at=at) for path in cut]
+    found += [Tombstone(hash=stones.key(*key), kind="key", at=at) for key in plan.keys]
+    texts = dict.fromkeys((*plan.texts, *plan.other_texts, *plan.passages, *plan.notes))
+    # An older database may split a file differently, so a note there is forgotten as a whole if any chunk of it was.
+    split_notes = dict.fromkeys(path for path, _, _ in (id_.rpartition("#") for id_ in plan.chunks))
+    found += [Tombstone(hash=stones.row(path), kind="row", at=at) for path in split_notes]
     return found + [Tombstone(hash=stones.text(text), kind="text", at=at) for text in texts if text.strip()]
 
 
-def rebuilt(reach: ForgetPlan) -> tuple[str, ...]:
+def describe_rebuilding(plan: ForgetPlan) -> tuple[str, ...]:
     """Return what is rebuilt without the deleted rows, as text for the user."""
-    said = [
-        _many(len(reach.changed), "thread is named anew and its vectors, bridges and summary are made again"),
-        _many(len(reach.sessions), "session is summed up anew, with its concepts"),
-        _many(len(reach.worked), "session is asked again where its work stood"),
-        _many(len(reach.recounted), "concept is counted again"),
+    lines = [
+        _count_line(len(plan.changed_threads), "thread gets a new title, vectors, bridges and summary"),
+        _count_line(len(plan.sessions), "session is summarised again, with its concepts"),
+        _count_line(len(plan.synthesis_sessions), "session gets a new synthesis"),
+        _count_line(len(plan.recounted), "concept is counted again"),
         "the briefs of all projects are written again",
     ]
-    if reach.doomed.memories or reach.doomed.turns:
-        said.append("the word index of a large table is made again")
-    return tuple(line for line in said if line)
+    if plan.erased.memories or plan.erased.turns:
+        lines.append("the word index of a large table is rebuilt")
+    return tuple(line for line in lines if line)
 
 
-def _many(n: int, what: str) -> str:
-    return f"{n} × {what}" if n else ""
+def _count_line(count: int, what: str) -> str:
+    return f"{count} × {what}" if count else ""

@@ -2,11 +2,11 @@
 
 A tombstone is an HMAC-SHA-256, under a key that exists only in this home, of a row's id, of the key by which a host
 knows a message, or of a folded text. Tombstones are stored in a table and also in a small file beside the database,
-because the table goes back in time when an older database is put back.
+because a restored older database has an older table.
 
 The gate refuses forgotten content that is delivered again by a transcript, the spool or an old copy. A message is
 recognised by its host key, or by its text if it was said before it was forgotten, because a resumed session copies its
-past under other keys. Stating something again after it was forgotten creates a new memory.
+earlier messages under other keys. Stating something again after it was forgotten creates a new memory.
 """
 
 from __future__ import annotations
@@ -32,12 +32,18 @@ from filrouge.memories.models import normalised
 
 TombstoneKind = Literal["row", "key", "text"]
 KEY, FILE = FORGET_KEY, FORGOTTEN
-_LENGTH: Final = 32
+_KEY_BYTES: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tombstone:
-    """The hash of one thing that must not come back."""
+    """The hash of one thing that must not come back.
+
+    Attributes:
+        hash: 32 bytes, under the key of the home.
+        kind: what was hashed: a row's id, a host's key or a text.
+        at: when it was forgotten.
+    """
 
     hash: bytes
     kind: TombstoneKind
@@ -54,31 +60,31 @@ class HomeKey:
         """Return the key, or None if nothing was ever forgotten here."""
         try:
             with open(open_nofollow(self._path, os.O_RDONLY), "rb") as file:
-                found = file.read()
+                key = file.read()
         except FileNotFoundError:
             return None
-        return found if len(found) == _LENGTH else None
+        return key if len(key) == _KEY_BYTES else None
 
-    def made(self) -> bytes:
+    def get_or_create(self) -> bytes:
         """Return the key, creating it if needed.
 
         Raises:
             OSError: the home cannot be written; no partial file is left.
         """
-        found = self.read()
-        if found is None:
-            found = secrets.token_bytes(_LENGTH)
-            part = f"{self._path}.new"
-            file = open_nofollow(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        key = self.read()
+        if key is None:
+            key = secrets.token_bytes(_KEY_BYTES)
+            temporary = f"{self._path}.new"
+            descriptor = open_nofollow(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
-                _append(file, found)
-                os.replace(part, self._path)
+                _append_synced(descriptor, key)
+                os.replace(temporary, self._path)
             except OSError:
-                os.unlink(part)
+                os.unlink(temporary)
                 raise
             finally:
-                os.close(file)
-        return found
+                os.close(descriptor)
+        return key
 
 
 class TombstoneHasher:
@@ -115,16 +121,18 @@ class Tombstones:
 
     def add(self, stones: Iterable[Tombstone]) -> None:
         """Store tombstones; an existing one gets the later date."""
-        self._tx.many("tombstones.add", [{"hash": one.hash, "kind": one.kind, "at": to_text(one.at)} for one in stones])
+        self._tx.many(
+            "tombstones.add", [{"hash": stone.hash, "kind": stone.kind, "at": to_text(stone.at)} for stone in stones]
+        )
 
     def of(self, hashes: Collection[bytes]) -> dict[bytes, datetime]:
         """Return the dates of those of these hashes that have a tombstone."""
-        found = dict[bytes, datetime]()
-        for one in hashes:
-            row = self._tx.one("tombstones.of", {"hash": one})
+        dates = dict[bytes, datetime]()
+        for hash_ in hashes:
+            row = self._tx.one("tombstones.of", {"hash": hash_})
             if row:
-                found[one] = from_text(row["at"])
-        return found
+                dates[hash_] = from_text(row["at"])
+        return dates
 
     def all(self) -> list[Tombstone]:
         """Return all tombstones."""
@@ -148,8 +156,8 @@ class TombstoneFile:
         found = dict[bytes, Tombstone]()
         for line in lines:
             try:
-                kind, text, at = line
-                stone = Tombstone(hash=bytes.fromhex(text), kind=_KINDS[kind], at=from_text(at))
+                kind, hex_hash, at = line
+                stone = Tombstone(hash=bytes.fromhex(hex_hash), kind=_KINDS[kind], at=from_text(at))
             except (KeyError, ValueError):
                 continue
             found[stone.hash] = stone
@@ -161,26 +169,26 @@ class TombstoneFile:
         Raises:
             OSError: the home cannot be written; the file is unchanged.
         """
-        lines = "".join(f"{one.kind} {one.hash.hex()} {to_text(one.at)}\n" for one in stones)
+        lines = "".join(f"{stone.kind} {stone.hash.hex()} {to_text(stone.at)}\n" for stone in stones)
         if not lines:
             return
-        file = open_nofollow(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        descriptor = open_nofollow(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            _append(file, f"\n{lines}".encode("ascii"))  # the previous line may be incomplete
+            _append_synced(descriptor, f"\n{lines}".encode("ascii"))  # the previous line may be incomplete
         finally:
-            os.close(file)
+            os.close(descriptor)
 
 
-def _append(file: int, content: bytes) -> None:
+def _append_synced(descriptor: int, content: bytes) -> None:
     """Append all of the content to an open file and sync it, or restore the file and raise."""
-    before = os.fstat(file).st_size
+    size = os.fstat(descriptor).st_size
     try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(file, rest) :]
-        os.fsync(file)
+        remaining = memoryview(content)
+        while remaining:
+            remaining = remaining[os.write(descriptor, remaining) :]
+        os.fsync(descriptor)
     except OSError:
-        os.ftruncate(file, before)
+        os.ftruncate(descriptor, size)
         raise
 
 
@@ -192,7 +200,7 @@ class TombstoneFilter:
 
     def __init__(self, home: str) -> None:
         self._key = HomeKey(home)
-        self._making = Lock()
+        self._creation_lock = Lock()
         key = self._key.read()
         self._stones = TombstoneHasher(key) if key else None
 
@@ -206,28 +214,28 @@ class TombstoneFilter:
         """The tombstone hasher of this home; None if nothing was ever forgotten."""
         return self._stones
 
-    def made(self) -> tuple[bytes, TombstoneHasher]:
+    def get_or_create(self) -> tuple[bytes, TombstoneHasher]:
         """Return the key of the home and its hasher, creating the key if needed."""
-        with self._making:  # concurrent calls would create two keys
-            key = self._key.made()
+        with self._creation_lock:  # concurrent calls would create two keys
+            key = self._key.get_or_create()
         self._stones = TombstoneHasher(key)
         return key, self._stones
 
-    def passed(self, tx: Tx, event: Event) -> Event | None:
-        """Return the event without its forgotten parts; None if nothing else is left."""
-        stones = self._in_force(tx)
-        if stones is None:
+    def without_forgotten(self, tx: Tx, event: Event) -> Event | None:
+        """Return the event without its forgotten parts; None if nothing else remains."""
+        hasher = self._active_hasher(tx)
+        if hasher is None:
             return event
-        if Tombstones(tx).of([stones.key(event.host, event.session, event_key(event)), stones.row(event.id)]):
+        if Tombstones(tx).of([hasher.key(event.host, event.session, event_key(event)), hasher.row(event.id)]):
             return None
         if event.kind != "tools":
             return None if any(self.refuses(tx, turn, turn.at) for turn in turns_from_event(event, "")) else event
         calls = event.data.get("calls")
         listed = cast("list[object]", calls) if isinstance(calls, list) else []
-        left = [call for call in listed if not self._refuses_call(tx, event, call)]
-        if not left and listed:
+        remaining = [call for call in listed if not self._refuses_call(tx, event, call)]
+        if not remaining and listed:
             return None
-        return event if len(left) == len(listed) else event._replace(data={**event.data, "calls": left})
+        return event if len(remaining) == len(listed) else event._replace(data={**event.data, "calls": remaining})
 
     def refuses(self, tx: Tx, turn: Turn, said_at: datetime | None) -> bool:
         """Return True if this turn was forgotten.
@@ -235,20 +243,20 @@ class TombstoneFilter:
         Args:
             said_at: None if unknown; then its text alone decides.
         """
-        stones = self._in_force(tx)
-        if stones is None:
+        hasher = self._active_hasher(tx)
+        if hasher is None:
             return False
         table = Tombstones(tx)
-        if table.of([stones.key(turn.host, turn.scope.session, turn.key)]):
+        if table.of([hasher.key(turn.host, turn.scope.session, turn.key)]):
             return True
-        buried = table.of([stones.text(turn.text)])
-        return any(said_at is None or said_at <= at for at in buried.values())
+        dates = table.of([hasher.text(turn.text)])
+        return any(said_at is None or said_at <= at for at in dates.values())
 
     def _refuses_call(self, tx: Tx, event: Event, call: object) -> bool:
         if not isinstance(call, dict):
             return False
-        alone = event._replace(data={"calls": [cast("Mapping[str, Any]", call)]})
-        return any(self.refuses(tx, turn, from_epoch(event.at)) for turn in turns_from_event(alone, ""))
+        single_call = event._replace(data={"calls": [cast("Mapping[str, Any]", call)]})
+        return any(self.refuses(tx, turn, from_epoch(event.at)) for turn in turns_from_event(single_call, ""))
 
-    def _in_force(self, tx: Tx) -> TombstoneHasher | None:
+    def _active_hasher(self, tx: Tx) -> TombstoneHasher | None:
         return self._stones if self._stones and Tombstones(tx).any() else None

@@ -325,7 +325,7 @@ def _permitted_statements(turn: Turn) -> tuple[Statement, ...]:
 def _store(parts: Parts, tx: Tx, prepared: _Prepared, fresh: PendingVectors) -> list[tuple[Action, Vectors | None]]:
     """Store an event with its turns and apply their statements, unless it is stored already or was forgotten."""
     now = parts.clock.now()
-    passed = parts.tombstones.passed(tx, prepared.event)
+    passed = parts.tombstones.without_forgotten(tx, prepared.event)
     if passed is None:
         Events(tx).add_forgotten(prepared.event, received_at=now)
         return []

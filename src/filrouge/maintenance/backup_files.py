@@ -28,9 +28,9 @@ from filrouge.core.paths import BACKUPS, BRIEFS, DATABASE, WORD_INDEXES, inside,
 # File helpers: free space, copies, fsync, and errors with a remedy.
 
 #: Prefix of a file while it is being written.
-NEW: Final = ".new-"
-#: Suffixes of the files that SQLite keeps beside a database.
-LOGS: Final = ("-wal", "-shm", "-journal")
+TEMPORARY_PREFIX: Final = ".new-"
+#: Suffixes of the logs that SQLite writes next to a database.
+LOG_SUFFIXES: Final = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
@@ -42,51 +42,51 @@ def translate_oserror(path: str) -> Generator[None]:
         raise CannotWrite(f"{error.filename or path} cannot be written: {error.strerror}.") from error
 
 
-def check_space(directory: str, wanted: int, *, left: int = 0) -> None:
-    """Raise `CannotWrite` unless a directory has room for `wanted` bytes and `left` bytes stay free."""
-    there = directory
-    while not os.path.exists(there):
-        there = os.path.dirname(there)
-    free = shutil.disk_usage(there).free
-    if free < wanted + left:
+def check_space(directory: str, needed_bytes: int, *, reserved_bytes: int = 0) -> None:
+    """Raise `CannotWrite` unless a directory has room for `needed_bytes` and keeps `reserved_bytes` free."""
+    existing = directory
+    while not os.path.exists(existing):
+        existing = os.path.dirname(existing)
+    free = shutil.disk_usage(existing).free
+    if free < needed_bytes + reserved_bytes:
         raise CannotWrite(
-            f"A copy of the memory takes {_megabytes(wanted)} in {directory}, and {_megabytes(free)} are free"
-            + (f", of which {_megabytes(left)} are left to capture." if left else "."),
+            f"A copy of the memory takes {_megabytes(needed_bytes)} in {directory}, and {_megabytes(free)} are free"
+            + (f", of which {_megabytes(reserved_bytes)} are reserved for capture." if reserved_bytes else "."),
             remedy="Free some space, for example by deleting old files in the `backups` directory.",
         )
 
 
-def bytes_of(database: str) -> int:
+def database_size(database: str) -> int:
     """Return the size of a database with its log; 0 if there is none."""
-    return sum(size_of(f"{database}{suffix}") for suffix in ("", "-wal"))
+    return sum(file_size(f"{database}{suffix}") for suffix in ("", "-wal"))
 
 
 def remove_database(path: str) -> None:
     """Remove a database and its logs, if present."""
-    for suffix in ("", *LOGS):
+    for suffix in ("", *LOG_SUFFIXES):
         with suppress(FileNotFoundError):
             os.unlink(path + suffix)
 
 
 def temporary_path(directory: str, suffix: str = ".db") -> str:
     """Return an unused temporary path in a directory; a later cleanup removes it unless it is renamed."""
-    return os.path.join(directory, f"{NEW}{secrets.token_hex(8)}{suffix}")
+    return os.path.join(directory, f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{suffix}")
 
 
 def private_copy(source: str, target: str) -> bytes:
     """Copy a file to one that only this user can read, and sync it; return the SHA-256 of what was read."""
     digest = hashlib.sha256()
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(source, "rb") as read, os.fdopen(handle, "wb") as write:
-        while piece := read.read(1 << 20):
-            digest.update(piece)
-            write.write(piece)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(source, "rb") as read, os.fdopen(descriptor, "wb") as write:
+        while chunk := read.read(1 << 20):
+            digest.update(chunk)
+            write.write(chunk)
         write.flush()
         os.fsync(write.fileno())
     return digest.digest()
 
 
-def size_of(path: str) -> int:
+def file_size(path: str) -> int:
     """Return the size of a file in bytes; 0 if there is none."""
     try:
         return os.path.getsize(path)
@@ -101,14 +101,14 @@ def _megabytes(size: int) -> str:
 # Backups and their manifests.
 
 BackupKind = Literal["scheduled", "hand", "before-restore", "before-migration", "damaged"]
-#: Bytes that a backup leaves free, so that capture continues.
-LEAST_LEFT: Final = 200 << 20
+#: Free bytes that a backup must leave, so that capture continues.
+MIN_FREE_BYTES: Final = 200 << 20
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-(scheduled|hand|before-restore|before-migration|damaged)(-\d+)?")
 _LOCK: Final = ".lock"
-#: Stored in the home itself, because an unwritable backup directory is one of the failures.
+#: Stored in the home itself, because the backup directory itself may be unwritable.
 _FAILURE: Final = "backup.error"
-#: Backups made before a change that are kept, per kind.
-_KEPT_OF_KIND: Final = 2
+#: Number of backups per kind that rotation keeps of those made before a change.
+_MAX_PER_KIND: Final = 2
 _WEEK_SECONDS: Final = 7 * 86_400.0
 
 
@@ -120,7 +120,9 @@ class Manifest:
         at: when the backup began.
         rows: number of rows per table.
         hash: over all rows of all tables.
-        mark: progress of the memory; a later backup with the same mark would hold nothing new.
+        bytes: size of the database file.
+        mark: progress of the memory; a later backup with the same mark would hold nothing
+            new. In the files that a repair kept: `repair.REPAIRED`.
         verified: passed checks: `equal` to its source, `sound` by SQLite's checks, every `seal`, the `journal`'s chain.
     """
 
@@ -140,25 +142,25 @@ class Manifest:
         return asdict(self) | {"verified": list(self.verified)}
 
 
-def manifest_from_json(about: Mapping[str, Any]) -> Manifest:
+def manifest_from_json(document: Mapping[str, Any]) -> Manifest:
     """Return the manifest that `to_json` wrote.
 
     Raises:
         KeyError, TypeError: the document is not a manifest.
     """
-    known: dict[str, Any] = {field.name: about[field.name] for field in fields(Manifest)}
-    known["verified"] = tuple(about["verified"])
-    return Manifest(**known)
+    values: dict[str, Any] = {field.name: document[field.name] for field in fields(Manifest)}
+    values["verified"] = tuple(document["verified"])
+    return Manifest(**values)
 
 
-def folder(home: str) -> str:
+def backup_directory(home: str) -> str:
     """Return the backup directory of a home."""
     return os.path.join(home, BACKUPS)
 
 
 def path_of(home: str, name: str) -> str:
     """Return the path of a backup's database."""
-    return os.path.join(folder(home), f"{name}.db")
+    return os.path.join(backup_directory(home), f"{name}.db")
 
 
 def is_name(word: str) -> bool:
@@ -166,13 +168,17 @@ def is_name(word: str) -> bool:
     return _NAME.fullmatch(word) is not None
 
 
-def listed(home: str) -> list[Manifest]:
+def list_backups(home: str) -> list[Manifest]:
     """Return every backup with a manifest, newest first."""
-    found = [manifest(home, name) for name in _names(home)]
-    return sorted((one for one in found if one), key=lambda one: (one.at, one.name), reverse=True)
+    manifests = [find_manifest(home, name) for name in _names(home)]
+    return sorted(
+        (manifest for manifest in manifests if manifest),
+        key=lambda manifest: (manifest.at, manifest.name),
+        reverse=True,
+    )
 
 
-def manifest(home: str, name: str) -> Manifest | None:
+def find_manifest(home: str, name: str) -> Manifest | None:
     """Return the manifest of a backup; None if file or manifest is missing, unreadable or of another size."""
     return read_manifest(path_of(home, name))
 
@@ -181,16 +187,18 @@ def read_manifest(path: str) -> Manifest | None:
     """Return the manifest beside a backup file in any directory, or None."""
     try:
         with open(f"{path.removesuffix('.db')}.json", encoding="utf-8") as file:
-            about: dict[str, Any] = json.load(file)
-        found = manifest_from_json(about)
-        return found if os.path.getsize(path) == found.bytes else None
+            document: dict[str, Any] = json.load(file)
+        manifest = manifest_from_json(document)
+        return manifest if os.path.getsize(path) == manifest.bytes else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def newest(home: str, *, kinds: Collection[BackupKind] = ("scheduled", "hand", "before-restore")) -> Manifest | None:
     """Return the newest backup that passed all checks, or None."""
-    return next((one for one in listed(home) if one.kind in kinds and "journal" in one.verified), None)
+    return next(
+        (manifest for manifest in list_backups(home) if manifest.kind in kinds and "journal" in manifest.verified), None
+    )
 
 
 def find(home: str, what: str) -> str:
@@ -201,10 +209,10 @@ def find(home: str, what: str) -> str:
     """
     remedy = "See the backups in `filrouge backup --list`."
     if what == "latest":
-        last = newest(home)
-        if last is None:
+        newest_backup = newest(home)
+        if newest_backup is None:
             raise NotFound("There is no backup yet.", remedy="Make one with `filrouge backup`.")
-        return path_of(home, last.name)
+        return path_of(home, newest_backup.name)
     path = path_of(home, what) if is_name(what) else os.path.abspath(os.path.expanduser(what))
     if not os.path.isfile(path):
         raise NotFound(f"There is no backup {what}.", remedy=remedy)
@@ -219,53 +227,53 @@ def backup_lock(home: str) -> Generator[None]:
         Busy: a backup is being made.
         CannotWrite: the directory cannot be made or written.
     """
-    with translate_oserror(folder(home)):
+    with translate_oserror(backup_directory(home)):
         make_private(home)
-        os.makedirs(folder(home), mode=0o700, exist_ok=True)
-        os.chmod(folder(home), 0o700)
-        handle = os.open(os.path.join(folder(home), _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.makedirs(backup_directory(home), mode=0o700, exist_ok=True)
+        os.chmod(backup_directory(home), 0o700)
+        descriptor = os.open(os.path.join(backup_directory(home), _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Busy("A backup is being made.", remedy="See `filrouge backup --list` in a moment.") from error
-        _clear(home)
+        _remove_interrupted(home)
         yield
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
-def free_name(home: str, at: datetime, kind: BackupKind) -> str:
+def unused_name(home: str, at: datetime, kind: BackupKind) -> str:
     """Return an unused backup name that sorts by time."""
-    plain, number = f"{at:%Y%m%dT%H%M%SZ}-{kind}", 1
-    name = plain
+    base, number = f"{at:%Y%m%dT%H%M%SZ}-{kind}", 1
+    name = base
     while os.path.exists(path_of(home, name)):
         number += 1
-        name = f"{plain}-{number}"
+        name = f"{base}-{number}"
     return name
 
 
-def publish(temporary: str, path: str, about: Manifest) -> None:
+def publish(temporary: str, path: str, manifest: Manifest) -> None:
     """Rename a verified file to its path, after writing its manifest, so that a backup always has one."""
     with translate_oserror(path):
-        describe(path, about)
+        write_manifest(path, manifest)
         os.replace(temporary, path)
         sync(os.path.dirname(path))
 
 
-def describe(path: str, about: Manifest) -> None:
+def write_manifest(path: str, manifest: Manifest) -> None:
     """Write the manifest of the file at `path`.
 
     Raises:
         CannotWrite: it cannot be written; the former manifest stays.
     """
     with translate_oserror(path):
-        handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=NEW)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(about.to_json(), file)
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=TEMPORARY_PREFIX)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(manifest.to_json(), file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(new, f"{path.removesuffix('.db')}.json")
+        os.replace(temporary, f"{path.removesuffix('.db')}.json")
         sync(os.path.dirname(path))
 
 
@@ -276,17 +284,17 @@ def copy_out(home: str, name: str, to: str) -> None:
         CannotWrite: it cannot be written there; nothing is left behind.
     """
     source, target = path_of(home, name), os.path.abspath(to)
-    check_space(os.path.dirname(target), size_of(source))
+    check_space(os.path.dirname(target), file_size(source))
     temporary = temporary_path(os.path.dirname(target))
-    about = manifest(home, name)
+    manifest = find_manifest(home, name)
     try:
         with translate_oserror(target):
-            written = private_copy(source, temporary)
+            written_hash = private_copy(source, temporary)
             with open(temporary, "rb") as file:
-                if hashlib.file_digest(file, "sha256").digest() != written:
-                    raise CannotWrite(f"{target} is not what was written to it.", remedy="Check that disk.")
-        if about is not None:
-            publish(temporary, target, about)
+                if hashlib.file_digest(file, "sha256").digest() != written_hash:
+                    raise CannotWrite(f"The copy {target} differs from its source.", remedy="Check that disk.")
+        if manifest is not None:
+            publish(temporary, target, manifest)
     finally:
         with suppress(OSError):
             os.unlink(temporary)
@@ -309,30 +317,36 @@ def rotate(home: str, *, keep: int, weeks: int) -> list[str]:
     Returns:
         The names of the removed backups.
     """
-    found = listed(home)
-    scheduled = [one for one in found if one.kind == "scheduled"]
-    stay = {one.name for one in scheduled[:keep]} | _one_a_week(scheduled[keep:], weeks)
+    manifests = list_backups(home)
+    scheduled = [manifest for manifest in manifests if manifest.kind == "scheduled"]
+    names_to_keep = {manifest.name for manifest in scheduled[:keep]} | _weekly_backups(scheduled[keep:], weeks)
     for kind in ("before-restore", "before-migration"):
-        stay |= {one.name for one in [one for one in found if one.kind == kind][:_KEPT_OF_KIND]}
-    gone = [one.name for one in found if one.kind not in ("hand", "damaged") and one.name not in stay]
-    for name in gone:
+        names_to_keep |= {
+            manifest.name for manifest in [manifest for manifest in manifests if manifest.kind == kind][:_MAX_PER_KIND]
+        }
+    removed = [
+        manifest.name
+        for manifest in manifests
+        if manifest.kind not in ("hand", "damaged") and manifest.name not in names_to_keep
+    ]
+    for name in removed:
         remove_backup(home, name)
-    return gone
+    return removed
 
 
-def note_failure(home: str, at: str, error: str) -> None:
+def record_failure(home: str, at: str, error: str) -> None:
     """Record that a backup failed, until one succeeds."""
     with suppress(OSError), open(os.path.join(home, _FAILURE), "w", encoding="utf-8") as file:
         json.dump({"at": at, "error": error}, file)
 
 
-def forget_failure(home: str) -> None:
+def clear_failure(home: str) -> None:
     """Delete the record of a failed backup."""
     with suppress(OSError):
         os.unlink(os.path.join(home, _FAILURE))
 
 
-def failure(home: str) -> dict[str, str] | None:
+def last_failure(home: str) -> dict[str, str] | None:
     """Return when and why the last backup failed; None if one has succeeded since."""
     try:
         with open(os.path.join(home, _FAILURE), encoding="utf-8") as file:
@@ -341,46 +355,48 @@ def failure(home: str) -> dict[str, str] | None:
         return None
 
 
-def _one_a_week(older: list[Manifest], weeks: int) -> set[str]:
-    """Return the oldest backup of each of the last weeks. The oldest survives each later call as weeks pass."""
+def _weekly_backups(older: list[Manifest], weeks: int) -> set[str]:
+    """Return the oldest backup of each of the last weeks. The oldest stays the oldest of its week in later calls."""
     by_week: dict[int, str] = {}
-    for one in older:  # newest first, so the last one set is the oldest of its week
-        by_week[int(from_text(one.at).timestamp() // _WEEK_SECONDS)] = one.name
+    for manifest in older:  # newest first, so the last one set is the oldest of its week
+        by_week[int(from_text(manifest.at).timestamp() // _WEEK_SECONDS)] = manifest.name
     return {by_week[week] for week in sorted(by_week, reverse=True)[:weeks]}
 
 
 def _names(home: str) -> list[str]:
     try:
-        found = os.listdir(folder(home))
+        found = os.listdir(backup_directory(home))
     except OSError:
         return []
     return [name.removesuffix(".db") for name in found if name.endswith(".db") and is_name(name.removesuffix(".db"))]
 
 
-def _clear(home: str) -> None:
+def _remove_interrupted(home: str) -> None:
     """Remove unfinished files, and manifests without a backup. Only for the holder of the lock."""
-    for name in os.listdir(folder(home)):
-        alone = is_name(name.removesuffix(".json")) and not os.path.exists(path_of(home, name.removesuffix(".json")))
-        if name.startswith(NEW) or (name.endswith(".json") and alone):
+    for name in os.listdir(backup_directory(home)):
+        is_orphan = is_name(name.removesuffix(".json")) and not os.path.exists(
+            path_of(home, name.removesuffix(".json"))
+        )
+        if name.startswith(TEMPORARY_PREFIX) or (name.endswith(".json") and is_orphan):
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(folder(home), name))
+                os.unlink(os.path.join(backup_directory(home), name))
 
 
 # Replacing the database of a home. Only for the holder of the home's lock.
 
 #: A complete database that is waiting to replace the present one.
-NEXT: Final = f"{DATABASE}.next"
-#: The answer of a parent process that agrees to a plan.
+NEXT_DATABASE: Final = f"{DATABASE}.next"
+#: The line by which a parent process accepts a plan.
 GO: Final = "go"
 
 
 def new_database_path(home: str) -> str:
     """Return a path for a new database while it is made; remove what an earlier attempt left behind."""
-    clear(home)
+    remove_unfinished(home)
     return temporary_path(home)
 
 
-def replace(home: str, database: str) -> None:
+def replace_database(home: str, database: str) -> None:
     """Replace the home's database with a complete, synced one without a log.
 
     A log must never lie beside a database that it was not written for, and two files cannot be replaced atomically. So
@@ -391,37 +407,37 @@ def replace(home: str, database: str) -> None:
         CannotWrite: nothing was changed, or the next start finishes the replacement.
     """
     with translate_oserror(home):
-        os.replace(database, inside(home, NEXT))
+        os.replace(database, inside(home, NEXT_DATABASE))
         sync(home)
-    finish(home)
+    finish_replacement(home)
 
 
-def finish(home: str) -> bool:
+def finish_replacement(home: str) -> bool:
     """Finish a replacement that was begun; return False if there is none.
 
     Raises:
         CannotWrite: it cannot be finished now; the next start tries again.
     """
-    waiting, place = inside(home, NEXT), inside(home, DATABASE)
-    if not os.path.exists(waiting):
+    replacement, database = inside(home, NEXT_DATABASE), inside(home, DATABASE)
+    if not os.path.exists(replacement):
         return False
     with translate_oserror(home):
-        for suffix in LOGS:
+        for suffix in LOG_SUFFIXES:
             with suppress(FileNotFoundError):
-                os.unlink(place + suffix)
+                os.unlink(database + suffix)
         for derived in (WORD_INDEXES, BRIEFS):
             with suppress(FileNotFoundError):
                 shutil.rmtree(inside(home, derived))
         sync(home)
-        os.replace(waiting, place)
+        os.replace(replacement, database)
         sync(home)
     return True
 
 
-def clear(home: str) -> None:
+def remove_unfinished(home: str) -> None:
     """Remove new databases that were never completed."""
-    with suppress(FileNotFoundError), os.scandir(home) as found:
-        for entry in found:
-            if entry.name.startswith(NEW) and ".db" in entry.name:
+    with suppress(FileNotFoundError), os.scandir(home) as entries:
+        for entry in entries:
+            if entry.name.startswith(TEMPORARY_PREFIX) and ".db" in entry.name:
                 with suppress(FileNotFoundError):
                     os.unlink(entry.path)

@@ -34,7 +34,7 @@ from filrouge.runtime.feed_messages import Topic
 
 StepKind = Literal["sessions", "concepts", "preferences", "duplicates", "contradictions", "retention", "vectors"]
 KINDS: Final[tuple[StepKind, ...]] = get_args(StepKind)
-"""In the order in which they are done: what sessions come to first, so that the rest sees it; vectors last."""
+"""In the order of a run: sessions first, because later steps use their memories; vectors last."""
 Trigger = Literal["hand", "idle", "schedule"]
 GardenState = Literal["running", "completed", "failed"]
 
@@ -44,9 +44,11 @@ class ConsolidationRun:
     """One run.
 
     Attributes:
+        occasion: what started the run.
         counts: number of steps of each kind.
-        memories_until: sequence number of the last memory compared with others for it.
-        totals: summed results, once the run is over.
+        memories_until: sequence number of the last memory that the plan of this run compared with others.
+        totals: summed results by name; empty until the run is over.
+        error: why the run failed; empty if it did not.
     """
 
     id: str
@@ -67,9 +69,14 @@ class ConsolidationRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunStep:
-    """One step of a run: its position, its kind, and the ids that it works on."""
+    """One stored step of a run.
 
-    place: int
+    Attributes:
+        position: number of the step within its run, from 0.
+        subject: ids and counts of what the step works on, never words; the keys depend on the kind.
+    """
+
+    position: int
     kind: StepKind
     subject: Mapping[str, Any]
 
@@ -99,33 +106,33 @@ class Cutoffs:
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 
-def is_mergeable(one: Memory, other: Memory) -> bool:
+def is_mergeable(memory: Memory, other: Memory) -> bool:
     """Return True if two memories are eligible to merge.
 
     Both are live, of one scope and kind. Rules, disabled memories and memories with a timeframe are not eligible; at
     most one of the two is pinned, and their keys do not differ.
     """
-    if one.id == other.id or not _same_scope(one, other) or one.kind != other.kind or one.kind == "rule":
+    if memory.id == other.id or not _same_scope(memory, other) or memory.kind != other.kind or memory.kind == "rule":
         return False
-    if (one.pinned and other.pinned) or one.disabled or other.disabled:
+    if (memory.pinned and other.pinned) or memory.disabled or other.disabled:
         return False
-    keys = {one.key, other.key} - {None}
-    return len(keys) < 2 and not one.timeframe and not other.timeframe
+    keys = {memory.key, other.key} - {None}
+    return len(keys) < 2 and not memory.timeframe and not other.timeframe
 
 
-def is_same(one: Memory, other: Memory, similarity: float) -> bool:
+def is_same(memory: Memory, other: Memory, similarity: float) -> bool:
     """Return True if two memories that may be merged say the same.
 
     Args:
         similarity: calibrated similarity of their texts; 0.0 if unknown.
     """
-    if not is_mergeable(one, other):
+    if not is_mergeable(memory, other):
         return False
-    if same_words(one.text, other.text):
-        return one.value == other.value or None in (one.value, other.value)
-    if similarity < MIN_SAME_SIMILARITY or not _same_values(one, other):
+    if same_words(memory.text, other.text):
+        return memory.value == other.value or None in (memory.value, other.value)
+    if similarity < MIN_SAME_SIMILARITY or not _same_values(memory, other):
         return False
-    return _adds_nothing(one, other, similarity) and _adds_nothing(other, one, similarity)
+    return _adds_nothing(memory, other, similarity) and _adds_nothing(other, memory, similarity)
 
 
 def rank(memory: Memory) -> tuple[bool, bool, int, int, str]:
@@ -133,21 +140,28 @@ def rank(memory: Memory) -> tuple[bool, bool, int, int, str]:
     return not memory.pinned, memory.key is None, -memory.trust, -memory.mention_count, memory.id
 
 
-def kept_of(one: Memory, other: Memory) -> tuple[Memory, Memory]:
+def merge_order(memory: Memory, other: Memory) -> tuple[Memory, Memory]:
     """Return the memory to keep, then the one to merge into it."""
-    first, second = sorted((one, other), key=rank)
+    first, second = sorted((memory, other), key=rank)
     return first, second
 
 
-def contradiction(one: Memory, other: Memory, similarity: float) -> tuple[Memory, Memory, str] | None:
+def contradiction(first: Memory, second: Memory, similarity: float) -> tuple[Memory, Memory, str] | None:
     """Return the newer memory, the older one and why they contradict; None if no rule finds a contradiction."""
-    if not _same_scope(one, other) or "rule" in (one.kind, other.kind) or one.kind in SUMS or other.kind in SUMS:
+    if (
+        not _same_scope(first, second)
+        or "rule" in (first.kind, second.kind)
+        or first.kind in SUMS
+        or second.kind in SUMS
+    ):
         return None
-    older, newer = sorted((one, other), key=lambda memory: (memory.valid_from, memory.id))
+    older, newer = sorted((first, second), key=lambda memory: (memory.valid_from, memory.id))
     if {cited.turn_id for cited in older.evidence} & {cited.turn_id for cited in newer.evidence}:
-        return None  # a person who says both in one turn means both
-    found = decide(statement_of(newer), [Neighbour(memory=older, similarity=similarity)], without=_unsure(newer, older))
-    match found:
+        return None  # both are from one turn, so the user means both
+    decision = decide(
+        statement_of(newer), [Neighbour(memory=older, similarity=similarity)], without=_weak_rules(newer, older)
+    )
+    match decision:
         case Update(reason=reason) | Conflict(reason=reason):
             return newer, older, reason
         case _:
@@ -159,45 +173,45 @@ def concept_key(text: str) -> frozenset[str]:
     return frozenset(content(text))
 
 
-def is_same_concept(one: Memory, other: Memory) -> bool:
+def is_same_concept(memory: Memory, other: Memory) -> bool:
     """Return True for two concepts of one scope that differ only in spelling or wording."""
-    if one.id == other.id or not one.kind == other.kind == "concept" or not _same_scope(one, other):
+    if memory.id == other.id or not memory.kind == other.kind == "concept" or not _same_scope(memory, other):
         return False
-    key = concept_key(one.text)
+    key = concept_key(memory.text)
     return bool(key) and key == concept_key(other.text)
 
 
-def _same_scope(one: Memory, other: Memory) -> bool:
-    live = one.state == other.state == "live" and "note" not in (one.kind, other.kind)  # notes are never merged
-    same_project = one.scope.project == other.scope.project or one.scope_name == "user"
-    return live and one.scope_name == other.scope_name and one.scope.user == other.scope.user and same_project
+def _same_scope(memory: Memory, other: Memory) -> bool:
+    live = memory.state == other.state == "live" and "note" not in (memory.kind, other.kind)  # notes are never merged
+    same_project = memory.scope.project == other.scope.project or memory.scope_name == "user"
+    return live and memory.scope_name == other.scope_name and memory.scope.user == other.scope.user and same_project
 
 
-def _unsure(newer: Memory, older: Memory) -> frozenset[Rule]:
+def _weak_rules(newer: Memory, older: Memory) -> frozenset[Rule]:
     """Return the rules too weak to justify a question: for texts without an entity, or with different ones."""
-    mine, theirs = profile(newer.text).entity, profile(older.text).entity
-    if not mine:
+    newer_entities, older_entities = profile(newer.text).entity, profile(older.text).entity
+    if not newer_entities:
         return frozenset({"newer value"})
-    apart = theirs and not (mine <= theirs or theirs <= mine)
-    return frozenset({"newer version"}) if apart else frozenset()
+    differ = older_entities and not (newer_entities <= older_entities or older_entities <= newer_entities)
+    return frozenset({"newer version"}) if differ else frozenset()
 
 
-def _adds_nothing(mine: Memory, theirs: Memory, similarity: float) -> bool:
-    return isinstance(decide(statement_of(mine), [Neighbour(memory=theirs, similarity=similarity)]), Noop)
+def _adds_nothing(memory: Memory, other: Memory, similarity: float) -> bool:
+    return isinstance(decide(statement_of(memory), [Neighbour(memory=other, similarity=similarity)]), Noop)
 
 
-def _same_values(one: Memory, other: Memory) -> bool:
+def _same_values(memory: Memory, other: Memory) -> bool:
     """Return True if both have the same numbers, names, values, sentiment and negation."""
-    mine, theirs = profile(one.text), profile(other.text)
+    mine, theirs = profile(memory.text), profile(other.text)
     if (mine.current_texts, mine.rejects, bool(mine.negated)) != (
         theirs.current_texts,
         theirs.rejects,
         bool(theirs.negated),
     ):
         return False
-    if set(_NUMBER.findall(fold(one.text))) != set(_NUMBER.findall(fold(other.text))):
+    if set(_NUMBER.findall(fold(memory.text))) != set(_NUMBER.findall(fold(other.text))):
         return False
-    return version(one.text).names == version(other.text).names and one.sentiment == other.sentiment
+    return version(memory.text).names == version(other.text).names and memory.sentiment == other.sentiment
 
 
 # The plan of a run.
@@ -205,7 +219,7 @@ def _same_values(one: Memory, other: Memory) -> bool:
 #: Estimate before any run was timed: half a minute to two minutes (GARD-2).
 _UNTIMED: Final = (30.0, 120.0)
 #: Steps of one kind that are listed one by one.
-_TOLD_EACH: Final = 10
+_MAX_LISTED_STEPS: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,19 +228,20 @@ class Step:
 
     Attributes:
         subject: ids and counts of what the step works on, never words.
-        told: description for the user, shown and never stored; empty if the count is enough.
+        description: shown to the user and never stored; empty if the count is enough.
     """
 
     kind: StepKind
     subject: Mapping[str, Any]
-    told: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """The estimated duration of a run: least and most seconds.
+    """The estimated duration of a run.
 
     Attributes:
+        least, most: bounds in seconds.
         from_runs: True if it is based on past runs.
     """
 
@@ -241,13 +256,13 @@ class GardenPlan:
 
     Attributes:
         memories_until: sequence number of the last memory compared for this plan.
-        left: sessions and memories beyond the limit of one run, left for the next.
+        remaining: number of sessions and memories beyond the limit of one run; the next run takes them.
     """
 
     steps: tuple[Step, ...]
     estimate: Estimate
     memories_until: int = 0
-    left: int = 0
+    remaining: int = 0
 
     def __str__(self) -> str:
         return "\n".join(self.lines("en"))
@@ -260,42 +275,44 @@ class GardenPlan:
 
     def lines(self, language: Language) -> Iterator[str]:
         """Return the plan as text for a user, line by line."""
-        words = _WORDS[language]
-        left = ["  " + _counted(words["left"], self.left)] if self.left else []
+        texts = _PLAN_TEXTS[language]
+        remaining = ["  " + _format_count(texts["left"], self.remaining)] if self.remaining else []
         if not self.steps:
-            yield words["nothing"]
-            yield from left
+            yield texts["nothing"]
+            yield from remaining
             return
-        yield words["would"]
+        yield texts["would"]
         for kind, count in self.counts.items():
-            yield "  " + _counted(words[kind], count)
-            told = [step.told for step in self.steps if step.kind == kind and step.told]
-            yield from (f"    {line}" for line in told[:_TOLD_EACH])
-            if len(told) > _TOLD_EACH:
-                yield "    " + words["more"].format(n=len(told) - _TOLD_EACH)
-        yield from left
-        yield words["takes"].format(time=_time(self.estimate, words))
+            yield "  " + _format_count(texts[kind], count)
+            descriptions = [step.description for step in self.steps if step.kind == kind and step.description]
+            yield from (f"    {line}" for line in descriptions[:_MAX_LISTED_STEPS])
+            if len(descriptions) > _MAX_LISTED_STEPS:
+                yield "    " + texts["more"].format(n=len(descriptions) - _MAX_LISTED_STEPS)
+        yield from remaining
+        yield texts["takes"].format(time=_format_time(self.estimate, texts))
 
     def to_json(self, language: Language = "en") -> dict[str, Any]:
         """Return the plan as JSON, with its text and the question to ask below it."""
         return {
-            **self.kept(),
-            "left": self.left,
+            **self.stored_counts(),
+            "left": self.remaining,
             "estimate": {
                 "seconds": [round(self.estimate.least, 1), round(self.estimate.most, 1)],
                 "from_past_runs": self.estimate.from_runs,
             },
-            "steps": [{"kind": step.kind, "subject": dict(step.subject), "told": step.told} for step in self.steps],
+            "steps": [
+                {"kind": step.kind, "subject": dict(step.subject), "told": step.description} for step in self.steps
+            ],
             "text": "\n".join(self.lines(language)),
-            "question": _WORDS[language]["begin"],
+            "question": _PLAN_TEXTS[language]["begin"],
         }
 
-    def kept(self) -> dict[str, Any]:
-        """Return what is stored of the plan: counts, never words."""
+    def stored_counts(self) -> dict[str, Any]:
+        """Return the part of the plan that is stored: counts, never words."""
         return {"counts": self.counts, "memories_until": self.memories_until}
 
 
-def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
+def sort_by_kind(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Return the steps sorted by kind; steps of one kind keep their order."""
     return tuple(sorted(steps, key=lambda step: KINDS.index(step.kind)))
 
@@ -306,38 +323,38 @@ def estimate(steps: Sequence[Step], seconds: Mapping[str, float]) -> Estimate:
     Args:
         seconds: seconds per step of each kind in past runs; a missing kind gets the mean of the others.
     """
-    known = list(seconds.values())
-    if not known:
+    kind_means = list(seconds.values())
+    if not kind_means:
         return Estimate(least=_UNTIMED[0], most=_UNTIMED[1], from_runs=False)
-    usual = sum(known) / len(known)
-    whole = sum(seconds.get(step.kind, usual) for step in steps)
-    return Estimate(least=whole, most=whole, from_runs=True)
+    mean = sum(kind_means) / len(kind_means)
+    total = sum(seconds.get(step.kind, mean) for step in steps)
+    return Estimate(least=total, most=total, from_runs=True)
 
 
-def _counted(forms: str, count: int) -> str:
-    """Format `one|many` with the number."""
-    one, _, many = forms.partition("|")
-    return (one if count == 1 else many or one).format(n=count)
+def _format_count(forms: str, count: int) -> str:
+    """Format the singular or the plural of `singular|plural` with the number."""
+    singular, _, plural = forms.partition("|")
+    return (singular if count == 1 else plural or singular).format(n=count)
 
 
-def _time(expected: Estimate, words: Mapping[str, str]) -> str:
-    if not expected.from_runs:
-        return words["untimed"]
-    seconds = max(1, round(expected.most))
+def _format_time(duration: Estimate, texts: Mapping[str, str]) -> str:
+    if not duration.from_runs:
+        return texts["untimed"]
+    seconds = max(1, round(duration.most))
     return f"{seconds} s" if seconds < 120 else f"{round(seconds / 60)} min"
 
 
-_WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
+_PLAN_TEXTS: Final[Mapping[Language, Mapping[str, str]]] = {
     "en": {
         "nothing": "There is nothing to consolidate.",
         "would": "To be done:",
-        "sessions": "read one unread or continued session|read {n} sessions that are unread or went on",
+        "sessions": "read one unread or continued session|read {n} unread or continued sessions",
         "concepts": "merge one concept into another|merge {n} concepts into others",
         "preferences": "look for what the user stated in one session|look for what the user stated in {n} sessions",
-        "duplicates": "merge one duplicate memory|merge {n} memories that others say as well",
-        "contradictions": "send one contradiction to review|put {n} contradictions up for review",
+        "duplicates": "merge one duplicate memory|merge {n} duplicate memories",
+        "contradictions": "send one contradiction to review|send {n} contradictions to review",
         "retention": "delete rows past their retention time|run retention {n} times",
-        "vectors": "compute one batch of missing vectors|make {n} batches of vectors that are missing",
+        "vectors": "compute one batch of missing vectors|compute {n} batches of missing vectors",
         "more": "and {n} more",
         "left": "one more is left for the next run|{n} more are left for the next run",
         "takes": "This takes about {time} and runs in the background.",
@@ -350,13 +367,13 @@ _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
         "sessions": "lire une session non lue ou reprise|lire {n} sessions non lues ou reprises",
         "concepts": "fusionner un concept avec un autre|fusionner {n} concepts avec d'autres",
         "preferences": "chercher ce qui a été énoncé dans une session|chercher ce qui a été énoncé dans {n} sessions",
-        "duplicates": "fusionner un souvenir qu'un autre dit aussi|fusionner {n} souvenirs que d'autres disent aussi",
+        "duplicates": "fusionner un souvenir en double|fusionner {n} souvenirs en double",
         "contradictions": "soumettre une contradiction à ta revue|soumettre {n} contradictions à ta revue",
-        "retention": "laisser partir ce qui n'est plus gardé|laisser partir {n} fois ce qui n'est plus gardé",
+        "retention": "supprimer les lignes trop anciennes|supprimer {n} fois les lignes trop anciennes",
         "vectors": "calculer un lot de vecteurs manquants|calculer {n} lots de vecteurs manquants",
         "more": "et {n} de plus",
         "left": "un de plus reste pour la prochaine fois|{n} de plus restent pour la prochaine fois",
-        "takes": "Durée : environ {time} ; ce que tu fais entre-temps n'attend pas.",
+        "takes": "Durée : environ {time}, en arrière-plan.",
         "untimed": "30 s à 2 min",
         "begin": "Commencer ?",
     },
@@ -366,13 +383,13 @@ _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
         "sessions": "leer una sesión no leída o retomada|leer {n} sesiones no leídas o retomadas",
         "concepts": "fusionar un concepto con otro|fusionar {n} conceptos con otros",
         "preferences": "buscar lo que se dijo en una sesión|buscar lo que se dijo en {n} sesiones",
-        "duplicates": "fusionar un recuerdo que otro también dice|fusionar {n} recuerdos que otros también dicen",
-        "contradictions": "proponer una contradicción a tu revisión|proponer {n} contradicciones a tu revisión",
-        "retention": "dejar ir lo que ya no se guarda|dejar ir {n} veces lo que ya no se guarda",
+        "duplicates": "fusionar un recuerdo duplicado|fusionar {n} recuerdos duplicados",
+        "contradictions": "enviar una contradicción a revisión|enviar {n} contradicciones a revisión",
+        "retention": "borrar las filas demasiado antiguas|borrar {n} veces las filas demasiado antiguas",
         "vectors": "calcular un lote de vectores que faltan|calcular {n} lotes de vectores que faltan",
         "more": "y {n} más",
         "left": "uno más queda para la próxima vez|{n} más quedan para la próxima vez",
-        "takes": "Tarda unos {time}; lo que haces mientras tanto no espera.",
+        "takes": "Tarda unos {time} y se hace en segundo plano.",
         "untimed": "30 s a 2 min",
         "begin": "¿Empezar?",
     },
@@ -407,6 +424,7 @@ class MemoryProgress:
     Attributes:
         garden_id: the run, for clients that follow several; not part of the payload.
         session_id: the session of this step; empty if the step has none.
+        phase: group of step kinds that `current` and `total` count.
         current, total: done steps and all steps of this phase; in the last message, of the whole run.
         consolidated_sessions, new_items: totals of the run, only in the last message.
     """
@@ -444,11 +462,11 @@ def messages(garden: ConsolidationRun, done: Sequence[RunStep]) -> list[MemoryPr
     Args:
         done: the done steps, in order.
     """
-    so_far, found = Counter[Phase](), list[MemoryProgress]()
+    counts, sent = Counter[Phase](), list[MemoryProgress]()
     for step in done:
-        so_far[PHASE_OF[step.kind]] += 1
-        found.append(message(garden, step, so_far[PHASE_OF[step.kind]]))
-    return [*found, completed(garden)] if garden.state == "completed" else found
+        counts[PHASE_OF[step.kind]] += 1
+        sent.append(message(garden, step, counts[PHASE_OF[step.kind]]))
+    return [*sent, completed_message(garden)] if garden.state == "completed" else sent
 
 
 def message(garden: ConsolidationRun, step: RunStep, current: int) -> MemoryProgress:
@@ -458,7 +476,7 @@ def message(garden: ConsolidationRun, step: RunStep, current: int) -> MemoryProg
     return MemoryProgress(garden_id=garden.id, session_id=step.session, current=current, total=total, phase=phase)
 
 
-def completed(garden: ConsolidationRun) -> MemoryProgress:
+def completed_message(garden: ConsolidationRun) -> MemoryProgress:
     """Return the last message of a completed run."""
     return MemoryProgress(
         garden_id=garden.id,
@@ -483,14 +501,14 @@ def label(payload: Mapping[str, Any], language: Language) -> str:
     if payload["status"] == "completed":
         sessions, items = int(payload["consolidated_sessions"]), int(payload["new_items"])
         return words["completed"].format(
-            sessions=_progress_counted(words["sessions"], sessions), items=_progress_counted(words["items"], items)
+            sessions=_format_noun(words["sessions"], sessions), items=_format_noun(words["items"], items)
         )
     return words[str(payload["phase"])].format(current=payload["current"], total=payload["total"])
 
 
-def _progress_counted(forms: str, count: int) -> str:
-    one, _, many = forms.partition("|")
-    return f"{count} {one if count == 1 else many}"
+def _format_noun(forms: str, count: int) -> str:
+    singular, _, plural = forms.partition("|")
+    return f"{count} {singular if count == 1 else plural}"
 
 
 _LABELS: Final[Mapping[Language, Mapping[str, str]]] = {
@@ -538,17 +556,17 @@ HALF_LIVES: Final[Mapping[Kind, float]] = {
 }
 #: A memory below this vitality counts as faded.
 FADED: Final = 0.05
-_SECONDS: Final = 86_400.0
+_DAY_SECONDS: Final = 86_400.0
 
 
 def vitality(memory: Memory, now: datetime) -> float:
-    """Return the vitality of a memory, in [0, 1]; 1 if it does not fade, or if `now` is before it was met.
+    """Return the vitality of a memory, in [0, 1]; 1 if it does not fade, or if `now` is before its last mention.
 
     Forgetting is exponential, and repeated memories fade more slowly (Ebbinghaus 1885; the spacing effect). Vitality is
     1 when a memory is mentioned or used, and halves with every half-life after that. The half-life depends on the
     memory's kind and grows with repetition:
 
-        vitality = 0.5 ^ (days since last met / (half-life of its kind x (1 + log2(mentions + uses / 2))))
+        vitality = 0.5 ^ (days since last use / (half-life of its kind x (1 + log2(mentions + uses / 2))))
 
     Vitality is computed from stored events and not stored itself. So no periodic update is needed, a wrong clock does
     no lasting harm, and a rebuild gives the same values. Vitality is shown and used for ordering; nothing is deleted
@@ -556,7 +574,7 @@ def vitality(memory: Memory, now: datetime) -> float:
     """
     if is_permanent(memory):
         return 1.0
-    days = max(0.0, (now - met_last(memory)).total_seconds() / _SECONDS)
+    days = max(0.0, (now - last_activity(memory)).total_seconds() / _DAY_SECONDS)
     return 0.5 ** (days / half_life(memory))
 
 
@@ -564,8 +582,8 @@ def half_life(memory: Memory) -> float:
     """Return the days in which a memory loses half of its vitality; infinite if it does not fade."""
     if is_permanent(memory):
         return math.inf
-    met = max(1, memory.mention_count) + max(0, memory.uses) / 2
-    return HALF_LIVES[memory.kind] * (1.0 + math.log2(met))
+    encounters = max(1, memory.mention_count) + max(0, memory.uses) / 2
+    return HALF_LIVES[memory.kind] * (1.0 + math.log2(encounters))
 
 
 def is_permanent(memory: Memory) -> bool:
@@ -573,7 +591,7 @@ def is_permanent(memory: Memory) -> bool:
     return memory.pinned or memory.kind == "rule"
 
 
-def met_last(memory: Memory) -> datetime:
+def last_activity(memory: Memory) -> datetime:
     """Return when a memory was last mentioned or used."""
     moments = (memory.created_at, memory.last_mention, memory.last_used)
     return max(moment for moment in moments if moment is not None)
@@ -581,9 +599,9 @@ def met_last(memory: Memory) -> datetime:
 
 # Retention (GARD-5).
 
-#: Divisors of the retention times at each pressure step, and the least time that anything is kept.
+#: Divisors of the retention times, by pressure step, and the shortest time that a row is kept.
 PRESSURES: Final = (1, 3, 12)
-_LEAST: Final = timedelta(days=1)
+_MIN_RETENTION: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -612,10 +630,10 @@ def cutoffs(policy: Policy, now: datetime, pressure: int = 0) -> Cutoffs:
     Args:
         pressure: the step, in `range(len(PRESSURES))`; 0 applies the policy unchanged.
     """
-    sooner = PRESSURES[pressure]
+    divisor = PRESSURES[pressure]
 
     def before(days: int) -> datetime | None:
-        return now - max(_LEAST, timedelta(days=days) / sooner) if days else None
+        return now - max(_MIN_RETENTION, timedelta(days=days) / divisor) if days else None
 
     return Cutoffs(tools=before(policy.tools), noise=before(policy.noise), logs=before(policy.logs))
 

@@ -1,4 +1,4 @@
-"""Copies of a database that others are writing, proof that a copy is whole, and what may never differ from a backup."""
+"""Copy a database that is in use, check a copy for damage, and compare rows that never change with a backup."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from filrouge.runtime.sqlite import Connection, Database, check_engine, check_sc
 
 # Copying a live database.
 
-_PAGES_AT_ONCE = 1024
-_PATIENCE_MS = 5000
+_PAGES_PER_STEP = 1024
+_BUSY_TIMEOUT_MS = 5000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +30,7 @@ class Content:
     Attributes:
         rows: number of rows per table.
         hash: over all rows of all tables (`runtime.soundness.total_hash`).
-        schema: number of the last migration; 0 if the file is no memory database.
+        schema: number of the last migration; 0 if the file is not a memory database.
     """
 
     rows: Mapping[str, int]
@@ -54,22 +54,22 @@ def copy(source: str, target: str) -> Content:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise CannotWrite(f"{target} cannot be written: {error.strerror}.") from error
-    with _reading(source) as origin:
+    with _read_transaction(source) as origin:
         with translated():
-            made: Connection = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)
+            copied: Connection = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             with translated():
                 # The file is not used before it is complete, and it is synced below.
-                list(made.execute("pragma journal_mode = off; pragma synchronous = off"))
-                with made.backup("main", origin, "main") as backup:
+                list(copied.execute("pragma journal_mode = off; pragma synchronous = off"))
+                with copied.backup("main", origin, "main") as backup:
                     while not backup.done:
-                        backup.step(_PAGES_AT_ONCE)
-                held = _content(origin)
+                        backup.step(_PAGES_PER_STEP)
+                content = _content(origin)
         finally:
-            made.close()
-    _without_log(target)
+            copied.close()
+    _leave_wal_mode(target)
     sync(target)
-    return held
+    return content
 
 
 def content(path: str) -> Content:
@@ -78,17 +78,17 @@ def content(path: str) -> Content:
     Raises:
         Corrupt: it cannot be read.
     """
-    with _reading(path) as connection, translated():
+    with _read_transaction(path) as connection, translated():
         return _content(connection)
 
 
-def complaints(path: str) -> list[str]:
+def integrity_errors(path: str) -> list[str]:
     """Return the errors of SQLite's own checks, including full-text indexes and foreign keys."""
-    with _reading(path) as connection, translated():
-        found = [str(row[0]) for row in connection.execute("pragma integrity_check")]
-        found = [] if found == ["ok"] else found
-        return found + [
-            f"a row of {table} names one of {other} that is not there"
+    with _read_transaction(path) as connection, translated():
+        errors = [str(row[0]) for row in connection.execute("pragma integrity_check")]
+        errors = [] if errors == ["ok"] else errors
+        return errors + [
+            f"a row of {table} refers to a missing row of {other}"
             for table, _, other, _ in connection.execute("pragma foreign_key_check")
         ]
 
@@ -99,7 +99,7 @@ def schema_of(path: str) -> int:
     Raises:
         Corrupt: it cannot be read.
     """
-    with _reading(path) as connection, translated():
+    with _read_transaction(path) as connection, translated():
         return _schema(connection)
 
 
@@ -107,12 +107,12 @@ def check_schema(path: str) -> int:
     """Return the number of a database's last migration, if this version can open it.
 
     Raises:
-        Corrupt: it is no memory database.
+        Corrupt: it is not a memory database.
         WrongEngine: a newer Filrouge wrote it, or one from before the baseline.
     """
     found = schema_of(path)
     if not found:
-        raise Corrupt(f"{path} is no memory database.", remedy="See the backups in `filrouge backup --list`.")
+        raise Corrupt(f"{path} is not a memory database.", remedy="See the backups in `filrouge backup --list`.")
     check_schema_number(found, what=path)
     return found
 
@@ -126,42 +126,47 @@ def schema_faults(path: str) -> list[str]:
     """
     number = schema_of(path)
     refuse_older(number, what=path)
-    found, wanted = Database(path, readonly=True), Database(":memory:")
+    present, expected = Database(path, readonly=True), Database(":memory:")
     try:
-        wanted.migrate(SystemClock(), upto=number)
-        here, there = set(found.schema()), set(wanted.schema())
+        expected.migrate(SystemClock(), upto=number)
+        present_schema, expected_schema = set(present.schema()), set(expected.schema())
     finally:
-        found.close()
-        wanted.close()
-    return [f"not as it was made: {' '.join(sql.split()[:4])}" for sql in sorted(here ^ there)]
+        present.close()
+        expected.close()
+    return [
+        f"differs from what the migrations make: {' '.join(sql.split()[:4])}"
+        for sql in sorted(present_schema ^ expected_schema)
+    ]
 
 
 def merge_log(path: str) -> None:
     """Merge a database's log into its file and truncate it; no other process may have the database open."""
-    _alone(path, "pragma wal_checkpoint(truncate)")
+    _run_exclusively(path, "pragma wal_checkpoint(truncate)")
     sync(path)
 
 
 def _content(connection: Connection) -> Content:
     tables = row_hashes(connection)
     return Content(
-        rows={name: one.rows for name, one in tables.items()}, hash=total_hash(tables), schema=_schema(connection)
+        rows={name: table.rows for name, table in tables.items()}, hash=total_hash(tables), schema=_schema(connection)
     )
 
 
 def _schema(connection: Connection) -> int:
-    there = connection.execute("select 1 from sqlite_schema where name = 'schema_migrations'").fetchone()
-    return int(connection.execute("select max(number) from schema_migrations").fetchone()[0] or 0) if there else 0
+    has_migrations = connection.execute("select 1 from sqlite_schema where name = 'schema_migrations'").fetchone()
+    return (
+        int(connection.execute("select max(number) from schema_migrations").fetchone()[0] or 0) if has_migrations else 0
+    )
 
 
 @contextmanager
-def _reading(path: str) -> Generator[Connection]:
+def _read_transaction(path: str) -> Generator[Connection]:
     """Yield a read-only connection inside one read transaction."""
     with translated():
         connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         with translated():
-            connection.set_busy_timeout(_PATIENCE_MS)
+            connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
             connection.execute("begin")
             connection.execute("select count(*) from sqlite_schema").fetchone()
         yield connection
@@ -169,12 +174,12 @@ def _reading(path: str) -> Generator[Connection]:
         connection.close()
 
 
-def _without_log(path: str) -> None:
+def _leave_wal_mode(path: str) -> None:
     """Switch a copy out of WAL mode; a WAL database cannot be opened in a read-only directory."""
-    _alone(path, "pragma journal_mode = delete")
+    _run_exclusively(path, "pragma journal_mode = delete")
 
 
-def _alone(path: str, statement: str) -> None:
+def _run_exclusively(path: str, statement: str) -> None:
     """Run one statement on a database that no other process has open."""
     with translated():
         connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
@@ -186,7 +191,7 @@ def _alone(path: str, statement: str) -> None:
 
 # Damage detection in columns without a seal, by comparison with the newest backup.
 
-_MOST_NUMBERS: Final = 4
+_MAX_DAMAGED_NUMBERS: Final = 4
 
 _VECTORS: Final = (
     "select here.vector, kept.vector from main.vectors as here join kept.vectors as kept"
@@ -195,7 +200,7 @@ _VECTORS: Final = (
 
 
 #: By table: its key, the columns that never change, and a condition for the rows to compare.
-_FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
+_UNCHANGING_COLUMNS: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
     "thread_decisions": ("seq", ("turn_id", "at", "action", "similarity", "reason", "weighed"), "true"),
     "events": (
         "seq",
@@ -231,9 +236,9 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
 
 
 #: Tables whose project no seal covers, and the condition for a project that no merge explains.
-_OF_PROJECTS: Final = ("events", "turns")
+_TABLES_WITH_PROJECT: Final = ("events", "turns")
 
-_MISPLACED: Final = (
+_OTHER_PROJECT: Final = (
     "here.project_id is not kept.project_id and (kept.project_id is null or here.project_id is null"
     " or kept.project_id in (select id from main.projects)"
     " or here.project_id not in (select id from main.projects))"
@@ -241,7 +246,7 @@ _MISPLACED: Final = (
 
 
 #: By table: identifying columns; no two rows share their values.
-_KNOWN_BY: Final[Mapping[str, tuple[str, ...]]] = {
+_IDENTIFYING_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "thread_decisions": ("turn_id", "at"),
     "events": ("id", "row_hash"),
     "turns": ("id", "row_key", "row_hash"),
@@ -273,27 +278,27 @@ def differing(path: str, backup: str) -> dict[str, int]:
         try:
             connection.execute("attach ? as kept", (backup,))
             pairs = connection.execute(_VECTORS)
-            found = {"vectors": sum(_is_damage(here, kept) for here, kept in pairs)}
-            for table in _FIXED:
-                found[table] = int(connection.execute(_query(table)).fetchone()[0])
+            counts = {"vectors": sum(_is_damage(present, backed_up) for present, backed_up in pairs)}
+            for table in _UNCHANGING_COLUMNS:
+                counts[table] = int(connection.execute(_difference_query(table)).fetchone()[0])
         finally:
             connection.close()
-    return {table: rows for table, rows in found.items() if rows}
+    return {table: rows for table, rows in counts.items() if rows}
 
 
-def _query(table: str) -> str:
-    key, columns, which = _FIXED[table]
-    same = " or ".join(f"here.{column} = kept.{column}" for column in _KNOWN_BY[table])
+def _difference_query(table: str) -> str:
+    key, columns, condition = _UNCHANGING_COLUMNS[table]
+    is_same_row = " or ".join(f"here.{column} = kept.{column}" for column in _IDENTIFYING_COLUMNS[table])
     here, kept = (", ".join(f"{side}.{column}" for column in columns) for side in ("here", "kept"))
-    misplaced = f" or {_MISPLACED}" if table in _OF_PROJECTS else ""
+    misplaced = f" or {_OTHER_PROJECT}" if table in _TABLES_WITH_PROJECT else ""
     return (
         f"select count(*) from main.{table} as here join kept.{table} as kept using ({key})"  # noqa: S608
-        f" where {which} and ({same}) and (({here}) is not ({kept}){misplaced})"
+        f" where {condition} and ({is_same_row}) and (({here}) is not ({kept}){misplaced})"
     )
 
 
-def _is_damage(here: bytes, kept: bytes) -> bool:
-    if len(here) != len(kept) or len(here) % 2:
+def _is_damage(present: bytes, backed_up: bytes) -> bool:
+    if len(present) != len(backed_up) or len(present) % 2:
         return True
-    differ = np.frombuffer(here, dtype="<u2") != np.frombuffer(kept, dtype="<u2")
-    return int(differ.sum()) <= _MOST_NUMBERS
+    differing = np.frombuffer(present, dtype="<u2") != np.frombuffer(backed_up, dtype="<u2")
+    return int(differing.sum()) <= _MAX_DAMAGED_NUMBERS

@@ -45,11 +45,10 @@ from filrouge.maintenance.consolidation import (
     Step,
     StepKind,
     Trigger,
-    completed,
+    completed_message,
     concept_key,
     contradiction,
     estimate,
-    in_order,
     is_mergeable,
     is_same,
     is_same_concept,
@@ -58,6 +57,7 @@ from filrouge.maintenance.consolidation import (
     message,
     messages,
     rank,
+    sort_by_kind,
 )
 from filrouge.maintenance.retention import begin_retention, is_due
 from filrouge.memories.models import NO_FILTERS, Memory
@@ -74,8 +74,8 @@ from filrouge.threads.upkeep import follow_late_vector
 
 # Stored runs and their steps.
 
-#: Number of latest runs used for the time estimate, and number of latest runs whose steps are kept.
-_TIMED, _KEPT = 5, 20
+#: Number of latest runs that the time estimate uses, and number of latest runs whose steps stay stored.
+_RUNS_TIMED, _RUNS_WITH_STEPS = 5, 20
 
 
 class ConsolidationRuns:
@@ -108,11 +108,11 @@ class ConsolidationRuns:
             [
                 {
                     "garden_id": garden_id,
-                    "place": one.place,
-                    "phase": one.kind,
-                    "subject": json.dumps(dict(one.subject)),
+                    "place": step.position,
+                    "phase": step.kind,
+                    "subject": json.dumps(dict(step.subject)),
                 }
-                for one in steps
+                for step in steps
             ],
         )
 
@@ -122,8 +122,8 @@ class ConsolidationRuns:
         Raises:
             NotFound: there is no run with this id.
         """
-        missing, remedy = f"There is no run {garden_id!r} of the garden.", "See `filrouge garden --list`."
-        return _garden(require_row(self._tx, "gardens.get", {"id": garden_id}, missing=missing, remedy=remedy))
+        what, remedy = f"consolidation run {garden_id!r}", "See `filrouge garden --list`."
+        return _garden(require_row(self._tx, "gardens.get", {"id": garden_id}, what=what, remedy=remedy))
 
     def newest(self, limit: int) -> list[ConsolidationRun]:
         """Return the latest runs, newest first."""
@@ -144,19 +144,19 @@ class ConsolidationRuns:
         row = self._tx.one("gardens.next_step", {"garden_id": garden_id})
         return _step(row) if row else None
 
-    def mark(self, garden_id: str, place: int, counts: Mapping[str, int], at: datetime) -> None:
+    def mark(self, garden_id: str, position: int, counts: Mapping[str, int], at: datetime) -> None:
         """Mark a step as done and store its counts, in the transaction of its effects.
 
         Raises:
             Busy: the step is already done, or the run is over; the caller must roll back the effects.
         """
-        row = {"garden_id": garden_id, "place": place, "result": json.dumps(dict(counts)), "at": to_text(at)}
+        row = {"garden_id": garden_id, "place": position, "result": json.dumps(dict(counts)), "at": to_text(at)}
         if not self._tx.run("gardens.mark_step", row):
-            raise Busy(f"Step {place} of the garden {garden_id} was done by another.")
+            raise Busy(f"Step {position} of the run {garden_id} is already done.")
 
-    def done(self, garden_id: str, *, behind: int = -1) -> list[RunStep]:
-        """Return the done steps after the place `behind`, in order."""
-        rows = self._tx.all("gardens.steps_done", {"garden_id": garden_id, "behind": behind})
+    def done(self, garden_id: str) -> list[RunStep]:
+        """Return the done steps, in order."""
+        rows = self._tx.all("gardens.steps_done", {"garden_id": garden_id, "behind": -1})
         return [_step(row) for row in rows]
 
     def done_of(self, garden_id: str, kinds: Sequence[StepKind]) -> int:
@@ -176,13 +176,13 @@ class ConsolidationRuns:
         totals = json.dumps(self.totals(garden_id))
         row = {"id": garden_id, "state": state, "totals": totals, "error": error, "at": to_text(at)}
         self._tx.run("gardens.end", row)
-        self._tx.run("gardens.prune", {"keep": _KEPT})
+        self._tx.run("gardens.prune", {"keep": _RUNS_WITH_STEPS})
 
     def seconds(self) -> dict[str, float]:
         """Return the median seconds per step of each kind, measured between done marks of the latest runs."""
         spans: dict[str, list[float]] = {}
         before: tuple[str, datetime] | None = None
-        for row in self._tx.all("gardens.marks", {"limit": _TIMED}):
+        for row in self._tx.all("gardens.marks", {"limit": _RUNS_TIMED}):
             at = from_text(row["done_at"])
             begun = before[1] if before and before[0] == row["garden_id"] else from_text(row["started_at"])
             spans.setdefault(row["phase"], []).append(max(0.0, (at - begun).total_seconds()))
@@ -203,7 +203,7 @@ def _garden(row: Mapping[str, Any]) -> ConsolidationRun:
 
 
 def _step(row: Mapping[str, Any]) -> RunStep:
-    return RunStep(place=row["place"], kind=row["phase"], subject=json.loads(row["subject"]))
+    return RunStep(position=row["place"], kind=row["phase"], subject=json.loads(row["subject"]))
 
 
 # Merging two memories that say the same.
@@ -224,25 +224,31 @@ class Merging:
         self._tx = tx
         self._writer = MemoryWriter(tx, analyser)
 
-    def merge(self, kept: str, gone: str, origin: Origin, reason: str) -> bool:
-        """Merge `gone` into `kept` in the caller's transaction; return False unless both are live."""
-        rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps([kept, gone])})}
+    def merge(self, kept_id: str, merged_id: str, origin: Origin, reason: str) -> bool:
+        """Merge `merged_id` into `kept_id` in the caller's transaction; return False unless both are live."""
+        rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps([kept_id, merged_id])})}
         if len(rows) < 2 or any(row["state"] != "live" for row in rows.values()):
             return False
-        memory = memory_from_row(rows[gone])
+        memory = memory_from_row(rows[merged_id])
         before = state_of(memory)
         after = replace(
-            before, state="superseded", valid_to=max(before.valid_from, to_text(origin.at)), superseded_by=kept
+            before, state="superseded", valid_to=max(before.valid_from, to_text(origin.at)), superseded_by=kept_id
         )
-        self._writer.states.write({gone: after}, origin.at)
-        merged = self._copied(rows[kept], rows[gone])
+        self._writer.states.write({merged_id: after}, origin.at)
+        merged = self._copy_missing(rows[kept_id], rows[merged_id])
         payload = self._writer.statement_payload(memory.text, reason, origin) | {"merged": merged}
         self._writer.record(
-            origin, MERGE_ACTION, gone, payload, before={gone: before}, after={gone: after}, touches=[kept]
+            origin,
+            MERGE_ACTION,
+            merged_id,
+            payload,
+            before={merged_id: before},
+            after={merged_id: after},
+            touches=[kept_id],
         )
         return True
 
-    def take_back(self, merged: Mapping[str, Any]) -> dict[str, Any]:
+    def undo_or_redo(self, merged: Mapping[str, Any]) -> dict[str, Any]:
         """Undo a merge on the kept memory, or redo an undone one.
 
         Args:
@@ -251,41 +257,41 @@ class Merging:
         Returns:
             The record for the journal, with the sign of `by` flipped.
         """
-        kept, back = merged["kept"], -int(merged["by"])
+        kept_id, sign = merged["kept"], -int(merged["by"])
         self._tx.run(
             "memories.merge_mentions",
-            {"id": kept, "by": back * merged["mentions"]}
-            | {f"{name}_{place}": merged[name][place] for name in ("first", "last") for place in (0, 1)}
-            | {"back": back < 0},
+            {"id": kept_id, "by": sign * merged["mentions"]}
+            | {f"{name}_{index}": merged[name][index] for name in ("first", "last") for index in (0, 1)}
+            | {"back": sign < 0},
         )
         for turn_id, start, stop in merged["evidence"]:
-            row = {"memory_id": kept, "turn_id": turn_id, "start": start, "stop": stop}
-            self._tx.run("evidence.withdraw" if back < 0 else "evidence.add", row)
+            row = {"memory_id": kept_id, "turn_id": turn_id, "start": start, "stop": stop}
+            self._tx.run("evidence.withdraw" if sign < 0 else "evidence.add", row)
         for host, session_id, first_at, last_at in merged["sessions"]:
-            row = {"memory_id": kept, "host": host, "session_id": session_id}
-            if back < 0:
+            row = {"memory_id": kept_id, "host": host, "session_id": session_id}
+            if sign < 0:
                 self._tx.run("analyses.unmention_once", row)
             else:
                 self._tx.run("analyses.mention_between", row | {"first_at": first_at, "last_at": last_at})
-        return {**merged, "by": back}
+        return {**merged, "by": sign}
 
-    def was_merged(self, one: str, other: str) -> bool:
-        """Return True if these two were merged once. A user who undid the merge said that they differ."""
-        found = Journal(self._tx).entries_about(one)
-        return any(entry.action == MERGE_ACTION and {one, other} <= entry.touches for entry in found)
+    def was_merged(self, memory_id: str, other_id: str) -> bool:
+        """Return True if these two were ever merged. If the user undid that merge, they are not the same."""
+        found = Journal(self._tx).entries_about(memory_id)
+        return any(entry.action == MERGE_ACTION and {memory_id, other_id} <= entry.touches for entry in found)
 
-    def _copied(self, kept: Mapping[str, Any], gone: Mapping[str, Any]) -> dict[str, Any]:
+    def _copy_missing(self, kept: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
         """Copy the evidence and sessions that the kept memory lacks; return a record of what was added."""
-        pair = {"kept": kept["id"], "gone": gone["id"]}
+        pair = {"kept": kept["id"], "gone": merged["id"]}
         evidence = [[row["turn_id"], row["start"], row["stop"]] for row in self._tx.all("evidence.copy", pair)]
         sessions = [
             [row["host"], row["session_id"], row["first_at"], row["last_at"]]
             for row in self._tx.all("analyses.copy_mentions", pair)
         ]
-        first = [kept["first_mention"], min(kept["first_mention"], gone["first_mention"])]
-        last = [kept["last_mention"], max(kept["last_mention"], gone["last_mention"])]
+        first = [kept["first_mention"], min(kept["first_mention"], merged["first_mention"])]
+        last = [kept["last_mention"], max(kept["last_mention"], merged["last_mention"])]
         # A concept counts the sessions that mention it, and one session may mention both.
-        mentions = len(sessions) if kept["kind"] == "concept" else int(gone["mention_count"])
+        mentions = len(sessions) if kept["kind"] == "concept" else int(merged["mention_count"])
         row = {"id": kept["id"], "by": mentions, "first_0": first[0], "first_1": first[1], "last_0": last[0]}
         self._tx.run("memories.merge_mentions", row | {"last_1": last[1], "back": False})
         return {
@@ -301,13 +307,13 @@ class Merging:
 
 # Finding the work of a run.
 
-#: Most sessions that one run reads, and most memories that it compares.
-MOST_SESSIONS, MOST_COMPARED = 2000, 1000
+#: Sessions that one run reads, and memories that it compares.
+MAX_SESSIONS, MAX_COMPARED_MEMORIES = 2000, 1000
 #: Neighbours that each memory is compared with.
-_NEAREST: Final = 6
+_MAX_NEIGHBOURS: Final = 6
 #: Texts per batch of vectors, and texts per run; the reindex handles the rest.
 _VECTOR_BATCH, _MAX_TEXTS_PER_RUN = 16, 1600
-_LONGEST_TOLD: Final = 60
+_MAX_TEXT_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -316,12 +322,12 @@ class Comparison:
 
     Attributes:
         until: sequence number of the last memory that was compared.
-        left: memories left for another run.
+        remaining: number of memories left for another run.
     """
 
     steps: tuple[Step, ...]
     until: int
-    left: int
+    remaining: int
 
 
 def unread_sessions(parts: Parts, tx: Tx) -> tuple[list[Step], int]:
@@ -332,64 +338,71 @@ def unread_sessions(parts: Parts, tx: Tx) -> tuple[list[Step], int]:
     if parts.settings(tx).extract_provider == "off":
         return [], 0
     found = Analyses(tx, parts.analyser).unread()
-    subjects = [{"host": one.host, "session": one.id} for one in found[:MOST_SESSIONS]]
-    steps = [Step(kind=kind, subject=one) for kind in ("sessions", "preferences") for one in subjects]
+    subjects = [{"host": session.host, "session": session.id} for session in found[:MAX_SESSIONS]]
+    steps = [Step(kind=kind, subject=subject) for kind in ("sessions", "preferences") for subject in subjects]
     return steps, len(found) - len(subjects)
 
 
 def equal_concepts(parts: Parts, tx: Tx) -> list[Step]:
     """Return a step for each concept that equals another concept of its project."""
-    beside: dict[tuple[str, str | None, frozenset[str]], list[Memory]] = {}
+    by_key: dict[tuple[str, str | None, frozenset[str]], list[Memory]] = {}
     for row in tx.all("memories.live_concepts"):
-        one = memory_from_row(row)
-        beside.setdefault((one.scope.user, one.scope.project, concept_key(one.text)), []).append(one)
+        memory = memory_from_row(row)
+        by_key.setdefault((memory.scope.user, memory.scope.project, concept_key(memory.text)), []).append(memory)
     merging, steps = Merging(tx, parts.analyser), list[Step]()
-    for group in beside.values():
-        kept = min(group, key=rank)
-        for gone in group:
-            if is_same_concept(kept, gone) and not gone.pinned and not merging.was_merged(kept.id, gone.id):
-                steps.append(_merge("concepts", kept, gone))
+    for group in by_key.values():
+        target = min(group, key=rank)
+        for source in group:
+            if is_same_concept(target, source) and not source.pinned and not merging.was_merged(target.id, source.id):
+                steps.append(_merge_step("concepts", target, source))
     return steps
 
 
-def compare_memories(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> Comparison:
-    """Compare up to `most` memories after sequence number `after` with their nearest neighbours.
+def compare_memories(parts: Parts, tx: Tx, after: int, *, max_memories: int = MAX_COMPARED_MEMORIES) -> Comparison:
+    """Compare up to `max_memories` memories after sequence number `after` with their nearest neighbours.
 
-    Each memory is compared once, when it is new. Pairs that a user set apart, and memories that the user was asked
-    about, are skipped. Nothing is compared while the vector index is being filled, because neighbours would be missing.
+    Each memory is compared once, when it is new. Pairs whose merge a user undid are skipped, and so are memories that
+    were ever up for review. Nothing is compared while the vector index is being filled, because neighbours would be
+    missing.
     """
     if not parts.vectors.ready.is_set():
-        return Comparison(steps=(), until=after, left=0)
-    rows = tx.all("memories.compared", {"after": after, "limit": most})
-    mine = [str(row["id"]) for row in rows]
-    near = _near(parts, tx, mine)
-    ids = list(dict.fromkeys([*mine, *(other for others in near.values() for other in others)]))
-    known = {one.id: one for one in parts.memories(tx).known(ids)}
-    isolated = parts.settings(tx).isolation
-    same, against = dict[str, set[str]](), list[tuple[Memory, Memory, str]]()
+        return Comparison(steps=(), until=after, remaining=0)
+    rows = tx.all("memories.compared", {"after": after, "limit": max_memories})
+    new_ids = [str(row["id"]) for row in rows]
+    neighbours = _find_neighbours(parts, tx, new_ids)
+    all_ids = list(dict.fromkeys([*new_ids, *(other_id for others in neighbours.values() for other_id in others)]))
+    memories = {memory.id: memory for memory in parts.memories(tx).known(all_ids)}
+    is_isolated = parts.settings(tx).isolation
+    same_ids, contradictions = dict[str, set[str]](), list[tuple[Memory, Memory, str]]()
     seen = set[frozenset[str]]()
-    for id_ in mine:
-        for other, similarity in near[id_].items():
-            pair = frozenset((id_, other))
-            if len(pair) < 2 or pair in seen or other not in known:
+    for id_ in new_ids:
+        for other_id, similarity in neighbours[id_].items():
+            pair = frozenset((id_, other_id))
+            if len(pair) < 2 or pair in seen or other_id not in memories:
                 continue
             seen.add(pair)
-            one, two = known[id_], known[other]
-            if isolated and _agent(one) != _agent(two):
+            memory, other_memory = memories[id_], memories[other_id]
+            if is_isolated and _agent(memory) != _agent(other_memory):
                 continue
-            if is_same(one, two, similarity):
-                same.setdefault(id_, set()).add(other)
-                same.setdefault(other, set()).add(id_)
-            elif (found := contradiction(one, two, similarity)) is not None:
-                against.append(found)
-    merged = _merged(parts, tx, same, known)
-    gone = {str(step.subject["gone"]) for step in merged}
-    open_ = [one for one in against if gone.isdisjoint((one[0].id, one[1].id)) and _is_open(tx, one[0])]
-    asked = {one[0].id: one for one in reversed(open_)}  # one question per memory, about its nearest neighbour
-    steps = (*merged, *(_contradiction(*one) for one in reversed(asked.values())))
+            if is_same(memory, other_memory, similarity):
+                same_ids.setdefault(id_, set()).add(other_id)
+                same_ids.setdefault(other_id, set()).add(id_)
+            elif (found := contradiction(memory, other_memory, similarity)) is not None:
+                contradictions.append(found)
+    merge_steps = _choose_merges(parts, tx, same_ids, memories)
+    merged_ids = {str(step.subject["gone"]) for step in merge_steps}
+    unasked = [
+        found
+        for found in contradictions
+        if merged_ids.isdisjoint((found[0].id, found[1].id)) and _is_unasked(tx, found[0])
+    ]
+    by_newer = {
+        found[0].id: found for found in reversed(unasked)
+    }  # one question per memory, about its nearest neighbour
+    steps = (*merge_steps, *(_contradiction_step(*found) for found in reversed(by_newer.values())))
     until = max((int(row["seq"]) for row in rows), default=after)
-    left = tx.one("memories.not_compared", {"after": until}) or {"n": 0}
-    return Comparison(steps=steps, until=until, left=int(left["n"]))
+    not_compared = tx.one("memories.not_compared", {"after": until}) or {"n": 0}
+    return Comparison(steps=steps, until=until, remaining=int(not_compared["n"]))
 
 
 def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
@@ -399,59 +412,65 @@ def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
     kinds: tuple[OwnerKind, ...] = ("memory", "turn")
     steps: list[Step] = []
     for kind in kinds:
-        ids = [one.id for one in StoredVectors(tx).missing(kind, parts.vectors.space.id, _MAX_TEXTS_PER_RUN)]
-        batches = [ids[place : place + _VECTOR_BATCH] for place in range(0, len(ids), _VECTOR_BATCH)]
+        ids = [owner.id for owner in StoredVectors(tx).missing(kind, parts.vectors.space.id, _MAX_TEXTS_PER_RUN)]
+        batches = [ids[start : start + _VECTOR_BATCH] for start in range(0, len(ids), _VECTOR_BATCH)]
         steps += [Step(kind="vectors", subject={"owner": kind, "ids": batch}) for batch in batches]
     return steps
 
 
-def _near(parts: Parts, tx: Tx, ids: Sequence[str]) -> dict[str, dict[str, float]]:
+def _find_neighbours(parts: Parts, tx: Tx, ids: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the nearest memories of each memory, with their calibrated similarity.
 
     A memory without vectors gets the memories that share words with it, at similarity 0.0.
     """
-    meaning = parts.vectors
+    vectors = parts.vectors
     memories = parts.memories(tx).some(ids)
-    vectors = StoredVectors(tx).some("memory", ids, meaning.space.id)
+    stored_vectors = StoredVectors(tx).some("memory", ids, vectors.space.id)
     found: dict[str, dict[str, float]] = {}
     for id_ in ids:
         memory = memories[id_]
-        if id_ in vectors:
+        if id_ in stored_vectors:
             groups = frozenset({group_of(memory)})
-            cosines = nearest_live_memories(tx, meaning.memory_index, vectors[id_][0], _NEAREST + 1, groups)
-            found[id_] = {other: meaning.space.calibrated(cosine) for other, cosine in cosines.items() if other != id_}
+            cosines = nearest_live_memories(
+                tx, vectors.memory_index, stored_vectors[id_][0], _MAX_NEIGHBOURS + 1, groups
+            )
+            found[id_] = {other: vectors.space.calibrated(cosine) for other, cosine in cosines.items() if other != id_}
         else:
-            place = SearchScope(project=memory.scope.project, user=memory.scope.user, everywhere=False)
-            words = retriever_for(parts, tx, "memory", place, NO_FILTERS, parts.analyser.terms(memory.text))
-            found[id_] = {other: 0.0 for other in words.by_words(_NEAREST + 1) if other != id_}
+            scope = SearchScope(project=memory.scope.project, user=memory.scope.user, everywhere=False)
+            retriever = retriever_for(parts, tx, "memory", scope, NO_FILTERS, parts.analyser.terms(memory.text))
+            found[id_] = {other: 0.0 for other in retriever.by_words(_MAX_NEIGHBOURS + 1) if other != id_}
     return found
 
 
-def _merged(parts: Parts, tx: Tx, same: Mapping[str, set[str]], known: Mapping[str, Memory]) -> list[Step]:
-    """Choose the merges: each memory goes at most once, into one that stays, and only if those two say the same."""
-    merging, gone, steps = Merging(tx, parts.analyser), set[str](), list[Step]()
-    for kept in sorted((known[id_] for id_ in same), key=rank):
-        if kept.id in gone:
+def _choose_merges(
+    parts: Parts, tx: Tx, same_ids: Mapping[str, set[str]], memories: Mapping[str, Memory]
+) -> list[Step]:
+    """Choose the merges: each source is merged once, into a target that stays live and says the same."""
+    merging, merged_ids, steps = Merging(tx, parts.analyser), set[str](), list[Step]()
+    for target in sorted((memories[id_] for id_ in same_ids), key=rank):
+        if target.id in merged_ids:
             continue
-        for other in sorted((known[id_] for id_ in same[kept.id]), key=rank):
-            goes = rank(other) > rank(kept) and not other.pinned and other.id not in gone
-            if goes and not merging.was_merged(kept.id, other.id):
-                gone.add(other.id)
-                steps.append(_merge("duplicates", kept, other))
+        for source in sorted((memories[id_] for id_ in same_ids[target.id]), key=rank):
+            can_merge = rank(source) > rank(target) and not source.pinned and source.id not in merged_ids
+            if can_merge and not merging.was_merged(target.id, source.id):
+                merged_ids.add(source.id)
+                steps.append(_merge_step("duplicates", target, source))
     return steps
 
 
-def _merge(kind: StepKind, kept: Memory, gone: Memory) -> Step:
-    told = f"{_short(gone.text)} → {_short(kept.text)}"
-    return Step(kind=kind, subject={"kept": kept.id, "gone": gone.id}, told=told)
+def _merge_step(kind: StepKind, target: Memory, source: Memory) -> Step:
+    description = f"{_shorten(source.text)} → {_shorten(target.text)}"
+    return Step(kind=kind, subject={"kept": target.id, "gone": source.id}, description=description)
 
 
-def _contradiction(newer: Memory, older: Memory, reason: str) -> Step:
-    told = f"{_short(older.text)} ↔ {_short(newer.text)}"
-    return Step(kind="contradictions", subject={"newer": newer.id, "older": older.id, "reason": reason}, told=told)
+def _contradiction_step(newer: Memory, older: Memory, reason: str) -> Step:
+    description = f"{_shorten(older.text)} ↔ {_shorten(newer.text)}"
+    return Step(
+        kind="contradictions", subject={"newer": newer.id, "older": older.id, "reason": reason}, description=description
+    )
 
 
-def _is_open(tx: Tx, newer: Memory) -> bool:
+def _is_unasked(tx: Tx, newer: Memory) -> bool:
     """Return True if the user was never asked about this memory."""
     return tx.one("reviews.get", {"memory_id": newer.id}) is None
 
@@ -460,16 +479,16 @@ def _agent(memory: Memory) -> str:
     return memory.scope.agent or memory.scope.channel
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
-    return f"“{line}”" if len(line) <= _LONGEST_TOLD else f"“{line[:_LONGEST_TOLD].rstrip()}…”"
+    return f"“{line}”" if len(line) <= _MAX_TEXT_CHARACTERS else f"“{line[:_MAX_TEXT_CHARACTERS].rstrip()}…”"
 
 
 # Doing the steps. Decay is not a step; it is computed when needed (`consolidation.vitality`).
 
 StepSubject = Mapping[str, Any]
 Counts = Mapping[str, int]
-"""What a step came to, by name; those of a run are summed."""
+"""Results of a step, by name. A run stores the sum over its steps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -486,15 +505,15 @@ class Effects:
 
 
 Finder = Callable[[Parts, Tx], Sequence[Step]]
-Doer = Callable[[Parts, StepSubject], Effects]
+StepRunner = Callable[[Parts, StepSubject], Effects]
 
 
 def read_session(parts: Parts, subject: StepSubject) -> Effects:
     """Read what is new in a session: its summary, its concepts and when they were mentioned."""
-    found = analyse_new_turns(parts, Session(host=subject["host"], id=subject["session"]))
-    if found is None:
+    unread = analyse_new_turns(parts, Session(host=subject["host"], id=subject["session"]))
+    if unread is None:
         return Effects(write=lambda _: {})
-    material, analysis = found
+    material, analysis = unread
     return Effects(write=lambda tx: {"sessions": 1, "new_items": store_analysis(parts, tx, material, analysis)})
 
 
@@ -502,50 +521,51 @@ def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
     """Extract from the user's turns that no memory cites yet, with the same rules as on capture."""
     session = Session(host=subject["host"], id=subject["session"])
     turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
-    own = [turn for turn in turns if is_to_be_analysed(turn)]
-    wanted = parts.readers.here(lambda tx: Turns(tx, parts.analyser).uncited([turn.id for turn in own]))
+    user_turns = [turn for turn in turns if is_to_be_analysed(turn)]
+    uncited = parts.readers.here(lambda tx: Turns(tx, parts.analyser).uncited([turn.id for turn in user_turns]))
     readings = [
-        _without_retractions(one) for one in understanding.read_turns(parts, [t for t in own if t.id in wanted])
+        _without_retractions(reading)
+        for reading in understanding.read_turns(parts, [turn for turn in user_turns if turn.id in uncited])
     ]
-    readings = [one for one in readings if one.pending]
-    done = list[Any]()
+    readings = [reading for reading in readings if reading.pending]
+    actions = list[Any]()
 
     def write(tx: Tx) -> Counts:
-        still = Turns(tx, parts.analyser).uncited([one.turn.id for one in readings])
-        fresh: understanding.PendingVectors = {}
-        for one in readings:
-            if one.turn.id in still:
-                done.extend(understanding.apply_reading(parts, tx, one, fresh))
-        _queue_brief(parts, tx, bool(done))
-        return {"new_items": sum(action.name in ("add", "update") for action, _ in done)}
+        still_uncited = Turns(tx, parts.analyser).uncited([reading.turn.id for reading in readings])
+        pending: understanding.PendingVectors = {}
+        for reading in readings:
+            if reading.turn.id in still_uncited:
+                actions.extend(understanding.apply_reading(parts, tx, reading, pending))
+        _queue_brief(parts, tx, bool(actions))
+        return {"new_items": sum(action.name in ("add", "update") for action, _ in actions)}
 
     def afterwards() -> None:
         if readings:
-            understanding.update_index(parts, readings[0].vectors, done)
+            understanding.update_index(parts, readings[0].vectors, actions)
 
     return Effects(write=write, afterwards=afterwards)
 
 
 def merge_concepts(parts: Parts, subject: StepSubject) -> Effects:
     """Merge a concept into an equal one."""
-    return _merging(parts, subject, is_same_concept, "merged_concepts")
+    return _merge_effects(parts, subject, is_same_concept, "merged_concepts")
 
 
 def merge_memories(parts: Parts, subject: StepSubject) -> Effects:
     """Merge a memory into one that says the same."""
-    return _merging(parts, subject, is_mergeable, "merged_memories")
+    return _merge_effects(parts, subject, is_mergeable, "merged_memories")
 
 
-def ask_about(parts: Parts, subject: StepSubject) -> Effects:
+def add_to_review(parts: Parts, subject: StepSubject) -> Effects:
     """Put two contradicting memories up for review."""
 
     def write(tx: Tx) -> Counts:
-        known = parts.memories(tx).some([subject["newer"]])
-        if subject["newer"] not in known:
+        memories = parts.memories(tx).some([subject["newer"]])
+        if subject["newer"] not in memories:
             return {}
-        origin = _garden_origin(parts, known[subject["newer"]])
-        asked = Reviews(tx, parts.analyser).contest(subject["newer"], subject["older"], origin, subject["reason"])
-        return {"contradictions": int(asked)}
+        origin = _garden_origin(parts, memories[subject["newer"]])
+        is_new = Reviews(tx, parts.analyser).contest(subject["newer"], subject["older"], origin, subject["reason"])
+        return {"contradictions": int(is_new)}
 
     return Effects(write=write)
 
@@ -556,62 +576,64 @@ def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
-    meaning = parts.vectors
-    owners = parts.readers.here(lambda tx: _owners(parts, tx, subject, meaning.space.id))
-    passes = embed_next_windows(parts, meaning.embedder, meaning.space.id, owners) if owners else []
-    made = [one for one in passes if one is not None]
-    is_more = len(passes) < len(owners) or any(one.first for one in made)
+    vectors = parts.vectors
+    owners = parts.readers.here(lambda tx: _texts_without_vectors(parts, tx, subject, vectors.space.id))
+    passes = embed_next_windows(parts, vectors.embedder, vectors.space.id, owners) if owners else []
+    done_passes = [done_pass for done_pass in passes if done_pass is not None]
+    is_more = len(passes) < len(owners) or any(done_pass.first for done_pass in done_passes)
 
     def write(tx: Tx) -> Counts | None:
-        for one in made:
-            one.write(tx, meaning.space.id)
-            if one.owner.kind == "turn" and not one.first:
-                follow_late_vector(tx, one.owner.id, meaning.space.id)
-        lacking = _owners(parts, tx, subject, meaning.space.id)
-        return None if is_more and lacking else {"vectors": len(subject["ids"]) - len(lacking)}
+        for done_pass in done_passes:
+            done_pass.write(tx, vectors.space.id)
+            if done_pass.owner.kind == "turn" and not done_pass.first:
+                follow_late_vector(tx, done_pass.owner.id, vectors.space.id)
+        still_missing = _texts_without_vectors(parts, tx, subject, vectors.space.id)
+        return None if is_more and still_missing else {"vectors": len(subject["ids"]) - len(still_missing)}
 
-    def show() -> None:
-        for one in made:
-            one.add_to_index(parts, meaning)
+    def update_index() -> None:
+        for done_pass in done_passes:
+            done_pass.add_to_index(parts, vectors)
 
-    return Effects(write=write, afterwards=show)
+    return Effects(write=write, afterwards=update_index)
 
 
-def _merging(parts: Parts, subject: StepSubject, may: Callable[[Memory, Memory], bool], counted: str) -> Effects:
-    kept_id, gone_id = str(subject["kept"]), str(subject["gone"])
+def _merge_effects(
+    parts: Parts, subject: StepSubject, is_allowed: Callable[[Memory, Memory], bool], count_name: str
+) -> Effects:
+    target_id, source_id = str(subject["kept"]), str(subject["gone"])
 
     def write(tx: Tx) -> Counts:
-        known = parts.memories(tx).some([kept_id, gone_id])
-        if len(known) < 2 or not may(known[kept_id], known[gone_id]):
+        memories = parts.memories(tx).some([target_id, source_id])
+        if len(memories) < 2 or not is_allowed(memories[target_id], memories[source_id]):
             return {}
-        kept, gone = known[kept_id], known[gone_id]
-        if gone.pinned or rank(gone) < rank(kept):
+        target, source = memories[target_id], memories[source_id]
+        if source.pinned or rank(source) < rank(target):
             return {}  # the user changed one of them after the plan was made
-        merged = Merging(tx, parts.analyser).merge(kept_id, gone_id, _garden_origin(parts, gone), "duplicate")
+        merged = Merging(tx, parts.analyser).merge(target_id, source_id, _garden_origin(parts, source), "duplicate")
         _queue_brief(parts, tx, merged)
-        return {counted: int(merged)}
+        return {count_name: int(merged)}
 
-    return Effects(write=write, afterwards=lambda: _leave_index(parts, gone_id))
+    return Effects(write=write, afterwards=lambda: _remove_from_index(parts, source_id))
 
 
-def _leave_index(parts: Parts, memory_id: str) -> None:
-    known = parts.readers.here(lambda tx: parts.memories(tx).some([memory_id]))
-    if memory_id not in known or known[memory_id].state != "live":
+def _remove_from_index(parts: Parts, memory_id: str) -> None:
+    memories = parts.readers.here(lambda tx: parts.memories(tx).some([memory_id]))
+    if memory_id not in memories or memories[memory_id].state != "live":
         parts.vectors.memory_index.remove(memory_id)
 
 
-def _owners(parts: Parts, tx: Tx, subject: StepSubject, space_id: str) -> list[Owner]:
+def _texts_without_vectors(parts: Parts, tx: Tx, subject: StepSubject, space_id: str) -> list[Owner]:
     """Return the texts of a batch that still exist and lack vectors."""
     ids = [str(id_) for id_ in subject["ids"]]
     if subject["owner"] == "turn":
         owners = [
-            Owner(kind="turn", id=one.id, seq=0, group=one.scope.project or "", text=one.text)
-            for one in parts.turns(tx).get(ids)
+            Owner(kind="turn", id=item.id, seq=0, group=item.scope.project or "", text=item.text)
+            for item in parts.turns(tx).get(ids)
         ]
     else:
-        live = [one for one in parts.memories(tx).some(ids).values() if one.state == "live"]
-        owners = [Owner(kind="memory", id=one.id, seq=0, group=group_of(one), text=one.text) for one in live]
-    return [one for one in owners if StoredVectors(tx).first_part(one.kind, one.id, space_id) != 0]
+        live = [item for item in parts.memories(tx).some(ids).values() if item.state == "live"]
+        owners = [Owner(kind="memory", id=item.id, seq=0, group=group_of(item), text=item.text) for item in live]
+    return [item for item in owners if StoredVectors(tx).first_part(item.kind, item.id, space_id) != 0]
 
 
 def _without_retractions(reading: understanding.Reading) -> understanding.Reading:
@@ -619,8 +641,8 @@ def _without_retractions(reading: understanding.Reading) -> understanding.Readin
 
     They took effect when they were said, and the user may have restored the memory since.
     """
-    kept = [one for one in reading.pending if not profile(one.statement.text).retracts]
-    return replace(reading, pending=tuple(kept))
+    statements = [item for item in reading.pending if not profile(item.statement.text).retracts]
+    return replace(reading, pending=tuple(statements))
 
 
 def _garden_origin(parts: Parts, memory: Memory) -> Origin:
@@ -629,8 +651,8 @@ def _garden_origin(parts: Parts, memory: Memory) -> Origin:
     return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by="garden", actor="garden")
 
 
-def _queue_brief(parts: Parts, tx: Tx, wanted: bool) -> None:
-    if wanted:
+def _queue_brief(parts: Parts, tx: Tx, is_needed: bool) -> None:
+    if is_needed:
         work: dict[str, object] = {"project": None, "everywhere": True}
         Jobs(tx).enqueue("brief", work, dedupe="brief:everywhere", at=parts.clock.now())
 
@@ -646,12 +668,12 @@ def queue_retention(parts: Parts, _: StepSubject) -> Effects:
 
 
 FINDERS: Final[tuple[Finder, ...]] = (equal_concepts, without_vectors, retention_steps)
-DOERS: Final[Mapping[StepKind, Doer]] = {
+STEP_RUNNERS: Final[Mapping[StepKind, StepRunner]] = {
     "sessions": read_session,
     "concepts": merge_concepts,
     "preferences": read_preferences,
     "duplicates": merge_memories,
-    "contradictions": ask_about,
+    "contradictions": add_to_review,
     "retention": queue_retention,
     "vectors": make_vectors,
 }
@@ -661,14 +683,18 @@ DOERS: Final[Mapping[StepKind, Doer]] = {
 
 _LOG = logging.getLogger(__name__)
 GARDEN: Final = "garden"
-_FILLING_SECONDS: Final = 20.0
+_INDEX_WAIT_SECONDS: Final = 20.0
 #: The error of a run whose job no longer exists.
-_LOST: Final = "Its job was lost, or failed too many times."
+_JOB_LOST: Final = "Its job was lost, or failed too many times."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StartedRun:
-    """A plan and the id of the run begun with it; None if there was nothing to do."""
+    """A plan, and the run begun with it.
+
+    Attributes:
+        garden_id: id of the run; None if there was nothing to do.
+    """
 
     plan: GardenPlan
     garden_id: str | None
@@ -676,7 +702,7 @@ class StartedRun:
 
 def plan(parts: Parts) -> GardenPlan:
     """Plan a run without starting it; just after a start, wait some seconds for the vector index."""
-    parts.vectors.ready.wait(_FILLING_SECONDS)
+    parts.vectors.ready.wait(_INDEX_WAIT_SECONDS)
     return parts.readers.here(lambda tx: _plan(parts, tx))
 
 
@@ -688,24 +714,24 @@ def begin(parts: Parts, occasion: Trigger = "hand") -> StartedRun:
     """
     found, garden_id = plan(parts), new_id(parts.clock.now())
 
-    def write(tx: Tx) -> None:
+    def store_run(tx: Tx) -> None:
         now = parts.clock.now()
         fail_orphaned_run(parts, tx)
-        steps = [RunStep(place=n, kind=one.kind, subject=one.subject) for n, one in enumerate(found.steps)]
-        ConsolidationRuns(tx).begin(garden_id, occasion, found.kept(), steps, now)
+        steps = [RunStep(position=n, kind=step.kind, subject=step.subject) for n, step in enumerate(found.steps)]
+        ConsolidationRuns(tx).begin(garden_id, occasion, found.stored_counts(), steps, now)
         Jobs(tx).enqueue(GARDEN, {"garden": garden_id}, dedupe=GARDEN, at=now)
 
-    def note(tx: Tx) -> None:
+    def store_empty_run(tx: Tx) -> None:
         """Store an empty run, so that the next run continues after the memories compared for this one."""
         if ConsolidationRuns(tx).running() is None and found.memories_until > _compared_until(tx):
             now = parts.clock.now()
-            ConsolidationRuns(tx).begin(garden_id, occasion, found.kept(), [], now)
+            ConsolidationRuns(tx).begin(garden_id, occasion, found.stored_counts(), [], now)
             ConsolidationRuns(tx).end(garden_id, now)
 
     if not found.steps:
-        parts.writer.run(note)
+        parts.writer.run(store_empty_run)
         return StartedRun(plan=found, garden_id=None)
-    parts.writer.run(write)
+    parts.writer.run(store_run)
     parts.work_waiting.set()
     return StartedRun(plan=found, garden_id=garden_id)
 
@@ -731,14 +757,14 @@ def fail_orphaned_run(parts: Parts, tx: Tx) -> None:
         ConsolidationRuns(tx).end(garden.id, parts.clock.now(), error=error)
 
 
-def described(tx: Tx, garden: ConsolidationRun) -> dict[str, Any]:
+def run_to_json(tx: Tx, garden: ConsolidationRun) -> dict[str, Any]:
     """Return a run as JSON: its state, its steps done so far and its totals."""
     gardens = ConsolidationRuns(tx)
-    trouble = _failure_reason(tx) if garden.state == "running" else ""
-    if trouble:
+    problem = _failure_reason(tx) if garden.state == "running" else ""
+    if problem:
         garden = gardens.get(garden.id)  # the run may have ended since it was read, which removes its job
     is_running, is_over = garden.state == "running", garden.state == "completed"
-    error = (trouble if is_running else "") or garden.error
+    error = (problem if is_running else "") or garden.error
     return {
         "id": garden.id,
         "occasion": garden.occasion,
@@ -760,25 +786,25 @@ def progress(parts: Parts, tx: Tx, garden_id: str, after: int) -> dict[str, Any]
     """
     gardens = ConsolidationRuns(tx)
     garden, language = gardens.get(garden_id), language_of(parts, tx)
-    found = [one.to_json() for one in messages(garden, gardens.done(garden_id))]
-    told = [one | {"label": label(one["payload"], language)} for one in found[after:]]
-    return {"garden": described(tx, garden), "messages": told, "next": len(found)}
+    sent = [sent_message.to_json() for sent_message in messages(garden, gardens.done(garden_id))]
+    labelled = [body | {"label": label(body["payload"], language)} for body in sent[after:]]
+    return {"garden": run_to_json(tx, garden), "messages": labelled, "next": len(sent)}
 
 
-def language_shown(parts: Parts) -> Language:
+def display_language(parts: Parts) -> Language:
     """Return the language in which plans are shown."""
     return parts.readers.here(lambda tx: language_of(parts, tx))
 
 
 def _plan(parts: Parts, tx: Tx) -> GardenPlan:
-    sessions, left = unread_sessions(parts, tx)
-    others = compare_memories(parts, tx, _compared_until(tx))
-    found = in_order([*sessions, *others.steps, *(step for finder in FINDERS for step in finder(parts, tx))])
+    sessions, sessions_left = unread_sessions(parts, tx)
+    comparison = compare_memories(parts, tx, _compared_until(tx))
+    steps = sort_by_kind([*sessions, *comparison.steps, *(step for finder in FINDERS for step in finder(parts, tx))])
     return GardenPlan(
-        steps=found,
-        estimate=estimate(found, ConsolidationRuns(tx).seconds()),
-        memories_until=others.until,
-        left=left + others.left,
+        steps=steps,
+        estimate=estimate(steps, ConsolidationRuns(tx).seconds()),
+        memories_until=comparison.until,
+        remaining=sessions_left + comparison.remaining,
     )
 
 
@@ -789,68 +815,68 @@ def _compared_until(tx: Tx) -> int:
 
 
 def _step_job(parts: Parts, garden: ConsolidationRun, step: RunStep) -> JobResult:
-    # One session that cannot be read must not hold up the others.
-    prepared = Effects(write=_failed)
+    # A session that cannot be read must not block the others.
+    prepared = Effects(write=_count_failure)
     passed_over = "step %d (%s) of the garden %s is passed over"
-    with logged(_LOG, passed_over, step.place, step.kind, garden.id, reraise=(CannotWrite,)):
-        prepared = DOERS[step.kind](parts, step.subject)
-    told = list[MemoryProgress]()
+    with logged(_LOG, passed_over, step.position, step.kind, garden.id, reraise=(CannotWrite,)):
+        prepared = STEP_RUNNERS[step.kind](parts, step.subject)
+    sent = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:
         counts = prepared.write(tx)
         if counts is not None:
             gardens = ConsolidationRuns(tx)
-            gardens.mark(garden.id, step.place, {name: n for name, n in counts.items() if n}, parts.clock.now())
-            told[:] = [message(garden, step, gardens.done_of(garden.id, kinds_of(PHASE_OF[step.kind])))]
+            gardens.mark(garden.id, step.position, {name: n for name, n in counts.items() if n}, parts.clock.now())
+            sent[:] = [message(garden, step, gardens.done_of(garden.id, kinds_of(PHASE_OF[step.kind])))]
 
     def afterwards() -> None:
         prepared.afterwards()
-        _publish(parts, told)
+        _publish(parts, sent)
 
     return JobResult(write=write, afterwards=afterwards, again=lambda: {"garden": garden.id})
 
 
-def _failed(_: Tx) -> Counts:
+def _count_failure(_: Tx) -> Counts:
     return {"failed": 1}
 
 
 def _end_job(parts: Parts, garden: ConsolidationRun) -> JobResult:
-    told = list[MemoryProgress]()
+    sent = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:
         ConsolidationRuns(tx).end(garden.id, parts.clock.now())
-        told[:] = [completed(ConsolidationRuns(tx).get(garden.id))]
+        sent[:] = [completed_message(ConsolidationRuns(tx).get(garden.id))]
 
-    return JobResult(write=write, afterwards=lambda: _publish(parts, told))
+    return JobResult(write=write, afterwards=lambda: _publish(parts, sent))
 
 
-def _publish(parts: Parts, told: Sequence[MemoryProgress]) -> None:
-    for one in told:
-        parts.bus.publish(one)
+def _publish(parts: Parts, progress_messages: Sequence[MemoryProgress]) -> None:
+    for sent in progress_messages:
+        parts.bus.publish(sent)
 
 
 def _failure_reason(tx: Tx) -> str:
     """Return why the active run cannot continue; empty if it can."""
-    known = Jobs(tx).get_by_key(GARDEN)
-    if known is None:
-        return _LOST
-    return str(known["error"] or _LOST) if known["state"] == "dead" else ""
+    job = Jobs(tx).get_by_key(GARDEN)
+    if job is None:
+        return _JOB_LOST
+    return str(job["error"] or _JOB_LOST) if job["state"] == "dead" else ""
 
 
 # Starting runs automatically.
 
-_LOOK_SECONDS: Final = 60.0
-_LATE: Final = timedelta(hours=12)
+_CHECK_SECONDS: Final = 60.0
+_CATCH_UP: Final = timedelta(hours=12)
 
 
 def garden_watch(parts: Parts) -> PeriodicTask:
     """Return a periodic task that checks once a minute whether a run is due."""
     failed = "the check for a due consolidation run failed"
-    return PeriodicTask(_LOOK_SECONDS, Watch(parts).look, name="garden", failure_message=failed)
+    return PeriodicTask(_CHECK_SECONDS, Watch(parts).check, name="garden", failure_message=failed)
 
 
 class Watch:
-    """Begins runs when they are due; `look` is called periodically.
+    """Begins runs when they are due; `check` is called periodically.
 
     An idle run begins if nothing was captured for `garden_idle_minutes`, there is something to do, and the last
     run is at least `garden_rest_hours` old. If there was nothing to do, the next check waits for a new capture. At
@@ -862,7 +888,7 @@ class Watch:
         self._parts = parts
         self._nothing_since: datetime | None = None
 
-    def look(self) -> str | None:
+    def check(self) -> str | None:
         """Begin a run if one is due; return its id, or None."""
         parts = self._parts
         occasion, captured = parts.readers.here(lambda tx: self._occasion(parts, tx))
@@ -883,24 +909,24 @@ class Watch:
         now, settings = parts.clock.now(), parts.settings(tx)
         if ConsolidationRuns(tx).running() is not None or captured is None or captured == self._nothing_since:
             return None, captured
-        if is_hour(settings, last, now):
+        if is_scheduled(settings, last, now):
             return "schedule", captured
         return ("idle" if is_idle(settings, last, captured, now) else None), captured
 
 
 def is_idle(settings: Settings, last: ConsolidationRun | None, captured: datetime, now: datetime) -> bool:
     """Return True if nothing was captured for some time and the last run is long enough ago."""
-    rested = last is None or now - last.started_at >= timedelta(hours=settings.garden_rest_hours)
-    quiet = now - captured >= timedelta(minutes=settings.garden_idle_minutes)
-    return settings.garden_idle_minutes > 0 and rested and quiet
+    has_rested = last is None or now - last.started_at >= timedelta(hours=settings.garden_rest_hours)
+    is_quiet = now - captured >= timedelta(minutes=settings.garden_idle_minutes)
+    return settings.garden_idle_minutes > 0 and has_rested and is_quiet
 
 
-def is_hour(settings: Settings, last: ConsolidationRun | None, now: datetime) -> bool:
+def is_scheduled(settings: Settings, last: ConsolidationRun | None, now: datetime) -> bool:
     """Return True from the configured hour on, until a run has begun since then or half a day has passed."""
     if settings.garden_hour < 0:
         return False
-    here = now.astimezone()
-    due = here.replace(hour=settings.garden_hour, minute=0, second=0, microsecond=0)
-    if due > here:
+    local_now = now.astimezone()
+    due = local_now.replace(hour=settings.garden_hour, minute=0, second=0, microsecond=0)
+    if due > local_now:
         due -= timedelta(days=1)
-    return here - due < _LATE and (last is None or last.started_at < due)
+    return local_now - due < _CATCH_UP and (last is None or last.started_at < due)

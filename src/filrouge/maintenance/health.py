@@ -38,13 +38,13 @@ from filrouge.threads.upkeep import state_counts
 
 # Health and its warnings. A warning has a subject, a cause and the next command to run.
 
-#: Lowest healthy share of continued threads, and the number of threads below which the share is not judged.
-LEAST_CONTINUED: Final = 0.10
-ENOUGH_THREADS: Final = 20
+#: Lowest healthy share of continued threads, and the number of threads from which the share is judged.
+MIN_CONTINUED_SHARE: Final = 0.10
+MIN_THREADS: Final = 20
 _DAYS: Final = 30
 
 
-def of_threads(parts: Parts, tx: Tx) -> dict[str, Any]:
+def thread_status(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Return the thread part of `status`: `threads` by state, `bridges`, and the latest `current_thread` or None."""
     return {
         "threads": state_counts(parts, tx),
@@ -67,9 +67,9 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "threads": state_counts(parts, tx),
         "bridges": {"stored": stored, "unsure": unsure},
         "continuation": _share("continued", "could", *Threads(tx).continuation_counts()),
-        "reactivation": _share("woken", "put_down", *_woken(tx)),
+        "reactivation": _share("woken", "put_down", *_count_woken(tx)),
         "embedding_coverage": {"done": done, "total": total, "rate": round(done / total, 4) if total else None},
-        "llm": _spent(parts, tx),
+        "llm": _model_costs(parts, tx),
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "ledger": Events(tx).ledger(),
         "lost": inbox.read_losses(parts.home)._asdict(),
@@ -92,22 +92,22 @@ def stored_bytes(parts: Parts, tx: Tx) -> dict[str, Any]:
     }
 
 
-def _mb(size: int) -> str:
+def _megabytes(size: int) -> str:
     return f"{size / 1_000_000:,.0f} MB"
 
 
-def _share(part: str, whole: str, some: int, of: int) -> dict[str, Any]:
+def _share(part_name: str, total_name: str, count: int, total: int) -> dict[str, Any]:
     """Return two counts and their `rate`, which is None if the total is 0."""
-    return {part: some, whole: of, "rate": round(some / of, 4) if of else None}
+    return {part_name: count, total_name: total, "rate": round(count / total, 4) if total else None}
 
 
-def _woken(tx: Tx) -> tuple[int, int]:
-    """Return how many dormant threads were taken up again, and how many were ever put down."""
+def _count_woken(tx: Tx) -> tuple[int, int]:
+    """Return how many dormant threads were continued, and how many were ever put down."""
     row = tx.one("standing.woken") or {"woken": 0, "put_down": 0}
     return int(row["woken"]), int(row["put_down"])
 
 
-def _spent(parts: Parts, tx: Tx) -> dict[str, Any]:
+def _model_costs(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Return calls to models and their cost, today and in the last 30 days."""
     now = parts.clock.now()
     today, month = LlmUsage(tx).spent(now), LlmUsage(tx).by_model(now - timedelta(days=_DAYS))
@@ -122,18 +122,18 @@ def _spent(parts: Parts, tx: Tx) -> dict[str, Any]:
 def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
     warnings = list[dict[str, str]]()
 
-    def warn(what: str, cause: str, then: str) -> None:
-        warnings.append({"what": what, "cause": cause, "next": then})
+    def warn(what: str, cause: str, command: str) -> None:
+        warnings.append({"what": what, "cause": cause, "next": command})
 
-    went_on, covered, dead = found["continuation"], found["embedding_coverage"], found["queue"]["dead"]
-    if went_on["could"] >= ENOUGH_THREADS and went_on["rate"] < LEAST_CONTINUED:
+    continuation, coverage, dead = found["continuation"], found["embedding_coverage"], found["queue"]["dead"]
+    if continuation["could"] >= MIN_THREADS and continuation["rate"] < MIN_CONTINUED_SHARE:
         warn(
             "Continuation rate",
-            f"{went_on['continued']} of {went_on['could']} threads that could go on did",
+            f"{continuation['continued']} of {continuation['could']} threads that could continue did",
             "filrouge threads --status all",
         )
-    if covered["rate"] is not None and covered["rate"] < MIN_COVERAGE:
-        warn("Embedding coverage", f"{covered['done']} of {covered['total']} texts have vectors", "filrouge reindex")
+    if coverage["rate"] is not None and coverage["rate"] < MIN_COVERAGE:
+        warn("Embedding coverage", f"{coverage['done']} of {coverage['total']} texts have vectors", "filrouge reindex")
     if dead:
         warn("Queue", f"{dead} jobs failed after eight attempts", "filrouge doctor")
     if found["lost"]["events"]:
@@ -142,7 +142,11 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
         warn("Writes", found["writes"]["cause"], found["writes"]["next"])
     size, cap = found["storage"]["bytes"], found["storage"]["cap"]
     if cap and size > cap:
-        warn("Storage", f"{_mb(size)} of {_mb(cap)}, and what may go has gone", "filrouge settings size_cap_mb")
+        warn(
+            "Storage",
+            f"{_megabytes(size)} of {_megabytes(cap)}, and retention has nothing left to delete",
+            "filrouge settings size_cap_mb",
+        )
     if found["backups"]["failed"]:
         warn("Backups", f"the last one failed: {found['backups']['failed']['error']}", "filrouge doctor")
     if found["bridges"]["unsure"]:
@@ -194,7 +198,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         inbox.waiting_files(inside(parts.home, SPOOL))
     )  # read first: a file taken in meanwhile counts as a job
     ledger = Events(tx).ledger()
-    count = Jobs(tx).count()
+    queue = Jobs(tx).count()
     memories, rule_count, superseded = 0, 0, 0
     for row in tx.all("memories.count"):
         memories += row["n"] if row["state"] == "live" and not row["is_rule"] else 0
@@ -212,7 +216,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "superseded": superseded,
         "to_review": number_of(tx, "reviews.count"),
         "vectors": StoredVectors(tx).count(),
-        "queue": {"waiting": count.waiting, "running": count.running, "dead": count.dead},
+        "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "spooled": spooled,
         "lost": inbox.read_losses(parts.home).events,
         "projects": Projects(tx).all(),
@@ -224,7 +228,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
             parts.vectors, wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
         ),
         "writes": write_state(parts),
-        **of_threads(parts, tx),
+        **thread_status(parts, tx),
         **parts.to_json(),
     }
 
@@ -242,15 +246,15 @@ def stats(tx: Tx) -> dict[str, Any]:
 
 
 def concepts(parts: Parts, tx: Tx, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Return the concepts of a project, or of all if no name is given, most sessions first."""
-    known, project = names_of(tx), project_id(tx, names)
+    """Return the concepts of a project, or of all projects if `names` is empty; those with most sessions come first."""
+    project_names, project = names_of(tx), project_id(tx, names)
     rows = Analyses(tx, parts.analyser).concepts(project=project, everywhere=not names, limit=limit)
     return [
         {
             "id": row["id"],
             "concept": row["text"],
             "project": row["project_id"],
-            "project_name": known.get(row["project_id"] or "", ""),
+            "project_name": project_names.get(row["project_id"] or "", ""),
             "mention_count": row["mention_count"],
             "first_date": row["first_mention"],
             "last_date": row["last_mention"],
@@ -301,7 +305,7 @@ def usage(parts: Parts, tx: Tx, days: int = DAYS) -> dict[str, Any]:
         "threads": state_counts(parts, tx),
         "bridges": Bridges(tx).count()[0],
         "recalls": [row | {"project_name": names.get(row["project"] or "", "")} for row in by_day],
-        "projects": _projects(by_day, recalls.useful(since), names),
+        "projects": _recall_by_project(by_day, recalls.useful(since), names),
         "recall_tokens": LlmUsage(tx).by_channel(since),
         "models": models,
         "dollars": sum(row["dollars"] or 0.0 for row in models),
@@ -309,7 +313,7 @@ def usage(parts: Parts, tx: Tx, days: int = DAYS) -> dict[str, Any]:
     }
 
 
-def _projects(
+def _recall_by_project(
     by_day: list[dict[str, Any]], useful: dict[str | None, int], names: dict[str, str]
 ) -> list[dict[str, Any]]:
     """Return per project what recall added to prompts, and for how many useful memories."""
@@ -323,8 +327,8 @@ def _projects(
             "project_name": names.get(project or "", ""),
             "recalls": recalls[project],
             "tokens": spent,
-            "useful_memories": (held := useful.get(project, 0)),
-            "tokens_per_useful_memory": round(spent / held, 1) if held else None,
+            "useful_memories": (useful_memories := useful.get(project, 0)),
+            "tokens_per_useful_memory": round(spent / useful_memories, 1) if useful_memories else None,
         }
-        for project, spent in sorted(tokens.items(), key=lambda one: -one[1])
+        for project, spent in sorted(tokens.items(), key=lambda item: -item[1])
     ]

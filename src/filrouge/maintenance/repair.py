@@ -51,7 +51,7 @@ ROWS_LEAF: Final = 0x0A
 ROWS_BRANCH: Final = 0x02
 _LEAVES = (TABLE_LEAF, ROWS_LEAF)
 _BRANCHES = (TABLE_BRANCH, ROWS_BRANCH)
-_LENGTHS: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+_VALUE_LENGTHS: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 
 
 class Unreadable(ValueError):
@@ -73,10 +73,15 @@ class SalvagedRow:
 
 @dataclass(kw_only=True, slots=True)
 class Leaf:
-    """The rows read from a page, and the number of cells that could not be decoded."""
+    """The result of reading one page.
+
+    Attributes:
+        rows: its records, in stored order.
+        undecodable: number of cells that could not be decoded.
+    """
 
     rows: list[SalvagedRow]
-    bad: int
+    undecodable: int
 
 
 class Pages:
@@ -109,19 +114,19 @@ class Pages:
 
     def walk(self, root: int) -> Iterator[Leaf]:
         """Yield every page with rows that is reachable from a root; skip pages that cannot be decoded."""
-        waiting = [root]
-        while waiting:
-            number = waiting.pop()
+        to_visit = [root]
+        while to_visit:
+            number = to_visit.pop()
             if not 1 <= number <= self.count or number in self.seen:
                 continue
             self.seen.add(number)
             kind = self.kind(number)
             if kind in _BRANCHES:
-                waiting += self._children(number)
+                to_visit += self._children(number)
             if kind in (*_LEAVES, ROWS_BRANCH):
                 yield self.leaf(number)
 
-    def lost(self, kind: int) -> Iterator[Leaf]:
+    def unreached(self, kind: int) -> Iterator[Leaf]:
         """Yield every leaf of that kind that was not reached from any root."""
         for number in range(2, self.count + 1):
             if number not in self.seen and self.kind(number) == kind:
@@ -131,13 +136,13 @@ class Pages:
 
     def leaf(self, number: int) -> Leaf:
         """Return the rows of a page."""
-        found = Leaf(rows=[], bad=0)
+        found = Leaf(rows=[], undecodable=0)
         kind = self.kind(number)
         for pointer in self._pointers(number):
             try:
                 found.rows.append(self._row(number, kind, pointer))
             except (Unreadable, IndexError, struct.error, UnicodeDecodeError):
-                found.bad += 1
+                found.undecodable += 1
         return found
 
     def _start(self, number: int) -> int:
@@ -145,93 +150,95 @@ class Pages:
 
     def _pointers(self, number: int) -> list[int]:
         start = self._start(number)
-        head = start + (100 if number == 1 else 0)
-        wide = 12 if self._content[head] in _BRANCHES else 8
-        count = int.from_bytes(self._content[head + 3 : head + 5], "big")
-        first = head + wide
+        header = start + (100 if number == 1 else 0)
+        header_length = 12 if self._content[header] in _BRANCHES else 8
+        count = int.from_bytes(self._content[header + 3 : header + 5], "big")
+        first = header + header_length
         if first + 2 * count > start + self._usable:  # the count is damaged; the loop below drops impossible pointers
             count = (start + self._usable - first) // 2
         found = list[int]()
-        for place in range(first, first + 2 * count, 2):
-            pointer = int.from_bytes(self._content[place : place + 2], "big")
+        for offset in range(first, first + 2 * count, 2):
+            pointer = int.from_bytes(self._content[offset : offset + 2], "big")
             if first - start + 2 <= pointer < self._usable:
                 found.append(pointer)
         return found
 
     def _children(self, number: int) -> list[int]:
         start = self._start(number)
-        head = start + (100 if number == 1 else 0)
+        header = start + (100 if number == 1 else 0)
         cells = [start + pointer for pointer in self._pointers(number)]
-        return [int.from_bytes(self._content[at : at + 4], "big") for at in (head + 8, *cells)]
+        return [int.from_bytes(self._content[offset : offset + 4], "big") for offset in (header + 8, *cells)]
 
     def _row(self, number: int, kind: int, pointer: int) -> SalvagedRow:
-        at = self._start(number) + pointer + (4 if kind == ROWS_BRANCH else 0)
-        length, at = self._varint(at)
+        offset = self._start(number) + pointer + (4 if kind == ROWS_BRANCH else 0)
+        length, offset = self._varint(offset)
         rowid = None
         if kind == TABLE_LEAF:
-            rowid, at = self._varint(at)
+            rowid, offset = self._varint(offset)
             rowid -= (rowid >> 63) << 64
-        return SalvagedRow(rowid=rowid, values=_record(self._payload(number, at, length, is_table=kind == TABLE_LEAF)))
+        return SalvagedRow(
+            rowid=rowid, values=_record(self._payload(number, offset, length, is_table=kind == TABLE_LEAF))
+        )
 
-    def _payload(self, number: int, at: int, length: int, *, is_table: bool) -> bytes:
-        usable, ends = self._usable, self._start(number) + self._usable
-        most = usable - 35 if is_table else (usable - 12) * 64 // 255 - 23
-        if length <= most:
-            if at + length > ends:
+    def _payload(self, number: int, offset: int, length: int, *, is_table: bool) -> bytes:
+        usable, page_end = self._usable, self._start(number) + self._usable
+        max_local = usable - 35 if is_table else (usable - 12) * 64 // 255 - 23
+        if length <= max_local:
+            if offset + length > page_end:
                 raise Unreadable("a row beyond its page")
-            return self._content[at : at + length]
+            return self._content[offset : offset + length]
         if length > len(self._content):
             raise Unreadable("a row longer than the file")
-        least = (usable - 12) * 32 // 255 - 23
-        here = least + (length - least) % (usable - 4)
-        here = here if here <= most else least
-        if at + here + 4 > ends:
+        min_local = (usable - 12) * 32 // 255 - 23
+        local = min_local + (length - min_local) % (usable - 4)
+        local = local if local <= max_local else min_local
+        if offset + local + 4 > page_end:
             raise Unreadable("a row beyond its page")
-        parts, left = [self._content[at : at + here]], length - here
-        following = int.from_bytes(self._content[at + here : at + here + 4], "big")
+        parts, remaining = [self._content[offset : offset + local]], length - local
+        next_page = int.from_bytes(self._content[offset + local : offset + local + 4], "big")
         chain = set[int]()
-        while left:
-            if not 1 < following <= self.count or following in chain:
+        while remaining:
+            if not 1 < next_page <= self.count or next_page in chain:
                 raise Unreadable("an overflow page of a row is missing")
-            chain.add(following)
-            start = self._start(following)
-            parts.append(self._content[start + 4 : start + 4 + min(left, usable - 4)])
-            left -= len(parts[-1])
-            following = int.from_bytes(self._content[start : start + 4], "big")
+            chain.add(next_page)
+            start = self._start(next_page)
+            parts.append(self._content[start + 4 : start + 4 + min(remaining, usable - 4)])
+            remaining -= len(parts[-1])
+            next_page = int.from_bytes(self._content[start : start + 4], "big")
         self.seen |= chain
         return b"".join(parts)
 
-    def _varint(self, at: int) -> tuple[int, int]:
-        return _varint(self._content, at)
+    def _varint(self, offset: int) -> tuple[int, int]:
+        return _varint(self._content, offset)
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
+def _varint(content: bytes, offset: int) -> tuple[int, int]:
     """Return the varint at an offset, and the offset after it."""
     value = 0
-    for place in range(at, at + 8):
-        byte = content[place]
+    for index in range(offset, offset + 8):
+        byte = content[index]
         value = value << 7 | byte & 0x7F
         if byte < 0x80:
-            return value, place + 1
-    return value << 8 | content[at + 8], at + 9
+            return value, index + 1
+    return value << 8 | content[offset + 8], offset + 9
 
 
 def _record(payload: bytes) -> tuple[Value, ...]:
-    ends, at = _varint(payload, 0)
-    if not 0 < ends <= len(payload):
+    header_end, offset = _varint(payload, 0)
+    if not 0 < header_end <= len(payload):
         raise Unreadable("a record without a head")
     kinds = list[int]()
-    while at < ends:
-        kind, at = _varint(payload, at)
+    while offset < header_end:
+        kind, offset = _varint(payload, offset)
         kinds.append(kind)
-    values, at = list[Value](), ends
+    values, offset = list[Value](), header_end
     for kind in kinds:
-        length = _LENGTHS[kind] if kind < len(_LENGTHS) else (kind - 12) // 2
-        if kind in (10, 11) or at + length > len(payload):
+        length = _VALUE_LENGTHS[kind] if kind < len(_VALUE_LENGTHS) else (kind - 12) // 2
+        if kind in (10, 11) or offset + length > len(payload):
             raise Unreadable("a value beyond its record")
-        values.append(_value(kind, payload[at : at + length]))
-        at += length
-    if at != len(payload):
+        values.append(_value(kind, payload[offset : offset + length]))
+        offset += length
+    if offset != len(payload):
         raise Unreadable("a record's length does not match its header")
     return tuple(values)
 
@@ -250,23 +257,29 @@ def _value(kind: int, raw: bytes) -> Value:
 
 # Copying the readable rows into a new database.
 
-#: Tables that the new database fills itself, and tables that are read again from the user's files.
-_OWN: Final = ("schema_migrations", "sqlite_sequence", "vault_notes", "vault_chunks")
+#: Tables that the new database fills itself, and tables that are filled again from the user's files.
+_TABLES_NOT_COPIED: Final = ("schema_migrations", "sqlite_sequence", "vault_notes", "vault_chunks")
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "TEXT": (str,), "INTEGER": (int,), "REAL": (int, float), "BLOB": (bytes,),
 }  # fmt: skip
-_STALE: Final[Mapping[IndexedTable, str]] = {"turn": "turns.unanalysed", "memory": "memories.unanalysed"}
-_ANY: Final = (int, float, str, bytes)
-_ROWS_AT_ONCE: Final = 500
+_MARK_UNANALYSED: Final[Mapping[IndexedTable, str]] = {"turn": "turns.unanalysed", "memory": "memories.unanalysed"}
+_ANY_TYPE: Final = (int, float, str, bytes)
+_ROWS_PER_BATCH: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Column:
-    """One column of a table."""
+    """One column of a table.
+
+    Attributes:
+        kind: declared type in capitals, such as `TEXT`.
+        required: True if it cannot be null.
+        default: for records written before the column was added.
+    """
 
     name: str
     kind: str
-    needed: bool
+    required: bool
     default: Value
 
 
@@ -276,15 +289,15 @@ class Shape:
 
     Attributes:
         columns: in stored order.
-        number: the column that is the rowid, or empty.
-        refers: foreign keys: column, parent table, parent column.
+        rowid_column: the column that is the rowid, or empty.
+        foreign_keys: each as column, parent table, parent column.
     """
 
     name: str
     columns: tuple[Column, ...]
-    number: str
+    rowid_column: str
     has_rowid: bool
-    refers: tuple[tuple[str, str, str], ...]
+    foreign_keys: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -294,7 +307,7 @@ class TableResult:
     Attributes:
         rows: rows saved.
         unreadable: cells that could not be decoded.
-        refused: rows rejected by the table's constraints or seals; they are not what was stored.
+        refused: rows rejected by the table's constraints or seals, because their content is damaged.
         orphaned: rows dropped because a row that they require is lost.
         remade: lost rows that were rebuilt from other rows.
     """
@@ -331,19 +344,21 @@ class Salvage:
         roots = _roots(pages)
         self.target.execute("pragma foreign_keys = 0")
         with self.target:
-            self._empty(shapes)
+            self._empty_tables(shapes)
             for name, root in roots.items():
                 if name in shapes:
-                    self._take(shapes[name], pages.walk(root), found=True)
+                    self._copy_leaves(shapes[name], pages.walk(root), found=True)
                 else:
                     for _ in pages.walk(root):
                         pass  # an index or full text; the walk marks its pages as seen
-            for leaf in pages.lost(TABLE_LEAF):
-                self._place(leaf, [one for one in shapes.values() if one.has_rowid])
-            for leaf in pages.lost(ROWS_LEAF):
-                self._place(leaf, [one for one in shapes.values() if not one.has_rowid and one.refers])
+            for leaf in pages.unreached(TABLE_LEAF):
+                self._copy_unreached(leaf, [shape for shape in shapes.values() if shape.has_rowid])
+            for leaf in pages.unreached(ROWS_LEAF):
+                self._copy_unreached(
+                    leaf, [shape for shape in shapes.values() if not shape.has_rowid and shape.foreign_keys]
+                )
             self._remake_projects(shapes)
-            self._orphans(shapes)
+            self._resolve_orphans(shapes)
         self.target.execute("pragma foreign_keys = 1")
 
     def drop(self, table: str, ids: Iterable[str]) -> int:
@@ -354,57 +369,61 @@ class Salvage:
             for id_ in ids:
                 self.target.execute(f'delete from "{table}" where id = ?', (id_,))  # noqa: S608 (our own names)
                 dropped += self.target.changes()
-            self._orphans(shapes_of(self.target))
+            self._resolve_orphans(shapes_of(self.target))
         self.target.execute("pragma foreign_keys = 1")
         self.saved[table].rows -= dropped
         self.saved[table].refused += dropped
         return dropped
 
-    def _empty(self, shapes: Mapping[str, Shape]) -> None:
+    def _empty_tables(self, shapes: Mapping[str, Shape]) -> None:
         for name in shapes:
             self.saved[name] = TableResult()
             self.target.execute(f'delete from "{name}"')  # noqa: S608
 
-    def _take(self, shape: Shape, leaves: Iterable[Leaf], *, found: bool) -> None:
+    def _copy_leaves(self, shape: Shape, leaves: Iterable[Leaf], *, found: bool) -> None:
         saved = self.saved[shape.name]
         for leaf in leaves:
-            saved.unreadable += leaf.bad
+            saved.unreadable += leaf.undecodable
             for row in leaf.rows:
-                if self._put(shape, row):
+                if self._insert(shape, row):
                     saved.rows += 1
                 elif found:
                     saved.refused += 1
 
-    def _place(self, leaf: Leaf, shapes: Iterable[Shape]) -> None:
+    def _copy_unreached(self, leaf: Leaf, shapes: Iterable[Shape]) -> None:
         """Copy the rows of an unreachable leaf if they fit exactly one table."""
         fitting = [shape for shape in shapes if all(self._fits(shape, row) for row in leaf.rows)]
         if len(fitting) == 1:
-            self._take(fitting[0], [leaf], found=False)
+            self._copy_leaves(fitting[0], [leaf], found=False)
 
     def _fits(self, shape: Shape, row: SalvagedRow) -> bool:
-        values = _values(shape, row)
+        values = _column_values(shape, row)
         if values is None or len(row.values) != len(shape.columns):
             return False
         for column in shape.columns:
             value = values[column.name]
-            if (value is None and column.needed) or type(value) not in (*_TYPES.get(column.kind, _ANY), type(None)):
+            if (value is None and column.required) or type(value) not in (
+                *_TYPES.get(column.kind, _ANY_TYPE),
+                type(None),
+            ):
                 return False
         return shape.has_rowid or all(
-            values[column] is None or self._is_there(table, key, values[column]) for column, table, key in shape.refers
+            values[column] is None or self._is_there(table, key, values[column])
+            for column, table, key in shape.foreign_keys
         )
 
     def _is_there(self, table: str, key: str, value: Value) -> bool:
         query = f'select 1 from "{table}" where "{key}" = ?'  # noqa: S608
         return self.target.execute(query, (value,)).fetchone() is not None
 
-    def _put(self, shape: Shape, row: SalvagedRow) -> bool:
-        values = _values(shape, row)
+    def _insert(self, shape: Shape, row: SalvagedRow) -> bool:
+        values = _column_values(shape, row)
         if values is None:
             return False
-        names, places = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
+        names, placeholders = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
         try:
             self.target.execute(
-                f'insert into "{shape.name}" ({names}) values ({places})',  # noqa: S608
+                f'insert into "{shape.name}" ({names}) values ({placeholders})',  # noqa: S608
                 tuple(values.values()),
             )
         except (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, OverflowError):
@@ -414,7 +433,7 @@ class Salvage:
     def _remake_projects(self, shapes: Mapping[str, Shape]) -> None:
         """Rebuild lost projects from the ids in other rows, which would otherwise be dropped as orphans."""
         for shape in shapes.values():
-            for column in (column for column, table, _ in shape.refers if table == "projects"):
+            for column in (column for column, table, _ in shape.foreign_keys if table == "projects"):
                 named = f'select distinct "{column}" from "{shape.name}" where "{column}" is not null'  # noqa: S608
                 for (id_,) in list(self.target.execute(f"{named} except select id from projects")):  # noqa: S608
                     name = id_.rpartition("/")[2] or id_
@@ -423,26 +442,26 @@ class Salvage:
                     )
                     self.saved["projects"].remade += 1
 
-    def _orphans(self, shapes: Mapping[str, Shape]) -> None:
+    def _resolve_orphans(self, shapes: Mapping[str, Shape]) -> None:
         """Clear references to missing rows, or drop the referring rows, until none is left."""
         changed = True
         while changed:
             changed = False
             for shape in shapes.values():
-                needed = {column.name for column in shape.columns if column.needed}
-                for column, table, key in shape.refers:
-                    lost = f'"{column}" is not null and "{column}" not in (select "{key}" from "{table}")'  # noqa: S608
-                    gone_too, alone = (
+                required = {column.name for column in shape.columns if column.required}
+                for column, table, key in shape.foreign_keys:
+                    is_orphan = f'"{column}" is not null and "{column}" not in (select "{key}" from "{table}")'  # noqa: S608
+                    delete_rows, clear_reference = (
                         f'delete from "{shape.name}"',  # noqa: S608
                         f'update "{shape.name}" set "{column}" = null',  # noqa: S608
                     )
-                    what = gone_too if column in needed else alone
-                    self.target.execute(f"{what} where {lost}")
-                    gone = self.target.changes()
-                    changed = changed or gone > 0
-                    if column in needed:
-                        self.saved[shape.name].rows -= gone
-                        self.saved[shape.name].orphaned += gone
+                    statement = delete_rows if column in required else clear_reference
+                    self.target.execute(f"{statement} where {is_orphan}")
+                    changes = self.target.changes()
+                    changed = changed or changes > 0
+                    if column in required:
+                        self.saved[shape.name].rows -= changes
+                        self.saved[shape.name].orphaned += changes
 
 
 def schema_in(content: bytes) -> int:
@@ -460,7 +479,7 @@ def shapes_of(connection: Connection) -> dict[str, Shape]:
             " and name not like 'sqlite_%' order by name"
         )
     )
-    return {name: _shape(connection, name, bool(wr)) for name, wr in tables if name not in _OWN}
+    return {name: _shape(connection, name, bool(wr)) for name, wr in tables if name not in _TABLES_NOT_COPIED}
 
 
 def fill_words(database: Database, analyser: Analyser) -> None:
@@ -468,23 +487,25 @@ def fill_words(database: Database, analyser: Analyser) -> None:
     for owner in ("turn", "memory"):
         with database.transaction() as tx:
             words = FullTextIndex(tx, analyser, owner)
-            tx.run(_STALE[owner])
-            while rows := words.stale(_ROWS_AT_ONCE):
+            tx.run(_MARK_UNANALYSED[owner])
+            while rows := words.stale(_ROWS_PER_BATCH):
                 words.add(rows)
 
 
 def _shape(connection: Connection, name: str, without_rowid: bool) -> Shape:
-    listed: list[tuple[str, str, int, Any, int]] = [
+    columns: list[tuple[str, str, int, Any, int]] = [
         (column, kind.upper(), notnull, default, pk)
         for column, kind, notnull, default, pk in connection.execute(
             'select name, type, "notnull", dflt_value, pk from pragma_table_info(?)', (name,)
         )
     ]
-    keys = sorted((one for one in listed if one[4]), key=lambda one: one[4])
-    number = keys[0][0] if len(keys) == 1 and keys[0][1] == "INTEGER" and not without_rowid else ""
+    key_columns = sorted((column_row for column_row in columns if column_row[4]), key=lambda column_row: column_row[4])
+    rowid_column = (
+        key_columns[0][0] if len(key_columns) == 1 and key_columns[0][1] == "INTEGER" and not without_rowid else ""
+    )
     if without_rowid:  # a table without rowid is stored by its key
-        listed = keys + [one for one in listed if not one[4]]
-    refers = [
+        columns = key_columns + [column_row for column_row in columns if not column_row[4]]
+    foreign_keys = [
         (column, table, key or "id")
         for column, table, key in connection.execute(
             'select "from", "table", "to" from pragma_foreign_key_list(?)', (name,)
@@ -496,27 +517,27 @@ def _shape(connection: Connection, name: str, without_rowid: bool) -> Shape:
             Column(
                 name=column,
                 kind=kind,
-                needed=bool(notnull or (pk and without_rowid)),
+                required=bool(notnull or (pk and without_rowid)),
                 default=connection.execute(f"select {default}").fetchone()[0] if default is not None else None,
             )
-            for column, kind, notnull, default, pk in listed
+            for column, kind, notnull, default, pk in columns
         ),
-        number=number,
+        rowid_column=rowid_column,
         has_rowid=not without_rowid,
-        refers=tuple(refers),
+        foreign_keys=tuple(foreign_keys),
     )
 
 
-def _values(shape: Shape, row: SalvagedRow) -> dict[str, Value] | None:
+def _column_values(shape: Shape, row: SalvagedRow) -> dict[str, Value] | None:
     """Return the columns of a record; a column added after the record was written gets its default."""
     if len(row.values) > len(shape.columns) or not row.values:
         return None
     values = {
-        column.name: row.values[place] if place < len(row.values) else column.default
-        for place, column in enumerate(shape.columns)
+        column.name: row.values[index] if index < len(row.values) else column.default
+        for index, column in enumerate(shape.columns)
     }
-    if shape.number:
-        values[shape.number] = row.rowid
+    if shape.rowid_column:
+        values[shape.rowid_column] = row.rowid
     return values
 
 
@@ -532,7 +553,7 @@ def _roots(pages: Pages) -> dict[str, int]:
 
 # Fixing the journal's hash chain and the vectors of a salvaged database.
 
-_MENDING_ROWS_AT_ONCE: Final = 2000
+_VECTORS_PER_BATCH: Final = 2000
 #: Half precision changes the length of a unit vector by less than a hundredth of this.
 _TOLERANCE: Final = 0.002
 
@@ -555,7 +576,7 @@ def relink(tx: Tx, *, at: datetime, lost: int) -> int:
 
 def wrong_vectors(tx: Tx) -> list[dict[str, Any]]:
     """Return the keys of stored vectors without an owner, of the wrong size, or not of unit length."""
-    return tx.all("vectors.ownerless") + [row for rows in _vectors(tx) for row in _wrong(rows)]
+    return tx.all("vectors.ownerless") + [row for rows in _vector_batches(tx) for row in _invalid_keys(rows)]
 
 
 def drop_vectors(tx: Tx, keys: list[dict[str, Any]]) -> None:
@@ -563,17 +584,17 @@ def drop_vectors(tx: Tx, keys: list[dict[str, Any]]) -> None:
     tx.many("vectors.drop", [key | {"first": 0, "last": 1 << 31} for key in keys])
 
 
-def _vectors(tx: Tx) -> Iterator[list[dict[str, Any]]]:
+def _vector_batches(tx: Tx) -> Iterator[list[dict[str, Any]]]:
     after: dict[str, Any] = {"owner_kind": "", "owner_id": "", "space_id": "", "part": -1}
-    while rows := tx.all("vectors.behind", after | {"limit": _MENDING_ROWS_AT_ONCE}):
+    while rows := tx.all("vectors.behind", after | {"limit": _VECTORS_PER_BATCH}):
         yield rows
         after = _key(rows[-1])
 
 
-def _wrong(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    whole = [row for row in rows if len(row["vector"]) == 2 * row["dimension"]]
+def _invalid_keys(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    right_size = [row for row in rows if len(row["vector"]) == 2 * row["dimension"]]
     found = [_key(row) for row in rows if len(row["vector"]) != 2 * row["dimension"]]
-    for row in whole:
+    for row in right_size:
         vector = np.frombuffer(row["vector"], dtype="<f2").astype(np.float64)
         length = float(np.linalg.norm(vector)) if np.isfinite(vector).all() else np.inf
         if abs(length - 1.0) > _TOLERANCE and length != 0.0:
@@ -590,10 +611,10 @@ def _key(row: dict[str, Any]) -> dict[str, Any]:
 #: Mark in the manifest of the files kept by a repair, until that repair is undone.
 REPAIRED: Final = "repaired"
 #: Space factor: the copy that is put back, and the memory that is kept.
-_ROOM: Final = 2
+_UNDO_SPACE_FACTOR: Final = 2
 
 
-def undo(home: str, clock: Clock, *, dry_run: bool, agreed: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+def undo(home: str, clock: Clock, *, dry_run: bool, confirm: Confirm) -> dict[str, Any]:
     """Put back the files that the newest repair kept, and keep the repaired memory as a backup.
 
     This allows another attempt if a repair lost too much, for example with another recovery tool or an older disk. Only
@@ -601,7 +622,7 @@ def undo(home: str, clock: Clock, *, dry_run: bool, agreed: Callable[[dict[str, 
 
     Args:
         dry_run: only return the plan.
-        agreed: called with the plan before anything changes; False cancels.
+        confirm: called with the plan before anything changes; False cancels.
 
     Returns:
         `undone`, the backup put back; `at`, the time of the repair; `bytes`; `log`, false if its write-ahead log can no
@@ -611,30 +632,37 @@ def undo(home: str, clock: Clock, *, dry_run: bool, agreed: Callable[[dict[str, 
         NotFound: there is no repair to undo.
         CannotWrite: there is not enough space; nothing was changed.
     """
-    backup_files.finish(home)
-    about = newest(home)
-    path = backup_files.path_of(home, about.name)
+    backup_files.finish_replacement(home)
+    manifest = newest_repair(home)
+    path = backup_files.path_of(home, manifest.name)
     backup_files.check_space(
-        home, _ROOM * (backup_files.bytes_of(path) + backup_files.bytes_of(inside(home, DATABASE)))
+        home,
+        _UNDO_SPACE_FACTOR * (backup_files.database_size(path) + backup_files.database_size(inside(home, DATABASE))),
     )
-    with _copied(home, path) as (new, log):
-        plan = {"undone": about.name, "at": about.at, "bytes": backup_files.bytes_of(path), "log": log, "kept": None}
-        if dry_run or not agreed(plan):
+    with _copied(home, path) as (new, has_log):
+        plan = {
+            "undone": manifest.name,
+            "at": manifest.at,
+            "bytes": backup_files.database_size(path),
+            "log": has_log,
+            "kept": None,
+        }
+        if dry_run or not confirm(plan):
             return plan
         kept = keep_present(home, clock)
-        backup_files.replace(home, new)
+        backup_files.replace_database(home, new)
     # A second undo would discard what was learnt since.
-    backup_files.describe(path, replace(about, mark=""))
+    backup_files.write_manifest(path, replace(manifest, mark=""))
     return plan | {"kept": kept}
 
 
-def newest(home: str) -> Manifest:
+def newest_repair(home: str) -> Manifest:
     """Return the manifest of the files that the newest repair kept.
 
     Raises:
         NotFound: there was no repair, it was undone already, or a restore has kept damaged files since.
     """
-    last = next((one for one in backup_files.listed(home) if one.kind == "damaged"), None)
+    last = next((manifest for manifest in backup_files.list_backups(home) if manifest.kind == "damaged"), None)
     if last is None or last.mark != REPAIRED:
         raise NotFound("There is no repair to undo.", remedy="See what is kept in `filrouge backup --list`.")
     return last
@@ -646,16 +674,16 @@ def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
     new = backup_files.new_database_path(home)
     try:
         backup_files.private_copy(path, new)
-        log = True
+        has_log = True
         if os.path.exists(f"{path}-wal"):
             backup_files.private_copy(f"{path}-wal", f"{new}-wal")
             try:
                 copies.merge_log(new)
             except FilrougeError:  # the log is damaged too; it stays beside the kept file
-                log = False
+                has_log = False
                 backup_files.remove_database(new)
                 backup_files.private_copy(path, new)
-        yield new, log
+        yield new, has_log
     finally:
         backup_files.remove_database(new)
 
@@ -664,13 +692,13 @@ def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
 
 _REMEDY: Final = "`filrouge restore latest` puts the newest backup in its place."
 #: Space factor: the new database, the copy that is read, and the damaged files that are kept.
-_REPAIRING_ROOM: Final = 3
+_REPAIR_SPACE_FACTOR: Final = 3
 
-Agreed = Callable[[dict[str, Any]], bool]
-"""Is shown what would be done, in the form of what is returned, and says whether it may."""
+Confirm = Callable[[dict[str, Any]], bool]
+"""Takes the plan, in the form of the result, and returns True to carry it out."""
 
 
-def always(plan: dict[str, Any]) -> bool:
+def confirm_always(plan: dict[str, Any]) -> bool:
     """Agree to any plan, for a caller that has already confirmed."""
     del plan
     return True
@@ -697,31 +725,31 @@ def diagnose(home: str) -> list[str]:
     if not os.path.exists(path):
         raise NotFound("There is no memory to repair.", remedy="It begins with the first hook or `remember`.")
 
-    def rows() -> list[str]:
+    def check_rows() -> list[str]:
         database = Database(path, readonly=True)
         try:
-            wrong = wrong_vectors(database.tx)
-            return problems(database.tx) + ([f"{len(wrong)} vectors are none"] if wrong else [])
+            invalid = wrong_vectors(database.tx)
+            return problems(database.tx) + ([f"{len(invalid)} vectors are invalid"] if invalid else [])
         finally:
             database.close()
 
     found = list[str]()
-    for look in (lambda: copies.complaints(path), lambda: copies.schema_faults(path), rows):
+    for check in (lambda: copies.integrity_errors(path), lambda: copies.schema_faults(path), check_rows):
         try:
-            found += look()
+            found += check()
         except FilrougeError as error:
             found.append(error.message)
         except Exception as error:  # a damaged row or column name can raise anything
             found.append(f"a row cannot be read: {type(error).__name__}: {error}")
     try:
-        differ = _differing(home)
-        found += [f"{rows} rows of {table} are not what the newest backup says" for table, rows in differ.items()]
+        differing = _differing_rows(home)
+        found += [f"{rows} rows of {table} differ from the newest backup" for table, rows in differing.items()]
     except FilrougeError:
         pass  # the loop above has already reported it
     return found
 
 
-def _differing(home: str) -> dict[str, int]:
+def _differing_rows(home: str) -> dict[str, int]:
     """Count by table the rows that never change but differ from the newest backup; empty if no backup is comparable."""
     path, last = inside(home, DATABASE), backup_files.newest(home)
     if last is None or last.schema != copies.schema_of(path):
@@ -735,16 +763,16 @@ def repair(
     *,
     dry_run: bool = False,
     vectors: bool = False,
-    all_anew: bool = False,
-    agreed: Agreed = always,
+    rebuild_sound: bool = False,
+    confirm: Confirm = confirm_always,
 ) -> dict[str, Any]:
     """Rebuild the home's database from what can be read. The caller holds the lock of the home.
 
     Args:
         dry_run: do all of it on copies and replace nothing.
         vectors: make every vector again, including those that look right.
-        all_anew: rebuild even if nothing is found to be wrong.
-        agreed: called with what was found, saved and lost, before anything is replaced; False cancels.
+        rebuild_sound: rebuild even if nothing is found to be wrong.
+        confirm: called with what was found, saved and lost, before anything is replaced; False cancels.
 
     Returns:
         `found`, what was wrong; `tables`, what was saved and lost per table; `vectors`, how many are made again;
@@ -754,30 +782,33 @@ def repair(
         Corrupt: even the first page cannot be read; nothing was changed.
         WrongEngine: its schema is older than the baseline; nothing was changed.
     """
-    backup_files.finish(home)
+    backup_files.finish_replacement(home)
     path, found = inside(home, DATABASE), diagnose(home)
-    if not found and not vectors and not all_anew:
+    if not found and not vectors and not rebuild_sound:
         return {"found": [], "tables": {}, "vectors": 0, "redacted": 0, "kept": None}
-    backup_files.check_space(home, _REPAIRING_ROOM * backup_files.bytes_of(path))
+    backup_files.check_space(home, _REPAIR_SPACE_FACTOR * backup_files.database_size(path))
     clock, vectors = FixedClock(moment=at), vectors or _vectors_differ(home)
     with _temporary(home, clear=True) as copy, _temporary(home) as new:
         content = _content_of(path, copy)
-        salvage, again, redacted = _made_anew(content, new, clock, vectors=vectors)
-        if left := copies.complaints(new):
-            raise Corrupt(f"What was saved is not sound: {left[0]}.", remedy=_REMEDY)
-        tables = {name: one.to_json() for name, one in salvage.saved.items()}
-        plan = {"found": found, "tables": tables, "vectors": again, "redacted": redacted, "kept": None}
-        if dry_run or not agreed(plan):
+        salvage, vectors_to_remake, redacted = _rebuild(content, new, clock, vectors=vectors)
+        if errors := copies.integrity_errors(new):
+            raise Corrupt(f"What was saved is not sound: {errors[0]}.", remedy=_REMEDY)
+        tables = {name: result.to_json() for name, result in salvage.saved.items()}
+        plan = {"found": found, "tables": tables, "vectors": vectors_to_remake, "redacted": redacted, "kept": None}
+        if dry_run or not confirm(plan):
             return plan
         kept = keep_files(home, clock, mark=REPAIRED)
-        backup_files.replace(home, new)
+        backup_files.replace_database(home, new)
     return plan | {"kept": kept}
 
 
 def _vectors_differ(home: str) -> bool:
-    """Return True if any vector differs from the backup. Which are right is unknown, so all are made again."""
+    """Return True if any vector differs from the backup.
+
+    Which of the two is damaged is unknown, so all vectors are made again.
+    """
     try:
-        return "vectors" in _differing(home)
+        return "vectors" in _differing_rows(home)
     except FilrougeError:
         return False
 
@@ -793,15 +824,15 @@ def _content_of(path: str, copy: str) -> bytes:
         return file.read()
 
 
-def _made_anew(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tuple[Salvage, int, int]:
+def _rebuild(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tuple[Salvage, int, int]:
     """Fill a new database with the salvaged rows; return also how many vectors and payloads were dropped."""
     database = Database(path)
     try:
         try:
             schema = schema_in(content)
             refuse_older(schema)
-            known = 0 < schema <= migrations("sqlite")[-1].number
-            database.migrate(clock, upto=schema if known else None)
+            is_known = 0 < schema <= migrations("sqlite")[-1].number
+            database.migrate(clock, upto=schema if is_known else None)
             salvage = Salvage(content=content, target=database.raw_connection, at=to_text(clock.now()))
             salvage.run()
         except Unreadable as error:
@@ -810,24 +841,24 @@ def _made_anew(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tup
         for table, broken in broken_by_table(database.tx).items():
             salvage.drop(table, broken)
         entries = salvage.saved["journal"]
-        again = _without_vectors(database, everything=vectors)
+        vectors_to_remake = _drop_vectors_to_remake(database, everything=vectors)
         with database.transaction() as tx:
             redacted = relink(tx, at=clock.now(), lost=entries.unreadable + entries.refused)
         fill_words(database, analyser())
     finally:
         database.close()
     copies.merge_log(path)
-    return salvage, again, redacted
+    return salvage, vectors_to_remake, redacted
 
 
-def _without_vectors(database: Database, *, everything: bool) -> int:
+def _drop_vectors_to_remake(database: Database, *, everything: bool) -> int:
     """Delete the vectors to make again; the next daemon makes the missing ones."""
     with database.transaction() as tx:
         if everything:
             return tx.run("vectors.clear")
-        wrong = wrong_vectors(tx)
-        drop_vectors(tx, wrong)
-        return len(wrong)
+        invalid = wrong_vectors(tx)
+        drop_vectors(tx, invalid)
+        return len(invalid)
 
 
 @contextmanager
@@ -839,34 +870,34 @@ def _temporary(home: str, *, clear: bool = False) -> Generator[str]:
         backup_files.remove_database(path)
 
 
-def _asked(plan: dict[str, Any]) -> bool:
+def _ask_parent(plan: dict[str, Any]) -> bool:
     """Send the plan to the parent process and wait for its answer; a parent that has exited counts as a refusal."""
     sys.stdout.write(json.dumps({"plan": plan}) + "\n")
     sys.stdout.flush()
     return sys.stdin.readline().strip() == GO
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Repair one home, or undo its repair, and print the result or the error as JSON."""
-    home, at, *ways = words
+    home, at, *options = arguments
     os.umask(0o077)
-    agreed, dry_run = _asked if "--ask" in ways else always, "--dry-run" in ways
-    said: dict[str, Any]
+    confirm, dry_run = _ask_parent if "--ask" in options else confirm_always, "--dry-run" in options
+    result: dict[str, Any]
     try:
-        if "--undo" in ways:
-            said = undo(home, FixedClock(moment=from_text(at)), dry_run=dry_run, agreed=agreed)
+        if "--undo" in options:
+            result = undo(home, FixedClock(moment=from_text(at)), dry_run=dry_run, confirm=confirm)
         else:
-            said = repair(
+            result = repair(
                 home,
                 from_text(at),
                 dry_run=dry_run,
-                vectors="--vectors" in ways,
-                all_anew="--all" in ways,
-                agreed=agreed,
+                vectors="--vectors" in options,
+                rebuild_sound="--all" in options,
+                confirm=confirm,
             )
     except FilrougeError as error:
-        said = {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
-    sys.stdout.write(json.dumps(said))
+        result = {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
+    sys.stdout.write(json.dumps(result))
     return 0
 
 

@@ -34,9 +34,9 @@ from filrouge.search.analyser import TextAnalyser
 
 # What a reset carries over.
 
-_EVERY: Final = 1 << 40
+_NO_LIMIT: Final = 1 << 40
 #: Rows copied unchanged: the query that reads them, and the query that writes them.
-_AS_THEY_ARE: Final = (
+_COPIED_UNCHANGED: Final = (
     ("receipts.all", "receipts.put"),
     ("transcripts.all", "transcripts.put"),
     ("tokens.living", "tokens.put"),
@@ -46,7 +46,7 @@ _AS_THEY_ARE: Final = (
 )
 
 
-def take_over(before: Tx, anew: Tx, at: datetime) -> None:
+def carry_over(source: Tx, target: Tx, at: datetime) -> None:
     """Copy everything that is not memory into an empty database of the same schema.
 
     Settings and access tokens belong to the user. Tombstones keep forgotten texts from returning, and receipts prove
@@ -54,10 +54,10 @@ def take_over(before: Tx, anew: Tx, at: datetime) -> None:
     usage counts against the daily limits. Project names are kept because capture can be switched off by name, and
     because the user said which names are one project.
     """
-    StoredSettings(anew).put(StoredSettings(before).all(), at)
-    Tombstones(anew).add(Tombstones(before).all())
-    for given, taken in _AS_THEY_ARE:
-        anew.many(taken, before.all(given, {"limit": _EVERY} if given == "receipts.all" else None))
+    StoredSettings(target).put(StoredSettings(source).all(), at)
+    Tombstones(target).add(Tombstones(source).all())
+    for read_query, write_query in _COPIED_UNCHANGED:
+        target.many(write_query, source.all(read_query, {"limit": _NO_LIMIT} if read_query == "receipts.all" else None))
 
 
 # Reset.
@@ -88,21 +88,21 @@ def memory_counts(home: str) -> MemoryCounts | None:
     path = inside(home, DATABASE)
     if not os.path.exists(path):
         return None
-    size = backup_files.bytes_of(path)
+    size = backup_files.database_size(path)
     try:
         database = Database(path, readonly=True)
         try:
-            known, said = database.tx.all("memories.count"), database.tx.one("turns.count")
-            begun = database.tx.one("journal.begun")
+            memory_rows, turn_row = database.tx.all("memories.count"), database.tx.one("turns.count")
+            first_event = database.tx.one("journal.begun")
         finally:
             database.close()
     except FilrougeError:
         return MemoryCounts(bytes=size)
     return MemoryCounts(
         bytes=size,
-        memories=sum(row["n"] for row in known if row["state"] == "live"),
-        turns=said["n"] if said else 0,
-        since=(begun["at"] or "") if begun else "",
+        memories=sum(row["n"] for row in memory_rows if row["state"] == "live"),
+        turns=turn_row["n"] if turn_row else 0,
+        since=(first_event["at"] or "") if first_event else "",
     )
 
 
@@ -120,34 +120,34 @@ def reset(home: str, clock: Clock) -> str:
         CannotWrite: there is no room for the backup; nothing was changed.
     """
     bring_up_to_date(home, clock)
-    kept = back_up(home, "hand", clock.now(), left=0).name
+    backup = back_up(home, "hand", clock.now(), reserved_bytes=0).name
     new = backup_files.new_database_path(home)
     try:
-        _begin(new, backup_files.path_of(home, kept), clock)
-        backup_files.replace(home, new)
+        _make_empty_database(new, backup_files.path_of(home, backup), clock)
+        backup_files.replace_database(home, new)
     finally:
         backup_files.remove_database(new)
-    return kept
+    return backup
 
 
-def _begin(path: str, before: str, clock: Clock) -> None:
-    """Make an empty database and carry over everything that is not memory from the backup `before`."""
-    old, database = Database(before, readonly=True), Database(path)
+def _make_empty_database(path: str, backup: str, clock: Clock) -> None:
+    """Make an empty database and carry over from a backup everything that is not memory."""
+    source, target = Database(backup, readonly=True), Database(path)
     try:
-        database.migrate(clock)
-        with database.transaction() as tx:
-            take_over(old.tx, tx, clock.now())
+        target.migrate(clock)
+        with target.transaction() as tx:
+            carry_over(source.tx, tx, clock.now())
     finally:
-        database.close()
-        old.close()
+        target.close()
+        source.close()
     copies.merge_log(path)
-    if found := copies.complaints(path):
-        raise Corrupt(f"The new memory is not sound: {found[0]}.", remedy="Nothing was changed; look at that disk.")
+    if errors := copies.integrity_errors(path):
+        raise Corrupt(f"The new memory is not sound: {errors[0]}.", remedy="Nothing was changed; check that disk.")
 
 
 _LOG = logging.getLogger(__name__)
 #: Space factor: a copy, its migration, and the replay of tombstones.
-_ROOM: Final = 1.2
+_SPACE_FACTOR: Final = 1.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,54 +201,56 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Res
     if not dry_run:
         with backup_files.translate_oserror(home):
             make_private(home)
-        backup_files.finish(home)
-    schema, about = copies.check_schema(path), backup_files.read_manifest(path)
+        backup_files.finish_replacement(home)
+    schema, manifest = copies.check_schema(path), backup_files.read_manifest(path)
     present = inside(home, DATABASE)
-    backup_files.check_space(home, int(_ROOM * (backup_files.bytes_of(path) + backup_files.bytes_of(present))))
+    backup_files.check_space(
+        home, int(_SPACE_FACTOR * (backup_files.database_size(path) + backup_files.database_size(present)))
+    )
     temporary = backup_files.temporary_path(home) if dry_run else backup_files.new_database_path(home)
     try:
-        held, forgotten = _prepare_verified_copy(
+        passed, forgotten = _prepare_verified_copy(
             path,
             temporary,
-            about,
+            manifest,
             StoreContext(home=home, clock=clock, analyser=TextAnalyser(), environ=os.environ),
             present,
         )
         rows = dict(copies.content(temporary).rows)
-        kept = None if dry_run else keep_present(home, clock)
+        replaced = None if dry_run else keep_present(home, clock)
         if not dry_run:
-            backup_files.replace(home, temporary)
+            backup_files.replace_database(home, temporary)
             _LOG.info("the memory of %s was restored", os.path.basename(path))
     finally:
         backup_files.remove_database(temporary)
-    at = about.at if about else None
-    return Restored(path=path, at=at, schema=schema, verified=held, rows=rows, forgotten=forgotten, kept=kept)
+    at = manifest.at if manifest else None
+    return Restored(path=path, at=at, schema=schema, verified=passed, rows=rows, forgotten=forgotten, kept=replaced)
 
 
 def _prepare_verified_copy(
-    path: str, temporary: str, about: Manifest | None, context: StoreContext, present: str
+    path: str, temporary: str, manifest: Manifest | None, context: StoreContext, present: str
 ) -> tuple[tuple[str, ...], int]:
     """Make and verify the copy to restore; return the passed checks and the number of rows forgotten again."""
     copied = copies.copy(path, temporary)
-    if about is not None and copied.hash != about.hash:
-        raise Corrupt(f"{path} is not what was backed up.", remedy="Take another one from `filrouge backup --list`.")
-    if found := copies.complaints(temporary):
-        raise Corrupt(f"{path} is damaged: {found[0]}.", remedy="Take another one from `filrouge backup --list`.")
+    if manifest is not None and copied.hash != manifest.hash:
+        raise Corrupt(f"{path} differs from its manifest.", remedy="Take another one from `filrouge backup --list`.")
+    if errors := copies.integrity_errors(temporary):
+        raise Corrupt(f"{path} is damaged: {errors[0]}.", remedy="Take another one from `filrouge backup --list`.")
     database = Database(temporary)
     try:
         database.migrate(context.clock)
-        with _readable(present) as now:
-            forgotten = replay(context, now, database)
+        with _open_if_readable(present) as present_database:
+            forgotten = replay(context, present_database, database)
     finally:
         database.close()
     copies.merge_log(temporary)
-    sealed = verify(temporary, None)
-    return (("equal", *sealed) if about is not None else sealed), forgotten
+    passed = verify(temporary, None)
+    return (("equal", *passed) if manifest is not None else passed), forgotten
 
 
 @contextmanager
-def _readable(path: str) -> Generator[Database | None]:
-    """Yield the present database, or None if there is none or it cannot be read."""
+def _open_if_readable(path: str) -> Generator[Database | None]:
+    """Yield the present database; None if it does not exist or cannot be read."""
     database: Database | None = None
     if os.path.exists(path):
         try:
@@ -278,7 +280,7 @@ def keep_present(home: str, clock: Clock) -> str | None:
         return None
     try:
         refuse_older(copies.schema_of(path), what=path)
-        return back_up(home, "before-restore", clock.now(), left=0).name
+        return back_up(home, "before-restore", clock.now(), reserved_bytes=0).name
     except Corrupt as error:
         _LOG.warning("the present database is kept as it is: %s", error.message)
         return keep_files(home, clock)
@@ -295,16 +297,16 @@ def keep_files(home: str, clock: Clock, *, mark: str = "") -> str:
     """
     database = inside(home, DATABASE)
     with backup_files.backup_lock(home):
-        backup_files.check_space(backup_files.folder(home), backup_files.bytes_of(database))
+        backup_files.check_space(backup_files.backup_directory(home), backup_files.database_size(database))
         at = clock.now()
-        name = backup_files.free_name(home, at, "damaged")
+        name = backup_files.unused_name(home, at, "damaged")
         path = backup_files.path_of(home, name)
         with backup_files.translate_oserror(path):
             if os.path.exists(f"{database}-wal"):
                 backup_files.private_copy(f"{database}-wal", f"{path}-wal")
-            temporary = backup_files.temporary_path(backup_files.folder(home))
+            temporary = backup_files.temporary_path(backup_files.backup_directory(home))
             backup_files.private_copy(database, temporary)
-            about = Manifest(
+            manifest = Manifest(
                 name=name,
                 kind="damaged",
                 version=__version__,
@@ -316,5 +318,5 @@ def keep_files(home: str, clock: Clock, *, mark: str = "") -> str:
                 mark=mark,
                 verified=(),
             )
-            backup_files.publish(temporary, path, about)
+            backup_files.publish(temporary, path, manifest)
     return name

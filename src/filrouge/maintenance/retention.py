@@ -31,13 +31,17 @@ from filrouge.runtime.services import Parts
 from filrouge.search.repository import FullTextIndex
 
 #: A position among the expired turns: (time, id) of the last one deleted.
-Place = tuple[str, str]
-FIRST: Place = ("", "")
+Position = tuple[str, str]
+FIRST_POSITION: Position = ("", "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expired:
-    """Turns past their retention time, oldest first."""
+    """Turns past their retention time.
+
+    Attributes:
+        rows: rows of `turns.expired`, oldest first.
+    """
 
     rows: tuple[Mapping[str, Any], ...]
 
@@ -47,12 +51,12 @@ class Expired:
         return [str(row["id"]) for row in self.rows]
 
     @property
-    def last(self) -> Place:
+    def last(self) -> Position:
         """The position of the last turn, after which the next batch starts."""
         return (str(self.rows[-1]["at"]), str(self.rows[-1]["id"]))
 
 
-class Retaining:
+class RetentionRows:
     """Deletes expired rows of one database."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
@@ -60,18 +64,18 @@ class Retaining:
         self._analyser = analyser
         self._words = FullTextIndex(tx, analyser, "turn")
 
-    def expired(self, before: Cutoffs, after: Place, limit: int) -> Expired:
+    def expired(self, before: Cutoffs, after: Position, limit: int) -> Expired:
         """Return up to `limit` expired turns after a position."""
         at, id_ = after
-        rows = self._tx.all("turns.expired", _moments(before) | {"at": at, "id": id_, "limit": limit})
+        rows = self._tx.all("turns.expired", _cutoff_parameters(before) | {"at": at, "id": id_, "limit": limit})
         return Expired(rows=tuple(rows))
 
-    def waiting(self, before: Cutoffs) -> dict[str, dict[str, int]]:
+    def count_expired(self, before: Cutoffs) -> dict[str, dict[str, int]]:
         """Count the expired turns and their characters, by `tools` and `noise`."""
-        rows = self._tx.all("turns.expired_count", _moments(before))
+        rows = self._tx.all("turns.expired_count", _cutoff_parameters(before))
         return {row["what"]: {"turns": row["turns"], "characters": row["characters"]} for row in rows}
 
-    def take(self, expired: Expired) -> None:
+    def delete(self, expired: Expired) -> None:
         """Delete turns with everything derived from them alone."""
         ids = json.dumps(expired.ids)
         self._unindex(expired.rows)
@@ -83,7 +87,7 @@ class Retaining:
         events = [row["event_id"] for row in expired.rows if row["event_id"]]
         self._tx.run("events.hollow", {"ids": json.dumps(events)})
 
-    def take_logs(self, before: datetime, limit: int) -> int:
+    def delete_logs(self, before: datetime, limit: int) -> int:
         """Delete up to `limit` old recalls and as many old unread answers; return how many were deleted."""
         when = {"before": to_text(before), "limit": limit}
         return self._tx.run("recalls.expire", when) + self._tx.run("unread.expire", when)
@@ -100,7 +104,7 @@ class Retaining:
                 self._tx.run("turns.unindex_as", {"id": row["id"], "tokens": tokens})
 
 
-def _moments(before: Cutoffs) -> dict[str, object]:
+def _cutoff_parameters(before: Cutoffs) -> dict[str, object]:
     return {
         "tools": to_text(before.tools) if before.tools else "",
         "noise": to_text(before.noise) if before.noise else "",
@@ -109,11 +113,11 @@ def _moments(before: Cutoffs) -> dict[str, object]:
 
 RETAIN: Final = "retain"
 #: Turns or log rows deleted per transaction, which takes some milliseconds.
-_BATCH: Final = 32
-#: Pages given back to the disk at once: one megabyte.
-_PAGES: Final = 256
-_EVERY: Final = timedelta(days=1)
-_LOOK_SECONDS: Final = 60.0
+_ROWS_PER_TRANSACTION: Final = 32
+#: The file is shrunk only if it has at least this many free pages (one megabyte).
+_MIN_FREE_PAGES: Final = 256
+_INTERVAL: Final = timedelta(days=1)
+_CHECK_SECONDS: Final = 60.0
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -129,10 +133,10 @@ def policy_of(settings: Settings) -> Policy:
 def retention_watch(parts: Parts) -> PeriodicTask:
     """Return a task that runs each minute: keep the disk reserve, and queue retention once a day."""
     failed = "the retention check failed"
-    return PeriodicTask(_LOOK_SECONDS, lambda: _look(parts), name="retention", failure_message=failed)
+    return PeriodicTask(_CHECK_SECONDS, lambda: _check(parts), name="retention", failure_message=failed)
 
 
-def _look(parts: Parts) -> None:
+def _check(parts: Parts) -> None:
     ensure_reserve(parts.home)
     inbox.reserve_record(parts.home)
     queue_retention(parts)
@@ -142,7 +146,7 @@ def queue_retention(parts: Parts) -> bool:
     """Queue a run if the last one is at least a day old; return whether it was queued."""
     now = parts.clock.now()
     last = parts.readers.here(last_run)
-    if last is not None and timedelta() <= now - from_text(last["at"]) < _EVERY:
+    if last is not None and timedelta() <= now - from_text(last["at"]) < _INTERVAL:
         return False
     queued = parts.writer.run(lambda tx: begin_retention(parts, tx))
     parts.work_waiting.set()
@@ -152,13 +156,13 @@ def queue_retention(parts: Parts) -> bool:
 def begin_retention(parts: Parts, tx: Tx) -> bool:
     """Queue a run in the caller's transaction, unless one is queued or running."""
     now = parts.clock.now()
-    return Jobs(tx).enqueue(RETAIN, _begun(now), dedupe=RETAIN, at=now)
+    return Jobs(tx).enqueue(RETAIN, _first_payload(now), dedupe=RETAIN, at=now)
 
 
 def is_due(parts: Parts, tx: Tx) -> bool:
     """Return True if any turn has passed its retention time."""
     before = cutoffs(policy_of(parts.settings(tx)), parts.clock.now())
-    return bool(Retaining(tx, parts.analyser).expired(before, FIRST, 1).rows)
+    return bool(RetentionRows(tx, parts.analyser).expired(before, FIRST_POSITION, 1).rows)
 
 
 def last_run(tx: Tx) -> dict[str, Any] | None:
@@ -174,57 +178,61 @@ def retain(parts: Parts, payload: Payload) -> JobResult:
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     policy, pressure = policy_of(settings), int(payload["pressure"])
     before = cutoffs(policy, from_text(payload["began"]), pressure)
-    place = (str(payload["place"][0]), str(payload["place"][1]))
-    expired = parts.readers.here(lambda tx: Retaining(tx, parts.analyser).expired(before, place, _BATCH))
-    taken = Counter[str](payload["taken"])
+    position = (str(payload["place"][0]), str(payload["place"][1]))
+    expired = parts.readers.here(
+        lambda tx: RetentionRows(tx, parts.analyser).expired(before, position, _ROWS_PER_TRANSACTION)
+    )
+    deleted = Counter[str](payload["taken"])
     if expired.rows:
-        taken.update("tools" if row["role"] == "tool" else "noise" for row in expired.rows)
-        following = {**payload, "place": expired.last, "taken": dict(taken)}
+        deleted.update("tools" if row["role"] == "tool" else "noise" for row in expired.rows)
+        next_payload = {**payload, "place": expired.last, "taken": dict(deleted)}
         return JobResult(
-            write=lambda tx: Retaining(tx, parts.analyser).take(expired),
-            afterwards=lambda: _leave_index(parts, expired),
-            again=lambda: following,
+            write=lambda tx: RetentionRows(tx, parts.analyser).delete(expired),
+            afterwards=lambda: _remove_from_index(parts, expired),
+            again=lambda: next_payload,
         )
-    return _finish(parts, payload, policy, before, taken)
+    return _finish(parts, payload, policy, before, deleted)
 
 
-def _leave_index(parts: Parts, expired: Expired) -> None:
+def _remove_from_index(parts: Parts, expired: Expired) -> None:
     for id_ in expired.ids:
         parts.vectors.turn_index.remove(id_)
 
 
-def _finish(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> JobResult:
+def _finish(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, deleted: Counter[str]) -> JobResult:
     """Delete logs, then shrink the file, then start again with shorter times if the home exceeds its cap."""
-    left, size = list[Payload](), sum(sizes(parts.home).values())
+    next_payloads, size = list[Payload](), sum(sizes(parts.home).values())
 
     def write(tx: Tx) -> None:
-        gone = Retaining(tx, parts.analyser).take_logs(before.logs, _BATCH) if before.logs else 0
-        if gone:
-            left.append({**payload, "taken": dict(taken + Counter(logs=gone))})
-        elif Recalls(tx).shrink(_BATCH) or _shrunk(tx):
-            left.append(payload)
+        deleted_logs = (
+            RetentionRows(tx, parts.analyser).delete_logs(before.logs, _ROWS_PER_TRANSACTION) if before.logs else 0
+        )
+        if deleted_logs:
+            next_payloads.append({**payload, "taken": dict(deleted + Counter(logs=deleted_logs))})
+        elif Recalls(tx).shrink(_ROWS_PER_TRANSACTION) or _shrink_file(tx):
+            next_payloads.append(payload)
         elif pressure := next_pressure(policy, size, int(payload["pressure"])):
-            left.append({**payload, "pressure": pressure, "place": FIRST})
+            next_payloads.append({**payload, "pressure": pressure, "place": FIRST_POSITION})
         else:
-            counts = dict(taken) | {"pressure": payload["pressure"]}
+            counts = dict(deleted) | {"pressure": payload["pressure"]}
             Journal(tx).append(at=parts.clock.now(), actor="policy", action=RETAIN, subject_id=RETAIN, payload=counts)
 
     def afterwards() -> None:
-        if not left and taken["tools"] + taken["noise"]:
+        if not next_payloads and deleted["tools"] + deleted["noise"]:
             parts.words.forget("turn", ("all",))
 
-    return JobResult(write=write, afterwards=afterwards, again=lambda: left[-1] if left else None)
+    return JobResult(write=write, afterwards=afterwards, again=lambda: next_payloads[-1] if next_payloads else None)
 
 
-def _shrunk(tx: Tx) -> bool:
+def _shrink_file(tx: Tx) -> bool:
     """Give free pages back to the disk; return False if there were too few or none was given back."""
-    room = tx.one("pages.free") or {"free": 0, "whole": 0}
-    if room["free"] < max(_PAGES, room["whole"] // 10):
+    pages = tx.one("pages.free") or {"free": 0, "whole": 0}
+    if pages["free"] < max(_MIN_FREE_PAGES, pages["whole"] // 10):
         return False
     tx.all("pages.give_back")
-    after = tx.one("pages.free") or room
-    return bool(after["free"] < room["free"])
+    after = tx.one("pages.free") or pages
+    return bool(after["free"] < pages["free"])
 
 
-def _begun(now: datetime) -> dict[str, Any]:
-    return {"began": to_text(now), "pressure": 0, "place": FIRST, "taken": {}}
+def _first_payload(now: datetime) -> dict[str, Any]:
+    return {"began": to_text(now), "pressure": 0, "place": FIRST_POSITION, "taken": {}}

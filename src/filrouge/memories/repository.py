@@ -88,8 +88,8 @@ def is_intact(row: dict[str, Any]) -> bool:
 
 
 def _memory_row(tx: Tx, memory_id: str) -> dict[str, Any]:
-    missing = f"There is no memory {memory_id!r}."
-    return require_row(tx, "memories.get", {"id": memory_id}, missing=missing, remedy=NotFound.default_remedy)
+    what = f"memory {memory_id!r}"
+    return require_row(tx, "memories.get", {"id": memory_id}, what=what, remedy=NotFound.default_remedy)
 
 
 def content_of(memory: Memory) -> dict[str, object]:
@@ -482,10 +482,8 @@ class Reviews:
         Raises:
             NotFound: no review has this id.
         """
-        missing, remedy = f"Nothing waits for review as {memory_id!r}.", "List what does: `filrouge review`."
-        return self._review(
-            require_row(self._tx, "reviews.get", {"memory_id": memory_id}, missing=missing, remedy=remedy)
-        )
+        what, remedy = f"review of the memory {memory_id!r}", "List the open reviews: `filrouge review`."
+        return self._review(require_row(self._tx, "reviews.get", {"memory_id": memory_id}, what=what, remedy=remedy))
 
     def all(self, *, settled: bool = False, limit: int = 200) -> list[Review]:
         """Return the open reviews, newest first; with `settled`, the settled ones too."""

@@ -19,7 +19,7 @@ from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput, NotFound, Stale
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, ScopeName
-from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED
+from filrouge.erasure.models import MAX_RELATED, MIN_RELEVANCE
 from filrouge.extraction.sentences import without_secret
 from filrouge.extraction.understanding import embed_inline, update_index
 from filrouge.memories.changes import AGENT, Superseded, bin_memory, run_change, supersede, user_origin
@@ -168,10 +168,10 @@ def _preview(parts: Parts, tx: Tx, topic: str, memory_id: str, project: str | No
 
 
 def _about(parts: Parts, tx: Tx, topic: str, project: str | None) -> list[Memory]:
-    question = Question(text=topic, project=project, everywhere=project is None, limit=MOST_RELATED)
+    question = Question(text=topic, project=project, everywhere=project is None, limit=MAX_RELATED)
     ranking = recall(parts, tx, question)
-    relevant = [hit for hit in ranking.hits if hit.relevance >= LEAST_RELEVANCE or hit.coverage >= _FULL_COVERAGE]
-    return [hit.item for hit in relevant[:MOST_RELATED] if isinstance(hit.item, Memory)]
+    relevant = [hit for hit in ranking.hits if hit.relevance >= MIN_RELEVANCE or hit.coverage >= _FULL_COVERAGE]
+    return [hit.item for hit in relevant[:MAX_RELATED] if isinstance(hit.item, Memory)]
 
 
 def _token(topic: str, memory_id: str, goes: Sequence[Memory]) -> str:

@@ -128,7 +128,7 @@ class Undoing:
                     "reason": f"takes back {entry.action} {entry.seq}",
                     "turn": payload.get("turn", ""),
                     **({"mentions": mentions, "cited": cited} if mentions else {}),
-                    **({"merged": self._merging.take_back(merged)} if merged else {}),
+                    **({"merged": self._merging.undo_or_redo(merged)} if merged else {}),
                     **({"changed": changed} if changed else {}),
                 },
                 touches=entry.touches,

@@ -29,8 +29,8 @@ class Note:
         text: the content without the frontmatter.
         changed: when the file was last written.
         stamp: the file's stamp at that time, as in the listing.
-        hash: SHA-256 of all its bytes.
-        trouble: what could not be read; empty if everything was.
+        hash: SHA-256 of the bytes that were read, in hexadecimal.
+        problem: what could not be read; empty if everything was.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Note:
     changed: datetime
     stamp: str
     hash: str
-    trouble: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +50,7 @@ class Chunk:
 
     Attributes:
         path: the path of the note.
-        part: its position in the note, from 0.
+        part: its position among the chunks of the note, from 0.
         heading: the note's title and the headings above the part.
         text: the part's text as in the file, with its own heading.
     """
@@ -73,7 +73,7 @@ class Chunk:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
-    """The text of a whole file, with its frontmatter and line ends; `changed` is when it was last written."""
+    """The text of a complete file, with its frontmatter and line ends; `changed` is when it was last written."""
 
     text: str
     changed: datetime
@@ -85,11 +85,11 @@ class Listing:
 
     Attributes:
         stamps: for each note's path a stamp that changes when the file is written; the last written notes come first.
-        troubles: for each path that was skipped, the reason.
+        problems: for each path that was skipped, the reason.
     """
 
     stamps: Mapping[str, str]
-    troubles: Mapping[str, str] = field(default_factory=dict[str, str])
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +115,7 @@ def chunk_id(path: str, part: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotesFound:
-    """Notes for a query, best first; `known` is the probability that the vault holds anything about it."""
+    """Notes for a query, best first; `known` is the probability that the vault contains anything about it."""
 
     hits: tuple[NoteHit, ...] = ()
     notices: tuple[str, ...] = ()

@@ -28,29 +28,38 @@ from filrouge.notes.pages import (
     SECTIONS,
     Line,
     apply_changes,
-    escaped,
-    free_name,
-    key_of,
+    escape,
     lines,
     new_page,
+    page_key,
     plain_name,
-    unescaped,
+    unescape,
+    unused_name,
 )
 from filrouge.notes.repository import CurrentVersion, Page, WriteStatus, WrittenLine, WrittenPages
-from filrouge.notes.service import forgotten
+from filrouge.notes.service import forgotten_texts
 from filrouge.projects.repository import names_of
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
 
 # Planning: which lines stay, change, are removed or are added.
 
-_BOTH: Final = "changed here and in the memory: make both equal, or remove the line to restore the memory's text"
-_GONE: Final = "edited, but its memory no longer exists: remove the line, or store it with `filrouge remember`"
+_CONFLICT: Final = "changed here and in the memory: make both equal, or remove the line to restore the memory's text"
+_MEMORY_GONE: Final = "edited, but its memory no longer exists: remove the line, or store it with `filrouge remember`"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DesiredLine:
-    """A memory that belongs on a page, with the text of its line and its heading."""
+    """The line that a page should have for a memory.
+
+    Attributes:
+        id: the memory's id.
+        page: the key of the page.
+        title: the title of the page, for a new one.
+        heading: the heading of the line's section, escaped for Markdown.
+        words: the text of the line, escaped for Markdown.
+        hash: the hash of the memory's text (`hash_of`).
+    """
 
     id: str
     page: str
@@ -62,7 +71,13 @@ class DesiredLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundLine:
-    """The line of a memory and where it was found; `hash` is that of its text."""
+    """The line of a memory as it was found on a page.
+
+    Attributes:
+        path: the page, relative to the vault.
+        line: the line, with its number on the page.
+        hash: the hash of its unescaped text (`hash_of`).
+    """
 
     path: str
     line: Line
@@ -70,20 +85,20 @@ class FoundLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryState:
-    """The state of the memories whose lines were found.
+class PageState:
+    """The memories whose lines were found or recorded.
 
     Attributes:
-        kept: what was last written, by memory id.
+        recorded: the line that was last written, by memory id.
         hashes: the hash of each memory's text.
         heads: the current version of each memory.
-        due: the memories that belong on pages.
+        desired: the lines that pages should have, by memory id.
     """
 
-    kept: Mapping[str, WrittenLine]
+    recorded: Mapping[str, WrittenLine]
     hashes: Mapping[str, str]
     heads: Mapping[str, CurrentVersion]
-    due: Mapping[str, DesiredLine]
+    desired: Mapping[str, DesiredLine]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -93,15 +108,15 @@ class Plan:
     Attributes:
         changes: by path and line number, the replacement of a line; None = delete it.
         placed: by path, the memories on the page afterwards.
-        troubles: the path, the memory and the reason why its line is left alone.
-        lost: memories whose lines are removed.
-        blocked: memories that are not written, because of a conflicting line.
+        problems: lines that are not changed: path, memory and reason.
+        removed: memories whose lines are removed.
+        blocked: memories that are not written, because their line conflicts.
     """
 
     changes: dict[str, dict[int, Line | None]] = field(default_factory=lambda: defaultdict(dict))
     placed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    troubles: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
-    lost: set[str] = field(default_factory=set[str])
+    problems: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    removed: set[str] = field(default_factory=set[str])
     blocked: set[str] = field(default_factory=set[str])
 
 
@@ -110,34 +125,34 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def place_of(path: str, line: Line) -> FoundLine:
+def found_line(path: str, line: Line) -> FoundLine:
     """Return a line together with the hash of its text."""
-    return FoundLine(path=path, line=line, hash=hash_of(unescaped(line.words)))
+    return FoundLine(path=path, line=line, hash=hash_of(unescape(line.words)))
 
 
-def due_lines(tx: Tx) -> dict[str, DesiredLine]:
+def desired_lines(tx: Tx) -> dict[str, DesiredLine]:
     """Return the memories that belong on pages, by id, oldest first.
 
     There is one page for the user, one for each project, and one for the sessions of each month.
     """
-    names, found = names_of(tx), dict[str, DesiredLine]()
-    for one in WrittenPages(tx).shown():
-        project = names.get(one.project, one.project) if one.project else ""
-        if one.kind == "episode":
-            month = one.day[:7]
-            page, title, heading = f"sessions-{month}", f"Sessions {month}", f"{one.day} {project}".strip()
+    names, desired = names_of(tx), dict[str, DesiredLine]()
+    for memory in WrittenPages(tx).page_memories():
+        project = names.get(memory.project, memory.project) if memory.project else ""
+        if memory.kind == "episode":
+            month = memory.day[:7]
+            page, title, heading = f"sessions-{month}", f"Sessions {month}", f"{memory.day} {project}".strip()
         else:
-            page, title = (_key(one.project), f"Project {project}") if one.project else ("user", "User")
-            heading = SECTIONS[one.kind]
-        found[one.id] = DesiredLine(
-            id=one.id,
+            page, title = (_key(memory.project), f"Project {project}") if memory.project else ("user", "User")
+            heading = SECTIONS[memory.kind]
+        desired[memory.id] = DesiredLine(
+            id=memory.id,
             page=page,
             title=title,
-            heading=escaped(heading),
-            words=escaped(one.text),
-            hash=hash_of(one.text),
+            heading=escape(heading),
+            words=escape(memory.text),
+            hash=hash_of(memory.text),
         )
-    return found
+    return desired
 
 
 def _key(project: str) -> str:
@@ -145,41 +160,41 @@ def _key(project: str) -> str:
     return f"project-{hashlib.sha256(project.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
-def plan_changes(places: Sequence[FoundLine], known: MemoryState, corrected: Collection[str] = ()) -> Plan:
+def plan_changes(found_lines: Sequence[FoundLine], state: PageState, corrected: Collection[str] = ()) -> Plan:
     """Plan the changes to the lines that were found.
 
     Args:
-        places: the lines.
-        known: the state of their memories.
+        found_lines: the lines.
+        state: the state of their memories.
         corrected: memories that were just changed to the text of their lines; it may differ in form from the memory's.
     """
-    plan, done = Plan(), set[str]()
-    for place in places:
-        id_, head = place.line.id, known.heads.get(place.line.id)
-        before = known.hashes.get(id_) or (known.kept[id_].hash if id_ in known.kept else "")
-        if not before:
+    plan, placed_ids = Plan(), set[str]()
+    for found in found_lines:
+        id_, current = found.line.id, state.heads.get(found.line.id)
+        last_hash = state.hashes.get(id_) or (state.recorded[id_].hash if id_ in state.recorded else "")
+        if not last_hash:
             continue  # not from this database, for example if two machines share a vault
-        due = known.due.get(head.id) if head else None
-        if due is not None and id_ in corrected:
-            line = Line(id=due.id, words=due.words)
-        elif due is not None and place.hash == due.hash:
-            line = Line(id=due.id, words=place.line.words)
-        elif place.hash == before:
-            line = Line(id=due.id, words=due.words) if due else None
+        desired = state.desired.get(current.id) if current else None
+        if desired is not None and id_ in corrected:
+            line = Line(id=desired.id, words=desired.words)
+        elif desired is not None and found.hash == desired.hash:
+            line = Line(id=desired.id, words=found.line.words)
+        elif found.hash == last_hash:
+            line = Line(id=desired.id, words=desired.words) if desired else None
         else:
-            plan.troubles.append((place.path, id_, _BOTH if head and head.is_live else _GONE))
-            plan.blocked.add(head.id if head else id_)
-            plan.placed[place.path].append(id_)
+            plan.problems.append((found.path, id_, _CONFLICT if current and current.is_live else _MEMORY_GONE))
+            plan.blocked.add(current.id if current else id_)
+            plan.placed[found.path].append(id_)
             continue
-        if line is not None and line.id != id_ and line.id in done:
+        if line is not None and line.id != id_ and line.id in placed_ids:
             line = None  # two memories were merged into one
-        if line is None or (line.id, line.words) != (id_, place.line.words):
-            plan.changes[place.path][place.line.number] = line
+        if line is None or (line.id, line.words) != (id_, found.line.words):
+            plan.changes[found.path][found.line.number] = line
         if line is None:
-            plan.lost.add(id_)
+            plan.removed.add(id_)
         else:
-            done.add(line.id)
-            plan.placed[place.path].append(line.id)
+            placed_ids.add(line.id)
+            plan.placed[found.path].append(line.id)
     return plan
 
 
@@ -196,34 +211,38 @@ class FolderState:
     Attributes:
         texts: the text of every page that may be changed, by path.
         paths: the path of every page, by key.
-        places: the lines on these pages.
-        elsewhere: memories whose lines are in files that are not pages; Filrouge leaves those alone.
+        lines: the lines of memories on these pages.
+        outside_pages: memories whose lines are in files that are not pages; those files are not changed.
         corrected: memories that were changed to the text of their lines.
-        troubles: the path, the memory (or empty) and the reason.
-        is_whole: every page could be read and none is being written, so a missing line was really removed.
+        problems: the path, the memory (or empty) and the reason.
+        is_complete: every page could be read and none is being written, so the user removed a missing line.
         is_waiting: a page is being written.
     """
 
     texts: dict[str, str] = field(default_factory=dict[str, str])
     paths: dict[str, str] = field(default_factory=dict[str, str])
-    places: list[FoundLine] = field(default_factory=list[FoundLine])
-    elsewhere: set[str] = field(default_factory=set[str])
+    lines: list[FoundLine] = field(default_factory=list[FoundLine])
+    outside_pages: set[str] = field(default_factory=set[str])
     corrected: set[str] = field(default_factory=set[str])
-    troubles: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
-    is_whole: bool = True
+    problems: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    is_complete: bool = True
     is_waiting: bool = False
 
 
 def read_pages(
-    vault: Vault, stamps: Mapping[str, str], before: Collection[str], own: Mapping[str, str], now: datetime
+    vault: Vault,
+    stamps: Mapping[str, str],
+    known_paths: Collection[str],
+    written_texts: Mapping[str, str],
+    now: datetime,
 ) -> FolderState:
     """Read every page of a folder, except those that are being written.
 
     Args:
         vault: the vault.
         stamps: the files of the folder.
-        before: the last known paths of pages.
-        own: the last text that Filrouge wrote, by path.
+        known_paths: the last known paths of pages.
+        written_texts: the last text that Filrouge wrote, by path.
         now: the current time.
     """
     found = FolderState()
@@ -231,43 +250,43 @@ def read_pages(
         try:
             content = vault.content(path)
         except (NotFound, VaultUnavailable) as error:
-            if path in before:
-                found.is_whole = False
+            if path in known_paths:
+                found.is_complete = False
                 found.is_waiting |= isinstance(error, NotFound)  # deleted, or being written
-                found.troubles += [] if isinstance(error, NotFound) else [(path, "", error.message)]
+                found.problems += [] if isinstance(error, NotFound) else [(path, "", error.message)]
             continue
-        key, there = key_of(content.text), lines(content.text)
-        if not key and path not in before:
-            found.elsewhere |= {line.id for line in there}
+        key, page_lines = page_key(content.text), lines(content.text)
+        if not key and path not in known_paths:
+            found.outside_pages |= {line.id for line in page_lines}
             continue
         if key and found.paths.setdefault(key, path) != path:
-            found.troubles.append((path, "", f"this page is {found.paths[key]} already; remove one of them"))
-        if _is_being_written(content, own.get(path), now):
-            found.is_whole, found.is_waiting = False, True
+            found.problems.append((path, "", f"{found.paths[key]} is the same page; remove one of the two"))
+        if _is_being_written(content, written_texts.get(path), now):
+            found.is_complete, found.is_waiting = False, True
             continue
         found.texts[path] = content.text
-        found.places += [place_of(path, line) for line in there]
+        found.lines += [found_line(path, line) for line in page_lines]
     return found
 
 
-def _is_being_written(content: Content, own: str | None, now: datetime) -> bool:
+def _is_being_written(content: Content, written_text: str | None, now: datetime) -> bool:
     """Return True if somebody else wrote the file in the last seconds; dates in the future are ignored."""
     is_fresh = add_seconds(now, -SETTLE_SECONDS) < content.changed <= add_seconds(now, SETTLE_SECONDS)
-    return is_fresh and own != content.text
+    return is_fresh and written_text != content.text
 
 
 # Writing the pages, and applying edits to memories.
 
-#: If more lines than this vanish from a page at once, they are not treated as deleted by the user.
+#: If more lines than this vanish from a page at once, their memories are kept.
 MAX_DELETIONS: Final = 5
-_LOOK_SECONDS: Final = 1.0
-#: While no pages are to be written. A setting changed through the daemon wakes the task.
+_CHECK_SECONDS: Final = 1.0
+#: Interval while no pages are to be written. A setting changed through the daemon wakes the task.
 _IDLE_SECONDS: Final = 10.0
-_MOST_TROUBLES: Final = 100
-_UNSAID: Final = "the edit contains a possible secret; the memory is unchanged"
+_MAX_PROBLEMS: Final = 100
+_REDACTED_EDIT: Final = "the edit contains a possible secret; the memory is unchanged"
 _FORGOTTEN: Final = "the edit repeats forgotten text; the memory is unchanged"
-_MANY: Final = "lines were removed at once: their memories are kept; rewrite them with `filrouge notes --anew`"
-_HEADLESS: Final = "filrouge-page is missing in its frontmatter: missing lines are not treated as removed"
+_TOO_MANY: Final = "lines were removed at once: their memories are kept; rewrite them with `filrouge notes --anew`"
+_NO_PAGE_KEY: Final = "filrouge-page is missing in its frontmatter: missing lines are not treated as removed"
 _REMOVED: Final = "was removed: its memories are kept; rewrite the page with `filrouge notes --anew`"
 
 
@@ -276,12 +295,15 @@ def pages_watch(parts: Parts) -> PeriodicTask:
     sync = PageSync(parts)
     failed = "the pages could not be written"
     return PeriodicTask(
-        lambda: _IDLE_SECONDS if sync.is_idle else _LOOK_SECONDS, sync.look, name="vault-pages", failure_message=failed
+        lambda: _IDLE_SECONDS if sync.is_idle else _CHECK_SECONDS,
+        sync.check,
+        name="vault-pages",
+        failure_message=failed,
     )
 
 
 class PageSync:
-    """Synchronises pages and memories in both directions. `look` runs periodically.
+    """Synchronises pages and memories in both directions. `check` runs periodically.
 
     Attributes:
         is_idle: no pages are to be written.
@@ -290,221 +312,244 @@ class PageSync:
     def __init__(self, parts: Parts) -> None:
         self.is_idle = False
         self._parts = parts
-        self._seen: object = None
-        self._own: dict[str, str] = {}
+        self._last_state: object = None
+        self._written_texts: dict[str, str] = {}
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Apply the user's changes, then update the pages; if nothing changed, no page is read."""
         parts = self._parts
         settings = parts.readers.here(lambda tx: parts.settings(tx))
-        into = settings.notes_write_folder
-        self.is_idle = not into or not settings.notes_folder
+        folder = settings.notes_write_folder
+        self.is_idle = not folder or not settings.notes_folder
         if self.is_idle:
-            parts.vault.written, self._seen = WriteStatus(), None
-            self._own.clear()
+            parts.vault.written, self._last_state = WriteStatus(), None
+            self._written_texts.clear()
             return
         if parts.vault.anew.is_set():
             parts.vault.anew.clear()
             parts.writer.run_patient(lambda tx: WrittenPages(tx).anew())
-            self._seen = None
+            self._last_state = None
         vault = parts.open_vault(settings.notes_folder)
         try:
-            stamps = vault.list(into).stamps
+            stamps = vault.list(folder).stamps
         except VaultUnavailable as error:
-            parts.vault.written = WriteStatus(folder=into, problem=error.message)
+            parts.vault.written = WriteStatus(folder=folder, problem=error.message)
             return
         newest = parts.readers.here(lambda tx: WrittenPages(tx).newest_change())
-        state = (settings.notes_folder, into, newest, stamps)
-        if state != self._seen and self._follow(vault, settings, stamps):
-            self._seen = state
+        state = (settings.notes_folder, folder, newest, stamps)
+        if state != self._last_state and self._synchronise(vault, settings, stamps):
+            self._last_state = state
 
-    def _follow(self, vault: Vault, settings: Settings, stamps: Mapping[str, str]) -> bool:
+    def _synchronise(self, vault: Vault, settings: Settings, stamps: Mapping[str, str]) -> bool:
         """Synchronise once in both directions; return False if another run is needed."""
         parts = self._parts
-        place = f"{settings.notes_folder}\n{settings.notes_write_folder}"
-        pages, kept = parts.readers.here(lambda tx: (WrittenPages(tx).pages(), WrittenPages(tx).lines()))
-        if any(one.place != place for one in pages.values()):
+        location = f"{settings.notes_folder}\n{settings.notes_write_folder}"
+        pages, recorded = parts.readers.here(lambda tx: (WrittenPages(tx).pages(), WrittenPages(tx).lines()))
+        if any(item.location != location for item in pages.values()):
             parts.writer.run_patient(lambda tx: WrittenPages(tx).clear())
-            pages, kept = {}, {}
-        found = read_pages(vault, stamps, {one.path for one in pages.values()}, self._own, parts.clock.now())
-        pages = {key: replace(one, path=_path_now(key, one.path, found, stamps)) for key, one in pages.items()}
-        pages |= {key: Page(place=place, path=path) for key, path in found.paths.items()}
-        ids = list({*(one.line.id for one in found.places), *kept})
+            pages, recorded = {}, {}
+        found = read_pages(
+            vault, stamps, {item.path for item in pages.values()}, self._written_texts, parts.clock.now()
+        )
+        pages = {key: replace(item, path=_current_path(key, item.path, found, stamps)) for key, item in pages.items()}
+        pages |= {key: Page(location=location, path=path) for key, path in found.paths.items()}
+        ids = list({*(item.line.id for item in found.lines), *recorded})
         memories = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
-        hashes = {id_: hash_of(one.text) for id_, one in memories.items()}
-        live = {id_: one for id_, one in memories.items() if one.state == "live"}
-        kept = self._take_in(found, kept, live, hashes)
-        heads, due = parts.readers.here(lambda tx: (WrittenPages(tx).heads(ids), due_lines(tx)))
-        known = MemoryState(kept=kept, hashes=hashes, heads=heads, due=due)
-        plan = plan_changes(found.places, known, found.corrected)
-        self._let_go(plan, known)
-        new = _missing_lines(plan, known, pages, found)
-        for key in [key for key in new if key not in pages]:
-            taken = {path.casefold() for path in (*stamps, *(one.path for one in pages.values()))}
-            path = free_name(f"{settings.notes_write_folder}/{plain_name(new[key][0].title)}", taken)
-            pages[key] = Page(place=place, path=path)
-        kept, is_done = self._write(vault, found, plan, known, pages, new)
-        parts.writer.run_patient(lambda tx: WrittenPages(tx).keep(pages, kept))
-        removed = [("", "", f"the page {key} {_REMOVED}") for key, one in pages.items() if not one.path]
+        hashes = {id_: hash_of(item.text) for id_, item in memories.items()}
+        live = {id_: item for id_, item in memories.items() if item.state == "live"}
+        recorded = self._apply_edits(found, recorded, live, hashes)
+        heads, desired = parts.readers.here(lambda tx: (WrittenPages(tx).heads(ids), desired_lines(tx)))
+        page_state = PageState(recorded=recorded, hashes=hashes, heads=heads, desired=desired)
+        plan = plan_changes(found.lines, page_state, found.corrected)
+        self._delete_line_records(plan, page_state)
+        missing = _missing_lines(plan, page_state, pages, found)
+        for key in [key for key in missing if key not in pages]:
+            used_names = {path.casefold() for path in (*stamps, *(item.path for item in pages.values()))}
+            path = unused_name(f"{settings.notes_write_folder}/{plain_name(missing[key][0].title)}", used_names)
+            pages[key] = Page(location=location, path=path)
+        recorded, is_done = self._write(vault, found, plan, page_state, pages, missing)
+        parts.writer.run_patient(lambda tx: WrittenPages(tx).keep(pages, recorded))
+        removed = [("", "", f"the page {key} {_REMOVED}") for key, item in pages.items() if not item.path]
         parts.vault.written = WriteStatus(
             folder=settings.notes_write_folder,
-            pages=sum(1 for one in pages.values() if one.path),
-            memories=sum(not one.is_left for one in kept.values()),
-            troubles=_first_reasons(
-                [*found.troubles, *plan.troubles, *removed, *_headless(found, pages), *_mass_deletions(kept, pages)]
+            pages=sum(1 for item in pages.values() if item.path),
+            memories=sum(not item.is_left for item in recorded.values()),
+            problems=_first_problems(
+                [
+                    *found.problems,
+                    *plan.problems,
+                    *removed,
+                    *_pages_without_key(found, pages),
+                    *_mass_deletions(recorded, pages),
+                ]
             ),
         )
         return is_done and not found.is_waiting
 
-    def _take_in(
-        self, found: FolderState, kept: Mapping[str, WrittenLine], live: Mapping[str, Memory], hashes: Mapping[str, str]
+    def _apply_edits(
+        self,
+        found: FolderState,
+        recorded: Mapping[str, WrittenLine],
+        live: Mapping[str, Memory],
+        hashes: Mapping[str, str],
     ) -> dict[str, WrittenLine]:
         """Apply the user's edits and deletions of lines to the memories; return the lines that remain known."""
-        places = defaultdict[str, list[FoundLine]](list)
-        for one in found.places:
-            places[one.line.id].append(one)
-        for id_ in live.keys() & places.keys():
-            if all(place.hash != hashes[id_] for place in places[id_]):
-                if trouble := self._correct(live[id_], places[id_][0]):
-                    found.troubles.append((places[id_][0].path, id_, trouble))
+        lines_by_id = defaultdict[str, list[FoundLine]](list)
+        for item in found.lines:
+            lines_by_id[item.line.id].append(item)
+        for id_ in live.keys() & lines_by_id.keys():
+            if all(line.hash != hashes[id_] for line in lines_by_id[id_]):
+                if problem := self._correct(live[id_], lines_by_id[id_][0]):
+                    found.problems.append((lines_by_id[id_][0].path, id_, problem))
                 else:
                     found.corrected.add(id_)
-        if not found.is_whole:
-            return dict(kept)
-        return self._binned(found, {id_: one for id_, one in kept.items() if id_ in places or id_ in live}, set(places))
+        if not found.is_complete:
+            return dict(recorded)
+        return self._bin_removed(
+            found, {id_: item for id_, item in recorded.items() if id_ in lines_by_id or id_ in live}, set(lines_by_id)
+        )
 
-    def _binned(
-        self, found: FolderState, kept: dict[str, WrittenLine], there: Collection[str]
+    def _bin_removed(
+        self, found: FolderState, recorded: dict[str, WrittenLine], found_ids: Collection[str]
     ) -> dict[str, WrittenLine]:
         """Move memories to the bin whose lines the user removed; return the other lines."""
-        gone, left = defaultdict[str, list[str]](list), dict(kept)
-        for id_, one in kept.items():
+        removed_by_page, remaining = defaultdict[str, list[str]](list), dict(recorded)
+        for id_, line in recorded.items():
             # Skip a page without its frontmatter: it was truncated, not edited.
-            if id_ not in there and id_ not in found.elsewhere and not one.is_left and one.page in found.paths:
-                gone[one.page].append(id_)
-        for page, all_of in gone.items():
-            if len(all_of) > MAX_DELETIONS:
-                left |= {id_: replace(left[id_], is_left=True) for id_ in all_of}
+            if (
+                id_ not in found_ids
+                and id_ not in found.outside_pages
+                and not line.is_left
+                and line.page in found.paths
+            ):
+                removed_by_page[line.page].append(id_)
+        for page, ids in removed_by_page.items():
+            if len(ids) > MAX_DELETIONS:
+                remaining |= {id_: replace(remaining[id_], is_left=True) for id_ in ids}
                 continue
-            for id_ in all_of:
+            for id_ in ids:
                 by_hand.bin_memory(self._parts, id_, source=f"its line was removed from {found.paths[page]}")
-                del left[id_]
-        return left
+                del remaining[id_]
+        return remaining
 
-    def _correct(self, memory: Memory, place: FoundLine) -> str:
+    def _correct(self, memory: Memory, found: FoundLine) -> str:
         """Change a memory to the text of its line; return why that is impossible, or an empty text."""
-        parts, text = self._parts, unescaped(place.line.words).strip()
+        parts, text = self._parts, unescape(found.line.words).strip()
         if memory.key and memory.value is not None:
             text = text.removeprefix(f"{memory.key}:").strip()
         if parts.redact(text) != text:
-            return _UNSAID
-        if parts.readers.here(lambda tx: forgotten(parts, tx, [text, by_hand.with_text(memory, text).text])):
+            return _REDACTED_EDIT
+        if parts.readers.here(lambda tx: forgotten_texts(parts, tx, [text, by_hand.with_text(memory, text).text])):
             return _FORGOTTEN
         try:
-            by_hand.supersede(parts, memory.id, text, source=f"edited in {place.path}")
+            by_hand.supersede(parts, memory.id, text, source=f"edited in {found.path}")
         except FilrougeError as error:
             return error.message
         return ""
 
-    def _let_go(self, plan: Plan, known: MemoryState) -> None:
+    def _delete_line_records(self, plan: Plan, state: PageState) -> None:
         """Delete the records of lines that the plan removes, before they are removed.
 
         Otherwise the next run would take them for deletions by the user.
         """
-        lost = plan.lost & known.kept.keys()
-        if lost:
-            self._parts.writer.run_patient(lambda tx: WrittenPages(tx).let_go(lost))
+        removed = plan.removed & state.recorded.keys()
+        if removed:
+            self._parts.writer.run_patient(lambda tx: WrittenPages(tx).delete_lines(removed))
 
     def _write(
         self,
         vault: Vault,
         found: FolderState,
         plan: Plan,
-        known: MemoryState,
+        state: PageState,
         pages: dict[str, Page],
-        new: Mapping[str, list[DesiredLine]],
+        missing: Mapping[str, list[DesiredLine]],
     ) -> tuple[dict[str, WrittenLine], bool]:
         """Write the changed pages; return the lines on the pages, and True if there was nothing to write."""
-        kept, is_done = dict(known.kept), True
-        keys = {one.path: key for key, one in pages.items() if one.path}
-        for path in sorted({*found.texts, *(pages[key].path for key in new)}):
+        recorded, is_done = dict(state.recorded), True
+        keys = {item.path: key for key, item in pages.items() if item.path}
+        for path in sorted({*found.texts, *(pages[key].path for key in missing)}):
             before, key = found.texts.get(path), keys.get(path, "")
-            added = new.get(key, [])
+            added = missing.get(key, [])
             if not added and path not in plan.changes:
                 continue
-            page = before if before is not None else new_page(key, escaped(added[0].title))
-            rows = [(one.heading, Line(id=one.id, words=one.words)) for one in added]
-            is_done = False  # the pages change, so look again
-            text = apply_changes(page, plan.changes.get(path, {}), rows)
+            page = before if before is not None else new_page(key, escape(added[0].title))
+            new_lines = [(item.heading, Line(id=item.id, words=item.words)) for item in added]
+            is_done = False  # the pages change, so another run is needed
+            text = apply_changes(page, plan.changes.get(path, {}), new_lines)
             try:
                 vault.write(path, text, before=before)
             except (Stale, VaultUnavailable) as error:
-                found.troubles += [] if isinstance(error, Stale) else [(path, "", error.message)]
+                found.problems += [] if isinstance(error, Stale) else [(path, "", error.message)]
                 if before is None:
                     del pages[key]
                 continue
-            self._own[path] = text
-            here = [place.line.id for place in found.places if place.path == path]
-            kept = {id_: one for id_, one in kept.items() if id_ not in here}
-            kept |= {one.id: WrittenLine(page=key, hash=one.hash) for one in added}
-            kept |= _recorded_lines(plan.placed.get(path, []), key, known)
+            self._written_texts[path] = text
+            ids_on_page = [line.line.id for line in found.lines if line.path == path]
+            recorded = {id_: item for id_, item in recorded.items() if id_ not in ids_on_page}
+            recorded |= {item.id: WrittenLine(page=key, hash=item.hash) for item in added}
+            recorded |= _recorded_lines(plan.placed.get(path, []), key, state)
         for path in found.texts.keys() - plan.changes.keys():
-            kept |= _recorded_lines(plan.placed.get(path, []), keys.get(path, ""), known)
-        return kept, is_done
+            recorded |= _recorded_lines(plan.placed.get(path, []), keys.get(path, ""), state)
+        return recorded, is_done
 
 
 def _missing_lines(
-    plan: Plan, known: MemoryState, pages: Mapping[str, Page], found: FolderState
+    plan: Plan, state: PageState, pages: Mapping[str, Page], found: FolderState
 ) -> dict[str, list[DesiredLine]]:
     """Return the memories without a line, by the key of their page.
 
     Pages that were removed or are being written get none.
     """
-    there = plan.blocked.union(known.kept, *plan.placed.values())
-    new = defaultdict[str, list[DesiredLine]](list)
-    for id_, one in known.due.items():
-        if id_ not in there and (one.page not in pages or pages[one.page].path in found.texts):
-            new[one.page].append(one)
-    return dict(new)
+    ids_on_pages = plan.blocked.union(state.recorded, *plan.placed.values())
+    missing = defaultdict[str, list[DesiredLine]](list)
+    for id_, line in state.desired.items():
+        if id_ not in ids_on_pages and (line.page not in pages or pages[line.page].path in found.texts):
+            missing[line.page].append(line)
+    return dict(missing)
 
 
-def _recorded_lines(ids: list[str], page: str, known: MemoryState) -> dict[str, WrittenLine]:
-    """Return the lines on a page now; a line that is left alone keeps its recorded state."""
-    found = dict[str, WrittenLine]()
+def _recorded_lines(ids: list[str], page: str, state: PageState) -> dict[str, WrittenLine]:
+    """Return the lines on a page now; a line that is not changed keeps its recorded state."""
+    recorded = dict[str, WrittenLine]()
     for id_ in ids:
-        if id_ in known.due:
-            found[id_] = WrittenLine(page=page, hash=known.due[id_].hash)
-        elif id_ in known.kept:
-            found[id_] = known.kept[id_]
-    return found
+        if id_ in state.desired:
+            recorded[id_] = WrittenLine(page=page, hash=state.desired[id_].hash)
+        elif id_ in state.recorded:
+            recorded[id_] = state.recorded[id_]
+    return recorded
 
 
-def _path_now(key: str, path: str, found: FolderState, stamps: Mapping[str, str]) -> str:
+def _current_path(key: str, path: str, found: FolderState, stamps: Mapping[str, str]) -> str:
     """Return the current path of a page; empty if it was removed."""
     if key in found.paths:
         return found.paths[key]
-    return path if path in stamps or not found.is_whole else ""
+    return path if path in stamps or not found.is_complete else ""
 
 
-def _first_reasons(troubles: list[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+def _first_problems(problems: list[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
     """Return the first reason for each line, up to the limit."""
-    told = dict[tuple[str, str], tuple[str, str, str]]()
-    for path, id_, why in troubles:
-        told.setdefault((path, id_ or why), (path, id_, why))
-    return tuple(list(told.values())[:_MOST_TROUBLES])
+    first = dict[tuple[str, str], tuple[str, str, str]]()
+    for path, id_, reason in problems:
+        first.setdefault((path, id_ or reason), (path, id_, reason))
+    return tuple(list(first.values())[:_MAX_PROBLEMS])
 
 
-def _headless(found: FolderState, pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
+def _pages_without_key(found: FolderState, pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
     return [
-        (one.path, "", _HEADLESS)
-        for key, one in pages.items()
-        if one.path in found.texts.keys() - {found.paths.get(key)}
+        (page.path, "", _NO_PAGE_KEY)
+        for key, page in pages.items()
+        if page.path in found.texts.keys() - {found.paths.get(key)}
     ]
 
 
-def _mass_deletions(kept: Mapping[str, WrittenLine], pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
+def _mass_deletions(recorded: Mapping[str, WrittenLine], pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
     """Report lines that vanished together, page by page."""
-    count = defaultdict[str, int](int)
-    for one in kept.values():
-        count[one.page] += one.is_left
-    return [(pages[key].path if key in pages else "", "", f"{n} {_MANY}") for key, n in sorted(count.items()) if n]
+    counts = defaultdict[str, int](int)
+    for line in recorded.values():
+        counts[line.page] += line.is_left
+    return [
+        (pages[key].path if key in pages else "", "", f"{count} {_TOO_MANY}")
+        for key, count in sorted(counts.items())
+        if count
+    ]

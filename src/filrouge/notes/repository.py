@@ -40,8 +40,13 @@ from filrouge.threads.assignment import Whitening
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
-    """The stamp and the content hash of a file when it was last read."""
+class ReadState:
+    """The state of a file when it was last read.
+
+    Attributes:
+        stamp: version of the chunking and stamp of the file.
+        hash: hash of its content.
+    """
 
     stamp: str
     hash: str
@@ -49,7 +54,13 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredChunk:
-    """A chunk with its row number, its indexed words, and when its note was written."""
+    """A chunk as it is stored.
+
+    Attributes:
+        seq: its row number.
+        tokens: its index terms, separated by spaces.
+        changed: when its note was last written.
+    """
 
     seq: int
     chunk: Chunk
@@ -62,10 +73,10 @@ class Windows:
     """The embedded windows of chunks; the arrays have one element per window.
 
     Attributes:
-        seqs: the row number of the chunk.
-        notes: a number for the note.
-        parts: the position of the chunk in its note.
-        vectors: the vectors, shape (n, dimension).
+        seqs: the row number of the window's chunk, shape (n,).
+        notes: a number for the chunk's note, unique within this object, shape (n,).
+        parts: the position of the chunk in its note, from 0, shape (n,).
+        vectors: the unit vectors, float32, shape (n, dimension).
     """
 
     seqs: NDArray[np.int64]
@@ -88,22 +99,26 @@ class StoredVault:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def known(self) -> dict[str, Seen]:
+    def known(self) -> dict[str, ReadState]:
         """Return every indexed note by its path."""
-        return {row["path"]: Seen(stamp=row["stamp"], hash=row["hash"]) for row in self._tx.all("vault.known")}
+        return {row["path"]: ReadState(stamp=row["stamp"], hash=row["hash"]) for row in self._tx.all("vault.known")}
 
     def put(self, note: Note, chunks: Sequence[Chunk], stamp: str, analyser: Analyser) -> None:
         """Index a note, replacing its earlier version."""
-        self._empty([note.path])
+        self._drop_chunks([note.path])
         row = {
             "path": note.path, "stamp": stamp, "hash": note.hash, "changed": to_text(note.changed),
-            "tags": json.dumps(note.tags), "trouble": note.trouble,
+            "tags": json.dumps(note.tags), "trouble": note.problem,
         }  # fmt: skip
         self._tx.run("vault.put", row)
-        own = [{"path": one.path, "part": one.part, "heading": one.heading, "text": one.text} for one in chunks]
-        self._tx.many("vault.put_chunk", own)
-        words = [{"path": one.path, "part": one.part, "tokens": analyser.tokens(one.indexed)} for one in chunks]
-        self._tx.many("vault.put_words", words)
+        chunk_rows = [
+            {"path": chunk.path, "part": chunk.part, "heading": chunk.heading, "text": chunk.text} for chunk in chunks
+        ]
+        self._tx.many("vault.put_chunk", chunk_rows)
+        word_rows = [
+            {"path": chunk.path, "part": chunk.part, "tokens": analyser.tokens(chunk.indexed)} for chunk in chunks
+        ]
+        self._tx.many("vault.put_words", word_rows)
 
     def touch(self, path: str, stamp: str, changed: datetime) -> None:
         """Store the new stamp of a file that was written without a change of content."""
@@ -111,13 +126,13 @@ class StoredVault:
 
     def drop(self, paths: Collection[str]) -> None:
         """Remove notes that no longer exist."""
-        self._empty(paths)
+        self._drop_chunks(paths)
         self._tx.run("vault.drop", {"paths": json.dumps(list(paths))})
 
-    def doomed(self, ids: Collection[str], paths: Collection[str]) -> dict[str, str]:
+    def texts_of(self, ids: Collection[str], paths: Collection[str]) -> dict[str, str]:
         """Return the texts of these chunks and of all chunks of these notes, by chunk id."""
-        asked = {"ids": json.dumps(list(ids)), "paths": json.dumps(list(paths))}
-        return {row["id"]: row["text"] for row in self._tx.all("vault.doomed", asked)}
+        parameters = {"ids": json.dumps(list(ids)), "paths": json.dumps(list(paths))}
+        return {row["id"]: row["text"] for row in self._tx.all("vault.doomed", parameters)}
 
     def forget(self, ids: Collection[str], paths: Collection[str]) -> None:
         """Remove these chunks and these whole notes; the other chunks of a note stay until its file is written again.
@@ -137,7 +152,8 @@ class StoredVault:
     def embed(self, space_id: str, vectors: Mapping[int, Vectors]) -> None:
         """Store the window vectors of chunks; chunks deleted in the meantime are skipped."""
         rows = [
-            {"seq": seq, "space_id": space_id, "vector": own.astype("<f2").tobytes()} for seq, own in vectors.items()
+            {"seq": seq, "space_id": space_id, "vector": windows.astype("<f2").tobytes()}
+            for seq, windows in vectors.items()
         ]
         self._tx.many("vault.embed", rows)
 
@@ -186,11 +202,11 @@ class StoredVault:
         row = self._tx.one("vault.counts") or {"notes": 0, "chunks": 0}
         return Counts(notes=row["notes"], chunks=row["chunks"])
 
-    def troubles(self, limit: int) -> dict[str, str]:
+    def problems(self, limit: int) -> dict[str, str]:
         """Return what could not be read of indexed notes, by path."""
         return {row["path"]: row["trouble"] for row in self._tx.all("vault.troubles", {"limit": limit})}
 
-    def _empty(self, paths: Collection[str]) -> None:
+    def _drop_chunks(self, paths: Collection[str]) -> None:
         self._tx.run("vault.drop_words", {"paths": json.dumps(list(paths))})
         self._tx.run("vault.drop_chunks", {"paths": json.dumps(list(paths))})
 
@@ -199,11 +215,11 @@ def _chunk(row: Mapping[str, str | int]) -> Chunk:
     return Chunk(path=str(row["path"]), part=int(row["part"]), heading=str(row["heading"]), text=str(row["text"]))
 
 
-# Written pages, and the text that their lines held.
+# Written pages, and the hashes of their lines.
 
 #: Limits for all pages together: a person has to read them, and every change compares all of them.
-MOST_FACTS: Final = 5000
-MOST_SESSIONS: Final = 1000
+MAX_FACTS: Final = 5000
+MAX_SESSIONS: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,7 +229,7 @@ class WrittenLine:
     Attributes:
         page: the key of its page.
         hash: the hash of its text.
-        is_left: the line vanished together with many others; the memory stays, and the line is not written again.
+        is_left: the line vanished together with many others, so the memory stays and the line is not written again.
     """
 
     page: str
@@ -223,15 +239,25 @@ class WrittenLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """The location of a page; `place` names the vault and the folder, `path` is empty if the user removed the page."""
+    """The location of a page.
 
-    place: str
+    Attributes:
+        location: the vault and the folder, separated by a line break.
+        path: relative to the vault; empty if the user removed the page.
+    """
+
+    location: str
     path: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageMemory:
-    """A memory that belongs on a page; `project` is None for memories that apply everywhere."""
+    """A memory that belongs on a page.
+
+    Attributes:
+        project: None if the memory applies everywhere.
+        day: the date of its creation, `YYYY-MM-DD`.
+    """
 
     id: str
     project: str | None
@@ -242,7 +268,7 @@ class PageMemory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CurrentVersion:
-    """The current version of a memory, or its last one."""
+    """The current version of a memory, or its last one if none is live."""
 
     id: str
     is_live: bool
@@ -256,7 +282,7 @@ class WrittenPages:
 
     def pages(self) -> dict[str, Page]:
         """Return every page by its key."""
-        return {row["key"]: Page(place=row["place"], path=row["path"]) for row in self._tx.all("pages.all")}
+        return {row["key"]: Page(location=row["place"], path=row["path"]) for row in self._tx.all("pages.all")}
 
     def lines(self) -> dict[str, WrittenLine]:
         """Return every line by its memory id."""
@@ -268,17 +294,20 @@ class WrittenPages:
 
     def keep(self, pages: Mapping[str, Page], lines: Mapping[str, WrittenLine]) -> None:
         """Store the locations of pages and the state of lines; unlisted lines are deleted, unlisted pages stay."""
-        known = self.lines()
-        rows = [{"key": key, "place": one.place, "path": one.path} for key, one in pages.items()]
+        recorded = self.lines()
+        rows = [{"key": key, "place": page.location, "path": page.path} for key, page in pages.items()]
         self._tx.many("pages.put", rows)
-        self.let_go([id_ for id_ in known if id_ not in lines])
-        fresh = {id_: one for id_, one in lines.items() if known.get(id_) != one}
+        self.delete_lines([id_ for id_ in recorded if id_ not in lines])
+        changed = {id_: line for id_, line in lines.items() if recorded.get(id_) != line}
         self._tx.many(
             "pages.put_line",
-            [{"memory_id": i, "page": one.page, "hash": one.hash, "is_left": one.is_left} for i, one in fresh.items()],
+            [
+                {"memory_id": i, "page": line.page, "hash": line.hash, "is_left": line.is_left}
+                for i, line in changed.items()
+            ],
         )
 
-    def let_go(self, memories: Collection[str]) -> None:
+    def delete_lines(self, memories: Collection[str]) -> None:
         """Delete the records of these memories' lines."""
         self._tx.run("pages.drop_lines", {"ids": json.dumps(list(memories))})
 
@@ -292,15 +321,15 @@ class WrittenPages:
         self._tx.run("pages.clear")
         self._tx.run("pages.clear_lines")
 
-    def shown(self) -> list[PageMemory]:
+    def page_memories(self) -> list[PageMemory]:
         """Return the memories that belong on pages, oldest first: facts and session summaries.
 
         Facts need enough confidence, and must come from the user or an agent. Those known only from a tool's output or
         an import are left out.
         """
-        asked = {"user_id": LOCAL_USER, "least": MIN_CONFIDENCE_INJECT, "trust": TRUST_AGENT, "limit": MOST_FACTS}
-        facts = self._tx.all("pages.facts", asked)
-        sessions = self._tx.all("pages.sessions", asked | {"limit": MOST_SESSIONS})
+        parameters = {"user_id": LOCAL_USER, "least": MIN_CONFIDENCE_INJECT, "trust": TRUST_AGENT, "limit": MAX_FACTS}
+        facts = self._tx.all("pages.facts", parameters)
+        sessions = self._tx.all("pages.sessions", parameters | {"limit": MAX_SESSIONS})
         return [
             PageMemory(
                 id=row["id"],
@@ -330,20 +359,20 @@ _CHUNKS_PER_NOTE: Final = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScanStatus:
-    """The result of the last look at the vault.
+    """The result of the last scan of the vault.
 
     Attributes:
         folder: the vault; empty if none is set.
-        at: when the look ended; None before the first one.
+        at: when the scan ended; None before the first one.
         problem: why the vault could not be read; empty if it could.
-        troubles: problems of single notes, by path.
+        problems: problems of single notes, by path.
         waiting: number of notes still to be read.
     """
 
     folder: str = ""
     at: datetime | None = None
     problem: str = ""
-    troubles: Mapping[str, str] = field(default_factory=dict[str, str])
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
     waiting: int = 0
 
     @property
@@ -361,22 +390,27 @@ class WriteStatus:
         problem: why nothing could be written; empty if it could.
         pages: number of pages.
         memories: number of memories on them.
-        troubles: lines that are left alone: the page, the memory (or empty), and the reason.
+        problems: lines that are not changed: the page, the memory (or empty), and the reason.
     """
 
     folder: str = ""
     problem: str = ""
     pages: int = 0
     memories: int = 0
-    troubles: tuple[tuple[str, str, str], ...] = ()
+    problems: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
-    """A chunk's similarity to a query: its cosine, and its cosine after whitening."""
+class NoteSimilarity:
+    """A chunk's similarity to a query.
+
+    Attributes:
+        cosine: of the vectors as they are.
+        whitened: of the whitened vectors; equal to `cosine` without a whitening.
+    """
 
     cosine: float
-    above: float
+    whitened: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,36 +422,36 @@ class _QuestionMean:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _LoadedVectors:
     """All windows in one space, as of one revision of the rows.
 
     Attributes:
-        of: the revision and the id of the space.
+        key: the revision and the id of the space.
         windows: the windows.
-        ground: the whitening; None if there are too few notes.
-        above: the whitened vectors; None without a whitening.
-        sized: how many vectors the whitening was computed from.
-        is_whole: True if no chunk was without a vector.
+        whitening: None if there are too few notes.
+        whitened: the whitened vectors; None without a whitening.
+        sample_size: how many vectors the whitening was computed from.
+        is_complete: True if no chunk was without a vector.
     """
 
-    of: tuple[int, str]
+    key: tuple[int, str]
     windows: Windows
-    ground: Whitening | None
-    above: Vectors | None
-    sized: int
-    is_whole: bool
+    whitening: Whitening | None
+    whitened: Vectors | None
+    sample_size: int
+    is_complete: bool
 
 
 class VaultIndex:
     """The vault's vectors and state in memory. Thread-safe. Set `anew` to have removed pages written again."""
 
     def __init__(self) -> None:
-        self.looked = ScanStatus()
+        self.scanned = ScanStatus()
         self.written = WriteStatus()
         self.anew = Flag()
         self._revision = 0
-        self._held: _Held | None = None
-        self._asking: _QuestionMean | None = None
+        self._loaded: _LoadedVectors | None = None
+        self._question_mean: _QuestionMean | None = None
         self._lock = Lock()
 
     def changed(self) -> None:
@@ -429,79 +463,86 @@ class VaultIndex:
         """Drop all vectors, so that forgotten text leaves no vector in memory."""
         with self._lock:
             self._revision += 1
-            self._held = None
+            self._loaded = None
 
-    def learn(self, meaning: VectorSearch) -> None:
+    def learn_question_mean(self, vectors: VectorSearch) -> None:
         """Compute the mean of the sample questions in this space, if it is not known; takes about a second."""
-        space = meaning.space
-        if not space.is_measured or (self._asking and self._asking.space_id == space.id):
+        space = vectors.space
+        if not space.is_measured or (self._question_mean and self._question_mean.space_id == space.id):
             return
-        questions = [one.question for one in bundled() if one.question]
+        questions = [sample.question for sample in bundled() if sample.question]
         try:
-            mean = np.mean([meaning.embedder.query(one) for one in questions], axis=0)
+            mean = np.mean([vectors.embedder.query(question) for question in questions], axis=0)
         except EmbedderUnavailable:
             return  # the next run tries again
-        self._asking = _QuestionMean(space.id, mean)
+        self._question_mean = _QuestionMean(space.id, mean)
 
-    def nearest(self, tx: Tx, space: EmbeddingSpace, vector: Vector, limit: int) -> dict[int, Near]:
+    def nearest(self, tx: Tx, space: EmbeddingSpace, vector: Vector, limit: int) -> dict[int, NoteSimilarity]:
         """Return the chunks nearest to a query by their best window, best first, with a few per note at most."""
-        held, asking = self._now(tx, space), self._asking
-        cosines = np.vecdot(held.windows.vectors, vector)  # see `search.vector_index.products`
-        near = cosines
-        if held.ground is not None and held.above is not None and asking is not None and asking.space_id == space.id:
-            asked = (vector - asking.mean) @ held.ground.matrix
-            near = np.vecdot(held.above, asked / max(float(np.linalg.norm(asked)), 1e-9))
-        found, taken = dict[int, Near](), Counter[int]()
-        for row in map(int, np.argsort(-near, kind="stable")):
+        loaded, question_mean = self._loaded_vectors(tx, space), self._question_mean
+        cosines = np.vecdot(loaded.windows.vectors, vector)  # see `search.vector_index.products`
+        similarities = cosines
+        if (
+            loaded.whitening is not None
+            and loaded.whitened is not None
+            and question_mean is not None
+            and question_mean.space_id == space.id
+        ):
+            centred = (vector - question_mean.mean) @ loaded.whitening.matrix
+            similarities = np.vecdot(loaded.whitened, centred / max(float(np.linalg.norm(centred)), 1e-9))
+        found, chunks_of_note = dict[int, NoteSimilarity](), Counter[int]()
+        for row in map(int, np.argsort(-similarities, kind="stable")):
             if len(found) == limit:
                 break
-            seq, note = int(held.windows.seqs[row]), int(held.windows.notes[row])
-            if seq not in found and taken[note] < _CHUNKS_PER_NOTE:
-                found[seq] = Near(float(cosines[row]), float(near[row]))
-                taken[note] += 1
+            seq, note = int(loaded.windows.seqs[row]), int(loaded.windows.notes[row])
+            if seq not in found and chunks_of_note[note] < _CHUNKS_PER_NOTE:
+                found[seq] = NoteSimilarity(float(cosines[row]), float(similarities[row]))
+                chunks_of_note[note] += 1
         return found
 
     def embedded(self, tx: Tx, space: EmbeddingSpace) -> int:
         """Return the number of chunks with a vector in this space."""
-        return len(np.unique(self._now(tx, space).windows.seqs))
+        return len(np.unique(self._loaded_vectors(tx, space).windows.seqs))
 
-    def _now(self, tx: Tx, space: EmbeddingSpace) -> _Held:
+    def _loaded_vectors(self, tx: Tx, space: EmbeddingSpace) -> _LoadedVectors:
         """Return the loaded vectors of this space, even if they lag behind the rows."""
-        held = self._held
-        return held if held is not None and held.of[1] == space.id else self.load(tx, space)
+        loaded = self._loaded
+        return loaded if loaded is not None and loaded.key[1] == space.id else self.load(tx, space)
 
-    def load(self, tx: Tx, space: EmbeddingSpace, *, is_whole: bool = False) -> _Held:
+    def load(self, tx: Tx, space: EmbeddingSpace, *, is_complete: bool = False) -> _LoadedVectors:
         """Load the vectors if the loaded ones are out of date.
 
         Args:
             tx: a transaction.
             space: the embedding space.
-            is_whole: no chunk is without a vector, so the whitening is recomputed exactly.
+            is_complete: no chunk is without a vector, so the whitening is recomputed exactly.
         """
-        wanted = (self._revision, space.id)
-        held = self._held
-        if held is None or held.of != wanted or (is_whole and not held.is_whole):
+        key = (self._revision, space.id)
+        loaded = self._loaded
+        if loaded is None or loaded.key != key or (is_complete and not loaded.is_complete):
             windows = StoredVault(tx).windows(space.id, space.dimension)
             # A long note must not weigh more than others in the whitening.
             vectors = windows.vectors[windows.parts < _CHUNKS_PER_NOTE]
-            ground, sized = _ground(None if is_whole else held, space, vectors)
-            above = ground.whiten(windows.vectors) if ground else None
-            held = _Held(wanted, windows, ground, above, sized, is_whole)
+            whitening, sample_size = _whitening_for(None if is_complete else loaded, space, vectors)
+            whitened = whitening.whiten(windows.vectors) if whitening else None
+            loaded = _LoadedVectors(key, windows, whitening, whitened, sample_size, is_complete)
             with self._lock:
-                if self._revision == wanted[0]:
-                    self._held = held
-        return held
+                if self._revision == key[0]:
+                    self._loaded = loaded
+        return loaded
 
 
-def _ground(before: _Held | None, space: EmbeddingSpace, vectors: Vectors) -> tuple[Whitening | None, int]:
+def _whitening_for(
+    previous: _LoadedVectors | None, space: EmbeddingSpace, vectors: Vectors
+) -> tuple[Whitening | None, int]:
     """Return the whitening of these vectors and how many vectors it was computed from.
 
     If their number has hardly changed, the earlier whitening is reused.
     """
     if not space.is_measured:
         return None, 0
-    if before and before.ground and before.of[1] == space.id:
-        fewer, more = sorted((before.sized, len(vectors)))
+    if previous and previous.whitening and previous.key[1] == space.id:
+        fewer, more = sorted((previous.sample_size, len(vectors)))
         if more <= _REFIT_RATIO * fewer:
-            return before.ground, before.sized
+            return previous.whitening, previous.sample_size
     return Whitening.fit(vectors), len(vectors)

@@ -1,9 +1,9 @@
 """Indexes the vault's notes in the background, and searches them.
 
-`Watch.look` runs every second. It lists the files with their stamps, reads changed files (last written first) and
+`Watch.scan` runs every second. It lists the files with their stamps, reads changed files (last written first) and
 removes deleted ones. It stops after half a second and continues in the next run. While a new vault is being read, a
 note written in the meantime is therefore still indexed within two seconds, and is found by its words. Vectors take
-longer; a thread of its own makes them, latest notes first. If the vault is unavailable, its rows stay, but no note is
+longer; a separate thread makes them, latest notes first. If the vault is unavailable, its rows stay, but no note is
 shown until it is back.
 """
 
@@ -22,7 +22,7 @@ from filrouge.erasure.tombstones import Tombstones
 from filrouge.memories.models import Filters
 from filrouge.notes.models import CHANNEL, Chunk, Listing, Note, NoteHit, NotesFound
 from filrouge.notes.pages import chunks, folded
-from filrouge.notes.repository import ScanStatus, Seen, StoredChunk, StoredVault
+from filrouge.notes.repository import ReadState, ScanStatus, StoredChunk, StoredVault
 from filrouge.providers.embedders import windows
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
@@ -39,58 +39,58 @@ from filrouge.search.ranking import (
 from filrouge.search.service import CANDIDATES_PER_RETRIEVER, MAX_QUERY_CHARACTERS, Mode
 from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
 
-MOST_TAGGED: Final = 5
-"""Limit of notes that the tag adds to a prompt."""
-_LOOK_SECONDS: Final = 1.0
-#: Without a vault. A setting changed through the daemon wakes the tasks; one in a file is seen after this time.
+MAX_TAGGED: Final = 5
+"""Maximum number of notes that the tag adds to a prompt."""
+_CHECK_SECONDS: Final = 1.0
+#: Interval without a vault. A setting changed through the daemon wakes the tasks; one in a file is read after it.
 _IDLE_SECONDS: Final = 10.0
-_REST_SECONDS: Final = 0.25
+_EMBED_SECONDS: Final = 0.25
 #: Time limit of one run of either task, and how many notes, chunks and deletions one transaction handles.
 _WORK_SECONDS: Final = 0.5
-_NOTES_AT_ONCE: Final = 16
-_CHUNKS_AT_ONCE: Final = 8
-_DROPPED_AT_ONCE: Final = 100
+_NOTES_PER_BATCH: Final = 16
+_CHUNKS_PER_BATCH: Final = 8
+_PATHS_PER_BATCH: Final = 100
 #: Version of the chunking. A change makes every note be read again.
 _CHUNKING_VERSION: Final = 1
-_TROUBLES_SHOWN: Final = 50
+_MAX_PROBLEMS: Final = 50
 
 
 def vault_watches(parts: Parts) -> tuple[PeriodicTask, PeriodicTask]:
     """Return the periodic tasks that index the vault and embed its chunks."""
     watch = Watch(parts)
 
-    def look() -> None:
+    def scan() -> None:
         was_idle = watch.is_idle
-        watch.look()
+        watch.scan()
         if was_idle and not watch.is_idle:
             vectors.wake()
 
-    def rest(seconds: float) -> float:
+    def interval(seconds: float) -> float:
         return _IDLE_SECONDS if watch.is_idle else seconds
 
     failed = "the notes could not be embedded"
-    vectors = PeriodicTask(lambda: rest(_REST_SECONDS), watch.embed, name="vault-vectors", failure_message=failed)
+    vectors = PeriodicTask(lambda: interval(_EMBED_SECONDS), watch.embed, name="vault-vectors", failure_message=failed)
     failed = "the vault could not be scanned"
-    return PeriodicTask(lambda: rest(_LOOK_SECONDS), look, name="vault", failure_message=failed), vectors
+    return PeriodicTask(lambda: interval(_CHECK_SECONDS), scan, name="vault", failure_message=failed), vectors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Read:
+class _PreparedNote:
     """A note to index.
 
     Attributes:
         note: the note, with secrets removed.
         chunks: its chunks; empty if its content is unchanged.
-        is_same: its content is unchanged.
+        is_unchanged: its content is unchanged since it was last read.
     """
 
     note: Note
     chunks: Sequence[Chunk]
-    is_same: bool
+    is_unchanged: bool
 
 
 class Watch:
-    """Keeps the index of notes up to date. `look` and `embed` run periodically.
+    """Keeps the index of notes up to date. `scan` and `embed` run periodically.
 
     Attributes:
         is_idle: no vault is set.
@@ -101,146 +101,150 @@ class Watch:
         self._version = f"{_CHUNKING_VERSION}.{parts.analyser.version}:"
         self.is_idle = False
 
-    def look(self) -> None:
-        """Index what changed, for half a second at most."""
+    def scan(self) -> None:
+        """Index changed notes, for half a second at most."""
         parts, until = self._parts, monotonic() + _WORK_SECONDS
         folder = parts.readers.here(lambda tx: parts.settings(tx)).notes_folder
         known = parts.readers.here(lambda tx: StoredVault(tx).known())
         self.is_idle = not folder
         if not folder:
             self._drop(list(known))
-            parts.vault.looked = ScanStatus()
+            parts.vault.scanned = ScanStatus()
             return
         vault = parts.open_vault(folder)
         try:
             listing = vault.list()
         except VaultUnavailable as error:
-            parts.vault.looked = ScanStatus(folder=folder, at=parts.clock.now(), problem=error.message)
+            parts.vault.scanned = ScanStatus(folder=folder, at=parts.clock.now(), problem=error.message)
             return
         self._drop([path for path in known if path not in listing.stamps])
-        looked = self._take_in(vault, listing, known, until)
-        parts.vault.looked = replace(looked, folder=folder)
+        scanned = self._index_changes(vault, listing, known, until)
+        parts.vault.scanned = replace(scanned, folder=folder)
 
-    def _take_in(self, vault: Vault, listing: Listing, known: dict[str, Seen], until: float) -> ScanStatus:
-        """Read and index changed notes until the time is over."""
-        troubles = dict(listing.troubles)
+    def _index_changes(self, vault: Vault, listing: Listing, known: dict[str, ReadState], until: float) -> ScanStatus:
+        """Read and index changed notes until the deadline `until`."""
+        problems = dict(listing.problems)
         due = [path for path, stamp in listing.stamps.items() if self._is_due(known.get(path), stamp)]
-        buried = self._buried([path for path in due if path not in known])
-        due = [path for path in due if path not in buried]
+        forgotten_paths = self._forgotten_paths([path for path in due if path not in known])
+        due = [path for path in due if path not in forgotten_paths]
         while due and monotonic() < until and not self._parts.stopping.is_set():
-            step, due = due[:_NOTES_AT_ONCE], due[_NOTES_AT_ONCE:]
-            read, unreadable = list[_Read](), list[str]()
-            for path in step:
+            batch, due = due[:_NOTES_PER_BATCH], due[_NOTES_PER_BATCH:]
+            prepared, unreadable = list[_PreparedNote](), list[str]()
+            for path in batch:
                 try:
-                    read.append(self._read(vault.read(path), known.get(path)))
+                    prepared.append(self._read(vault.read(path), known.get(path)))
                 except NotFound:  # deleted, or being written; the next run decides
                     continue
                 except VaultUnavailable as error:
-                    troubles[path] = error.message
+                    problems[path] = error.message
                     unreadable.append(path)
-            self._write(read)
+            self._write(prepared)
             self._drop([path for path in unreadable if path in known])
-        return ScanStatus(at=self._parts.clock.now(), troubles=troubles, waiting=len(due))
+        return ScanStatus(at=self._parts.clock.now(), problems=problems, waiting=len(due))
 
-    def _is_due(self, seen: Seen | None, stamp: str) -> bool:
-        return seen is None or seen.stamp != self._version + stamp
+    def _is_due(self, state: ReadState | None, stamp: str) -> bool:
+        return state is None or state.stamp != self._version + stamp
 
-    def _read(self, note: Note, seen: Seen | None) -> _Read:
+    def _read(self, note: Note, state: ReadState | None) -> _PreparedNote:
         """Remove secrets from a note and cut it into chunks."""
-        is_same = seen is not None and seen.hash == note.hash and seen.stamp.startswith(self._version)
-        clean = note if is_same else replace(note, text=self._parts.redact(note.text))
-        return _Read(note=clean, chunks=() if is_same else chunks(clean), is_same=is_same)
+        is_unchanged = state is not None and state.hash == note.hash and state.stamp.startswith(self._version)
+        redacted = note if is_unchanged else replace(note, text=self._parts.redact(note.text))
+        return _PreparedNote(note=redacted, chunks=() if is_unchanged else chunks(redacted), is_unchanged=is_unchanged)
 
-    def _write(self, read: Sequence[_Read]) -> None:
+    def _write(self, prepared_notes: Sequence[_PreparedNote]) -> None:
         """Index notes, without chunks that were forgotten."""
-        if not read:
+        if not prepared_notes:
             return
 
         def write(tx: Tx) -> None:
             store = StoredVault(tx)
-            for one in read:
-                stamp = self._version + one.note.stamp
-                if one.is_same:
-                    store.touch(one.note.path, stamp, one.note.changed)
+            for prepared in prepared_notes:
+                stamp = self._version + prepared.note.stamp
+                if prepared.is_unchanged:
+                    store.touch(prepared.note.path, stamp, prepared.note.changed)
                 else:
-                    gone = forgotten(self._parts, tx, [chunk.text for chunk in one.chunks])
-                    left = [chunk for chunk in one.chunks if chunk.text not in gone]
-                    store.put(one.note, left, stamp, self._parts.analyser)
+                    forgotten = forgotten_texts(self._parts, tx, [chunk.text for chunk in prepared.chunks])
+                    remaining = [chunk for chunk in prepared.chunks if chunk.text not in forgotten]
+                    store.put(prepared.note, remaining, stamp, self._parts.analyser)
 
         self._parts.writer.run_patient(write)
         self._parts.vault.changed()
 
     def _drop(self, paths: Sequence[str]) -> None:
-        for begin in range(0, len(paths), _DROPPED_AT_ONCE):
-            step = paths[begin : begin + _DROPPED_AT_ONCE]
-            self._parts.writer.run_patient(lambda tx, gone=step: StoredVault(tx).drop(gone))
+        for start in range(0, len(paths), _PATHS_PER_BATCH):
+            batch = paths[start : start + _PATHS_PER_BATCH]
+            self._parts.writer.run_patient(lambda tx, batch_=batch: StoredVault(tx).drop(batch_))
             self._parts.vault.changed()
 
-    def _buried(self, paths: Sequence[str]) -> frozenset[str]:
+    def _forgotten_paths(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those of these notes whose paths were forgotten."""
-        return self._parts.readers.here(lambda tx: forgotten(self._parts, tx, paths)) if paths else frozenset()
+        return self._parts.readers.here(lambda tx: forgotten_texts(self._parts, tx, paths)) if paths else frozenset()
 
     def embed(self) -> None:
         """Embed chunks without a vector in the current space, for half a second at most."""
         parts, until = self._parts, monotonic() + _WORK_SECONDS
-        meaning = parts.vectors
-        space_id = meaning.space.id
-        is_whole = False
-        while not meaning.is_lost and monotonic() < until and not parts.stopping.is_set():
-            waiting = parts.readers.here(lambda tx: StoredVault(tx).missing(space_id, _CHUNKS_AT_ONCE))
+        vector_search = parts.vectors
+        space_id = vector_search.space.id
+        is_complete = False
+        while not vector_search.is_lost and monotonic() < until and not parts.stopping.is_set():
+            waiting = parts.readers.here(lambda tx: StoredVault(tx).missing(space_id, _CHUNKS_PER_BATCH))
             texts = {seq: windows(text) for seq, text in waiting}
-            found = meaning.passages([one for own in texts.values() for one in own]) if texts else None
-            if found is None:
-                is_whole = not texts
+            embedded = (
+                vector_search.passages([window for texts_of_chunk in texts.values() for window in texts_of_chunk])
+                if texts
+                else None
+            )
+            if embedded is None:
+                is_complete = not texts
                 break
-            vectors, begin = dict[int, Vectors](), 0
-            for seq, own in texts.items():
-                vectors[seq] = found[begin : begin + len(own)]
-                begin += len(own)
-            parts.writer.run_patient(lambda tx, made=vectors: StoredVault(tx).embed(space_id, made))
+            window_vectors, start = dict[int, Vectors](), 0
+            for seq, texts_of_chunk in texts.items():
+                window_vectors[seq] = embedded[start : start + len(texts_of_chunk)]
+                start += len(texts_of_chunk)
+            parts.writer.run_patient(lambda tx, batch=window_vectors: StoredVault(tx).embed(space_id, batch))
             parts.vault.changed()
-        if parts.vault.looked.is_there:
-            parts.vault.learn(meaning)
+        if parts.vault.scanned.is_there:
+            parts.vault.learn_question_mean(vector_search)
         parts.readers.here(
-            lambda tx: parts.vault.load(tx, meaning.space, is_whole=is_whole)
+            lambda tx: parts.vault.load(tx, vector_search.space, is_complete=is_complete)
         )  # load here, so that no query has to wait
 
 
 def vault_status(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Describe the state of the vault: what is indexed, what goes into prompts, and what could not be read."""
-    settings, looked, store = parts.settings(tx), parts.vault.looked, StoredVault(tx)
+    settings, scanned, store = parts.settings(tx), parts.vault.scanned, StoredVault(tx)
     counts = store.counts()
-    troubles = dict(looked.troubles) | store.troubles(_TROUBLES_SHOWN)
+    problems = dict(scanned.problems) | store.problems(_MAX_PROBLEMS)
     return {
         "folder": settings.notes_folder,
         "enabled": settings.notes_enabled,
-        "is_there": looked.is_there,
-        "problem": looked.problem,
-        "looked_at": text_or_none(looked.at),
+        "is_there": scanned.is_there,
+        "problem": scanned.problem,
+        "looked_at": text_or_none(scanned.at),
         "notes": counts.notes,
         "chunks": counts.chunks,
         "embedded": min(counts.chunks, parts.vault.embedded(tx, parts.vectors.space)),
-        "waiting": looked.waiting,
+        "waiting": scanned.waiting,
         "tag": settings.notes_tag,
-        "tagged": store.tagged(folded(settings.notes_tag), MOST_TAGGED),
+        "tagged": store.tagged(folded(settings.notes_tag), MAX_TAGGED),
         "fixed": [
             {"path": path, "found": path in known} for known in [store.known()] for path in pinned_notes(settings)
         ],
-        "troubles": [{"path": path, "trouble": troubles[path]} for path in sorted(troubles)[:_TROUBLES_SHOWN]],
+        "troubles": [{"path": path, "trouble": problems[path]} for path in sorted(problems)[:_MAX_PROBLEMS]],
         "written": {
             "folder": settings.notes_write_folder,
-            "problem": _unwritten(settings) or parts.vault.written.problem,
+            "problem": _missing_vault(settings) or parts.vault.written.problem,
             "pages": parts.vault.written.pages,
             "memories": parts.vault.written.memories,
             "troubles": [
-                {"path": path, "memory_id": memory, "trouble": why}
-                for path, memory, why in parts.vault.written.troubles
+                {"path": path, "memory_id": memory, "trouble": reason}
+                for path, memory, reason in parts.vault.written.problems
             ],
         },
     }
 
 
-def _unwritten(settings: Settings) -> str:
+def _missing_vault(settings: Settings) -> str:
     return (
         "no vault is set: see the setting notes_folder"
         if settings.notes_write_folder and not settings.notes_folder
@@ -254,32 +258,32 @@ def pinned_notes(settings: Settings) -> list[str]:
     return list(dict.fromkeys(path if path.endswith(".md") else f"{path}.md" for path in named if path))
 
 
-def forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
+def forgotten_texts(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
     """Return those of these texts that were forgotten and must not be stored again in the same words."""
-    stones = parts.tombstones.stones
-    if stones is None or not Tombstones(tx).any():
+    hasher = parts.tombstones.stones
+    if hasher is None or not Tombstones(tx).any():
         return frozenset()
-    hashes = {text: stones.text(text) for text in texts}
-    buried = Tombstones(tx).of(hashes.values())
-    return frozenset(text for text, one in hashes.items() if one in buried)
+    hashes = {text: hasher.text(text) for text in texts}
+    forgotten = Tombstones(tx).of(hashes.values())
+    return frozenset(text for text, hash_ in hashes.items() if hash_ in forgotten)
 
 
 # Search by the words and the vectors of chunks, with the same relevance model as for memories. Each note is shown once,
 # with its best chunk. Notes belong to every project.
 
 _ALPHA: Final[Mapping[Mode, float]] = {"text": 0.0, "semantic": 1.0, "hybrid": 0.5}
-#: Least relevance at which a note is merged into other results.
+#: A note with a lower relevance is not merged into other results.
 MIN_MERGE_RELEVANCE: Final = 0.5
 
 
 def search_notes(parts: Parts, tx: Tx, text: str, *, mode: Mode = "hybrid", limit: int = 10) -> NotesFound:
     """Return the notes for a query, best first; empty if no vault is set or it is unavailable."""
-    counts = StoredVault(tx).counts() if parts.vault.looked.is_there else None
+    counts = StoredVault(tx).counts() if parts.vault.scanned.is_there else None
     if counts is None or not counts.chunks:
         return NotesFound()
-    asked = text[:MAX_QUERY_CHARACTERS]
-    vector, notices = parts.vectors.question(asked) if mode != "text" else (None, ())
-    search = _Search(parts, tx, asked, vector, counts.chunks)
+    query = text[:MAX_QUERY_CHARACTERS]
+    vector, notices = parts.vectors.question(query) if mode != "text" else (None, ())
+    search = _Search(parts, tx, query, vector, counts.chunks)
     hits, known = search.ranked(_ALPHA[mode])
     best = dict[str, NoteHit]()
     for hit in hits:
@@ -296,12 +300,12 @@ class _Search:
         store = StoredVault(tx)
         self._frequencies = store.frequencies([form for forms in self._terms for form in forms])
         match = any_of(self._terms)
-        self._worded = store.best(match, CANDIDATES_PER_RETRIEVER) if match else []
+        self._matching = store.best(match, CANDIDATES_PER_RETRIEVER) if match else []
         space = parts.vectors.space
-        self._near = parts.vault.nearest(tx, space, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
-        found = store.chunks({*self._worded, *self._near})
-        self._chunks = {str(one.seq): one for one in found}
-        self._tokens = {id_: one.tokens.split() for id_, one in self._chunks.items()}
+        self._nearest = parts.vault.nearest(tx, space, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
+        stored_chunks = store.chunks({*self._matching, *self._nearest})
+        self._chunks = {str(stored.seq): stored for stored in stored_chunks}
+        self._tokens = {id_: stored.tokens.split() for id_, stored in self._chunks.items()}
 
     def ranked(self, alpha: float) -> tuple[list[NoteHit], float]:
         """Return the hits, best first, and the probability that the vault holds anything about the query.
@@ -310,45 +314,51 @@ class _Search:
         chunk. So a few common words that a hundred notes contain do not outweigh the topic of the query.
         """
         alpha = alpha if self._vector is not None else 0.0
-        questioned = WeightedQuestion(self._terms, self._frequencies, self._rows)
-        matched = {id_: questioned.matched(frozenset(tokens)) for id_, tokens in self._tokens.items()}
-        words = {id_: questioned.covered(found) if alpha < 1 else 0.0 for id_, found in matched.items()}
-        lexical = _normalised(self._lexical()) if alpha < 1 else {}
-        meaning = _normalised({str(seq): one.above for seq, one in self._near.items() if str(seq) in self._chunks})
-        scores = {id_: (1 - alpha) * words[id_] + alpha * meaning.get(id_, 0.0) for id_ in self._chunks}
+        question = WeightedQuestion(self._terms, self._frequencies, self._rows)
+        matched = {id_: question.matched(frozenset(tokens)) for id_, tokens in self._tokens.items()}
+        word_scores = {id_: question.covered(terms) if alpha < 1 else 0.0 for id_, terms in matched.items()}
+        bm25_scores = _normalise(self._bm25_scores()) if alpha < 1 else {}
+        vector_scores = _normalise(
+            {str(seq): similarity.whitened for seq, similarity in self._nearest.items() if str(seq) in self._chunks}
+        )
+        scores = {id_: (1 - alpha) * word_scores[id_] + alpha * vector_scores.get(id_, 0.0) for id_ in self._chunks}
         ordered = sorted(
             (id_ for id_, score in scores.items() if score > 0),
-            key=lambda id_: (-round(scores[id_], 9), -lexical.get(id_, 0.0), int(id_)),
+            key=lambda id_: (-round(scores[id_], 9), -bm25_scores.get(id_, 0.0), int(id_)),
         )
         space = self._parts.vectors.space
-        near = {str(seq): space.calibrated_to_question(one.cosine) for seq, one in self._near.items()}
-        parts = softmax(
-            [ALONE_WORDS * lexical.get(id_, 0.0) + ALONE_MEANING * meaning.get(id_, 0.0) for id_ in ordered]
+        similarities = {
+            str(seq): space.calibrated_to_question(similarity.cosine) for seq, similarity in self._nearest.items()
+        }
+        share_of_best = softmax(
+            [ALONE_WORDS * bm25_scores.get(id_, 0.0) + ALONE_MEANING * vector_scores.get(id_, 0.0) for id_ in ordered]
         )
-        signs = [
-            standalone_features(questioned, matched[id_], similarity=near.get(id_), share=part)
-            for id_, part in zip(ordered, parts, strict=True)
+        features = [
+            standalone_features(question, matched[id_], similarity=similarities.get(id_), share=share)
+            for id_, share in zip(ordered, share_of_best, strict=True)
         ]
         by_meaning = self._vector is not None and space.is_measured
-        chances, known = judge_relevance(questioned, signs, [matched[id_] for id_ in ordered], by_meaning=by_meaning)
+        relevances, known = judge_relevance(
+            question, features, [matched[id_] for id_ in ordered], by_meaning=by_meaning
+        )
         hits = [
-            _hit(
+            _note_hit(
                 self._chunks[id_],
-                bm25_score=lexical.get(id_, 0.0),
-                vector_score=meaning.get(id_, 0.0),
+                bm25_score=bm25_scores.get(id_, 0.0),
+                vector_score=vector_scores.get(id_, 0.0),
                 score=scores[id_],
-                similarity=near.get(id_),
-                coverage=sign.covered,
-                relevance=chance,
-                boosts=(("words", (1 - alpha) * words[id_]), ("meaning", alpha * meaning.get(id_, 0.0))),
+                similarity=similarities.get(id_),
+                coverage=feature.covered,
+                relevance=relevance,
+                boosts=(("words", (1 - alpha) * word_scores[id_]), ("meaning", alpha * vector_scores.get(id_, 0.0))),
             )
-            for id_, sign, chance in zip(ordered, signs, chances, strict=True)
+            for id_, feature, relevance in zip(ordered, features, relevances, strict=True)
         ]
         return hits, known
 
-    def _lexical(self) -> dict[str, float]:
-        lengths = sum(map(len, self._tokens.values()))
-        mean = lengths / len(self._tokens) if self._tokens else 0.0
+    def _bm25_scores(self) -> dict[str, float]:
+        total_length = sum(map(len, self._tokens.values()))
+        mean = total_length / len(self._tokens) if self._tokens else 0.0
         collection = Collection(rows=self._rows, mean=mean, frequencies=Counter(self._frequencies))
         scores = bm25(self._terms, self._tokens, collection, OKAPI)
         return {id_: score for id_, score in scores.items() if score > 0}
@@ -378,7 +388,7 @@ def merge_notes(
     mode: Mode,
     limit: int,
     filters: Filters,
-    least: float = MIN_MERGE_RELEVANCE,
+    min_relevance: float = MIN_MERGE_RELEVANCE,
 ) -> tuple[list[dict[str, Any]], NotesFound]:
     """Merge relevant notes into results: each is inserted before the first result with a lower relevance.
 
@@ -387,21 +397,23 @@ def merge_notes(
     if filters.narrow:
         return list(found), NotesFound()
     notes = search_notes(parts, tx, text, mode=mode, limit=limit)
-    bearing = [hit for hit in notes.hits if hit.relevance >= max(least, MIN_MERGE_RELEVANCE)]
+    relevant = [hit for hit in notes.hits if hit.relevance >= max(min_relevance, MIN_MERGE_RELEVANCE)]
     merged = list(found)
-    for hit in bearing:
-        place = next((n for n, one in enumerate(merged) if one["relevance"] < hit.relevance), len(merged))
-        merged.insert(place, hit_json(hit))
-    return merged[:limit], notes if bearing else NotesFound()
+    for hit in relevant:
+        index = next(
+            (position for position, result in enumerate(merged) if result["relevance"] < hit.relevance), len(merged)
+        )
+        merged.insert(index, hit_json(hit))
+    return merged[:limit], notes if relevant else NotesFound()
 
 
-def _normalised(scores: Mapping[str, float]) -> dict[str, float]:
+def _normalise(scores: Mapping[str, float]) -> dict[str, float]:
     """Scale scores to shares of the best; scores below zero become zero."""
     best = max(scores.values(), default=0.0)
     return {id_: max(0.0, score) / best for id_, score in scores.items()} if best > 0 else {}
 
 
-def _hit(stored: StoredChunk, **scores: Any) -> NoteHit:
+def _note_hit(stored: StoredChunk, **scores: Any) -> NoteHit:
     chunk = stored.chunk
     return NoteHit(
         path=chunk.path, part=chunk.part, heading=chunk.heading, text=chunk.text, changed=stored.changed, **scores

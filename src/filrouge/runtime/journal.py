@@ -201,8 +201,10 @@ class Journal:
         Raises:
             NotFound: there is none; the message names the number.
         """
-        missing, remedy = f"The journal has no entry {seq}.", "List a memory's entries with `filrouge history ID`."
-        return _entry_from_row(require_row(self._tx, "journal.entry", {"seq": seq}, missing=missing, remedy=remedy))
+        remedy = "List a memory's entries with `filrouge history ID`."
+        return _entry_from_row(
+            require_row(self._tx, "journal.entry", {"seq": seq}, what=f"journal entry {seq}", remedy=remedy)
+        )
 
     def verify(self) -> JournalReport:
         """Check the whole chain."""

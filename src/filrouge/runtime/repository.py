@@ -208,8 +208,8 @@ class Tokens:
         Raises:
             NotFound: there is none; the message names the id.
         """
-        missing, remedy = f"There is no token {id_!r}.", "List them with `filrouge token list`."
-        return _token_from_row(require_row(self._tx, "tokens.get", {"id": id_}, missing=missing, remedy=remedy))
+        remedy = "List them with `filrouge token list`."
+        return _token_from_row(require_row(self._tx, "tokens.get", {"id": id_}, what=f"token {id_!r}", remedy=remedy))
 
     def all(self) -> list[Token]:
         """Return tokens and sessions, newest first, including those no longer valid."""

@@ -121,14 +121,18 @@ def bring_up_to_date(home: str, clock: Clock, *, steps: Sequence[Migration] | No
         CannotWrite: there is no room for the backup; nothing was changed.
         StoreError: a migration failed; the database was restored to its previous state.
     """
-    if backup_files.finish(home):
+    if backup_files.finish_replacement(home):
         _LOG.info("finished an interrupted restore")
-    backup_files.clear(home)
+    backup_files.remove_unfinished(home)
     path = inside(home, DATABASE)
     schema_before = copies.schema_of(path) if os.path.exists(path) and os.path.getsize(path) else 0
     steps = steps or migrations("sqlite")
     refuse_older(schema_before, what=path, steps=steps)
-    backup = back_up(home, "before-migration", clock.now(), left=0) if 0 < schema_before < steps[-1].number else None
+    backup = (
+        back_up(home, "before-migration", clock.now(), reserved_bytes=0)
+        if 0 < schema_before < steps[-1].number
+        else None
+    )
     try:
         database = Database(path)
         try:
@@ -149,7 +153,7 @@ def bring_up_to_date(home: str, clock: Clock, *, steps: Sequence[Migration] | No
 def _restore(home: str, path: str) -> None:
     temporary = backup_files.new_database_path(home)
     copies.copy(path, temporary)
-    backup_files.replace(home, temporary)
+    backup_files.replace_database(home, temporary)
 
 
 # Job kinds: input -> effect.

@@ -646,8 +646,10 @@ class Bridges:
         Raises:
             NotFound: no bridge has this id.
         """
-        missing, remedy = f"There is no bridge {bridge_id!r}.", "List all bridges: `filrouge bridges`."
-        return _bridge_from_row(require_row(self._tx, "bridges.get", {"id": bridge_id}, missing=missing, remedy=remedy))
+        remedy = "List all bridges: `filrouge bridges`."
+        return _bridge_from_row(
+            require_row(self._tx, "bridges.get", {"id": bridge_id}, what=f"bridge {bridge_id!r}", remedy=remedy)
+        )
 
     def oldest(self, scope: ThreadScope, limit: int) -> list[Bridge]:
         """Return the bridges of a user and project with the oldest confirmation, without those made by the user."""

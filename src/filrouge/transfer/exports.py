@@ -1,9 +1,9 @@
-"""Export formats: one JSON document, CSV tables, and a whole export as JSON Lines (https://jsonlines.org).
+"""Export formats: one JSON document, CSV tables, and a full export as JSON Lines (https://jsonlines.org).
 
 The JSON document is `{"filrouge_export": 1, "version", "exported_at", "projects", "messages", "memories",
 "threads"}`, in that order, because memories cite messages: a reader never meets an id before its row. Rows use the
 store's field names. Derived data (vectors, tokens, session summaries, bridges), settings, keys and logs are left out.
-A whole export has these rows and everything around them. Rows are validated on import; times are kept as they were.
+A full export has these rows and everything around them. Rows are validated on import; times stay as they are.
 
 Cells that a spreadsheet would take for a formula are prefixed with an apostrophe (CWE-1236). Control characters are
 shown in tables and escaped in JSON, so that an export printed to a terminal cannot control it.
@@ -152,7 +152,7 @@ class BaseMemoryRow(_Row):
         """The row as a `Memory`."""
         row = self.model_dump(include=set(BaseMemoryRow.model_fields) - _DERIVED_FIELDS)
         scope = Scope.from_row(vars(self))
-        cited = [Evidence(turn_id=one.turn_id, span=Span(start=one.start, end=one.end)) for one in self.evidence]
+        cited = [Evidence(turn_id=span.turn_id, span=Span(start=span.start, end=span.end)) for span in self.evidence]
         return Memory(**row, scope=scope, scope_name=self.scope, evidence=tuple(cited))
 
 
@@ -161,7 +161,7 @@ class StatementRow(BaseMemoryRow):
 
     @field_validator("kind")
     @classmethod
-    def _no_sum(cls, kind: Kind) -> Kind:
+    def _refuse_sum(cls, kind: Kind) -> Kind:
         if kind in SUMS:
             raise ValueError("summaries and concepts cannot be imported; they are recomputed")
         return kind
@@ -189,7 +189,10 @@ def memory_row(memory: Memory) -> dict[str, Any]:
         "scope": memory.scope_name,
         **memory.scope.row(),
         **{name: value for name, value in plain_values(memory).items() if name not in _NOT_EXPORTED},
-        "evidence": [{"turn_id": one.turn_id, "start": one.span.start, "end": one.span.end} for one in memory.evidence],
+        "evidence": [
+            {"turn_id": evidence.turn_id, "start": evidence.span.start, "end": evidence.span.end}
+            for evidence in memory.evidence
+        ],
     }
 
 
@@ -211,8 +214,8 @@ def document(head: Mapping[str, Any], tables: Mapping[ExportTable, Rows]) -> Ite
     yield in_json(json.dumps({HEADER_KEY: VERSION, **head}, ensure_ascii=False))[:-1]
     for name, rows in tables.items():
         yield f', "{name}": ['
-        for place, row in enumerate(rows):
-            yield ("," if place else "") + "\n" + in_json(json.dumps(row, ensure_ascii=False))
+        for index, row in enumerate(rows):
+            yield ("," if index else "") + "\n" + in_json(json.dumps(row, ensure_ascii=False))
         yield "]"
     yield "}\n"
 
@@ -225,9 +228,9 @@ def spreadsheet(columns: Sequence[str], rows: Rows) -> Iterator[str]:
 
 
 def _line(cells: Sequence[str]) -> str:
-    written = io.StringIO()
-    csv.writer(written).writerow(cells)
-    return written.getvalue()
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow(cells)
+    return buffer.getvalue()
 
 
 def _cell(value: object) -> str:
@@ -236,7 +239,7 @@ def _cell(value: object) -> str:
     return visible(f"'{value}" if value.lstrip(" ").startswith(_FORMULA) else value)
 
 
-#: How often a memory was used is counted anew where it is read in.
+#: Uses are counted again in the database that imports the memory.
 _NOT_EXPORTED: Final = frozenset({"uses", "last_used"})
 COLUMNS: Final[Mapping[ExportTable, Sequence[str]]] = {
     "projects": ("id", "name", "aliases"),
@@ -256,7 +259,7 @@ COLUMNS: Final[Mapping[ExportTable, Sequence[str]]] = {
 }  # fmt: skip
 
 
-# A whole export: JSON Lines, one row per line, so that neither side holds more than one row in memory.
+# A full export: JSON Lines, one row per line, so that neither side holds more than one row in memory.
 #
 # The first line announces the content: `{"filrouge_export": 1, "form": "jsonl", "version", "exported_at", "counts"}`,
 # with the counts at the start of the export. Each further line is a row with the name of its table. Rows come after the
@@ -291,16 +294,16 @@ class JsonLinesReader:
     Attributes:
         head: the first line.
         problems: line number (from 1) and problem of each bad line; the rows of all other lines are yielded.
-        whole: True once the last line was read.
+        is_complete: True once the last line was read.
     """
 
     def __init__(self, head: Mapping[str, Any], lines: Iterable[bytes]) -> None:
         self.head = head
         self.problems: list[tuple[int, str]] = []
-        self.whole = False
+        self.is_complete = False
         self._lines = lines
         self._counts = Counter[str]()
-        self._lost = 0
+        self._unreadable = 0
         self._number = 1
 
     def rows(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
@@ -309,17 +312,19 @@ class JsonLinesReader:
             self._number = number
             if not line.strip():
                 continue
-            if self.whole or (row := self._row(line)) is None:
-                self._lost += 1
-                self.problems.append((self._number, "data after the end line" if self.whole else _broken(line)))
+            if self.is_complete or (row := self._row(line)) is None:
+                self._unreadable += 1
+                self.problems.append(
+                    (self._number, "data after the end line" if self.is_complete else _line_problem(line))
+                )
             elif END_KEY in row:
                 self._end(row)
             elif (table := row.pop("table", None)) in FULL_TABLES:
                 self._counts[str(table)] += 1
                 yield self._number, str(table), row
             # unknown tables of later versions are ignored
-        if not self.whole:
-            what = f"the file was cut off after line {self._number}; what stands before is whole"
+        if not self.is_complete:
+            what = f"the file was cut off after line {self._number}; the rows before it are complete"
             self.problems.append((self._number, what))
 
     @staticmethod
@@ -331,17 +336,17 @@ class JsonLinesReader:
         return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
     def _end(self, row: Mapping[str, Any]) -> None:
-        self.whole = True
-        counted: Any = row.get("counts")
-        known = cast("dict[str, Any]", counted) if isinstance(counted, dict) else {}
-        told = {name: count for name in FULL_TABLES if isinstance(count := known.get(name), int)}
-        gone = sum(max(0, count - self._counts[name]) for name, count in told.items()) - self._lost
-        if gone > 0:
-            self.problems.append((self._number, f"{gone} of the rows that were written are missing"))
+        self.is_complete = True
+        counts: Any = row.get("counts")
+        written_counts = cast("dict[str, Any]", counts) if isinstance(counts, dict) else {}
+        table_counts = {name: count for name in FULL_TABLES if isinstance(count := written_counts.get(name), int)}
+        missing = sum(max(0, count - self._counts[name]) for name, count in table_counts.items()) - self._unreadable
+        if missing > 0:
+            self.problems.append((self._number, f"{missing} of the rows that were written are missing"))
 
 
 def parse_header(line: bytes) -> dict[str, Any] | None:
-    """The first line of a whole export, decoded; None if this is another kind of file."""
+    """The first line of a full export, decoded; None if this is another kind of file."""
     try:
         found: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -352,8 +357,8 @@ def parse_header(line: bytes) -> dict[str, Any] | None:
     return head if HEADER_KEY in head and head.get("form") == FORM else None
 
 
-def opened(line: bytes, rest: Iterable[bytes], version: int) -> JsonLinesReader | None:
-    """A reader for the whole export that begins with this line; None if this is another kind of file.
+def open_export(line: bytes, rest: Iterable[bytes], version: int) -> JsonLinesReader | None:
+    """A reader for the full export that begins with this line; None if this is another kind of file.
 
     Raises:
         BadInput: the export has an unsupported version.
@@ -366,15 +371,15 @@ def opened(line: bytes, rest: Iterable[bytes], version: int) -> JsonLinesReader 
     return JsonLinesReader(head, rest)
 
 
-def _broken(line: bytes) -> str:
-    return "no whole row" if line.endswith(b"\n") else "incomplete row: the file ends within this line"
+def _line_problem(line: bytes) -> str:
+    return "not a complete row" if line.endswith(b"\n") else "incomplete row: the file ends within this line"
 
 
 def _json_line(row: Mapping[str, Any]) -> str:
     return in_json(json.dumps(row, ensure_ascii=False)) + "\n"
 
 
-# Rows of a whole export. Times are validated and kept as stored; unknown fields of later versions are ignored.
+# Rows of a full export. Times are validated and kept as stored; unknown fields of later versions are ignored.
 
 
 def _time(text: str) -> str:
@@ -384,37 +389,37 @@ def _time(text: str) -> str:
         raise ValueError("not a valid date") from error
 
 
-def _json_shape(shape: Any) -> AfterValidator:
+def _validated_json(type_: Any) -> AfterValidator:
     """A validator for a JSON value with this shape; it drops other fields and returns the stored form."""
 
     @cache
-    def built() -> TypeAdapter[Any]:
-        return TypeAdapter[Any](shape)
+    def build_adapter() -> TypeAdapter[Any]:
+        return TypeAdapter[Any](type_)
 
-    def checked(value: Any) -> Any:
-        adapter = built()
-        kept = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
-        json.dumps(kept, allow_nan=False)
-        return kept
+    def validate(value: Any) -> Any:
+        adapter = build_adapter()
+        stored = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
+        json.dumps(stored, allow_nan=False)
+        return stored
 
-    return AfterValidator(checked)
+    return AfterValidator(validate)
 
 
 _Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
 
 
-class _WholeRow(BaseModel):
+class _FullRow(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
 
 
-class _Drift(_WholeRow):
+class _Drift(_FullRow):
     turn_id: _Id
     at: _Time
     similarity: float
     became: _Id
 
 
-class _Work(_WholeRow):
+class _Work(_FullRow):
     state: list[Point] = []
     decisions: list[Point] = []
     questions: list[Point] = []
@@ -422,7 +427,7 @@ class _Work(_WholeRow):
     error: Point | None = None
 
 
-class ThreadRow(_WholeRow):
+class ThreadRow(_FullRow):
     """A thread."""
 
     id: _Id
@@ -442,10 +447,10 @@ class ThreadRow(_WholeRow):
     opened_at: _Time
     last_active: _Time
     suspended_at: _Time | None
-    drifts: Annotated[list[dict[str, Any]], _json_shape(list[_Drift])]
+    drifts: Annotated[list[dict[str, Any]], _validated_json(list[_Drift])]
 
 
-class PlacedRow(_WholeRow):
+class PlacedRow(_FullRow):
     """The thread in which a message was placed."""
 
     thread_id: _Id
@@ -453,7 +458,7 @@ class PlacedRow(_WholeRow):
     topics: list[_Name]
 
 
-class DecisionRow(_WholeRow):
+class DecisionRow(_FullRow):
     """Why a message was placed in a thread."""
 
     at: _Time
@@ -465,10 +470,10 @@ class DecisionRow(_WholeRow):
     borderline: bool
     model: _Name
     actor: _Name
-    weighed: Annotated[list[dict[str, Any]], _json_shape(list[ThreadCandidate])]
+    weighed: Annotated[list[dict[str, Any]], _validated_json(list[ThreadCandidate])]
 
 
-class WholeMessageRow(MessageRow):
+class FullMessageRow(MessageRow):
     """A message with its key in the transcript and its place in a thread."""
 
     transcript_key: _Name | None = None
@@ -476,7 +481,7 @@ class WholeMessageRow(MessageRow):
     decisions: list[DecisionRow] = Field(default_factory=list[DecisionRow], max_length=10_000)
 
 
-class MentionRow(_WholeRow):
+class MentionRow(_FullRow):
     """A session that mentions a concept."""
 
     host: _Name
@@ -494,7 +499,7 @@ class FullMemoryRow(BaseMemoryRow):
     mentions: list[MentionRow] = Field(default_factory=list[MentionRow], max_length=100_000)
 
 
-class LinkRow(_WholeRow):
+class LinkRow(_FullRow):
     """A memory that refers to a later one."""
 
     id: _Id
@@ -502,7 +507,7 @@ class LinkRow(_WholeRow):
     superseded_by: _Id | None
 
 
-class BridgeRow(_WholeRow):
+class BridgeRow(_FullRow):
     """A link between two threads; `removed_at` is set if the user removed it."""
 
     id: _Id
@@ -518,18 +523,18 @@ class BridgeRow(_WholeRow):
     removed_at: _Time | None
 
 
-class SessionRow(_WholeRow):
+class SessionRow(_FullRow):
     """The analysis of a session up to the message `until`."""
 
     host: _Name
     session_id: _Name
-    analysis: Annotated[dict[str, Any], _json_shape(Analysis)]
+    analysis: Annotated[dict[str, Any], _validated_json(Analysis)]
     episode_id: _Id | None
     analysed_at: _Time
     until: _Id | None
 
 
-class SynthesisRow(_WholeRow):
+class SynthesisRow(_FullRow):
     """Where the work of a session stood at the message `until`."""
 
     id: _Id
@@ -542,12 +547,12 @@ class SynthesisRow(_WholeRow):
     thread_id: _Id | None
     occasion: Literal["pre_compact", "post_compact", "session_end", "quiet"]
     at: _Time
-    content: Annotated[dict[str, Any], _json_shape(_Work)]
+    content: Annotated[dict[str, Any], _validated_json(_Work)]
     made_by: _Name
     until: _Id | None
 
 
-class ReadingRow(_WholeRow):
+class ReadingRow(_FullRow):
     """The message up to which a model has read a session."""
 
     host: _Name
@@ -556,7 +561,7 @@ class ReadingRow(_WholeRow):
     until: _Id | None
 
 
-class DayRow(_WholeRow):
+class DayRow(_FullRow):
     """A day on which a project was worked on."""
 
     project_id: _Name
@@ -564,7 +569,7 @@ class DayRow(_WholeRow):
 
 
 MODELS: Final[Mapping[str, type[BaseModel]]] = {
-    "projects": ProjectRow, "threads": ThreadRow, "messages": WholeMessageRow, "memories": FullMemoryRow,
+    "projects": ProjectRow, "threads": ThreadRow, "messages": FullMessageRow, "memories": FullMemoryRow,
     "links": LinkRow, "bridges": BridgeRow, "sessions": SessionRow, "syntheses": SynthesisRow, "readings": ReadingRow,
     "days": DayRow,
 }  # fmt: skip

@@ -1,8 +1,8 @@
 """Importers: readers of other programs' exports and stores, which yield messages and statements.
 
 One function per format, listed in `FORMATS`; a new importer is a function here and an entry there. A reader gets a
-path, writes nothing, and trusts nothing in the file. It reads piece by piece, so that a file of any size needs little
-memory. What cannot be read is yielded as a `ImportProblem`, and reading continues.
+path, writes nothing, and trusts nothing in the file. It reads element by element, so that a file of any size needs
+little memory. What cannot be read is yielded as an `ImportProblem`, and reading continues.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from filrouge.hosts.transcript_lines import epoch_seconds
 # element, a line or a whole document has a maximum size; anything larger is refused before it fills the memory.
 
 #: Maximum characters of an element, and maximum bytes of a line or of a document that is read as a whole.
-MAX_PIECE: Final = 64 * 1024 * 1024
+MAX_ELEMENT: Final = 64 * 1024 * 1024
 #: Maximum declared size of a zip member, in bytes.
-_LARGEST_MEMBER: Final = 8 * 1024**3
-_CHUNK: Final = 1024 * 1024
+_MAX_MEMBER_BYTES: Final = 8 * 1024**3
+_CHUNK_BYTES: Final = 1024 * 1024
 _BLANK: Final = " \t\r\n\ufeff"
 #: The file of all conversations in an export of ChatGPT or Claude.ai; a large export has several.
 _CONVERSATIONS: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
-#: Who speaks, by the word for the speaker; some programs have more words.
+#: Role and source of a message, by the word for its speaker; some programs have more words.
 _ROLES: Final[Mapping[str, tuple[Role, SourceType]]] = {
     "user": ("user", "prompt"),
     "assistant": ("assistant", "reply"),
@@ -90,7 +90,7 @@ def opened(path: str) -> Generator[IO[bytes]]:
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise BadInput(f"{path} is no file.", remedy="Name the file itself.")
+            raise BadInput(f"{path} is not a file.", remedy="Name the file itself.")
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise BadInput(
@@ -112,41 +112,43 @@ class Readable(Protocol):
         ...
 
 
-def export_files(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
-    """The files whose name matches the pattern `wanted`, in a zip or a folder; a single file is yielded as it is.
+def export_files(path: str, pattern: str) -> Iterator[tuple[str, Readable]]:
+    """The files whose name matches a pattern, in a zip or a folder; a single file is yielded as it is.
 
     Raises:
         BadInput: there is none, or the zip is damaged.
     """
     found = False
-    for name, file in _zipped(path, wanted) if _is_zip(path) else _plain(path, wanted):
+    for name, file in _zipped_files(path, pattern) if _is_zip(path) else _plain_files(path, pattern):
         found = True
         yield name, file
     if not found:
-        raise BadInput(f"{path} holds nothing that is called {wanted}.", remedy="Use the export as you downloaded it.")
+        raise BadInput(
+            f"{path} contains no file whose name matches {pattern}.", remedy="Use the export as you downloaded it."
+        )
 
 
 def _is_zip(path: str) -> bool:
     return os.path.isfile(path) and zipfile.is_zipfile(path)
 
 
-def _plain(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
-    places = [path] if not os.path.isdir(path) else [one for one in walk_files(path) if re.search(wanted, one)]
-    for place in places:
-        with opened(place) as file:
-            yield place, file
+def _plain_files(path: str, pattern: str) -> Iterator[tuple[str, Readable]]:
+    paths = [path] if not os.path.isdir(path) else [name for name in walk_files(path) if re.search(pattern, name)]
+    for file_path in paths:
+        with opened(file_path) as file:
+            yield file_path, file
 
 
-def _zipped(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
+def _zipped_files(path: str, pattern: str) -> Iterator[tuple[str, Readable]]:
     with _unpacking(path):
         archive = zipfile.ZipFile(path)
     with archive:
-        for member in sorted(archive.infolist(), key=lambda one: one.filename):
-            if not re.search(wanted, member.filename) or member.is_dir():
+        for member in sorted(archive.infolist(), key=lambda info: info.filename):
+            if not re.search(pattern, member.filename) or member.is_dir():
                 continue
-            if member.file_size > _LARGEST_MEMBER:
+            if member.file_size > _MAX_MEMBER_BYTES:
                 raise BadInput(
-                    f"{member.filename} in {path} says that it is {member.file_size / 1e9:.0f} GB.",
+                    f"{member.filename} in {path} declares a size of {member.file_size / 1e9:.0f} GB.",
                     remedy="No export is that large; unpack it and look at it first.",
                 )
             with _unpacking(path):
@@ -182,20 +184,22 @@ def _unpacking(path: str) -> Generator[None]:
 
 def walk_files(root: str) -> Iterator[str]:
     """The files below a folder, sorted; hidden folders, `node_modules` and symbolic links are skipped."""
-    for place, directories, names in os.walk(root):
-        directories[:] = sorted(one for one in directories if not one.startswith(".") and one != "node_modules")
+    for folder, directories, names in os.walk(root):
+        directories[:] = sorted(
+            directory for directory in directories if not directory.startswith(".") and directory != "node_modules"
+        )
         for name in sorted(names):
-            path = os.path.join(place, name)
+            path = os.path.join(folder, name)
             if os.path.isfile(path) and not os.path.islink(path):
                 yield path
 
 
 def json_lines(file: Readable, name: str) -> Iterator[tuple[int, Any | ImportProblem]]:
-    """The decoded JSON of each line, with its number; an invalid or overlong line gives a `ImportProblem`."""
+    """The decoded JSON of each line, with its number; an invalid or overlong line gives an `ImportProblem`."""
     number = 0
-    while line := file.readline(MAX_PIECE + 1):
+    while line := file.readline(MAX_ELEMENT + 1):
         number += 1
-        if len(line) > MAX_PIECE:
+        if len(line) > MAX_ELEMENT:
             yield (
                 number,
                 ImportProblem(f"{name}:{number}", "the line is longer than 64 MB, and what follows was not read"),
@@ -215,13 +219,13 @@ def json_document(file: Readable, name: str) -> Any:
     Raises:
         BadInput: it is not JSON, or too large.
     """
-    raw = file.read(MAX_PIECE + 1)
-    if len(raw) > MAX_PIECE:
+    raw = file.read(MAX_ELEMENT + 1)
+    if len(raw) > MAX_ELEMENT:
         raise BadInput(f"{name} is larger than 64 MB.", remedy="Split it, or export less at once.")
     try:
         return json.loads(raw.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError) as error:
-        raise _no_json(name, "") from error
+        raise _json_error(name, "") from error
 
 
 def json_elements(file: Readable, name: str) -> Iterator[Any]:
@@ -230,7 +234,7 @@ def json_elements(file: Readable, name: str) -> Iterator[Any]:
     Raises:
         BadInput: the file ends early, is not JSON, or an element is too large; elements already yielded stay valid.
     """
-    text = _Text(file, name)
+    text = _JsonStream(file, name)
     if text.next() != "[":
         yield text.value()
         return
@@ -241,62 +245,62 @@ def json_elements(file: Readable, name: str) -> Iterator[Any]:
         elif mark:
             yield text.value()
         else:
-            raise _no_json(name, "it ends in the middle: ")
+            raise _json_error(name, "it ends in the middle: ")
 
 
-class _Text:
-    """The text of a file, of which little more than the current element is held in memory."""
+class _JsonStream:
+    """Decodes JSON values from a file one by one; little more than the current one is in memory."""
 
     def __init__(self, file: Readable, name: str) -> None:
         self._file, self._name = file, name
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._json = json.JSONDecoder()
-        self._held, self._place, self._ended = "", 0, False
+        self._buffer, self._position, self._at_end = "", 0, False
 
     def next(self) -> str:
         """The next character that is not blank, without consuming it; empty at the end."""
         while True:
-            while self._place < len(self._held):
-                if self._held[self._place] not in _BLANK:
-                    return self._held[self._place]
-                self._place += 1
-            if self._ended:
+            while self._position < len(self._buffer):
+                if self._buffer[self._position] not in _BLANK:
+                    return self._buffer[self._position]
+                self._position += 1
+            if self._at_end:
                 return ""
-            self._more(_CHUNK)
+            self._more(_CHUNK_BYTES)
 
     def skip(self) -> None:
         """Consume one character."""
-        self._place += 1
+        self._position += 1
 
     def value(self) -> Any:
         """The JSON value at the current position."""
         while True:
             try:
-                value, end = self._json.raw_decode(self._held, self._place)
+                value, end = self._json.raw_decode(self._buffer, self._position)
             except RecursionError as error:
-                raise _no_json(self._name, "it is nested too deeply: ") from error
+                raise _json_error(self._name, "it is nested too deeply: ") from error
             except ValueError as error:
-                if self._ended:
-                    raise _no_json(self._name, "") from error
+                if self._at_end:
+                    raise _json_error(self._name, "") from error
             else:
-                if end < len(self._held) or self._ended:  # at the buffer's end, a number may be incomplete
-                    self._place = end
+                if end < len(self._buffer) or self._at_end:  # at the buffer's end, a number may be incomplete
+                    self._position = end
                     return value
-            if len(self._held) - self._place > MAX_PIECE:
-                raise _no_json(self._name, "an element is larger than 64 MB, or ")
-            self._more(max(_CHUNK, len(self._held) - self._place))  # doubling keeps the total cost linear
+            if len(self._buffer) - self._position > MAX_ELEMENT:
+                raise _json_error(self._name, "an element is larger than 64 MB, or ")
+            self._more(max(_CHUNK_BYTES, len(self._buffer) - self._position))  # doubling keeps the total cost linear
 
     def _more(self, count: int) -> None:
         raw = self._file.read(count)
-        self._ended = len(raw) < count
-        self._held = self._held[self._place :] + self._decoder.decode(raw, self._ended)
-        self._place = 0
+        self._at_end = len(raw) < count
+        self._buffer = self._buffer[self._position :] + self._decoder.decode(raw, self._at_end)
+        self._position = 0
 
 
-def _no_json(name: str, why: str) -> BadInput:
+def _json_error(name: str, why: str) -> BadInput:
     return BadInput(
-        f"{name} cannot be read: {why}it is no JSON from there on.",
-        remedy="Export it again. What came before was imported; a second run adds no duplicates.",
+        f"{name} cannot be read: {why}it is not JSON from there on.",
+        remedy="Export it again. Everything before that was imported; a second run adds no duplicates.",
     )
 
 
@@ -312,28 +316,28 @@ def read_ai_smartness(path: str) -> Iterator[ImportItem]:
     """Every rule, and every message of every thread."""
     rules, threads = os.path.join(path, RULES), os.path.join(path, "db", "threads")
     if not os.path.isfile(rules) and not os.path.isdir(threads):
-        raise BadInput(f"{path} is no folder of ai_smartness.", remedy="Pass the project's .ai folder.")
+        raise BadInput(f"{path} is not a folder of ai_smartness.", remedy="Pass the project's .ai folder.")
     if os.path.isfile(rules):
         yield from _rules(rules)
-    for place in walk_files(threads):
-        if os.path.basename(place).startswith("_") or not place.endswith(".json"):
+    for file_path in walk_files(threads):
+        if os.path.basename(file_path).startswith("_") or not file_path.endswith(".json"):
             continue
         try:
-            with opened(place) as file:
-                thread = as_object(json_document(file, place))
+            with opened(file_path) as file:
+                thread = as_object(json_document(file, file_path))
         except BadInput as error:
-            yield ImportProblem(place, error.message)
+            yield ImportProblem(file_path, error.message)
             continue
-        yield from _thread(thread, os.path.basename(place).removesuffix(".json"))
+        yield from _thread(thread, os.path.basename(file_path).removesuffix(".json"))
 
 
 def _rules(path: str) -> Iterator[ImportItem]:
     with opened(path) as file:
         document = json_document(file, path)
-    listed = as_list(as_object(document).get("rules")) or as_list(document)
+    rules = as_list(as_object(document).get("rules")) or as_list(document)
     at = seconds(as_object(document).get("last_updated"))
-    for number, one in enumerate(listed, 1):
-        text = one if isinstance(one, str) else text_of(one, "rule", "text", "content")
+    for number, rule in enumerate(rules, 1):
+        text = rule if isinstance(rule, str) else text_of(rule, "rule", "text", "content")
         if text.strip():
             yield ImportedMemory(key=f"rule\0{text}", text=text, kind="rule", at=at, place=f"{RULES}:{number}")
         else:
@@ -342,11 +346,11 @@ def _rules(path: str) -> Iterator[ImportItem]:
 
 def _thread(thread: dict[str, Any], name: str) -> Iterator[ImportItem]:
     session = text_of(thread, "id") or name
-    for place, one in enumerate(as_list(thread.get("messages"))):
-        said, text = _ROLES.get(text_of(one, "source", "role")), text_of(one, "content", "text")
-        if said is not None and text.strip():
-            at = seconds(as_object(one).get("timestamp"))
-            yield ImportedTurn(session, text_of(one, "id") or str(place), *said, text, at)
+    for index, message in enumerate(as_list(thread.get("messages"))):
+        speaker, text = _ROLES.get(text_of(message, "source", "role")), text_of(message, "content", "text")
+        if speaker is not None and text.strip():
+            at = seconds(as_object(message).get("timestamp"))
+            yield ImportedTurn(session, text_of(message, "id") or str(index), *speaker, text, at)
 
 
 # ChatGPT's export: `conversations.json`, in a zip, sometimes split into several files.
@@ -360,11 +364,11 @@ _TEXT_TYPES: Final = frozenset({"text", "multimodal_text"})
 def read_chatgpt(path: str) -> Iterator[ImportItem]:
     """Every message of every conversation, as last seen."""
     for name, file in export_files(path, _CONVERSATIONS):
-        for place, conversation in enumerate(json_elements(file, name)):
+        for index, conversation in enumerate(json_elements(file, name)):
             if not as_object(conversation).get("mapping"):
-                yield ImportProblem(f"{name}, conversation {place + 1}", "it holds no messages")
+                yield ImportProblem(f"{name}, conversation {index + 1}", "it has no messages")
                 continue
-            yield from _conversation(as_object(conversation), f"{name}, conversation {place + 1}")
+            yield from _conversation(as_object(conversation), f"{name}, conversation {index + 1}")
 
 
 def _conversation(conversation: dict[str, Any], place: str) -> Iterator[ImportItem]:
@@ -372,26 +376,26 @@ def _conversation(conversation: dict[str, Any], place: str) -> Iterator[ImportIt
     if not session:
         yield ImportProblem(place, "it has no id")
         return
-    begun = seconds(conversation.get("create_time"))
+    started_at = seconds(conversation.get("create_time"))
     mapping, current = as_object(conversation.get("mapping")), text_of(conversation, "current_node")
     for node_id, node in _branch(mapping, current if current in mapping else _newest_leaf(mapping), "parent"):
         message = as_object(node.get("message"))
-        said = _ROLES.get(text_of(message.get("author"), "role"))
-        if said is None or _is_hidden(message):
+        speaker = _ROLES.get(text_of(message.get("author"), "role"))
+        if speaker is None or _is_hidden(message):
             continue
         text = _chatgpt_text(as_object(message.get("content")))
         if text.strip():
-            at = seconds(message.get("create_time")) or begun
-            yield ImportedTurn(session, text_of(message, "id") or node_id, *said, text, at)
+            at = seconds(message.get("create_time")) or started_at
+            yield ImportedTurn(session, text_of(message, "id") or node_id, *speaker, text, at)
 
 
 def _branch(nodes: Mapping[str, Any], leaf: str, parent: str) -> list[tuple[str, dict[str, Any]]]:
     """The nodes from the root to the leaf; `parent` is the field that names a node's parent."""
-    way = dict[str, dict[str, Any]]()
-    while leaf in nodes and leaf not in way:  # a file may contain a cycle
-        way[leaf] = as_object(nodes[leaf])
-        leaf = text_of(way[leaf], parent)
-    return list(way.items())[::-1]
+    nodes_by_id = dict[str, dict[str, Any]]()
+    while leaf in nodes and leaf not in nodes_by_id:  # a file may contain a cycle
+        nodes_by_id[leaf] = as_object(nodes[leaf])
+        leaf = text_of(nodes_by_id[leaf], parent)
+    return list(nodes_by_id.items())[::-1]
 
 
 def _newest_leaf(mapping: dict[str, Any]) -> str:
@@ -404,8 +408,8 @@ def _time(node: object) -> float:
 
 
 def _is_hidden(message: dict[str, Any]) -> bool:
-    about = as_object(message.get("metadata"))
-    hidden = about.get("is_visually_hidden_from_conversation") or about.get("is_user_system_message")
+    metadata = as_object(message.get("metadata"))
+    hidden = metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message")
     # A message to a recipient other than `all` is a tool call.
     return bool(hidden) or message.get("weight") == 0 or text_of(message, "recipient") not in ("", "all")
 
@@ -423,7 +427,7 @@ def _chatgpt_text(content: dict[str, Any]) -> str:
 
 # Claude.ai's export: `conversations.json`, in a zip; messages are in `chat_messages` or `messages`.
 #
-# If messages name their parents and the conversation names its last message, only the branch last seen is read.
+# If messages name their parents and the conversation names its last message, only that branch is read.
 
 _CLAUDE_AI_ROLES: Final = {**_ROLES, "human": _ROLES["user"]}
 
@@ -440,27 +444,29 @@ def read_claude_ai(path: str) -> Iterator[ImportItem]:
 
 
 def _messages(conversation: dict[str, Any], session: str) -> Iterator[ImportedTurn]:
-    begun = seconds(conversation.get("created_at"))
-    messages = [as_object(one) for one in as_list(conversation.get("chat_messages") or conversation.get("messages"))]
-    for place, message in enumerate(_visible_branch(messages, text_of(conversation, "current_leaf_message_uuid"))):
-        said = _CLAUDE_AI_ROLES.get(text_of(message, "sender", "role"))
+    started_at = seconds(conversation.get("created_at"))
+    messages = [
+        as_object(value) for value in as_list(conversation.get("chat_messages") or conversation.get("messages"))
+    ]
+    for index, message in enumerate(_visible_branch(messages, text_of(conversation, "current_leaf_message_uuid"))):
+        speaker = _CLAUDE_AI_ROLES.get(text_of(message, "sender", "role"))
         text = _claude_ai_text(message)
-        if said is not None and text.strip():
-            key = text_of(message, "uuid", "id") or str(place)
-            yield ImportedTurn(session, key, *said, text, seconds(message.get("created_at")) or begun)
+        if speaker is not None and text.strip():
+            key = text_of(message, "uuid", "id") or str(index)
+            yield ImportedTurn(session, key, *speaker, text, seconds(message.get("created_at")) or started_at)
 
 
 def _visible_branch(messages: list[dict[str, Any]], leaf: str) -> list[dict[str, Any]]:
     """The path to the last message; all messages if none is named."""
-    by_id = {text_of(one, "uuid", "id"): one for one in messages}
-    if leaf not in by_id or not any(text_of(one, "parent_message_uuid") in by_id for one in messages):
+    by_id = {text_of(item, "uuid", "id"): item for item in messages}
+    if leaf not in by_id or not any(text_of(item, "parent_message_uuid") in by_id for item in messages):
         return messages
     return [message for _, message in _branch(by_id, leaf, "parent_message_uuid")]
 
 
 def _claude_ai_text(message: dict[str, Any]) -> str:
     """The text blocks; unlike the field `text`, they leave out tool calls and thinking."""
-    blocks = [one for one in as_list(message.get("content")) if as_object(one).get("type", "text") == "text"]
+    blocks = [block for block in as_list(message.get("content")) if as_object(block).get("type", "text") == "text"]
     content = message.get("content")
     return blocks_text(blocks) or text_of(message, "text") or (content if isinstance(content, str) else "")
 
@@ -471,14 +477,14 @@ def _claude_ai_text(message: dict[str, Any]) -> str:
 # is the better source.
 
 _SUMMARY_FIELDS: Final = ("request", "investigated", "learned", "completed", "next_steps", "notes")
-_MAGIC: Final = b"SQLite format 3\0"
+_SQLITE_HEADER: Final = b"SQLite format 3\0"
 
 
 def read_claude_mem(path: str) -> Iterator[ImportItem]:
     """Every observation and every session summary, as a fact of its project."""
     with opened(path) as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            raise BadInput(f"{path} is no SQLite database.", remedy="Name claude-mem.db, in ~/.claude-mem as a rule.")
+        if file.read(len(_SQLITE_HEADER)) != _SQLITE_HEADER:
+            raise BadInput(f"{path} is not an SQLite database.", remedy="Name claude-mem.db, usually in ~/.claude-mem.")
     try:
         connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
         try:
@@ -504,10 +510,10 @@ def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]
 def _observations(connection: sqlite3.Connection) -> Iterator[ImportItem]:
     for row in _rows(connection, "observations"):
         place = f"observations {row.get('id')}"
-        told = [_claude_mem_text(row, name) for name in ("title", "subtitle", "narrative")]
-        said = "\n".join(one for one in told if one) or _claude_mem_text(row, "text")
-        facts = [one for one in as_list(_parsed(row.get("facts"))) if isinstance(one, str) and one not in said]
-        text = "\n".join([said, *facts]).strip()
+        fields = [_claude_mem_text(row, name) for name in ("title", "subtitle", "narrative")]
+        body = "\n".join(field for field in fields if field) or _claude_mem_text(row, "text")
+        facts = [fact for fact in as_list(_parse_json(row.get("facts"))) if isinstance(fact, str) and fact not in body]
+        text = "\n".join([body, *facts]).strip()
         if not text:
             yield ImportProblem(place, "it has no text")
             continue
@@ -518,9 +524,9 @@ def _observations(connection: sqlite3.Connection) -> Iterator[ImportItem]:
 def _summaries(connection: sqlite3.Connection) -> Iterator[ImportItem]:
     for row in _rows(connection, "session_summaries"):
         parts = [
-            f"{name.replace('_', ' ').capitalize()}: {said}"
+            f"{name.replace('_', ' ').capitalize()}: {value}"
             for name in _SUMMARY_FIELDS
-            if (said := _claude_mem_text(row, name))
+            if (value := _claude_mem_text(row, name))
         ]
         if parts:
             place = f"session_summaries {row.get('id')}"
@@ -546,7 +552,7 @@ def _claude_mem_text(row: Mapping[str, Any], name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _parsed(value: object) -> Any:
+def _parse_json(value: object) -> Any:
     if not isinstance(value, str):
         return None
     try:
@@ -569,28 +575,32 @@ def read_gemini(path: str) -> Iterator[ImportItem]:
     for name, file in export_files(path, _GEMINI_NAMES):
         stem = os.path.splitext(os.path.basename(name))[0]
         if name.endswith(".jsonl"):
-            told = list(json_lines(file, name))
-            yield from (one for _, one in told if isinstance(one, ImportProblem))
-            records = [as_object(one) for _, one in told if not isinstance(one, ImportProblem)]
+            lines = list(json_lines(file, name))
+            yield from (record for _, record in lines if isinstance(record, ImportProblem))
+            records = [as_object(record) for _, record in lines if not isinstance(record, ImportProblem)]
         else:
             document = as_object(json_document(file, name))
             records = [document, *map(as_object, as_list(document.get("messages")))]
-        session = next((found for one in records if (found := text_of(one, "sessionId", "session_id"))), stem)
-        yield from _turns(session, _merged_updates(records))
+        session = next(
+            (session_id for record in records if (session_id := text_of(record, "sessionId", "session_id"))), stem
+        )
+        yield from _turns(session, _merge_updates(records))
 
 
-def _merged_updates(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _merge_updates(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each message with its key, after all updates."""
-    found: dict[str, dict[str, Any]] = {}
-    for place, record in enumerate(records):
+    messages: dict[str, dict[str, Any]] = {}
+    for index, record in enumerate(records):
         update = as_object(record.get("message")) or as_object(record.get("update"))
         key = text_of(record, "id", "messageId", "message_id") or text_of(update, "id")
         if record.get("type") == "message_update":
-            if key in found:
-                found[key] = found[key] | {name: value for name, value in (record | update).items() if name != "type"}
+            if key in messages:
+                messages[key] = messages[key] | {
+                    name: value for name, value in (record | update).items() if name != "type"
+                }
         elif record.get("type") in _GEMINI_ROLES:
-            found[key or str(place)] = record
-    yield from found.items()
+            messages[key or str(index)] = record
+    yield from messages.items()
 
 
 def _turns(session: str, messages: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[ImportedTurn]:
@@ -605,7 +615,7 @@ def _turns(session: str, messages: Iterable[tuple[str, dict[str, Any]]]) -> Iter
 #
 # Lines in a code fence are not headings. Front matter, hidden folders and symbolic links are skipped.
 
-_LARGEST: Final = 4 * 1024 * 1024
+_MAX_MARKDOWN_BYTES: Final = 4 * 1024 * 1024
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
@@ -613,16 +623,20 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 def read_markdown(path: str) -> Iterator[ImportItem]:
     """Every non-empty section, as a note."""
     is_folder = os.path.isdir(path)
-    places = [one for one in walk_files(path) if one.lower().endswith((".md", ".markdown"))] if is_folder else [path]
-    if not places:
+    paths = (
+        [file_name for file_name in walk_files(path) if file_name.lower().endswith((".md", ".markdown"))]
+        if is_folder
+        else [path]
+    )
+    if not paths:
         raise BadInput(f"There is no Markdown file in {path}.", remedy="Name the folder of the notes.")
-    for place in places:
-        name = os.path.relpath(place, path) if is_folder else os.path.basename(place)
-        with opened(place) as file:
-            raw = file.read(_LARGEST + 1)
+    for file_path in paths:
+        name = os.path.relpath(file_path, path) if is_folder else os.path.basename(file_path)
+        with opened(file_path) as file:
+            raw = file.read(_MAX_MARKDOWN_BYTES + 1)
             at = os.fstat(file.fileno()).st_mtime
-        if len(raw) > _LARGEST:
-            yield ImportProblem(place, "it is larger than 4 MB")
+        if len(raw) > _MAX_MARKDOWN_BYTES:
+            yield ImportProblem(file_path, "it is larger than 4 MB")
             continue
         yield from _sections(raw.decode("utf-8-sig", "replace").splitlines(), name, max(0.0, at))
 
@@ -645,7 +659,10 @@ def _sections(lines: Sequence[str], name: str, at: float) -> Iterator[ImportedMe
             continue
         yield from _section(above, body, name, first, at)
         level = len(heading[1])
-        above = [*(one for one in above if one[0] < level), (level, (heading[2] or "").strip())]
+        above = [
+            *(heading_above for heading_above in above if heading_above[0] < level),
+            (level, (heading[2] or "").strip()),
+        ]
         body, first = [], number
     yield from _section(above, body, name, first, at)
 
@@ -653,11 +670,11 @@ def _sections(lines: Sequence[str], name: str, at: float) -> Iterator[ImportedMe
 def _section(
     above: Sequence[tuple[int, str]], body: Sequence[str], name: str, line: int, at: float
 ) -> Iterator[ImportedMemory]:
-    said = "\n".join(body).strip()
-    if not said:
+    content = "\n".join(body).strip()
+    if not content:
         return
     title = " > ".join(heading for _, heading in above if heading)
-    text = f"{title}\n{said}" if title else said
+    text = f"{title}\n{content}" if title else content
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     yield ImportedMemory(
         key=f"{name}\0{digest}", text=text, kind="note", at=at, place=f"{name}:{line + 1}", subject=title or name
@@ -678,8 +695,8 @@ def read_mcp_memory(path: str) -> Iterator[ImportItem]:
     with opened(path) as file:
         if path.endswith(".json"):
             graph = as_object(json_document(file, path))
-            rows = [("entity", as_object(one)) for one in as_list(graph.get("entities"))]
-            rows += [("relation", as_object(one)) for one in as_list(graph.get("relations"))]
+            rows = [("entity", as_object(item)) for item in as_list(graph.get("entities"))]
+            rows += [("relation", as_object(item)) for item in as_list(graph.get("relations"))]
             for number, (kind, row) in enumerate(rows, 1):
                 yield from _row({**row, "type": kind}, f"{path}, {kind} {number}")
             return
@@ -694,14 +711,16 @@ def _row(row: dict[str, Any], place: str) -> Iterator[ImportItem]:
     match row.get("type"):
         case "entity" if text_of(row, "name"):
             name = text_of(row, "name")
-            for said in as_list(row.get("observations")):
-                if isinstance(said, str) and said.strip():
-                    yield ImportedMemory(key=f"{name}\0{said}", text=f"{name}: {said}", place=place, subject=name)
+            for observation in as_list(row.get("observations")):
+                if isinstance(observation, str) and observation.strip():
+                    yield ImportedMemory(
+                        key=f"{name}\0{observation}", text=f"{name}: {observation}", place=place, subject=name
+                    )
         case "relation" if text_of(row, "from") and text_of(row, "to"):
-            begins, ends = text_of(row, "from"), text_of(row, "to")
-            tie = text_of(row, "relationType").replace("_", " ") or "relates to"
-            key = f"{begins}\0{tie}\0{ends}"
-            yield ImportedMemory(key=key, text=f"{begins} {tie} {ends}", place=place, subject=begins)
+            source, target = text_of(row, "from"), text_of(row, "to")
+            relation = text_of(row, "relationType").replace("_", " ") or "relates to"
+            key = f"{source}\0{relation}\0{target}"
+            yield ImportedMemory(key=key, text=f"{source} {relation} {target}", place=place, subject=source)
         case _:
             yield ImportProblem(place, "it is neither an entity with a name nor a relation")
 
@@ -712,10 +731,10 @@ def _row(row: dict[str, Any], place: str) -> Iterator[ImportItem]:
 def read_mem0(path: str) -> Iterator[ImportItem]:
     """Every memory, as a fact."""
     with opened(path) as file:
-        for place, value in enumerate(json_elements(file, path)):
+        for index, value in enumerate(json_elements(file, path)):
             rows = as_object(value).get("results", as_object(value).get("memories"))
             if rows is None:
-                yield _mem0_memory(value, f"{path}, memory {place + 1}")
+                yield _mem0_memory(value, f"{path}, memory {index + 1}")
                 continue
             if not isinstance(rows, list):
                 raise BadInput(f"{path} has no list `results`.", remedy="Save the unmodified result of `get_all`.")
@@ -728,7 +747,7 @@ def _mem0_memory(row: object, place: str) -> ImportItem:
         return ImportProblem(place, "it has no field `memory`")
     fields = as_object(row)
     id_ = text_of(row, "id", "hash") or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    topics = [one for one in as_list(fields.get("categories")) if isinstance(one, str)]
+    topics = [topic for topic in as_list(fields.get("categories")) if isinstance(topic, str)]
     at = seconds(fields.get("updated_at")) or seconds(fields.get("created_at"))
     return ImportedMemory(key=id_, text=text, at=at, place=id_, subject=", ".join(topics))
 
@@ -737,13 +756,13 @@ class Format(NamedTuple):
     """How one format is read.
 
     Attributes:
-        usual: where its program stores it, `~` being the home directory; empty if there is no usual place.
-        what: what the user has to give, in words.
+        default_path: where its program stores it, with `~` for the home directory; empty if there is no such path.
+        description: what the user has to give.
     """
 
     read: Callable[[str], Iterator[ImportItem]]
-    usual: str
-    what: str
+    default_path: str
+    description: str
 
 
 FORMATS: Final[Mapping[str, Format]] = {

@@ -36,7 +36,7 @@ def folder(shell: Shell, tmp_path: Path) -> Path:
     deadline = time.monotonic() + 60
     while (now := shell.json("notes"))["embedded"] < 2 or now["waiting"]:
         assert time.monotonic() < deadline, now
-        Watch(shell.api.parts).look()
+        Watch(shell.api.parts).scan()
         Watch(shell.api.parts).embed()
     return vault
 

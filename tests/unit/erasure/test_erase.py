@@ -101,8 +101,8 @@ def vectors_of(parts: Parts, erased: Erased) -> int:
 
     def count(tx: Tx) -> int:
         stored = StoredVectors(tx)
-        return len(stored.some("memory", erased.what.memories, space)) + len(
-            stored.some("turn", erased.what.turns, space)
+        return len(stored.some("memory", erased.ids.memories, space)) + len(
+            stored.some("turn", erased.ids.turns, space)
         )
 
     return parts.readers.here(count)
@@ -114,7 +114,7 @@ def gone(parts: Parts, erased: Erased) -> None:
     assert traces(parts.home, SECRET, *WORDS) == []
     assert not any(word in texts_of(parts, QUESTION) for word in WORDS)
     left = {id_ for id_, _ in answers(parts, QUESTION)}
-    assert left.isdisjoint([*erased.what.memories, *erased.what.turns])
+    assert left.isdisjoint([*erased.ids.memories, *erased.ids.turns])
     assert parts.readers.here(lambda tx: Journal(tx).verify()).sound
     assert vectors_of(parts, erased) == 0
 
@@ -210,7 +210,7 @@ def test_a_repetition_is_erased_with_what_it_repeats(parts: Parts) -> None:
     by_prompt(parts)
     [memory] = of(parts, "marzipan")
     erased = erase(parts, [memory])
-    assert len(erased.what.turns) == 2
+    assert len(erased.ids.turns) == 2
     gone(parts, erased)
 
 
@@ -224,7 +224,7 @@ def test_a_memory_that_rests_on_the_same_words_alone_must_be_named_too(parts: Pa
         erase(parts, [turn["turn_id"]])
     assert "7001" in texts_of(parts, "Which port does the kiosk listen on?")
     erased = erase(parts, [kiosk, ferry])
-    assert (set(erased.what.memories), erased.what.turns) == ({kiosk, ferry}, (turn["turn_id"],))
+    assert (set(erased.ids.memories), erased.ids.turns) == ({kiosk, ferry}, (turn["turn_id"],))
     assert traces(parts.home, "port 7001", "port 7002") == []
 
 
@@ -234,7 +234,7 @@ def test_a_memory_with_other_evidence_stays_and_loses_what_was_erased(parts: Par
     [kiosk] = of(parts, "7001")
     first, second = parts.readers.here(lambda tx: history(parts, tx, kiosk))["evidence"]
     erased = erase(parts, [first["turn_id"]])
-    assert (erased.what.memories, erased.what.turns) == ((), (first["turn_id"],))
+    assert (erased.ids.memories, erased.ids.turns) == ((), (first["turn_id"],))
     assert parts.readers.here(lambda tx: history(parts, tx, kiosk))["evidence"] == [second]
 
 
@@ -285,7 +285,7 @@ def test_vectors_of_every_space_go_and_none_comes_back_by_a_reindex(tmp_path: Pa
         assert parts.vectors.space.model == "new"
         gone(parts, erased)
         owners = parts.readers.here(lambda tx: [id_ for id_, *_ in StoredVectors(tx).turns(parts.vectors.space.id)])
-        assert set(owners).isdisjoint(erased.what.turns)
+        assert set(owners).isdisjoint(erased.ids.turns)
 
 
 def test_a_job_about_what_was_erased_is_gone(parts: Parts) -> None:

@@ -293,7 +293,7 @@ def test_backups_in_the_home_are_rewritten_and_still_proven(parts: Parts) -> Non
     assert all(one.rows["turns"] for one in shown.backups)
     receipt = forget(parts, MARZIPAN, shown.token)
     assert [one["rewritten"] for one in receipt.content["backups"]] == [True, True]
-    [about] = backup_files.listed(parts.home)
+    [about] = backup_files.list_backups(parts.home)
     assert about.hash != made.hash
     assert verify(str(folder / f"{made.name}.db"), about.hash) == about.verified
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [

@@ -12,7 +12,7 @@ from filrouge.core.paths import DATABASE, inside
 from filrouge.erasure.service import ForgetRequest, forget_at_once
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.backup_service import back_up
-from filrouge.maintenance.copies import complaints
+from filrouge.maintenance.copies import integrity_errors
 from filrouge.maintenance.restore import restore
 from filrouge.notes.repository import StoredVault
 from filrouge.notes.service import Watch
@@ -57,7 +57,7 @@ def older(tmp_path: Path, vault: Path) -> Path:
 
 
 def indexed(parts: Parts) -> None:
-    Watch(parts).look()
+    Watch(parts).scan()
     Watch(parts).embed()
 
 
@@ -77,7 +77,7 @@ def test_a_restored_copy_holds_no_byte_of_it_before_any_daemon_starts(tmp_path: 
     done = restore(home, str(older), SystemClock())
     assert done.forgotten > 0
     assert SECRET.encode() not in stored(home)
-    assert complaints(inside(home, DATABASE)) == []
+    assert integrity_errors(inside(home, DATABASE)) == []
     with running(home, environ={"FILROUGE_NOTES_FOLDER": str(vault)}) as parts:
         indexed(parts)
         # What else the notes say is read again from their files; the forgotten parts are not.

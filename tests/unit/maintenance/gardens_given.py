@@ -88,7 +88,7 @@ def over(parts: Parts, garden_id: str, seconds: float = 30.0) -> dict[str, Any]:
     """Wait until a run is over; the run as its route tells it."""
     deadline = time.monotonic() + seconds
     while True:
-        found = parts.readers.here(lambda tx: garden_service.described(tx, ConsolidationRuns(tx).get(garden_id)))
+        found = parts.readers.here(lambda tx: garden_service.run_to_json(tx, ConsolidationRuns(tx).get(garden_id)))
         if found["state"] != "running":
             return found
         assert time.monotonic() < deadline, found

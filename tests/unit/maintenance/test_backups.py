@@ -22,7 +22,7 @@ from filrouge.core.errors import Busy, CannotWrite, Corrupt, NotFound, StoreErro
 from filrouge.core.paths import BRIEFS, DATABASE, WORD_INDEXES
 from filrouge.core.settings import check
 from filrouge.maintenance import backup_files, backup_service, copies, health
-from filrouge.maintenance.backup_service import back_up, rewritten
+from filrouge.maintenance.backup_service import back_up, replace_backup
 from filrouge.maintenance.restore import restore
 from filrouge.memories.changes import remember
 from filrouge.runtime import wiring
@@ -130,11 +130,11 @@ def test_a_backup_is_private_and_its_manifest_holds_no_word_of_anybody(home: str
     path = backup_files.path_of(home, made.name)
     assert made.verified == ("equal", "sound", "seals", "journal")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert stat.S_IMODE(os.stat(backup_files.folder(home)).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(backup_files.backup_directory(home)).st_mode) == 0o700
     about = Path(path.replace(".db", ".json")).read_text(encoding="utf-8")
     assert "almanac" not in about
     assert json.loads(about)["rows"]["memories"] == 1
-    assert sorted(os.listdir(backup_files.folder(home))) == [".lock", f"{made.name}.db", f"{made.name}.json"]
+    assert sorted(os.listdir(backup_files.backup_directory(home))) == [".lock", f"{made.name}.db", f"{made.name}.json"]
 
 
 def test_what_is_damaged_is_not_called_a_backup_and_the_older_ones_stay(home: str) -> None:
@@ -142,8 +142,8 @@ def test_what_is_damaged_is_not_called_a_backup_and_the_older_ones_stay(home: st
     flip_words(database(home), SECRET.encode())
     with pytest.raises(Corrupt, match="rows are not what was stored"):
         back_up(home, "hand", NOW)
-    assert [one.name for one in backup_files.listed(home)] == [good.name]
-    assert not [name for name in os.listdir(backup_files.folder(home)) if name.startswith(".new-")]
+    assert [one.name for one in backup_files.list_backups(home)] == [good.name]
+    assert not [name for name in os.listdir(backup_files.backup_directory(home)) if name.startswith(".new-")]
 
 
 def test_a_memory_restored_into_an_empty_home_answers_as_it_did(home: str, tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ def test_a_backup_that_was_changed_is_refused_and_nothing_is_replaced(home: str)
     made = back_up(home, "hand", NOW)
     before = copies.content(database(home)).hash
     flip_words(backup_files.path_of(home, made.name), b"19031")
-    with pytest.raises(Corrupt, match="is not what was backed up"):
+    with pytest.raises(Corrupt, match="differs from its manifest"):
         restore(home, made.name, SystemClock())
     assert copies.content(database(home)).hash == before
-    assert backup_files.listed(home) == [made]
+    assert backup_files.list_backups(home) == [made]
 
 
 def test_a_backup_of_a_newer_schema_is_refused(home: str) -> None:
@@ -224,7 +224,7 @@ def test_what_is_no_memory_is_refused(home: str, tmp_path: Path) -> None:
     connection = bare(other)
     connection.execute("create table things (id)")
     connection.close()
-    with pytest.raises(Corrupt, match="no memory database"):
+    with pytest.raises(Corrupt, match="not a memory database"):
         restore(home, other, SystemClock())
     (tmp_path / "text.db").write_text("words " * 1000)
     with pytest.raises(Corrupt):
@@ -247,7 +247,7 @@ def test_a_database_that_is_too_old_is_refused_as_a_backup(home: str, tmp_path: 
             restore(home, old, SystemClock(), dry_run=dry_run)
     assert Path(old).read_bytes() == content
     assert copies.content(database(home)).hash == before
-    assert backup_files.listed(home) == []
+    assert backup_files.list_backups(home) == []
 
 
 def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) -> None:
@@ -264,21 +264,21 @@ def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) 
 def test_a_replacement_that_was_interrupted_is_finished_by_the_next_start(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    copies.copy(backup_files.path_of(home, made.name), os.path.join(home, backup_files.NEXT))
+    copies.copy(backup_files.path_of(home, made.name), os.path.join(home, backup_files.NEXT_DATABASE))
     Path(database(home) + "-wal").write_bytes(b"of the old one")
     bring_up_to_date(home, SystemClock())
     assert copies.content(database(home)).hash == made.hash
-    assert not os.path.exists(os.path.join(home, backup_files.NEXT))
+    assert not os.path.exists(os.path.join(home, backup_files.NEXT_DATABASE))
 
 
 def test_an_older_database_is_backed_up_before_it_is_migrated(home: str) -> None:
     before, schema = copies.content(database(home)).hash, copies.schema_of(database(home))
     steps = with_later("create table moods (name text) strict")
     bring_up_to_date(home, SystemClock(), steps=steps)
-    [kept] = backup_files.listed(home)
+    [kept] = backup_files.list_backups(home)
     assert (kept.kind, kept.schema, kept.hash, kept.verified) == ("before-migration", schema, before, ("equal",))
     bring_up_to_date(home, SystemClock(), steps=steps)
-    assert backup_files.listed(home) == [kept]
+    assert backup_files.list_backups(home) == [kept]
 
 
 def test_a_migration_that_fails_half_way_puts_the_memory_back(home: str) -> None:
@@ -299,9 +299,9 @@ def test_two_backups_are_never_made_at_once(home: str) -> None:
 def test_what_an_ended_backup_left_is_removed_by_the_next(home: str) -> None:
     back_up(home, "hand", NOW)
     for name in (".new-0123.db", ".new-0123.db-journal", "20260101T000000Z-hand.json"):
-        Path(backup_files.folder(home), name).write_bytes(b"half")
+        Path(backup_files.backup_directory(home), name).write_bytes(b"half")
     back_up(home, "hand", NOW)
-    assert len(os.listdir(backup_files.folder(home))) == 5
+    assert len(os.listdir(backup_files.backup_directory(home))) == 5
 
 
 def test_the_scheduled_backup_is_made_when_time_is_over_and_something_changed(home: str) -> None:
@@ -337,14 +337,14 @@ def test_an_empty_memory_needs_no_backup(tmp_path: Path) -> None:
 def test_a_failed_backup_is_told_until_one_succeeds(home: str) -> None:
     clock = ManualClock(datetime.now(UTC))
     with at_work(home, clock) as parts:
-        Path(backup_files.folder(home)).write_text("in the way")
+        Path(backup_files.backup_directory(home)).write_text("in the way")
         with pytest.raises(CannotWrite):
             backup_service.back_up_if_due(parts)
         status = parts.readers.here(lambda tx: health.status(parts, tx))["backups"]
         assert status["newest"] is None
         assert "cannot be written" in status["failed"]["error"]
         assert backup_service.back_up_if_due(parts) is None  # not at every look
-        os.unlink(backup_files.folder(home))
+        os.unlink(backup_files.backup_directory(home))
         clock.move(hours=2)
         made = backup_service.back_up_if_due(parts)
         assert made is not None
@@ -361,20 +361,24 @@ def test_rotation_keeps_the_newest_one_a_week_before_and_all_made_by_hand(home: 
     for day in range(3):
         back_up(home, "before-restore", NOW + timedelta(days=day))
     backup_files.rotate(home, keep=7, weeks=4)
-    days = [(datetime.fromisoformat(one.at) - NOW).days for one in backup_files.listed(home) if one.kind == "scheduled"]
+    days = [
+        (datetime.fromisoformat(one.at) - NOW).days
+        for one in backup_files.list_backups(home)
+        if one.kind == "scheduled"
+    ]
     assert days[:7] == list(range(39, 32, -1))
     older = days[7:]
     assert len(older) == 4
     assert all(4 <= late - early <= 10 for late, early in pairwise(older))
-    kinds = [one.kind for one in backup_files.listed(home)]
+    kinds = [one.kind for one in backup_files.list_backups(home)]
     assert (kinds.count("before-restore"), kinds.count("hand")) == (2, 1)
-    assert backup_files.listed(home)[-1] == by_hand
+    assert backup_files.list_backups(home)[-1] == by_hand
 
 
 def test_a_backup_that_would_leave_no_room_for_capture_is_not_begun(home: str) -> None:
-    with pytest.raises(CannotWrite, match="are left to capture"):
-        back_up(home, "hand", NOW, left=1 << 60)
-    assert backup_files.listed(home) == []
+    with pytest.raises(CannotWrite, match="are reserved for capture"):
+        back_up(home, "hand", NOW, reserved_bytes=1 << 60)
+    assert backup_files.list_backups(home) == []
 
 
 def test_a_backup_is_written_elsewhere_with_its_manifest(home: str, tmp_path: Path) -> None:
@@ -392,13 +396,13 @@ def test_a_backup_that_was_rewritten_is_proven_anew_and_restores(home: str, tmp_
     copies.copy(path, new)
     add(new, "something was taken out")
     copies.merge_log(new)
-    again = rewritten(path, new)
+    again = replace_backup(path, new)
     assert again is not None
     assert again.hash != made.hash
-    assert backup_files.listed(home) == [again]
+    assert backup_files.list_backups(home) == [again]
     assert restore(str(tmp_path / "new"), path, SystemClock()).verified[0] == "equal"
     copies.copy(path, new)
     flip_words(new, SECRET.encode())
     with pytest.raises(Corrupt):
-        rewritten(path, new)
-    assert backup_files.listed(home) == [again]
+        replace_backup(path, new)
+    assert backup_files.list_backups(home) == [again]

@@ -18,7 +18,7 @@ from filrouge.maintenance.consolidation import (
     is_mergeable,
     is_same,
     is_same_concept,
-    kept_of,
+    merge_order,
 )
 from filrouge.memories.models import Evidence, Kind, Memory, Neighbour, Noop, Span
 from tests.support.rows import NOON
@@ -102,8 +102,8 @@ def test_who_stays_is_pinned_then_a_core_fact_then_trusted_then_said_more_often_
         replace(plain, id="z", mention_count=2),
         replace(plain, id="a"),
     ):
-        assert kept_of(plain, better) == kept_of(better, plain) == (better, plain)
-    assert kept_of(replace(plain, pinned=True), replace(plain, id="a", trust=3))[0].pinned
+        assert merge_order(plain, better) == merge_order(better, plain) == (better, plain)
+    assert merge_order(replace(plain, pinned=True), replace(plain, id="a", trust=3))[0].pinned
 
 
 @given(
@@ -126,7 +126,7 @@ def test_being_one_is_mutual_and_never_costs_a_pin_or_trust(pair: list[Memory], 
     one, other = pair
     assert is_same(one, other, similarity) == is_same(other, one, similarity)
     if is_same(one, other, similarity):
-        kept, gone = kept_of(one, other)
+        kept, gone = merge_order(one, other)
         assert is_mergeable(one, other)
         assert not gone.pinned
         assert kept.pinned or kept.trust >= gone.trust

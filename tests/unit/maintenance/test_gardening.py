@@ -28,8 +28,8 @@ from filrouge.maintenance.garden_service import (
     Merging,
     Watch,
     compare_memories,
-    is_hour,
     is_idle,
+    is_scheduled,
 )
 from filrouge.maintenance.health import concepts
 from filrouge.memories.changes import user_origin
@@ -100,7 +100,9 @@ def test_a_dry_run_does_nothing_and_nothing_to_do_begins_nothing(parts: Parts) -
 def test_one_run_is_at_work_at_a_time_and_a_lost_one_makes_room(parts: Parts) -> None:
     spoken(parts, 2)
     found = garden_service.plan(parts)
-    parts.writer.run(lambda tx: ConsolidationRuns(tx).begin("other", "hand", found.kept(), [], parts.clock.now()))
+    parts.writer.run(
+        lambda tx: ConsolidationRuns(tx).begin("other", "hand", found.stored_counts(), [], parts.clock.now())
+    )
     parts.writer.run(lambda tx: Jobs(tx).enqueue("waits", {}, dedupe=GARDEN, at=parts.clock.now(), delay=600.0))
     with pytest.raises(Busy, match="running already"):
         garden_service.begin(parts)
@@ -308,7 +310,7 @@ def test_a_run_that_ended_while_it_was_looked_at_has_not_failed(parts: Parts) ->
     done = tended(parts)
     ended = parts.readers.here(lambda tx: ConsolidationRuns(tx).get(done["id"]))
     seen_before = replace(ended, state="running", ended_at=None)
-    told = parts.readers.here(lambda tx: garden_service.described(tx, seen_before))
+    told = parts.readers.here(lambda tx: garden_service.run_to_json(tx, seen_before))
     assert (told["state"], told["error"]) == ("completed", "")
 
 
@@ -344,17 +346,17 @@ def test_nothing_is_compared_nor_counted_as_compared_before_the_index_is_filled(
     known(parts, CACHE, CACHE.upper())
     parts.vectors.ready.clear()
     found = parts.readers.here(lambda tx: compare_memories(parts, tx, 0))
-    assert (found.steps, found.until, found.left) == ((), 0, 0)
+    assert (found.steps, found.until, found.remaining) == ((), 0, 0)
     parts.vectors.ready.set()
     assert len(parts.readers.here(lambda tx: compare_memories(parts, tx, 0)).steps) == 1
 
 
 def test_what_is_too_much_for_one_run_is_left_for_the_next_and_counted(parts: Parts) -> None:
     known(parts, CACHE, "The mail goes through host beta", "The logs are kept for ninety days", CACHE.upper())
-    first = parts.readers.here(lambda tx: compare_memories(parts, tx, 0, most=2))
-    assert (len(first.steps), first.left) == (1, 2)  # the third that says so is beside it already
-    second = parts.readers.here(lambda tx: compare_memories(parts, tx, first.until, most=2))
-    assert (second.left, second.until) == (0, first.until + 2)
+    first = parts.readers.here(lambda tx: compare_memories(parts, tx, 0, max_memories=2))
+    assert (len(first.steps), first.remaining) == (1, 2)  # the third that says so is beside it already
+    second = parts.readers.here(lambda tx: compare_memories(parts, tx, first.until, max_memories=2))
+    assert (second.remaining, second.until) == (0, first.until + 2)
 
 
 def test_where_nothing_is_to_be_done_the_next_run_goes_on_behind_what_was_compared(parts: Parts) -> None:
@@ -414,12 +416,12 @@ def test_it_is_idle_once_nothing_was_captured_for_a_while_and_the_last_run_is_lo
 def test_at_the_hour_of_the_settings_a_run_begins_once_a_day_and_is_caught_up_with_for_half_a_day() -> None:
     local = datetime(2026, 5, 2, 3, 30).astimezone()
     settings, now = Settings(garden_hour=3), local.astimezone(UTC)
-    assert is_hour(settings, None, now)
-    assert not is_hour(Settings(), None, now)
-    assert not is_hour(settings, a_garden(now - timedelta(minutes=10)), now)
-    assert is_hour(settings, a_garden(now - timedelta(hours=20)), now)
-    assert is_hour(settings, None, now + timedelta(hours=11))
-    assert not is_hour(settings, None, now + timedelta(hours=12))
+    assert is_scheduled(settings, None, now)
+    assert not is_scheduled(Settings(), None, now)
+    assert not is_scheduled(settings, a_garden(now - timedelta(minutes=10)), now)
+    assert is_scheduled(settings, a_garden(now - timedelta(hours=20)), now)
+    assert is_scheduled(settings, None, now + timedelta(hours=11))
+    assert not is_scheduled(settings, None, now + timedelta(hours=12))
 
 
 class Ahead:
@@ -434,23 +436,23 @@ class Ahead:
 
 def test_the_watch_begins_a_run_once_nothing_was_captured_for_a_while(parts: Parts) -> None:
     later = Watch(replace(parts, clock=Ahead(minutes=31)))
-    assert later.look() is None  # nothing was ever captured
+    assert later.check() is None  # nothing was ever captured
     spoken(parts, 1)
-    assert Watch(parts).look() is None
-    begun = later.look()
+    assert Watch(parts).check() is None
+    begun = later.check()
     assert begun is not None
     found = parts.readers.here(lambda tx: ConsolidationRuns(tx).get(begun))
     assert (found.occasion, found.state) == ("idle", "running")
-    assert later.look() is None
+    assert later.check() is None
 
 
 def test_where_nothing_was_to_be_done_the_watch_waits_until_something_is_captured(parts: Parts) -> None:
     spoken(parts, 1)
     tended(parts)
     watch = Watch(replace(parts, clock=Ahead(hours=13)))
-    assert watch.look() is None
+    assert watch.check() is None
     known(parts, CACHE, CACHE.upper())
-    assert watch.look() is None
+    assert watch.check() is None
     converse(parts, "more", "The report is late again.", "Why is the report late?")
     idle(parts)
-    assert watch.look() is not None
+    assert watch.check() is not None

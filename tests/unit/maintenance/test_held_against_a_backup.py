@@ -79,7 +79,7 @@ def test_the_same_row_that_says_something_else_is_still_noticed(home: str, table
     connection: Any = apsw.Connection(os.path.join(home, DATABASE))
     connection.execute(f"update {table} set session_id = 'another' where seq = 1")
     connection.close()
-    assert f"1 rows of {table} are not what the newest backup says" in diagnose(home)
+    assert f"1 rows of {table} differ from the newest backup" in diagnose(home)
 
 
 @pytest.mark.parametrize("table", ["events", "turns"])
@@ -90,5 +90,5 @@ def test_a_row_in_a_project_into_which_nobody_put_it_is_noticed(home: str, table
     connection: Any = apsw.Connection(os.path.join(home, DATABASE))
     for there in ("'origin:forge.example/ana/sh0p'", "(select id from projects where name = 'blog')", "null"):
         connection.execute(f"update {table} set project_id = {there} where seq = 1")
-        assert f"1 rows of {table} are not what the newest backup says" in diagnose(home)
+        assert f"1 rows of {table} differ from the newest backup" in diagnose(home)
     connection.close()

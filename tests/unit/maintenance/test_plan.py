@@ -13,9 +13,9 @@ from filrouge.maintenance.consolidation import (
     Step,
     StepKind,
     estimate,
-    in_order,
     label,
     messages,
+    sort_by_kind,
 )
 from tests.support.rows import NOON
 
@@ -25,7 +25,7 @@ def steps(*kinds: StepKind) -> tuple[Step, ...]:
 
 
 def planned(*found: Step, left: int = 0) -> GardenPlan:
-    return GardenPlan(steps=found, estimate=estimate(found, {}), left=left)
+    return GardenPlan(steps=found, estimate=estimate(found, {}), remaining=left)
 
 
 def a_run(*kinds: StepKind, sessions: int = 0, new_items: int = 0) -> ConsolidationRun:
@@ -44,10 +44,10 @@ def a_run(*kinds: StepKind, sessions: int = 0, new_items: int = 0) -> Consolidat
 
 
 def test_a_plan_prints_what_would_be_done_and_how_long_it_takes() -> None:
-    merged = Step(kind="duplicates", subject={"kept": "a", "gone": "b"}, told="“Port 1” → “port 1”")
+    merged = Step(kind="duplicates", subject={"kept": "a", "gone": "b"}, description="“Port 1” → “port 1”")
     assert str(planned(*steps("sessions", "sessions"), merged, left=1)).splitlines() == [
         "To be done:",
-        "  read 2 sessions that are unread or went on",
+        "  read 2 unread or continued sessions",
         "  merge one duplicate memory",
         "    “Port 1” → “port 1”",
         "  one more is left for the next run",
@@ -70,19 +70,19 @@ def test_every_kind_of_step_can_be_told_in_every_language(language: Language) ->
 
 
 def test_a_long_list_is_cut_and_counted() -> None:
-    many = [Step(kind="concepts", subject={}, told=f"concept {n}") for n in range(14)]
+    many = [Step(kind="concepts", subject={}, description=f"concept {n}") for n in range(14)]
     assert list(planned(*many).lines("en"))[-2] == "    and 4 more"
 
 
 def test_what_sessions_come_to_is_done_first_and_vectors_last() -> None:
     mixed = steps("vectors", "duplicates", "sessions", "retention", "preferences", "sessions")
-    found = [step.kind for step in in_order(mixed)]
+    found = [step.kind for step in sort_by_kind(mixed)]
     assert found == ["sessions", "sessions", "preferences", "duplicates", "retention", "vectors"]
 
 
 def test_what_is_kept_of_a_plan_holds_no_words() -> None:
-    secret = Step(kind="duplicates", subject={"kept": "a", "gone": "b"}, told="“the password is x”")
-    assert planned(secret).kept() == {"counts": {"duplicates": 1}, "memories_until": 0}
+    secret = Step(kind="duplicates", subject={"kept": "a", "gone": "b"}, description="“the password is x”")
+    assert planned(secret).stored_counts() == {"counts": {"duplicates": 1}, "memories_until": 0}
 
 
 def test_before_any_run_was_timed_it_takes_half_a_minute_to_two_minutes() -> None:
@@ -97,8 +97,8 @@ def test_a_run_is_estimated_by_the_pace_of_runs_before_it() -> None:
 
 def test_messages_count_each_phase_from_one_to_its_total_and_end_with_what_came_of_it() -> None:
     kinds: list[StepKind] = ["sessions", "sessions", "preferences", "duplicates", "vectors"]
-    done = [RunStep(place=n, kind=kind, subject={"session": f"s{n}"}) for n, kind in enumerate(kinds)]
-    done[3] = RunStep(place=3, kind="duplicates", subject={"kept": "a", "gone": "b"})
+    done = [RunStep(position=n, kind=kind, subject={"session": f"s{n}"}) for n, kind in enumerate(kinds)]
+    done[3] = RunStep(position=3, kind="duplicates", subject={"kept": "a", "gone": "b"})
     found = [one.to_json() for one in messages(a_run(*kinds, sessions=2, new_items=7), done)]
     assert {one["type"] for one in found} == {"ws:memory_progress"}
     assert [one["payload"] for one in found] == [
@@ -133,7 +133,7 @@ def test_messages_count_each_phase_from_one_to_its_total_and_end_with_what_came_
 )
 def test_messages_have_labels_in_three_languages(language: Language, reading: str, over: str) -> None:
     kinds: list[StepKind] = ["sessions"] * 5
-    done = [RunStep(place=n, kind="sessions", subject={"session": "s"}) for n in range(5)]
+    done = [RunStep(position=n, kind="sessions", subject={"session": "s"}) for n in range(5)]
     told = [
         label(one.to_json()["payload"], language) for one in messages(a_run(*kinds, sessions=5, new_items=23), done)
     ]

@@ -103,7 +103,7 @@ def test_the_pages_of_a_sound_file_hold_what_sqlite_reads(whole: Whole) -> None:
         leaves = list(pages.walk(root))
         found = {row.rowid: row.values[1:] for leaf in leaves for row in leaf.rows}
         stored = {row[0]: row[1:] for row in connection.execute(f"select * from {table}")}
-        assert sum(leaf.bad for leaf in leaves) == 0
+        assert sum(leaf.undecodable for leaf in leaves) == 0
         assert {key: _plain(value) for key, value in found.items()} == {
             key: _plain(value) for key, value in stored.items()
         }
@@ -120,7 +120,7 @@ def test_a_sound_memory_is_left_alone_and_made_anew_loses_nothing(whole: Whole, 
     assert diagnose(home) == []
     assert repair(home, NOW)["tables"] == {}
     assert Path(database(home)).read_bytes() == before
-    done = repair(home, NOW, all_anew=True)
+    done = repair(home, NOW, rebuild_sound=True)
     assert lost(whole, done) == {}
     assert diagnose(home) == []
 
@@ -143,7 +143,7 @@ def test_a_sound_memory_is_left_alone_and_made_anew_loses_nothing(whole: Whole, 
 def test_a_page_that_holds_no_rows_costs_none(whole: Whole, tmp_path: Path, table: str, kind: str, how: str) -> None:
     home = whole.copy(tmp_path)
     hit(home, whole.some(table, kind), bytes(PAGE) if how == "zeros" else random.Random(SEED).randbytes(PAGE))
-    done = repair(home, NOW, all_anew=True)
+    done = repair(home, NOW, rebuild_sound=True)
     assert {name: n for name, n in lost(whole, done).items() if name != "sqlite_sequence"} == {}
     assert diagnose(home) == []
     with running(home) as parts:
@@ -166,7 +166,7 @@ def test_a_page_of_rows_costs_its_own_and_what_rests_on_them(
     saved = sum(one["saved"] for one in done["tables"].values())
     assert saved >= 0.95 * sum(whole.rows[name] for name in done["tables"])
     assert diagnose(home) == []
-    assert backup_files.manifest(home, done["kept"]) is not None
+    assert backup_files.find_manifest(home, done["kept"]) is not None
 
 
 def test_a_lost_project_is_made_again_from_what_names_it(whole: Whole, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_vectors_that_are_none_are_made_again(whole: Whole, tmp_path: Path) -> N
     (owner,) = connection.execute("select owner_id from vectors limit 1").fetchone()
     connection.execute("update vectors set vector = randomblob(length(vector)) where owner_id = ?", (owner,))
     connection.close()
-    assert any("vectors are none" in one for one in diagnose(home))
+    assert any("vectors are invalid" in one for one in diagnose(home))
     assert repair(home, NOW)["vectors"] == 1
     with running(home) as parts:
         idle(parts)
@@ -226,7 +226,7 @@ def test_a_dry_run_says_what_would_come_of_it_and_replaces_nothing(whole: Whole,
     told = repair(home, NOW, dry_run=True)
     assert (lost(whole, told).keys(), told["kept"]) == ({"events"}, None)
     assert Path(database(home)).read_bytes() == before
-    assert backup_files.listed(home) == []
+    assert backup_files.list_backups(home) == []
     assert repair(home, NOW)["tables"] == told["tables"]
 
 
@@ -264,7 +264,7 @@ def test_a_vector_that_was_turned_over_is_noticed_by_the_backup_and_made_again(w
     turned = vector[:place] + bytes([vector[place] ^ 0x80]) + vector[place + 1 :]  # the sign: the length stays
     connection.execute("update vectors set vector = ? where owner_id = ?", (turned, owner))
     connection.close()
-    assert diagnose(home) == ["1 rows of vectors are not what the newest backup says"]
+    assert diagnose(home) == ["1 rows of vectors differ from the newest backup"]
     assert repair(home, NOW)["vectors"] == whole.rows["vectors"]
     with running(home) as parts:
         idle(parts)
@@ -277,7 +277,7 @@ def test_a_decision_that_was_changed_is_noticed_by_the_backup(whole: Whole, tmp_
     connection: Any = apsw.Connection(database(home))
     connection.execute("update thread_decisions set similarity = similarity / 2 where seq = 7")
     connection.close()
-    assert diagnose(home) == ["1 rows of thread_decisions are not what the newest backup says"]
+    assert diagnose(home) == ["1 rows of thread_decisions differ from the newest backup"]
 
 
 @pytest.mark.parametrize("name", [b"payload_hash  BLOB", b"CREATE TABLE turns (", b"CREATE INDEX turns_by_session"])

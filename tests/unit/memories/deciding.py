@@ -17,7 +17,7 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.erasure.repository import EraseRepository
 from filrouge.extraction.model_answers import FactWithNeighbours, StatedIn, check_decisions
-from filrouge.maintenance.consolidation import is_mergeable, kept_of
+from filrouge.maintenance.consolidation import is_mergeable, merge_order
 from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.memories.repository import Memories, Origin, Reviews, UserChanges
@@ -237,7 +237,7 @@ class World:
         beside = [other for other in Memories(tx, _ANALYSER).known(self.live) if one and is_mergeable(one, other)]
         if one is None or not beside:
             raise NotFound("There are no two.")
-        kept, gone = kept_of(one, drawn.of(beside))
+        kept, gone = merge_order(one, drawn.of(beside))
         return kept, gone
 
     def _undo(self, tx: Tx, drawn: Number) -> None:
@@ -252,7 +252,7 @@ class World:
     def _erase(self, tx: Tx, drawn: Number) -> None:
         if drawn.below(4):
             raise NotFound("Not this time.")
-        doomed = EraseRepository(tx, _ANALYSER).reach([self._some(drawn)])
+        doomed = EraseRepository(tx, _ANALYSER).affected([self._some(drawn)])
         EraseRepository(tx, _ANALYSER).carry_out(doomed, at=self._hand().at, actor="user")
         self._erased |= set(doomed.memories)
 

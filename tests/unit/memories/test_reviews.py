@@ -154,7 +154,7 @@ def test_what_was_settled_and_is_said_again_waits_anew() -> None:
 def test_erasing_takes_what_waits_along_with_its_words() -> None:
     store = Store()
     erasing = EraseRepository(store.tx, TextAnalyser())
-    erasing.carry_out(erasing.reach([store.new]), at=NOON, actor="user")
+    erasing.carry_out(erasing.affected([store.new]), at=NOON, actor="user")
     assert store.reviews.all(settled=True) == []
     assert {entry.action: entry.payload for entry in Journal(store.tx).entries_about(store.new)}["conflict"] is None
     assert store.live() == ["We use uv"]
@@ -163,7 +163,7 @@ def test_erasing_takes_what_waits_along_with_its_words() -> None:
 def test_where_what_it_speaks_against_is_erased_a_statement_still_waits_and_quotes_nothing_of_it() -> None:
     store = Store()
     erasing = EraseRepository(store.tx, TextAnalyser())
-    erasing.carry_out(erasing.reach([store.old]), at=NOON, actor="user")
+    erasing.carry_out(erasing.affected([store.old]), at=NOON, actor="user")
     [one] = store.reviews.all()
     assert (one.id, one.against, one.reason) == (store.new, None, "")
     store.settle("new")

@@ -222,7 +222,7 @@ def test_the_last_decision_about_a_memory_is_the_last_that_changed_it_and_stands
 
 def test_what_is_not_in_the_journal_or_changed_nothing_is_not_undone() -> None:
     store = Store()
-    with pytest.raises(NotFound, match="no entry 7"):
+    with pytest.raises(NotFound, match="no journal entry 7"):
         store.undo(7)
     store.memories.refuse(origin(turn_id="t1"), "no such action")
     with pytest.raises(BadInput, match=r"Entry 1 \(error\) changed nothing"):
@@ -235,7 +235,7 @@ def test_what_touches_something_erased_is_refused_and_nothing_changes() -> None:
     new = store.update(old, "port 2")
     add, update = (Journal(store.tx).entries_about(id_)[0].seq for id_ in (old, new))
     erasing = EraseRepository(store.tx, TextAnalyser())
-    erasing.carry_out(erasing.reach([new]), at=NOON, actor="user")
+    erasing.carry_out(erasing.affected([new]), at=NOON, actor="user")
     before = store.all()
     for entry in (add, update, store.last(new)):
         with pytest.raises(BadInput, match="was erased"):

@@ -68,7 +68,7 @@ def test_a_link_that_leads_out_is_refused_and_said(folder: Path) -> None:
     (folder / "work" / "round").symlink_to(folder, target_is_directory=True)
     listing = FolderVault(str(folder)).list()
     assert set(listing.stamps) == {"Été.md", "work/deep/b.md"}
-    assert dict(listing.troubles) == dict.fromkeys(("link.md", "linked"), "it is a link to a file outside of the vault")
+    assert dict(listing.problems) == dict.fromkeys(("link.md", "linked"), "it is a link to a file outside of the vault")
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_name_in_no_known_letters_is_passed_over_and_said(folder: Path) -> Non
         file.write(b"coffee")
     listing = FolderVault(str(folder)).list()
     assert len(listing.stamps) == 2
-    assert list(listing.troubles.values()) == ["its name is no UTF-8"]
+    assert list(listing.problems.values()) == ["its name is not UTF-8"]
 
 
 def test_whatever_bytes_a_note_has_it_is_read(folder: Path) -> None:
@@ -92,8 +92,8 @@ def test_whatever_bytes_a_note_has_it_is_read(folder: Path) -> None:
 def test_of_a_book_the_beginning_is_searched_and_that_is_said(folder: Path) -> None:
     (folder / "book.md").write_text("word " * MAX_CHARACTERS, encoding="utf-8")
     (folder / "large.md").write_text("word " * 20_000, encoding="utf-8")
-    assert str(MAX_CHARACTERS) in FolderVault(str(folder)).read("book.md").trouble
-    assert FolderVault(str(folder)).read("large.md").trouble == ""
+    assert str(MAX_CHARACTERS) in FolderVault(str(folder)).read("book.md").problem
+    assert FolderVault(str(folder)).read("large.md").problem == ""
 
 
 def test_a_date_beyond_all_dates_keeps_no_note_away(folder: Path) -> None:

@@ -26,7 +26,7 @@ from filrouge.notes.pages import split_frontmatter
 )
 def test_tags_are_read_in_every_way_that_obsidian_writes_them(written: str, found: tuple[str, ...]) -> None:
     front = split_frontmatter(f"---\n{written}\n---\nText.")
-    assert (front.tags, front.text, front.trouble) == (found, "Text.", "")
+    assert (front.tags, front.text, front.problem) == (found, "Text.", "")
 
 
 def test_other_names_are_kept() -> None:
@@ -64,7 +64,7 @@ def test_no_frontmatter_makes_an_object() -> None:
 
 
 def test_one_that_cannot_be_read_is_said() -> None:
-    assert split_frontmatter("---\na: [\n---\n").trouble == "its frontmatter is not valid YAML"
+    assert split_frontmatter("---\na: [\n---\n").problem == "its frontmatter is not valid YAML"
 
 
 @given(st.text(max_size=200))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.notes.pages import Line, apply_changes, key_of, lines, new_page, plain_name
+from filrouge.notes.pages import Line, apply_changes, lines, new_page, page_key, plain_name
 
 FIRST, SECOND, THIRD = (f"01j{digit * 23}" for digit in "abc")
 
@@ -62,7 +62,7 @@ def test_what_is_written_is_read(words: list[str]) -> None:
     some = [(f"Part {n % 2}", Line(id=FIRST, words=one)) for n, one in enumerate(words)]
     page = apply_changes(new_page("user", "User"), {}, some)
     assert sorted(one.words for one in lines(page)) == sorted(words)
-    assert key_of(page) == "user"
+    assert page_key(page) == "user"
 
 
 def test_a_line_is_known_whatever_stands_before_its_words() -> None:
@@ -82,9 +82,9 @@ def test_new_lines_stand_behind_the_last_of_their_section() -> None:
 
 
 def test_a_page_is_known_by_its_frontmatter_however_it_is_written() -> None:
-    assert key_of("---\ntags:\n  - a\nfilrouge-page: 'sessions-2026-11'\nmine: 1\n---\ntext") == "sessions-2026-11"
-    assert key_of("---\r\nfilrouge-page: user\r\n---\r\n") == "user"
-    assert key_of("filrouge-page: user\n") == ""
+    assert page_key("---\ntags:\n  - a\nfilrouge-page: 'sessions-2026-11'\nmine: 1\n---\ntext") == "sessions-2026-11"
+    assert page_key("---\r\nfilrouge-page: user\r\n---\r\n") == "user"
+    assert page_key("filrouge-page: user\n") == ""
 
 
 def test_a_title_makes_a_name_that_every_system_takes() -> None:

@@ -77,7 +77,7 @@ def test_a_large_note_is_read_to_its_bound(app: Obsidian, home: str) -> None:
     vault = RestVault(app.address, home)
     assert len(vault.read("large.md").text) > 100_000
     assert all(len(chunk.text) <= 1000 for chunk in chunks(vault.read("large.md")))
-    assert "characters are searched" in vault.read("larger.md").trouble
+    assert "characters are searched" in vault.read("larger.md").problem
 
 
 def test_a_stopped_app_is_said_and_takes_no_note_away(app: Obsidian, home: str, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_another_certificate_is_refused_before_anything_is_sent(app: Obsidian, h
 
 def test_without_a_trusted_certificate_nothing_is_sent(app: Obsidian, home: str) -> None:
     os.unlink(os.path.join(home, certificate.CERTIFICATE))
-    with pytest.raises(VaultUnavailable, match="trust no certificate"):
+    with pytest.raises(VaultUnavailable, match="do not trust a certificate"):
         RestVault(app.address, home).list()
     assert app.asked == []
 
@@ -117,7 +117,7 @@ def test_a_damaged_certificate_is_said(app: Obsidian, home: str) -> None:
 
 def test_a_wrong_key_is_said(app: Obsidian, home: str) -> None:
     certificate.store_secret(home, certificate.KEY, "another")
-    with pytest.raises(VaultUnavailable, match="does not take the key") as told:
+    with pytest.raises(VaultUnavailable, match="rejects the key") as told:
         RestVault(app.address, home).list()
     assert "--key" in told.value.remedy
 

@@ -16,7 +16,7 @@ from filrouge.core.paths import DATABASE, inside
 from filrouge.erasure.service import ForgetRequest, forget_at_once, preview
 from filrouge.notes.models import NotesFound
 from filrouge.notes.repository import StoredChunk, StoredVault
-from filrouge.notes.service import MOST_TAGGED, Watch, search_notes, vault_status
+from filrouge.notes.service import MAX_TAGGED, Watch, search_notes, vault_status
 from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.search.spaces import reindex
 from filrouge.testing import AnotherHash, running
@@ -52,7 +52,7 @@ def settled(parts: Parts) -> None:
     """Look until everything is read and embedded."""
 
     def is_settled() -> bool:
-        Watch(parts).look()
+        Watch(parts).scan()
         Watch(parts).embed()
         now = state(parts)
         return now["waiting"] == 0 and now["embedded"] == now["chunks"]
@@ -135,14 +135,14 @@ def stored(parts: Parts) -> list[StoredChunk]:
 
 def test_a_vault_that_is_not_there_shows_nothing_and_keeps_its_index(parts: Parts, folder: Path) -> None:
     folder.rename(folder.with_name("Elsewhere"))
-    Watch(parts).look()
+    Watch(parts).scan()
     now = state(parts)
     assert (now["is_there"], now["notes"]) == (False, 2)
     assert "Notes" in now["problem"]
     assert found(parts, QUESTION) == NotesFound()
     assert given(parts)["notes"] == []
     folder.with_name("Elsewhere").rename(folder)
-    Watch(parts).look()
+    Watch(parts).scan()
     assert paths(parts) == ["Proxy.md"]
 
 
@@ -153,7 +153,7 @@ def test_without_a_vault_nothing_of_one_is_kept(tmp_path: Path, folder: Path) ->
         settled(parts)
         assert paths(parts) == ["Proxy.md"]
         change(parts, notes_folder="")
-        Watch(parts).look()
+        Watch(parts).scan()
         assert (state(parts)["notes"], state(parts)["chunks"]) == (0, 0)
         assert "Caddy" not in bytes_of(parts)
 
@@ -181,7 +181,7 @@ def test_without_its_vectors_a_note_is_found_by_its_words(tmp_path: Path, folder
     with running(
         str(tmp_path / "home"), embedding="fails", environ=environ, makers={"fails": lambda: embedder}
     ) as parts:
-        eventually("the notes are read", lambda: (Watch(parts).look(), state(parts)["notes"] == 2)[1])
+        eventually("the notes are read", lambda: (Watch(parts).scan(), state(parts)["notes"] == 2)[1])
         assert state(parts)["embedded"] == 0
         assert [hit.path for hit in found(parts, QUESTION).hits] == ["Proxy.md"]
         assert found(parts, QUESTION).notices
@@ -249,7 +249,7 @@ def test_up_to_five_notes_with_the_tag_are_brought_the_latest_first_and_none_twi
     settled(parts)
     block = given(parts, "Please rename the module that parses the invoices")
     assert [one["path"] for one in block["notes"]] == [f"Tagged {n}.md" for n in (7, 0, 6, 5, 4, 3)]
-    assert len(state(parts)["tagged"]) == MOST_TAGGED
+    assert len(state(parts)["tagged"]) == MAX_TAGGED
 
 
 def test_a_note_takes_a_thousand_characters_and_stays_within_the_budget(parts: Parts, folder: Path) -> None:

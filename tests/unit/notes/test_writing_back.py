@@ -35,7 +35,7 @@ PORT = "The production port of the kiosk is 8443."
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     """Where a user waits a second for the next look, a test waits a twentieth."""
     for module in ("service", "pages_service"):
-        monkeypatch.setattr(f"filrouge.notes.{module}._LOOK_SECONDS", 0.05)
+        monkeypatch.setattr(f"filrouge.notes.{module}._CHECK_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from filrouge.core.paths import socket_path
 from filrouge.extraction.models import Analysis
 from filrouge.server.routes.transfer import ImportedAnswer
 from filrouge.testing import idle
-from filrouge.transfer.exports import FULL_TABLES, opened
+from filrouge.transfer.exports import FULL_TABLES, open_export
 
 from .conftest import Api, serving
 
@@ -60,7 +60,7 @@ def read_in(api: Api, lines: list[bytes], *, mine: bool = True) -> dict[str, Any
         assert reply.status == 200, reply
         return ImportedAnswer.model_validate(reply.body).model_dump()
 
-    found = opened(lines[0], lines[1:], 1)
+    found = open_export(lines[0], lines[1:], 1)
     assert found is not None
     done = send_lines(found, send)
     idle(api.parts)

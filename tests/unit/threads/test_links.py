@@ -10,7 +10,7 @@ import pytest
 
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.scope import Scope
-from filrouge.maintenance.health import health, of_threads
+from filrouge.maintenance.health import health, thread_status
 from filrouge.memories.models import Span, Statement, Update
 from filrouge.memories.repository import Origin
 from filrouge.runtime.jobs import Jobs
@@ -110,9 +110,9 @@ def test_a_bridge_fades_with_the_days_of_work_and_is_gone_unless_confirmed(shop:
         shop.clock.move(days=1)
         shop.say("far", "Something else.")
     assert listed(shop) == []
-    stored = shop.parts.readers.here(lambda tx: of_threads(shop.parts, tx)["bridges"])
+    stored = shop.parts.readers.here(lambda tx: thread_status(shop.parts, tx)["bridges"])
     shop.change("far")
-    assert (stored, shop.parts.readers.here(lambda tx: of_threads(shop.parts, tx)["bridges"])) == (1, 0)
+    assert (stored, shop.parts.readers.here(lambda tx: thread_status(shop.parts, tx)["bridges"])) == (1, 0)
 
 
 def test_what_a_prompt_names_and_why_makes_the_kind(shop: Workshop) -> None:
@@ -288,4 +288,4 @@ def test_health_counts_what_went_on_and_warns_where_hardly_anything_does(shop: W
 def test_an_empty_store_is_healthy(shop: Workshop) -> None:
     found = shop.parts.readers.here(lambda tx: health(shop.parts, tx))
     assert (found["status"], found["warnings"], found["continuation"]["rate"]) == ("ok", [], None)
-    assert shop.parts.readers.here(lambda tx: of_threads(shop.parts, tx))["current_thread"] is None
+    assert shop.parts.readers.here(lambda tx: thread_status(shop.parts, tx))["current_thread"] is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from filrouge.cli.imports import send_lines
 from filrouge.core.errors import BadInput
-from filrouge.transfer.exports import JsonLinesReader, json_lines, opened
+from filrouge.transfer.exports import JsonLinesReader, json_lines, open_export
 
 HEAD: dict[str, Any] = {"filrouge_export": 1, "version": "0", "counts": {}}
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -24,7 +24,7 @@ def encoded(rows: list[tuple[str, dict[str, Any]]]) -> list[bytes]:
 
 
 def read(lines: list[bytes]) -> tuple[list[tuple[int, str, dict[str, Any]]], JsonLinesReader]:
-    found = opened(lines[0], lines[1:], 1)
+    found = open_export(lines[0], lines[1:], 1)
     assert found is not None
     return list(found.rows()), found
 
@@ -35,7 +35,7 @@ def test_what_was_written_is_read(rows: list[tuple[str, dict[str, Any]]]) -> Non
     found, about = read(lines)
     assert [(table, row) for _, table, row in found] == rows
     assert [number for number, _, _ in found] == list(range(2, len(rows) + 2))
-    assert (about.whole, about.problems) == (True, [])
+    assert (about.is_complete, about.problems) == (True, [])
 
 
 @given(st.data())
@@ -47,7 +47,7 @@ def test_a_cut_anywhere_is_noticed_and_loses_nothing_before_it(data: st.DataObje
     found, about = read(whole[:cut].splitlines(keepends=True))
     complete = whole[start:cut].count(b"\n")
     assert [row for _, _, row in found[:complete]] == [row for _, row in rows[:complete]]
-    assert (about.whole, bool(about.problems)) == (False, True)
+    assert (about.is_complete, bool(about.problems)) == (False, True)
     assert about.problems[-1][0] in (complete + 1, complete + 2)
 
 
@@ -60,16 +60,16 @@ def test_a_line_that_was_taken_out_is_missed() -> None:
 def test_a_broken_line_in_the_middle_is_told_once_and_the_others_go_on() -> None:
     lines = encoded([("messages", {"id": "1"}), ("messages", {"id": "2"})])
     found, about = read([lines[0], b"{oops\n", *lines[2:]])
-    assert ([row for _, _, row in found], about.problems) == ([{"id": "2"}], [(2, "no whole row")])
+    assert ([row for _, _, row in found], about.problems) == ([{"id": "2"}], [(2, "not a complete row")])
 
 
 def test_what_a_later_version_adds_is_passed_over_and_its_own_form_refused() -> None:
     lines = encoded([("messages", {"id": "1"})])
     found, about = read([*lines[:2], b'{"table": "dreams", "id": "d"}\n', *lines[2:]])
     assert ([row for _, _, row in found], about.problems) == ([{"id": "1"}], [])
-    assert opened(b'{"filrouge_export": 1}\n', [], 1) is None
+    assert open_export(b'{"filrouge_export": 1}\n', [], 1) is None
     with pytest.raises(BadInput, match="version 2"):
-        opened(b'{"filrouge_export": 2, "form": "jsonl"}\n', [], 1)
+        open_export(b'{"filrouge_export": 2, "form": "jsonl"}\n', [], 1)
 
 
 @pytest.mark.proof  # stays in `make test`: the laws of this module
@@ -85,7 +85,7 @@ def test_a_hundred_thousand_rows_pass_in_the_room_of_one_piece() -> None:
 
     encoded_lines = (line.encode() for line in json_lines(HEAD, rows()))
     tracemalloc.start()
-    found = opened(next(encoded_lines), encoded_lines, 1)
+    found = open_export(next(encoded_lines), encoded_lines, 1)
     assert found is not None
     done = send_lines(found, send)
     peak = tracemalloc.get_traced_memory()[1]

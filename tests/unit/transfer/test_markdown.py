@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from filrouge.notes.pages import USER_PAGE, escaped, export_pages, parse_export_page, unescaped
+from filrouge.notes.pages import USER_PAGE, escape, export_pages, parse_export_page, unescape
 
 SHOP = {"id": "name:shop", "name": "shop", "aliases": ["name:shop", "git:shop"]}
 texts = st.text(
@@ -56,9 +56,9 @@ rows = st.fixed_dictionaries(
 @example("<!--fr {}--> [[link]] ==mark== %%hidden%% #tag `code` $x$ &amp;")
 @example("  two  spaces\n\n# and a heading\t")
 def test_any_words_stand_on_one_line_and_come_back(text: str) -> None:
-    line = escaped(text)
+    line = escape(text)
     assert len(line.splitlines()) == 1
-    assert (line.strip(), unescaped(line)) == (line, text)
+    assert (line.strip(), unescape(line)) == (line, text)
 
 
 @given(st.lists(rows, max_size=5))

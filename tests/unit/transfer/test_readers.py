@@ -159,7 +159,7 @@ def test_an_export_that_was_cut_off_gives_what_stands_before_and_says_so(tmp_pat
     whole = json.dumps([chat(node("a", None, "user", f"Question {n}"), conversation_id=f"c{n}") for n in range(3)])
     path.write_text(whole[:-60], "utf-8")
     found: list[str] = []
-    with pytest.raises(BadInput, match="no JSON from there on"):
+    with pytest.raises(BadInput, match="not JSON from there on"):
         found.extend(one.text for one in FORMATS["chatgpt"].read(str(path)) if isinstance(one, ImportedTurn))
     assert found == ["Question 0", "Question 1"]
 
@@ -175,7 +175,7 @@ def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
 
 
 def test_a_zip_bomb_is_read_in_little_memory_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importers, "MAX_PIECE", 4 * 1024 * 1024)
+    monkeypatch.setattr(importers, "MAX_ELEMENT", 4 * 1024 * 1024)
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("conversations.json", "w") as file:
         file.write(b'[{"mapping": "')
@@ -195,7 +195,7 @@ def test_a_zip_bomb_is_read_in_little_memory_and_refused(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("step", [1, 2, 7, 4096])
 def test_a_list_is_told_element_by_element_wherever_its_text_is_cut(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importers, "_CHUNK", step)
+    monkeypatch.setattr(importers, "_CHUNK_BYTES", step)
     given: list[Any] = [{"a": "é\U0001f600"}, 12345, -1.5e3, "x,]", [], None, True]
     text = ("\ufeff \n" + json.dumps(given, ensure_ascii=False, indent=1)).encode()
     assert list(json_elements(io.BytesIO(text), "x")) == given

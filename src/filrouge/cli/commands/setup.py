@@ -26,7 +26,7 @@ from filrouge.daemon.process import home_lock, is_held
 from filrouge.hosts.setup.entries import AGENTS, find_plugins
 from filrouge.hosts.setup.files import NAME, this_machine
 from filrouge.hosts.setup.plan import Plan, detected_agents, plan_connecting, plan_disconnecting, plan_unignoring
-from filrouge.maintenance.backup_files import size_of
+from filrouge.maintenance.backup_files import file_size
 
 _STOP_SECONDS: Final = 15.0
 
@@ -131,7 +131,7 @@ def _what_stays(directory: str, *, everything: bool, purge: bool) -> list[str]:
     """Return lines about what is not removed: its place, and the command that removes it."""
     kept = list[str]()
     if os.path.isdir(directory) and not purge:
-        size = size_of(inside(directory, DATABASE))
+        size = file_size(inside(directory, DATABASE))
         stays = f"What is known stays: {megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
         kept.append(f"{stays} To delete it with its backups: `filrouge uninstall --purge`.")
     models = _models_directory()
@@ -176,8 +176,8 @@ def _purge(directory: str, goes: list[str]) -> None:
 
 def _size(path: str) -> int:
     if not os.path.isdir(path):
-        return size_of(path)
-    return sum(size_of(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
+        return file_size(path)
+    return sum(file_size(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
 
 
 def _models_directory() -> str:

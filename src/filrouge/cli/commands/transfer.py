@@ -30,7 +30,7 @@ from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
 from filrouge.daemon.client import streamed
 from filrouge.hosts.transcripts import AGENT_FOLDERS
-from filrouge.transfer.exports import opened as opened_lines
+from filrouge.transfer.exports import open_export
 from filrouge.transfer.importers import FORMATS
 
 _LONGEST_SECONDS = 600.0
@@ -174,7 +174,7 @@ def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> 
         try:
             read = sys.stdin.buffer if file == "-" else opened.enter_context(open(file, "rb"))
             first = read.readline()
-            if (lines := opened_lines(first, read, _VERSION)) is not None:
+            if (lines := open_export(first, read, _VERSION)) is not None:
                 return send_lines(lines, send)
             given: object = json_.loads(first + read.read())
         except OSError as error:

@@ -332,7 +332,7 @@ _OLD_DAYS: Final = 3
 
 
 def _backups(scene: Scene) -> CheckResult:
-    failed, last = backup_files.failure(scene.home), backup_files.newest(scene.home)
+    failed, last = backup_files.last_failure(scene.home), backup_files.newest(scene.home)
     age = _days(scene.now, last.at) if last else 0.0
     found = f"the newest proven one is {age:.1f} days old" if last else "there is none yet"
     if failed:
@@ -352,10 +352,10 @@ def _days(now: datetime, at: str) -> float:
 
 
 def _backups_verified(scene: Scene) -> CheckResult:
-    folder = backup_files.folder(scene.home)
+    folder = backup_files.backup_directory(scene.home)
     names = sorted(filter(backup_files.is_name, (name.removesuffix(".db") for name in names_in(folder))))
     names = [name for name in names if os.path.exists(backup_files.path_of(scene.home, name))]
-    if wrong := [name for name in names if backup_files.manifest(scene.home, name) is None]:
+    if wrong := [name for name in names if backup_files.find_manifest(scene.home, name) is None]:
         cause = f"{len(wrong)} are not what was verified, such as {wrong[0]}"
         return warn(cause, f"Make another with `filrouge backup`, then delete {folder}/{wrong[0]}.db.")
     return ok(f"{len(names)}, each with what was verified of it")

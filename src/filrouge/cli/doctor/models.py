@@ -346,7 +346,7 @@ def _obsidian(scene: Scene) -> CheckResult:
     if not load_secret(scene.home, KEY):
         return fail(f"the key of {place} is missing", "Enter it: `filrouge notes --key`.")
     try:
-        RestVault(place, scene.home, seconds=SECONDS).greet()
+        RestVault(place, scene.home, seconds=SECONDS).check_connection()
     except VaultUnavailable as error:
         return fail(error.message.rstrip("."), error.remedy)
     return ok(f"{place} answers and takes the key")

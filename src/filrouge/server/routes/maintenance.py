@@ -215,7 +215,7 @@ async def gardens_begin(request: Request, response: Response, body: GardenBody |
     """Plan a consolidation run and start it. The answer comes at once (202). If there is nothing to do, or for a dry
     run, it contains only the plan (200). 409 while another run is active."""
     parts = parts_of(request)
-    language = await in_thread(partial(garden_service.language_shown, parts))
+    language = await in_thread(partial(garden_service.display_language, parts))
     if body is not None and body.dry_run:
         found = await in_thread(lambda: garden_service.plan(parts))
         return {"garden": None, "plan": found.to_json(language)}
@@ -224,7 +224,7 @@ async def gardens_begin(request: Request, response: Response, body: GardenBody |
     if garden_id is None:
         return {"garden": None, "plan": started.plan.to_json(language)}
     response.status_code = 202
-    garden = await read_in_tx(request, lambda tx: garden_service.described(tx, ConsolidationRuns(tx).get(garden_id)))
+    garden = await read_in_tx(request, lambda tx: garden_service.run_to_json(tx, ConsolidationRuns(tx).get(garden_id)))
     return {"garden": garden, "plan": started.plan.to_json(language)}
 
 
@@ -232,14 +232,14 @@ async def gardens_begin(request: Request, response: Response, body: GardenBody |
 async def gardens_gardens(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> list[dict[str, Any]]:
     """List the latest runs, newest first."""
     return await read_in_tx(
-        request, lambda tx: [garden_service.described(tx, run) for run in ConsolidationRuns(tx).newest(limit)]
+        request, lambda tx: [garden_service.run_to_json(tx, run) for run in ConsolidationRuns(tx).newest(limit)]
     )
 
 
 @garden_router.get("/api/memory/gardens/{garden_id}", responses=response_model(GardenAnswer))
 async def gardens_garden(request: Request, garden_id: GardenId) -> dict[str, Any]:
     """Return one run with its progress and its results so far."""
-    return await read_in_tx(request, lambda tx: garden_service.described(tx, ConsolidationRuns(tx).get(garden_id)))
+    return await read_in_tx(request, lambda tx: garden_service.run_to_json(tx, ConsolidationRuns(tx).get(garden_id)))
 
 
 @garden_router.get("/api/memory/gardens/{garden_id}/progress", responses=response_model(ProgressAnswer))

@@ -507,7 +507,7 @@ async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
         ranking = recall(parts, tx, question)
         hits = health.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
         found, notes = merge_notes(
-            parts, tx, body.query, hits, mode=question.mode, limit=body.k, filters=filters, least=body.threshold
+            parts, tx, body.query, hits, mode=question.mode, limit=body.k, filters=filters, min_relevance=body.threshold
         )
         results = [
             hit | {"text": hit["content"], "source": hit["channel"], "similarity": hit["relevance"]} for hit in found

@@ -27,10 +27,10 @@ from filrouge.core.errors import BadInput
 from filrouge.server.admission import requires
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.transfer.service import (
-    Format,
+    Contents,
+    ExportFormat,
     ImportPage,
     TranscriptMark,
-    What,
     export,
     import_document,
     import_page,
@@ -98,7 +98,7 @@ _NO_ROWS = {"added": 0, "present": 0, "forgotten": 0, "bad": 0}
     },
 )
 async def exporting_export(
-    request: Request, form: Annotated[Format, Query(alias="format")] = "json", what: What | None = None
+    request: Request, form: Annotated[ExportFormat, Query(alias="format")] = "json", what: Contents | None = None
 ) -> StreamingResponse:
     """Export everything that is known, or one table of it, as a stream. It contains messages, memories with their
     history, and threads. It contains no settings, keys, logs or vectors, and nothing that waits for review. The format

@@ -112,13 +112,13 @@ def test_an_event_that_is_gone_is_missed(patient: Patient) -> None:
 
 
 def test_a_backup_that_failed_is_told(patient: Patient) -> None:
-    backup_files.note_failure(patient.home, to_text(SystemClock().now()), "there is no room")
+    backup_files.record_failure(patient.home, to_text(SystemClock().now()), "there is no room")
     saw(patient.finding("Backups"), "fail", "the last one failed: there is no room", "filrouge backup")
 
 
 def test_a_backup_that_is_too_old_is_told_once_something_changed(patient: Patient) -> None:
     assert patient.finding("Backups", now=later(days=9)).state == "ok"
-    for path in Path(backup_files.folder(patient.home)).glob("*"):
+    for path in Path(backup_files.backup_directory(patient.home)).glob("*"):
         path.unlink()
     saw(patient.finding("Backups", now=later(days=9)), "warn", "there is none yet", "filrouge backup")
 

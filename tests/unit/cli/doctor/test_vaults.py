@@ -41,7 +41,7 @@ def watched(patient: Patient, folder: Path, *paths: str) -> Generator[Api]:
     with serving(patient.home) as api:
         changes = {"notes_folder": str(folder), "notes_paths": list(paths)}
         api.parts.writer.run(lambda tx: StoredSettings(tx).put(changes, SystemClock().now()))
-        Watch(api.parts).look()
+        Watch(api.parts).scan()
         yield api
 
 
@@ -92,7 +92,7 @@ def test_obsidian_is_told_step_by_step_what_is_missing(patient: Patient) -> None
         saw(patient.finding("Vault: Obsidian"), "fail", "the key of", "filrouge notes --key")
         assert app.asked == []
         vault.store_secret(patient.home, vault.KEY, "another")
-        saw(patient.finding("Vault: Obsidian"), "fail", "does not take the key", "filrouge notes --key")
+        saw(patient.finding("Vault: Obsidian"), "fail", "rejects the key", "filrouge notes --key")
         vault.store_secret(patient.home, vault.KEY, KEY)
         assert patient.finding("Vault: Obsidian").cause == f"{app.address} answers and takes the key"
     saw(patient.finding("Vault: Obsidian"), "fail", "does not answer", "Start it")
@@ -124,7 +124,7 @@ def test_the_daemon_s_look_is_told(patient: Patient, folder: Path) -> None:
         later = SystemClock().now() + timedelta(hours=1)
         saw(patient.finding("Vault: last look", now=later), "warn", "the daemon looked last at", "filrouge daemon stop")
         gone = folder.rename(folder.parent / "Moved")
-        Watch(api.parts).look()
+        Watch(api.parts).scan()
         saw(patient.finding("Vault: last look"), "fail", f"The vault {folder} cannot be read", "filrouge notes")
         assert gone.is_dir()
 
