@@ -156,6 +156,6 @@ def test_an_interrupted_command_leaves_the_reindex_running_and_says_so(home: str
         command.send_signal(signal.SIGINT)
         out, err = command.communicate(timeout=30)
         assert (command.returncode, out) == (130, b"")
-        assert b"goes on in the daemon" in err
+        assert b"continues in the daemon" in err
         eventually("it is complete", lambda: quiet(home), 60)
         assert ask(home, "GET", "/embedding")["model"] == "elsewhere"

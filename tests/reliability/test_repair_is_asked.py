@@ -112,7 +112,7 @@ def test_yes_at_a_terminal_repairs_what_the_plan_said(damaged: str) -> None:
     done = at_a_terminal(damaged, "repair", typed="y\n")
     assert done.code == 0, done.err
     [name] = kept(damaged)
-    assert done.out.endswith(f"Repaired. What was damaged is kept: backups/{name}.db\n")
+    assert done.out.endswith(f"Repaired. The damaged files are kept: backups/{name}.db\n")
     assert (diagnose(damaged), left_lying(damaged)) == ([], [])
 
 
@@ -222,7 +222,7 @@ def test_a_log_that_cannot_be_read_any_more_is_told_before_it_is_asked(repaired:
         one.write_bytes(b"no database" * 400 + one.read_bytes()[4400:])
     before = path.read_bytes(), log.read_bytes()
     done = at_a_terminal(repaired, "repair", "--undo", typed="y\n")
-    assert done.out.index("its log cannot be read any more") < done.out.index("Put the damaged files back?")
+    assert done.out.index("Its log can no longer be read") < done.out.index("Put the damaged files back?")
     assert content(repaired) == before[0]
     assert (path.read_bytes(), log.read_bytes()) == before
 

@@ -46,7 +46,7 @@ def test_a_hook_with_a_wrong_token_spools_and_brings_it_along_once_it_is_let_in(
     with served() as door, throw_away_home() as away:
         wrong = {"FILROUGE_URL": door.url, "FILROUGE_API_KEY": "frg_wrong"}
         first = hook(away, prompt(away, "s1", "p1", SAID), **wrong)
-        assert (first.code, "does not take the key" in json.loads(first.out)["systemMessage"]) == (0, True)
+        assert (first.code, "rejects the key" in json.loads(first.out)["systemMessage"]) == (0, True)
         too_small = wrong | {"FILROUGE_API_KEY": door.tokens["read"]}
         second = hook(away, prompt(away, "s1", "p2", "And Postgres under it, please."), **too_small)
         assert (second.code, second.out) == (0, "")  # it is told once

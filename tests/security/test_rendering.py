@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.cli.hook import LARGEST_CONTEXT
+from filrouge.cli.hook import MAX_CONTEXT_BYTES
 from filrouge.context.block import Line, RenderOptions, build_block, parse, render
 from filrouge.context.models import Candidate
 from filrouge.core.clock import Language
@@ -92,7 +92,7 @@ def assert_harmless(texts: list[str], language: Language) -> None:
         assert len(parse(block.text)) == sum(verdict.injected for verdict in block.verdicts) > 0
         assert len(block.text.splitlines()) == len(parse(block.text)) + 4  # the frame, and one heading
         assert len(block.text) <= 6000
-        assert len(block.text.encode()) < LARGEST_CONTEXT
+        assert len(block.text.encode()) < MAX_CONTEXT_BYTES
 
 
 @pytest.mark.law

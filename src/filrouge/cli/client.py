@@ -45,13 +45,13 @@ def ask(
     directory = home()
     target = f"{path}?{urlencode(query, doseq=True)}" if query else path
     content = dict(body) if body is not None else None
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         reply = client.send(directory, os.environ, method, target, content, timeout)
     except DaemonUnavailable:
         if client.is_remote(os.environ):
             raise process.unreachable_error(os.environ[client.URL]) from None
-        if time.monotonic() - began >= timeout:
+        if time.monotonic() - started >= timeout:
             raise process.not_responding_error(directory, timeout) from None
         if not start:
             raise
@@ -89,20 +89,20 @@ def poll(done: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def idle() -> bool:
+def is_idle() -> bool:
     """Return True if everything captured is processed: no job waits or runs, and the spool is empty."""
     found = ask("GET", "/daemon/status")
     return found["queue"]["waiting"] + found["queue"]["running"] + found["spooled"] == 0
 
 
-def here(project: str | None) -> list[str]:
+def names_of_project(project: str | None) -> list[str]:
     """Return the names of a command's project: the given name or directory, otherwise the current directory."""
     if project and os.path.isdir(project):
         return list(project_names(os.path.abspath(project), os.environ))
     return [project] if project else list(project_names(os.getcwd(), os.environ))
 
 
-def branch_here(project: str | None) -> str:
+def current_branch(project: str | None) -> str:
     """Return the git branch of the project's directory; empty if the project is not given as a directory."""
     if project and not os.path.isdir(project):
         return ""

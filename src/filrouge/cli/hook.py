@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any, Final, NamedTuple, cast
 
 from filrouge import hosts
-from filrouge.capture import events as guard
+from filrouge.capture import events as capture_events
 from filrouge.capture import inbox, redact
 from filrouge.capture.events import (
     BRIEFED,
@@ -47,7 +47,7 @@ from filrouge.hosts.project import brief_keys
 # output is cut, because the hook has no time for it; a marker says how many characters were cut.
 
 #: A secret is a keyword, a sign and a value. Shorter texts are not searched for secrets.
-SHORTEST_SECRET: Final = 7
+MIN_SECRET_CHARACTERS: Final = 7
 #: Seconds of cleaning for one event. After that the remaining texts are replaced by a marker.
 CLEANING_SECONDS: Final = 0.25
 
@@ -60,14 +60,14 @@ def payload_of(raw: bytes) -> dict[str, Any]:
         return {}
 
 
-def cleaned(event: Event) -> Event | None:
+def clean_event(event: Event) -> Event | None:
     """Remove secrets and injected Filrouge blocks from an event; None if its text is empty after that."""
     try:
-        data = _cleaned(event.data)
+        data = _clean_data(event.data)
     except (ValueError, RecursionError):
         if event.kind != "tools":
             raise
-        data = _cleaned(_without_output(event.data))
+        data = _clean_data(_without_output(event.data))
     if "text" in event.data and not str(data.get("text", "")).strip():
         return None
     return event._replace(
@@ -82,7 +82,7 @@ def cleaned(event: Event) -> Event | None:
     )
 
 
-def _cleaned(data: dict[str, Any]) -> dict[str, Any]:
+def _clean_data(data: dict[str, Any]) -> dict[str, Any]:
     return cast("dict[str, Any]", redact.map_texts(Pruner().prune(data), _Cleaner().clean))
 
 
@@ -97,21 +97,21 @@ class _Cleaner:
     """Cleans the texts of one event. All texts share one size limit and one time limit."""
 
     def __init__(self) -> None:
-        self._left = MAX_EVENT_CHARACTERS
-        self._until = time.monotonic() + CLEANING_SECONDS
+        self._remaining = MAX_EVENT_CHARACTERS
+        self._deadline = time.monotonic() + CLEANING_SECONDS
 
     def clean(self, text: str) -> str:
-        if len(text) < SHORTEST_SECRET:
+        if len(text) < MIN_SECRET_CHARACTERS:
             return join_surrogates(text)
-        limit = min(MAX_TEXT_CHARACTERS, self._left) if time.monotonic() < self._until else 0
+        limit = min(MAX_TEXT_CHARACTERS, self._remaining) if time.monotonic() < self._deadline else 0
         if not limit and text:
             return f"[filrouge: {len(text)} characters cut]"
         short = text[: limit + LOOKAHEAD] if len(text) > limit else text
-        safe = redact.redact(guard.strip_injected_blocks(join_surrogates(short)))
+        safe = redact.redact(capture_events.strip_injected_blocks(join_surrogates(short)))
         if len(text) > limit:
             safe = safe[: min(limit, max(0, len(safe) - LOOKAHEAD))]
             safe += f"\n[filrouge: {len(text) - limit} characters cut]"
-        self._left = max(0, self._left - min(len(text), limit))
+        self._remaining = max(0, self._remaining - min(len(text), limit))
         return safe
 
 
@@ -119,18 +119,21 @@ class _Cleaner:
 # one brief per project (its rules and last synthesis) for sessions that start before the daemon is up.
 
 #: Bytes. Both large hosts cut the context at 10,000: one counts characters, the other bytes.
-LARGEST_CONTEXT: Final = 9_500
-_LARGEST_FILE: Final = 1_000_000
+MAX_CONTEXT_BYTES: Final = 9_500
+_MAX_FILE_BYTES: Final = 1_000_000
 
 
 class HookSettings(NamedTuple):
-    """The settings that a hook uses."""
+    """The settings that a hook uses.
+
+    Attributes:
+        wait: seconds to wait for a context that the daemon works on.
+    """
 
     auto_capture: bool = True
     auto_retrieve: bool = True
     disabled_projects: tuple[str, ...] = ()
     wait: float = 1.5
-    """Seconds to wait for a context that the daemon works on."""
 
 
 def settings_of(directory: str) -> HookSettings:
@@ -139,20 +142,20 @@ def settings_of(directory: str) -> HookSettings:
         raw: dict[str, Any] = as_object(json.loads(_content(paths.inside(directory, paths.HOOK_SETTINGS)) or "{}"))
     except (ValueError, RecursionError):
         raw = {}
-    given = raw.get("wait_ms")
-    known = isinstance(given, int | float) and not isinstance(given, bool) and given > 0
+    wait_ms = raw.get("wait_ms")
+    is_valid = isinstance(wait_ms, int | float) and not isinstance(wait_ms, bool) and wait_ms > 0
     return HookSettings(
         auto_capture=raw.get("auto_capture") is not False,
         auto_retrieve=raw.get("auto_retrieve") is not False,
         disabled_projects=tuple(n for n in as_list(raw.get("disabled_projects")) if isinstance(n, str)),
-        wait=given / 1000 if given is not None and known else HookSettings().wait,
+        wait=wait_ms / 1000 if wait_ms is not None and is_valid else HookSettings().wait,
     )
 
 
 def is_disabled(settings: HookSettings, names: tuple[str, ...]) -> bool:
     """Return True if the user disabled a project under one of these names, in full or in short form."""
-    given = settings.disabled_projects
-    return bool(given) and any(name in given or _short(name) in given for name in names)
+    disabled = settings.disabled_projects
+    return bool(disabled) and any(name in disabled or _short(name) in disabled for name in names)
 
 
 def _short(name: str) -> str:
@@ -175,7 +178,7 @@ def brief(directory: str, names: tuple[str, ...]) -> str:
 
 def line(host: Host, kind: str, context: str) -> bytes:
     """Return the output line with which the host injects `context` at this event; empty if there is none to inject."""
-    text = context.encode("utf-8", "replace")[: LARGEST_CONTEXT - 1].decode("utf-8", "ignore")
+    text = context.encode("utf-8", "replace")[: MAX_CONTEXT_BYTES - 1].decode("utf-8", "ignore")
     if not text.strip() or kind not in host.INJECTS:
         return b""
     output = host.injection(host.INJECTS[kind], text)
@@ -190,11 +193,11 @@ def key_rejected_notice(host: Host, directory: str, kind: str) -> bytes:
         os.close(os.open(paths.inside(directory, paths.REFUSED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError:  # the user was told before
         return b""
-    said = (
-        "Filrouge: the daemon at FILROUGE_URL does not take the key in FILROUGE_API_KEY. What is said is kept on this"
+    text = (
+        "Filrouge: the daemon at FILROUGE_URL rejects the key in FILROUGE_API_KEY. Events are kept on this"
         " machine and sent once it does; `filrouge status` shows the reason."
     )
-    return json.dumps({"systemMessage": said, "suppressOutput": True}, separators=(",", ":")).encode("ascii") + b"\n"
+    return json.dumps({"systemMessage": text, "suppressOutput": True}, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def clear_refusal(directory: str) -> None:
@@ -208,22 +211,22 @@ def clear_refusal(directory: str) -> None:
 def _content(path: str) -> str:
     try:
         with open(paths.open_nofollow(path, os.O_RDONLY), "rb") as file:
-            return file.read(_LARGEST_FILE).decode("utf-8", "replace")
+            return file.read(_MAX_FILE_BYTES).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
 
 
-LARGEST_INPUT: Final = 64 * 1024 * 1024
-HARD_STOP: Final = 0.9
+MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
+HARD_STOP_SECONDS: Final = 0.9
 CAPTURE_SECONDS: Final = 0.15
 #: Seconds to wait for the first byte of an answer, and for a daemon that is starting.
-LONGEST_WAIT: Final = 0.6
+MAX_FIRST_BYTE_SECONDS: Final = 0.6
 #: No new work starts in the last seconds before the alarm.
-RESERVE: Final = 0.1
+RESERVE_SECONDS: Final = 0.1
 #: Age of the process in seconds from which it spools first. On an idle machine the age here is 0.06 s.
-SLOW_START: Final = 0.3
+SLOW_START_SECONDS: Final = 0.3
 #: Age in seconds from which a hook that only captures does not contact the daemon.
-VERY_SLOW_START: Final = 0.6
+VERY_SLOW_START_SECONDS: Final = 0.6
 #: Seconds of CPU time after which a hook gives up: its input is abnormally large.
 MAX_CPU_SECONDS: Final = 5.0
 #: Status codes for a rejected key or a busy daemon. The file itself is fine and is sent again later.
@@ -268,7 +271,7 @@ class _Alarm:
         signal.signal(signal.SIGALRM, self.ring)
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    def put_off(self, seconds: float) -> None:
+    def restart(self, seconds: float) -> None:
         """Restart the timer, even if it has already fired. Does nothing if the alarm was not armed."""
         if self._armed:
             self.rang = False
@@ -280,13 +283,13 @@ class _Context(NamedTuple):
 
     Attributes:
         text: the block to print; may be empty.
-        recall: id under which the daemon logged the block; empty if no delivery notice is wanted.
-        taken: the daemon accepted the events.
+        recall: id under which the daemon logged the block; empty if the daemon needs no delivery notice.
+        accepted: the daemon accepted the events.
     """
 
     text: str = ""
     recall: str = ""
-    taken: bool = False
+    accepted: bool = False
 
 
 _alarm = _Alarm()
@@ -294,7 +297,7 @@ _alarm = _Alarm()
 
 def main(argv: Sequence[str]) -> None:
     """Serve one event and exit the process; does not return."""
-    _alarm.arm(HARD_STOP)
+    _alarm.arm(HARD_STOP_SECONDS)
     signal.signal(signal.SIGPROF, _give_up)
     signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
     try:
@@ -332,13 +335,13 @@ def run(
             write(line)
             if context.recall:
                 _acknowledge(environ, context.recall)
-        if context.taken and client.is_remote(environ):
+        if context.accepted and client.is_remote(environ):
             clear_refusal(paths.home(environ))
-            _send_spooled(paths.home(environ), environ, began + HARD_STOP - RESERVE)
+            _send_spooled(paths.home(environ), environ, began + HARD_STOP_SECONDS - RESERVE_SECONDS)
     except _Lost as lost:
-        _count(environ, lost.reason, lost.number)
+        _count_loss(environ, lost.reason, lost.number)
     except Exception:  # a hook must not report a failure: the agent would stop
-        _count(environ, "failed")
+        _count_loss(environ, "failed")
     return 0
 
 
@@ -364,7 +367,7 @@ class _Lost(Exception):
 
 def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: float) -> tuple[bytes, _Context]:
     """Serve one input. Returns the line to print and the daemon's answer."""
-    if guard.is_internal(environ) or guard.is_disabled(environ):
+    if capture_events.is_internal(environ) or capture_events.is_disabled(environ):
         return b"", _Context()
     payload = payload_of(raw)
     directory = paths.home(environ)
@@ -373,23 +376,23 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: flo
     if not payload or not captures:
         return b"", _Context()
     at = time.time()
-    told = hosts.parse(payload, host=_host(argv), environ=environ, at=at, new_id=lambda: _new_id(at))
-    if not told or is_disabled(settings, told[0].project):
+    parsed = hosts.parse(payload, host=_host(argv), environ=environ, at=at, new_id=lambda: _new_id(at))
+    if not parsed or is_disabled(settings, parsed[0].project):
         return b"", _Context()
-    events = [clean for event in told if (clean := cleaned(event)) is not None]
+    events = [cleaned for event in parsed if (cleaned := clean_event(event)) is not None]
     if not events:
         return b"", _Context()
     host, kind = hosts.HOSTS[events[0].host], events[0].kind
-    wanted = settings.auto_retrieve and len(events) == 1 and kind in host.INJECTS
+    wants_context = settings.auto_retrieve and len(events) == 1 and kind in host.INJECTS
     try:
-        context = _deliver(directory, environ, events, wanted, settings.wait, age)
+        context = _deliver(directory, environ, events, wants_context, settings.wait, age)
     except _Refused:
         return key_rejected_notice(host, directory, kind), _Context()
     return line(host, kind, context.text), context
 
 
 def _deliver(
-    directory: str, environ: Mapping[str, str], events: Sequence[Event], wanted: bool, wait: float, age: float
+    directory: str, environ: Mapping[str, str], events: Sequence[Event], wants_context: bool, wait: float, age: float
 ) -> _Context:
     """Send the events to the daemon, or write them to the spool. Returns the daemon's answer.
 
@@ -398,12 +401,19 @@ def _deliver(
         _Lost: the events could be neither sent nor spooled.
     """
     began = time.monotonic()
-    first = min(LONGEST_WAIT, wait) if wanted else CAPTURE_SECONDS
-    spooled = _spool(directory, events) if age >= SLOW_START else None
+    first_byte_seconds = min(MAX_FIRST_BYTE_SECONDS, wait) if wants_context else CAPTURE_SECONDS
+    spooled = _spool(directory, events) if age >= SLOW_START_SECONDS else None
     refused: _Refused | None = None
-    if wanted or not spooled or age < VERY_SLOW_START:
+    if wants_context or not spooled or age < VERY_SLOW_START_SECONDS:
         try:
-            context = _send_events(directory, environ, events, wanted=wanted, first=first, wait=wait)
+            context = _send_events(
+                directory,
+                environ,
+                events,
+                wants_context=wants_context,
+                first_byte_seconds=first_byte_seconds,
+                wait=wait,
+            )
         except _Refused as error:
             refused = error
         except DaemonUnavailable:
@@ -418,14 +428,14 @@ def _deliver(
         raise refused
     if client.is_remote(environ):
         return _Context()
-    return _without_daemon(directory, environ, events, wanted, wait, began + first, spooled)
+    return _without_daemon(directory, environ, events, wants_context, wait, began + first_byte_seconds, spooled)
 
 
 def _without_daemon(
     directory: str,
     environ: Mapping[str, str],
     events: Sequence[Event],
-    wanted: bool,
+    wants_context: bool,
     wait: float,
     deadline: float,
     spooled: Sequence[str],
@@ -434,18 +444,20 @@ def _without_daemon(
     started = client.is_absent(directory)
     if started:
         client.start(directory)
-    if not wanted or events[0].kind != "session_start":
+    if not wants_context or events[0].kind != "session_start":
         return _Context()
     if started and client.wait_ready(directory, deadline):
-        left = deadline - time.monotonic()
+        remaining = deadline - time.monotonic()
         with suppress(DaemonUnavailable):
-            context = _send_events(directory, environ, events, wanted=wanted, first=left, wait=wait)
+            context = _send_events(
+                directory, environ, events, wants_context=wants_context, first_byte_seconds=remaining, wait=wait
+            )
             _remove(spooled)
             return context
-    words = brief(directory, events[0].project)
-    if words.strip():
+    text = brief(directory, events[0].project)
+    if text.strip():
         _respool_as_briefed(directory, events[0], spooled)
-    return _Context(words)
+    return _Context(text)
 
 
 def _respool_as_briefed(directory: str, start: Event, spooled: Sequence[str]) -> None:
@@ -473,12 +485,18 @@ def _remove(spooled: Sequence[str]) -> None:
 
 
 def _send_events(
-    directory: str, environ: Mapping[str, str], events: Sequence[Event], *, wanted: bool, first: float, wait: float
+    directory: str,
+    environ: Mapping[str, str],
+    events: Sequence[Event],
+    *,
+    wants_context: bool,
+    first_byte_seconds: float,
+    wait: float,
 ) -> _Context:
     """Send events to the daemon. An older local daemon is then asked to hand over to this version.
 
     Args:
-        first: seconds to wait for the first byte of the answer.
+        first_byte_seconds: seconds to wait for the first byte of the answer.
         wait: seconds to wait for the complete answer, if a context is wanted.
 
     Raises:
@@ -486,19 +504,19 @@ def _send_events(
         _Refused: the remote daemon rejects the API key.
     """
     began = time.monotonic()
-    body: dict[str, Any] = {"events": [one.to_json() for one in events], "context": wanted}
-    if wanted:
+    body: dict[str, Any] = {"events": [event.to_json() for event in events], "context": wants_context}
+    if wants_context:
         body["wait_ms"] = int(wait * 1000)
 
     def answering() -> float:
-        left = began + max(first, wait if wanted else 0.0) - time.monotonic()
-        _alarm.put_off(max(0.0, left) + RESERVE)
-        return left
+        remaining = began + max(first_byte_seconds, wait if wants_context else 0.0) - time.monotonic()
+        _alarm.restart(max(0.0, remaining) + RESERVE_SECONDS)
+        return remaining
 
-    if wanted:  # a prompt gets the full wait for its context, even if this process started late
-        _alarm.put_off(first + RESERVE)
+    if wants_context:  # a prompt gets the full wait for its context, even if this process started late
+        _alarm.restart(first_byte_seconds + RESERVE_SECONDS)
     with _alarm:
-        reply = client.send(directory, environ, "POST", "/hooks/events", body, first, on_answer=answering)
+        reply = client.send(directory, environ, "POST", "/hooks/events", body, first_byte_seconds, on_answer=answering)
     if reply.status in (401, 403) and client.is_remote(environ):
         raise _Refused
     if reply.status != 200 or not isinstance(reply.body.get("accepted"), int):
@@ -506,9 +524,9 @@ def _send_events(
     if not client.is_remote(environ):
         _hand_over(directory, reply)
     context, recall = reply.body.get("context"), reply.body.get("recall")
-    if not wanted or not isinstance(context, str):
-        return _Context(taken=True)
-    return _Context(context, recall if isinstance(recall, str) else "", taken=True)
+    if not wants_context or not isinstance(context, str):
+        return _Context(accepted=True)
+    return _Context(context, recall if isinstance(recall, str) else "", accepted=True)
 
 
 def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
@@ -521,7 +539,7 @@ def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
             client.notify(paths.home(environ), "/hooks/delivered", body)
 
 
-def _count(environ: Mapping[str, str], reason: inbox.Reason, number: int = 1) -> None:
+def _count_loss(environ: Mapping[str, str], reason: inbox.Reason, number: int = 1) -> None:
     with suppress(OSError):  # the home cannot be written either, so the loss cannot be recorded
         inbox.add_losses(paths.home(environ), reason, number)
 
@@ -537,8 +555,8 @@ def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -
     A file that is unreadable or rejected is set aside, so that it does not block the files after it.
     """
     for path in inbox.waiting_files(paths.inside(directory, paths.SPOOL))[:5]:
-        left = min(CAPTURE_SECONDS, deadline - time.monotonic())
-        if left <= 0:
+        remaining = min(CAPTURE_SECONDS, deadline - time.monotonic())
+        if remaining <= 0:
             return
         try:
             events = inbox.read_spool_file(path).events
@@ -549,7 +567,7 @@ def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -
             continue
         body = {"events": events, "context": False}
         try:
-            status = client.send(directory, environ, "POST", "/hooks/events", body, left).status
+            status = client.send(directory, environ, "POST", "/hooks/events", body, remaining).status
         except DaemonUnavailable:
             return
         if 400 <= status < 500 and status not in RETRYABLE_STATUSES:
@@ -596,19 +614,19 @@ def _read_stdin() -> bytes:
             return b"".join(pieces)
         pieces.append(piece)
         size += len(piece)
-        if size > LARGEST_INPUT:
+        if size > MAX_INPUT_BYTES:
             raise _Lost("input too large")
 
 
 def _write_stdout(line: bytes) -> None:
     """Write the complete line. The alarm is off during the write, so the line is never cut."""
-    left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
-    rest = memoryview(line)
-    while rest:
-        rest = rest[os.write(1, rest) :]
-    signal.setitimer(signal.ITIMER_REAL, left)
+    remaining_seconds, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    unwritten = memoryview(line)
+    while unwritten:
+        unwritten = unwritten[os.write(1, unwritten) :]
+    signal.setitimer(signal.ITIMER_REAL, remaining_seconds)
 
 
 def _give_up(_number: int, _frame: FrameType | None) -> None:
-    _count(os.environ, "out of time")
+    _count_loss(os.environ, "out of time")
     os._exit(0)

@@ -31,9 +31,9 @@ from filrouge.mcp.offered import (
     BATCHING_EDITION,
     CAPABILITIES_META,
     HANDSHAKE_EDITIONS,
+    IDEMPOTENCY_KEY_META,
     INSTRUCTIONS,
-    LARGEST_LINE,
-    ONCE_META,
+    MAX_LINE_BYTES,
     PROJECT_META,
     SERVER,
     SERVER_META,
@@ -78,31 +78,31 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
-def edition_for(wanted: object) -> str:
+def edition_for(requested: object) -> str:
     """Return the protocol edition for `initialize`: the requested one if supported, otherwise the newest."""
-    return wanted if isinstance(wanted, str) and wanted in HANDSHAKE_EDITIONS else HANDSHAKE_EDITIONS[-1]
+    return requested if isinstance(requested, str) and requested in HANDSHAKE_EDITIONS else HANDSHAKE_EDITIONS[-1]
 
 
 def answer(message: Json) -> Json | None:
     """Answer a request. Returns None for a valid tool call, which the daemon answers."""
     id_, method, params = message["id"], message["method"], message.get("params")
     stateless = is_stateless(message)
-    if stateless and (refused := _envelope(message)) is not None:
-        return refused
+    if stateless and (error := _envelope(message)) is not None:
+        return error
     if params is not None and not isinstance(params, dict):
         return failure(id_, INVALID_PARAMS, "params must be an object")
-    given = cast("Json", params or {})
+    arguments = cast("Json", params or {})
     match method:
         case "tools/call":
-            return _call(id_, given)
+            return _call(id_, arguments)
         case "tools/list":
-            listed: Json = {"tools": list(TOOLS)}
-            return result(id_, {**listed, **_UNCACHED, **_COMPLETE_RESULT} if stateless else listed)
+            tools: Json = {"tools": list(TOOLS)}
+            return result(id_, {**tools, **_UNCACHED, **_COMPLETE_RESULT} if stateless else tools)
         case "server/discover" if stateless:
-            found = {"supportedVersions": list(STATELESS_EDITIONS), "capabilities": _CAPABILITIES}
-            return result(id_, {**found, "instructions": INSTRUCTIONS, **_UNCACHED, **_COMPLETE_RESULT})
+            discovered = {"supportedVersions": list(STATELESS_EDITIONS), "capabilities": _CAPABILITIES}
+            return result(id_, {**discovered, "instructions": INSTRUCTIONS, **_UNCACHED, **_COMPLETE_RESULT})
         case "initialize" if not stateless:
-            return _initialize(id_, given)
+            return _initialize(id_, arguments)
         case "ping" if not stateless:
             return result(id_, {})
         case _:
@@ -114,16 +114,16 @@ def result(id_: object, value: Json) -> Json:
     return {"jsonrpc": "2.0", "id": id_, "result": value}
 
 
-def failure(id_: object, code: int, said: str, data: object = None) -> Json:
+def failure(id_: object, code: int, text: str, data: object = None) -> Json:
     """Return a JSON-RPC error message. `id_` is None if the request could not be identified."""
-    error: Json = {"code": code, "message": said}
+    error: Json = {"code": code, "message": text}
     return {"jsonrpc": "2.0", "id": id_, "error": error if data is None else {**error, "data": data}}
 
 
-def failed(message: Json, said: str) -> Json:
+def failed_call(message: Json, text: str) -> Json:
     """Return the result of a tool call that failed. The agent reads in it what to do."""
-    told: Json = {"content": [{"type": "text", "text": said}], "isError": True}
-    return result(message["id"], {**told, **_COMPLETE_RESULT} if is_stateless(message) else told)
+    value: Json = {"content": [{"type": "text", "text": text}], "isError": True}
+    return result(message["id"], {**value, **_COMPLETE_RESULT} if is_stateless(message) else value)
 
 
 def _call(id_: object, params: Json) -> Json | None:
@@ -170,9 +170,9 @@ def _envelope(message: Json) -> Json | None:
 PATH: Final = "/mcp"
 START_SECONDS: Final = 30.0
 CALL_SECONDS: Final = 60.0
-_TRIES: Final = 3
+_MAX_TRIES: Final = 3
 _PAUSE_SECONDS: Final = 0.2
-_LOOK_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 _REPEATABLE: Final = READ_ONLY | {"memory_add"}
 #: Status codes of a daemon that is shutting down and whose successor is not ready yet.
 _SHUTTING_DOWN_STATUSES: Final = (502, 503)
@@ -189,14 +189,14 @@ class Daemon:
         self._directory = directory
         self._environ = environ
         self._project = project
-        self._elsewhere = client.is_remote(environ)
+        self._is_remote = client.is_remote(environ)
 
     def warm_up(self) -> None:
         """Start the daemon if needed and make it load its MCP server, so that the first call is fast."""
         ping = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
         with suppress(DaemonUnavailable, OSError):
-            if not self._elsewhere:
-                self._awake()
+            if not self._is_remote:
+                self._wait_until_ready()
             self._post(ping, START_SECONDS, {})
 
     def call(self, message: Json, edition: str) -> Json:
@@ -206,52 +206,56 @@ class Daemon:
             edition: the protocol edition of the handshake; empty if there was no handshake.
         """
         tool = str(message["params"]["name"])
-        body, deadline = self._marked(message), time.monotonic() + CALL_SECONDS
+        body, deadline = self._with_metadata(message), time.monotonic() + CALL_SECONDS
         headers = _headers(message, tool, edition)
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             try:
                 reply = self._post(body, max(1.0, deadline - time.monotonic()), headers)
             except DaemonUnavailable as error:
                 if not (_never_sent(error) or tool in _REPEATABLE):
-                    return failed(message, "The daemon ended during this call. It may have been done: look before you"
-                                  " call again.")  # fmt: skip
+                    return failed_call(
+                        message,
+                        "The daemon ended during this call. It may have been done: check before you call again.",
+                    )
                 if time.monotonic() > deadline or not self._is_back(deadline):
-                    return failed(message, f"{error.message} {error.remedy}")
+                    return failed_call(message, f"{error.message} {error.remedy}")
                 continue
             if reply.status in _SHUTTING_DOWN_STATUSES and tool in _REPEATABLE and time.monotonic() < deadline:
                 time.sleep(_PAUSE_SECONDS)
                 continue
-            if not self._elsewhere and reply.status == 404 and client.replace_older_daemon(self._directory, reply):
+            if not self._is_remote and reply.status == 404 and client.replace_older_daemon(self._directory, reply):
                 self._is_back(deadline)  # the older daemon does not have this route
                 continue
-            return _answered(message, reply)
-        return failed(message, "The daemon does not answer. See `filrouge daemon status`.")
+            return _to_answer(message, reply)
+        return failed_call(message, "The daemon does not answer. See `filrouge daemon status`.")
 
     def _post(self, body: Json, seconds: float, headers: Mapping[str, str]) -> client.Reply:
         return client.send(self._directory, self._environ, "POST", PATH, body, seconds, headers=headers)
 
-    def _awake(self, deadline: float | None = None) -> bool:
+    def _wait_until_ready(self, deadline: float | None = None) -> bool:
         """Wait until the daemon answers, and start one whenever none is running or starting."""
         until = deadline or time.monotonic() + START_SECONDS
-        while (left := until - time.monotonic()) > 0 or client.is_starting(self._directory):
+        while (remaining := until - time.monotonic()) > 0 or client.is_starting(self._directory):
             if client.is_absent(self._directory):
                 client.start(self._directory)
-            if client.wait_ready(self._directory, time.monotonic() + min(max(left, _PAUSE_SECONDS), _LOOK_SECONDS)):
+            if client.wait_ready(
+                self._directory, time.monotonic() + min(max(remaining, _PAUSE_SECONDS), _POLL_SECONDS)
+            ):
                 return True
         return False
 
     def _is_back(self, deadline: float) -> bool:
         """Wait for a daemon, and start one if none runs. Returns False if none becomes ready."""
-        if self._elsewhere:
+        if self._is_remote:
             time.sleep(_PAUSE_SECONDS)
             return True
         with suppress(OSError):
-            return self._awake(min(deadline, time.monotonic() + START_SECONDS))
+            return self._wait_until_ready(min(deadline, time.monotonic() + START_SECONDS))
         return False
 
-    def _marked(self, message: Json) -> Json:
+    def _with_metadata(self, message: Json) -> Json:
         """Return the message with the client's project and the idempotency key of this call."""
-        marks = {PROJECT_META: list(self._project), ONCE_META: os.urandom(16).hex()}
+        marks = {PROJECT_META: list(self._project), IDEMPOTENCY_KEY_META: os.urandom(16).hex()}
         params = {**message["params"], "_meta": {**meta_of(message), **marks}}
         return {"jsonrpc": "2.0", "id": message["id"], "method": "tools/call", "params": params}
 
@@ -268,21 +272,21 @@ def _never_sent(error: DaemonUnavailable) -> bool:
     return isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError)
 
 
-def _answered(message: Json, reply: client.Reply) -> Json:
+def _to_answer(message: Json, reply: client.Reply) -> Json:
     """Turn the daemon's reply into an answer for the client. An HTTP error becomes a failed tool call."""
     body = reply.body
     if body.get("jsonrpc") == "2.0" and ("result" in body or "error" in body):
         return {**body, "id": message["id"]}
-    said = cast("list[object]", [body.get("detail"), body.get("remedy")])
-    told = " ".join(part for part in said if isinstance(part, str) and part)
-    return failed(message, told or f"The daemon refused the call ({reply.status}).")
+    parts = cast("list[object]", [body.get("detail"), body.get("remedy")])
+    text = " ".join(part for part in parts if isinstance(part, str) and part)
+    return failed_call(message, text or f"The daemon refused the call ({reply.status}).")
 
 
 #: `MAX_PARALLEL_CALLS`: calls sent to the daemon in parallel. `MAX_OPEN_CALLS`: unanswered calls, those in parallel
 #: included.
 MAX_PARALLEL_CALLS: Final = 8
 MAX_OPEN_CALLS: Final = 64
-MOST_IN_A_BATCH: Final = 50
+MAX_BATCH_MESSAGES: Final = 50
 #: Seconds to wait for each open call after the pipe is closed.
 LAST_ANSWERS_SECONDS: Final = 60.0
 
@@ -290,13 +294,13 @@ LAST_ANSWERS_SECONDS: Final = 60.0
 def main(argv: Sequence[str]) -> None:
     """Serve the client on stdin and stdout until it closes the pipe; does not return."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _leave)
+        signal.signal(number, _exit_now)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     verbose = "--verbose" in argv
     if not verbose:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    here = os.environ.get("CLAUDE_PROJECT_DIR", "").strip() or os.getcwd()
-    daemon = Daemon(paths.home(), os.environ, project.find_names(here, os.environ))
+    directory = os.environ.get("CLAUDE_PROJECT_DIR", "").strip() or os.getcwd()
+    daemon = Daemon(paths.home(), os.environ, project.find_names(directory, os.environ))
     Shim(daemon, _write_stdout, _to_stderr if verbose else None).serve(sys.stdin.buffer)
     os._exit(0)
 
@@ -314,18 +318,18 @@ class Shim:
     ) -> None:
         self._daemon = daemon
         self._write = write
-        self._note = note
+        self._write_note = note
         self._edition = ""
-        self._writing = threading.Lock()
-        self._room = threading.BoundedSemaphore(MAX_PARALLEL_CALLS)
-        self._changing = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(MAX_PARALLEL_CALLS)
+        self._lock = threading.Lock()
         self._calls: dict[str | int, bool] = {}  # request id to whether the call was cancelled
         self._threads: list[threading.Thread] = []
 
     def serve(self, lines: BinaryIO) -> None:
         """Answer every line until the input ends. The daemon is warmed up after the first line."""
         warming: threading.Thread | None = None
-        while line := _next_line(lines):
+        while line := _read_line(lines):
             self._answer(line)
             if warming is None:
                 warming = threading.Thread(target=self._daemon.warm_up, daemon=True)
@@ -334,161 +338,161 @@ class Shim:
             thread.join(LAST_ANSWERS_SECONDS)
 
     def _answer(self, line: bytes) -> None:
-        if len(line) > LARGEST_LINE:
-            said = f"The message is longer than {LARGEST_LINE} bytes."
-            self._say(failure(None, INVALID_REQUEST, said))
+        if len(line) > MAX_LINE_BYTES:
+            text = f"The message is longer than {MAX_LINE_BYTES} bytes."
+            self._send(failure(None, INVALID_REQUEST, text))
             return
         if not line.strip():
             return
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):  # includes bytes that are not UTF-8
-            self._say(failure(None, PARSE_ERROR, "Parse error"))
+            self._send(failure(None, PARSE_ERROR, "Parse error"))
             return
         if isinstance(value, list):
             self._answer_many(cast("list[object]", value))
-        elif (said := self._answer_one(value, self._say)) is not None:
-            self._say(said)
+        elif (reply := self._answer_one(value, self._send)) is not None:
+            self._send(reply)
 
     def _answer_many(self, messages: list[object]) -> None:
         """Answer a batch, which one protocol edition allows. One line is written when all answers are available."""
-        if self._edition != BATCHING_EDITION or not 0 < len(messages) <= MOST_IN_A_BATCH:
-            self._say(failure(None, INVALID_REQUEST, "Send one message a line."))
+        if self._edition != BATCHING_EDITION or not 0 < len(messages) <= MAX_BATCH_MESSAGES:
+            self._send(failure(None, INVALID_REQUEST, "Send one message per line."))
             return
-        batch = _Batch(self._say)
+        batch = _Batch(self._send)
         for message in messages:
             batch.expect()
             if isinstance(message, dict) and cast("Json", message).get("method") == "initialize":
-                batch.came(failure(None, INVALID_REQUEST, "initialize comes alone"))
+                batch.add(failure(None, INVALID_REQUEST, "initialize must not be in a batch"))
                 continue
-            said = self._answer_one(cast("object", message), batch.came, batch.left_out)
-            if said is not None:
-                batch.came(said)
+            reply = self._answer_one(cast("object", message), batch.add, batch.skip)
+            if reply is not None:
+                batch.add(reply)
         batch.close()
 
     def _answer_one(
-        self, message: object, later: Callable[[Json], object], never: Callable[[], object] | None = None
+        self, message: object, deliver: Callable[[Json], object], cancel: Callable[[], object] | None = None
     ) -> Json | None:
         """Return the answer to one message, or None if it is not available yet or none is due.
 
         Args:
-            later: receives the answer to a tool call.
-            never: called instead if the message gets no answer.
+            deliver: receives the answer to a tool call.
+            cancel: called instead if the message gets no answer.
         """
-        given = cast("Json", message) if isinstance(message, dict) else {}
-        nothing = never or _nothing
-        if given.get("jsonrpc") != "2.0" or ("id" in given and not is_id(given["id"])):
-            return failure(None, INVALID_REQUEST, "This is no JSON-RPC 2.0 message.")
-        if not isinstance(given.get("method"), str):
-            if "result" in given or "error" in given:
-                nothing()  # a response, although this server sends no requests
+        request = cast("Json", message) if isinstance(message, dict) else {}
+        skip = cancel or _do_nothing
+        if request.get("jsonrpc") != "2.0" or ("id" in request and not is_id(request["id"])):
+            return failure(None, INVALID_REQUEST, "This is not a JSON-RPC 2.0 message.")
+        if not isinstance(request.get("method"), str):
+            if "result" in request or "error" in request:
+                skip()  # a response, although this server sends no requests
                 return None
-            return failure(given.get("id"), INVALID_REQUEST, "A message needs a method.")
-        if "id" not in given:
-            self._hear(given)
-            nothing()
+            return failure(request.get("id"), INVALID_REQUEST, "A message needs a method.")
+        if "id" not in request:
+            self._handle_notification(request)
+            skip()
             return None
-        said = answer(given)
-        if said is None:
-            return self._begin(given, later, nothing)
-        if given["method"] == "initialize" and "result" in said:
-            self._edition = said["result"]["protocolVersion"]
-        return said
+        reply = answer(request)
+        if reply is None:
+            return self._start_call(request, deliver, skip)
+        if request["method"] == "initialize" and "result" in reply:
+            self._edition = reply["result"]["protocolVersion"]
+        return reply
 
-    def _hear(self, notification: Json) -> None:
+    def _handle_notification(self, notification: Json) -> None:
         """Handle a notification. Only cancellations have an effect: the answer to a cancelled call is dropped."""
         if notification["method"] == "notifications/cancelled":
             params = notification.get("params")
-            wanted: object = cast("Json", params).get("requestId") if isinstance(params, dict) else None
-            with self._changing:
-                if is_id(wanted) and wanted in self._calls:
-                    self._calls[cast("str | int", wanted)] = True
+            request_id: object = cast("Json", params).get("requestId") if isinstance(params, dict) else None
+            with self._lock:
+                if is_id(request_id) and request_id in self._calls:
+                    self._calls[cast("str | int", request_id)] = True
 
-    def _begin(self, message: Json, later: Callable[[Json], object], nothing: Callable[[], object]) -> Json | None:
+    def _start_call(self, message: Json, deliver: Callable[[Json], object], skip: Callable[[], object]) -> Json | None:
         """Start a call on a new thread. Returns an error if the id is in use or too many calls are open."""
         id_ = message["id"]
-        with self._changing:
+        with self._lock:
             if id_ in self._calls:
-                return failure(id_, INVALID_REQUEST, "This id is of a call that is not answered yet.")
+                return failure(id_, INVALID_REQUEST, "A call with this id is still open.")
             if len(self._calls) >= MAX_OPEN_CALLS:
-                return failed(message, "Too many calls at once. Wait for their answers.")
+                return failed_call(message, "Too many calls are open. Wait for their answers.")
             self._calls[id_] = False
             self._threads = [thread for thread in self._threads if thread.is_alive()]
-        thread = threading.Thread(target=self._call, args=(message, later, nothing), daemon=True)
+        thread = threading.Thread(target=self._call, args=(message, deliver, skip), daemon=True)
         self._threads.append(thread)
         thread.start()
         return None
 
-    def _call(self, message: Json, later: Callable[[Json], object], nothing: Callable[[], object]) -> None:
-        with self._room:
+    def _call(self, message: Json, deliver: Callable[[Json], object], skip: Callable[[], object]) -> None:
+        with self._slots:
             try:
-                said = self._daemon.call(message, self._edition)
+                reply = self._daemon.call(message, self._edition)
             except Exception as error:
-                self._tell(f"{type(error).__name__}: {error}")
-                said = failed(message, "The call could not be made. Run `filrouge doctor` to see what is wrong.")
-        with self._changing:
+                self._report(f"{type(error).__name__}: {error}")
+                reply = failed_call(message, "The call could not be made. Run `filrouge doctor` to see what is wrong.")
+        with self._lock:
             cancelled = self._calls.pop(message["id"])
         if cancelled:
-            nothing()
+            skip()
         else:
-            later(said)
+            deliver(reply)
 
-    def _say(self, said: Json | list[Json]) -> None:
-        line = json.dumps(said, separators=(",", ":")).encode("ascii") + b"\n"
-        with self._writing:
+    def _send(self, reply: Json | list[Json]) -> None:
+        line = json.dumps(reply, separators=(",", ":")).encode("ascii") + b"\n"
+        with self._write_lock:
             self._write(line)
 
-    def _tell(self, said: str) -> None:
-        if self._note is not None:
-            self._note(said)
+    def _report(self, text: str) -> None:
+        if self._write_note is not None:
+            self._write_note(text)
 
 
 class _Batch:
     """Collects the answers of a batch and sends them together."""
 
-    def __init__(self, say: Callable[[list[Json]], object]) -> None:
-        self._say = say
+    def __init__(self, send: Callable[[list[Json]], object]) -> None:
+        self._send = send
         self._answers: list[Json] = []
         self._open = 1
-        self._changing = threading.Lock()
+        self._lock = threading.Lock()
 
     def expect(self) -> None:
         """Expect one more answer."""
-        with self._changing:
+        with self._lock:
             self._open += 1
 
-    def came(self, said: Json) -> None:
+    def add(self, reply: Json) -> None:
         """Add an expected answer."""
-        with self._changing:
-            self._answers.append(said)
+        with self._lock:
+            self._answers.append(reply)
         self.close()
 
-    def left_out(self) -> None:
+    def skip(self) -> None:
         """Record that an expected answer will not come."""
         self.close()
 
     def close(self) -> None:
         """Close one expectation; send the answers if none is left open."""
-        with self._changing:
+        with self._lock:
             self._open -= 1
             done = self._open == 0
         if done and self._answers:
-            self._say(self._answers)
+            self._send(self._answers)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing."""
 
 
-def _next_line(lines: BinaryIO) -> bytes:
-    """Read the next line; empty at the end. Of a line over `LARGEST_LINE` bytes only the start is returned.
+def _read_line(lines: BinaryIO) -> bytes:
+    """Read the next line; empty at the end. Of a line over `MAX_LINE_BYTES` bytes only the start is returned.
 
-    The returned start is itself longer than `LARGEST_LINE`, so that the caller rejects it.
+    The returned start is itself longer than `MAX_LINE_BYTES`, so that the caller rejects it.
     """
-    line = lines.readline(LARGEST_LINE + 2)
+    line = lines.readline(MAX_LINE_BYTES + 2)
     rest = line
-    while len(line) > LARGEST_LINE and rest and not rest.endswith(b"\n"):
-        rest = lines.readline(LARGEST_LINE)
+    while len(line) > MAX_LINE_BYTES and rest and not rest.endswith(b"\n"):
+        rest = lines.readline(MAX_LINE_BYTES)
     return line
 
 
@@ -498,9 +502,9 @@ def _write_stdout(line: bytes) -> None:
         rest = rest[os.write(1, rest) :]
 
 
-def _to_stderr(said: str) -> None:
-    os.write(2, f"filrouge mcp: {one_line(said)}\n".encode("utf-8", "replace"))
+def _to_stderr(text: str) -> None:
+    os.write(2, f"filrouge mcp: {one_line(text)}\n".encode("utf-8", "replace"))
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
+def _exit_now(_number: int, _frame: FrameType | None) -> None:
     os._exit(0)

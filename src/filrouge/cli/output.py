@@ -48,17 +48,17 @@ class GuardedStream(io.TextIOBase):
     If the wrapped stream is a terminal, colour escapes pass unchanged; no other escapes do.
 
     Attributes:
-        behind: the wrapped stream.
+        wrapped: the wrapped stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
-        self.behind = stream
+        self.wrapped = stream
 
     @property
     def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The encoding of the wrapped stream."""
-        return self.behind.encoding
+        return self.wrapped.encoding
 
     def writable(self) -> bool:
         """Return True."""
@@ -66,23 +66,23 @@ class GuardedStream(io.TextIOBase):
 
     def isatty(self) -> bool:
         """Return True if the wrapped stream is a terminal."""
-        return self.behind.isatty()
+        return self.wrapped.isatty()
 
     def fileno(self) -> int:
         """Return the file descriptor of the wrapped stream."""
-        return self.behind.fileno()
+        return self.wrapped.fileno()
 
     def flush(self) -> None:
         """Flush the wrapped stream."""
-        self.behind.flush()
+        self.wrapped.flush()
 
     def write(self, text: str, /) -> int:
         """Write a text with its control characters made visible. Returns the length of the text."""
         if self.isatty():
             parts = _COLOUR.split(text)
-            self.behind.write("".join(part if place % 2 else visible(part) for place, part in enumerate(parts)))
+            self.wrapped.write("".join(part if index % 2 else visible(part) for index, part in enumerate(parts)))
         else:
-            self.behind.write(visible(text))
+            self.wrapped.write(visible(text))
         return len(text)
 
 
@@ -111,11 +111,11 @@ def guard() -> None:
 
 def console() -> Console:
     """Return a console on standard output. Colour and line wrapping apply only at a terminal."""
-    stream = sys.stdout.behind if isinstance(sys.stdout, GuardedStream) else sys.stdout
+    stream = sys.stdout.wrapped if isinstance(sys.stdout, GuardedStream) else sys.stdout
     return _Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
-def is_watched() -> bool:
+def is_terminal() -> bool:
     """Return True if standard output is a terminal."""
     return sys.stdout.isatty()
 
@@ -153,28 +153,28 @@ def write_export(pieces: Iterable[bytes], form: str, file: BinaryIO | None = Non
         file: None = standard output.
     """
     if file is not None:
-        for text in _neutral(pieces, form):
+        for text in _escape_pieces(pieces, form):
             file.write(text.encode())
         return
     sys.stdout.flush()
-    stream = sys.stdout.behind if isinstance(sys.stdout, GuardedStream) else sys.stdout
-    for text in _neutral(pieces, form):
+    stream = sys.stdout.wrapped if isinstance(sys.stdout, GuardedStream) else sys.stdout
+    for text in _escape_pieces(pieces, form):
         stream.buffer.write(text.encode())
     stream.buffer.flush()
 
 
-def _neutral(pieces: Iterable[bytes], form: str) -> Iterator[str]:
+def _escape_pieces(pieces: Iterable[bytes], form: str) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    held = ""
+    pending = ""
     for piece in pieces:
-        text = held + decoder.decode(piece)
+        text = pending + decoder.decode(piece)
         # A CSV line ends with CR LF, which may be split between two pieces.
-        held = "\r" if text.endswith("\r") else ""
-        yield _neutral_text(text.removesuffix("\r"), form)
-    yield _neutral_text(held + decoder.decode(b"", final=True), form)
+        pending = "\r" if text.endswith("\r") else ""
+        yield _escape_text(text.removesuffix("\r"), form)
+    yield _escape_text(pending + decoder.decode(b"", final=True), form)
 
 
-def _neutral_text(text: str, form: str) -> str:
+def _escape_text(text: str, form: str) -> str:
     if form != "csv":
         return in_json(text)
     return "\r\n".join(visible(line) for line in text.split("\r\n"))
@@ -219,10 +219,10 @@ def unwritable(path: str, error: OSError) -> FilrougeError:
 
     It is `CannotWrite` if the disk is full, read-only or failing, and `BadInput` if the path is wrong.
     """
-    said = f"{path} cannot be written: {error.strerror}."
+    message = f"{path} cannot be written: {error.strerror}."
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
-        return CannotWrite(said)
-    return BadInput(said, remedy="Name a place in a folder that exists and that you may write to.")
+        return CannotWrite(message)
+    return BadInput(message, remedy="Choose a path in an existing folder that you can write to.")
 
 
 def confirm(question: str, *, default: bool | None = False, abort: bool = False) -> bool:
@@ -244,7 +244,7 @@ def prompt_secret(question: str) -> str:
     return getpass.getpass(f"{one_line(question)}: ")
 
 
-def when(at: str | None) -> str:
+def format_time(at: str | None) -> str:
     """Return a stored time as people read it, to the minute; empty for None."""
     return f"{at[:16].replace('T', ' ')} UTC" if at else ""
 
@@ -265,30 +265,30 @@ def box(title: str, rows: Mapping[str, object]) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under headings at a terminal; otherwise tab-separated lines without headings."""
-    listed = [[one_line(str(cell)) for cell in row] for row in rows]
+    cells = [[one_line(str(cell)) for cell in row] for row in rows]
     if not sys.stdout.isatty():
-        for row in listed:
+        for row in cells:
             sys.stdout.write("\t".join(row) + "\n")
         return
-    made = Table(box=ROUNDED, header_style="bold")
+    rich_table = Table(box=ROUNDED, header_style="bold")
     for column in columns:
-        made.add_column(column, overflow="fold")
-    for row in listed:
-        made.add_row(*(Text(cell) for cell in row))
-    console().print(made)
+        rich_table.add_column(column, overflow="fold")
+    for row in cells:
+        rich_table.add_row(*(Text(cell) for cell in row))
+    console().print(rich_table)
 
 
 def memory_row(memory: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Return a memory as a table row: id, kind, project or user, text."""
-    where = memory["project_name"] if memory["scope"] == "project" else "user"
+    owner = memory["project_name"] if memory["scope"] == "project" else "user"
     state = "" if memory["state"] == "live" else f" ({memory['state']})"
-    return memory["id"], f"{memory['kind']}{state}", where or "-", memory["text"]
+    return memory["id"], f"{memory['kind']}{state}", owner or "-", memory["text"]
 
 
 def bars(*columns: ProgressColumn | str, transient: bool = True, disable: bool = False) -> Progress:
     """Return progress bars with these columns. A text is a template, such as `{task.description}`; no markup."""
-    made = (TextColumn(one, markup=False) if isinstance(one, str) else one for one in columns)
-    return Progress(*made, console=console(), transient=transient, disable=disable)
+    rendered = (TextColumn(column, markup=False) if isinstance(column, str) else column for column in columns)
+    return Progress(*rendered, console=console(), transient=transient, disable=disable)
 
 
 # Plans for changes to the agents' settings files: show the plan, ask for consent, carry it out.
@@ -327,23 +327,23 @@ def consent(question: str, *, yes: bool, json: bool) -> bool:
 def show(plan: Plan) -> None:
     """Print every change of a plan, and the files that are left alone."""
     for change in plan.changes:
-        say(f"{_deed(change)} {change.path}")
+        say(f"{_verb(change)} {change.path}")
         for line in change.lines():
             say(f"    {line}")
         if change.note:
             say(f"    {change.note}")
     for name, plugin in plan.plugins.items():
         say(
-            f"{AGENTS[name].title} has Filrouge as a plugin ({plugin.path}), so its hooks are not written besides;"
-            f" `filrouge init --host {name}` writes them all the same."
+            f"{AGENTS[name].title} has Filrouge as a plugin ({plugin.path}), so its hooks are not written;"
+            f" `filrouge init --host {name}` writes them anyway."
         )
-    show_troubles(plan.problems)
+    show_errors(plan.problems)
 
 
-def show_troubles(troubles: Mapping[str, FilrougeError]) -> None:
+def show_errors(troubles: Mapping[str, FilrougeError]) -> None:
     """Print the files that were left alone, with the reason."""
-    for path, trouble in troubles.items():
-        say(f"left alone: {path}: {trouble.message} {trouble.remedy}".rstrip())
+    for path, error in troubles.items():
+        say(f"left alone: {path}: {error.message} {error.remedy}".rstrip())
 
 
 def apply(plan: Plan, home: str) -> dict[str, FilrougeError]:
@@ -365,7 +365,7 @@ def plan_json(plan: Plan, troubles: Mapping[str, FilrougeError], *, changed: boo
             {
                 "agent": change.agent,
                 "path": change.path,
-                "deed": _deed(change),
+                "deed": _verb(change),
                 "lines": change.lines(),
                 "note": change.note,
             }
@@ -385,7 +385,7 @@ def titles(names: Iterable[str]) -> str:
     return ", ".join(AGENTS[name].title for name in names)
 
 
-def _deed(change: Change) -> str:
+def _verb(change: Change) -> str:
     if change.current is None:
         return "creates" if change.planned is not None else "forgets"
     return "removes" if change.planned is None else "changes"

@@ -1,6 +1,7 @@
-"""What `init` says of the memory that a home has, and how it is put away: asked at a terminal, by a word.
+"""`init --reset`: describe the existing memory of a home, ask for a typed confirmation, and put the memory away.
 
-Reading the database loads what a daemon loads, so `init` loads this module when there is one to speak of."""
+Importing this module loads the database code, so `init` imports it only if the home already has a memory.
+"""
 
 from __future__ import annotations
 
@@ -18,35 +19,36 @@ from filrouge.core.paths import SPOOL, inside
 from filrouge.maintenance import restore
 from filrouge.maintenance.restore import MemoryCounts
 
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 _WORD: Final = "reset"
 _DRAIN_SECONDS: Final = 30.0
 
 
-def in_words(held: MemoryCounts, directory: str) -> str:
+def describe(counts: MemoryCounts, directory: str) -> str:
     """Return a phrase with the size of a memory: memories, turns, start date, bytes, directory."""
-    size = f"{output.megabytes(held.bytes)} in {directory}"
-    if held.memories is None or held.turns is None:
+    size = f"{output.megabytes(counts.bytes)} in {directory}"
+    if counts.memories is None or counts.turns is None:
         return size
-    since = f" since {output.when(held.since)}" if held.since else ""
-    return f"{_many(held.memories, 'memory', 'memories')} and {_many(held.turns, 'turn', 'turns')}{since}, {size}"
+    since = f" since {output.format_time(counts.since)}" if counts.since else ""
+    memories, turns = _counted(counts.memories, "memory", "memories"), _counted(counts.turns, "turn", "turns")
+    return f"{memories} and {turns}{since}, {size}"
 
 
-def plan(held: MemoryCounts, directory: str) -> list[str]:
+def plan(counts: MemoryCounts, directory: str) -> list[str]:
     """Return lines that describe what putting the memory away would do."""
     return [
-        f"puts away the memory of this home: {in_words(held, directory)}",
+        f"puts away the memory of this home: {describe(counts, directory)}",
         "    A verified backup is made first; it stays until you delete it, and `filrouge restore` brings it back.",
-        "    What waits in the spool is taken into the old memory before.",
-        "    Settings, tokens, names of projects, receipts, limits of the day and what was forgotten stay in force.",
+        "    Events that wait in the spool are stored in the old memory first.",
+        "    Settings, tokens, project names, receipts, daily limits and tombstones stay in force.",
         "    Older backups stay.",
     ]
 
 
 def is_typed() -> bool:
     """Ask the user to type the confirmation word. Returns True if it was typed."""
-    said = output.prompt(f"Type {_WORD} to put this memory away", default="", show_default=False)
-    return said.strip() == _WORD
+    typed = output.prompt(f"Type {_WORD} to put this memory away", default="", show_default=False)
+    return typed.strip() == _WORD
 
 
 def put_away(directory: str) -> str:
@@ -76,8 +78,8 @@ def _take_in_spool(directory: str) -> None:
                 remedy="See `filrouge status`, and try again when none is waiting.",
             )
         ask("GET", "/daemon/status")  # starts the daemon if none runs
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def _many(number: int, one: str, more: str) -> str:
-    return f"{number:,} {one if number == 1 else more}"
+def _counted(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from filrouge.maintenance.restore import MemoryCounts
 
 
-_IGNORED_BY: Final = (".gitignore", ".claudeignore")
+_IGNORE_FILES: Final = (".gitignore", ".claudeignore")
 #: Agent, its program, the setting with the program's path, and the provider that runs the program.
 _PROGRAMS: Final = (
     ("claude-code", "claude", "claude_cli_path", "claude_cli"),
@@ -34,38 +34,38 @@ _PROGRAMS: Final = (
 )
 
 
-def chosen(
+def choose_settings(
     machine: Machine,
     names: Collection[str],
     provider: str | None,
     mode: str | None,
     language: str | None,
     *,
-    asked: bool,
+    interactive: bool,
 ) -> dict[str, Any]:
-    """Return the settings given as options and, if `asked`, those that the user enters.
+    """Return the settings given as options and, if `interactive`, those that the user enters.
 
     Args:
         names: the agents to connect.
-        asked: ask for every setting that is not given.
+        interactive: ask for every setting that is not given.
 
     Raises:
         BadConfig: a value is not valid.
     """
-    if asked and provider is None:
-        provider = _own_agent(machine, names) or _any_provider()
-    if asked and language is None:
+    if interactive and provider is None:
+        provider = _offer_agent_model(machine, names) or _ask_provider()
+    if interactive and language is None:
         language = output.prompt("Language of headings (auto, en, fr, es)", default="auto")
-    if asked and mode is None:
+    if interactive and mode is None:
         mode = output.prompt("Extraction mode (light, normal, heavy, max)", default="normal")
-    named = {"extract_provider": provider, "mode": mode, "language": language}
+    options = {"extract_provider": provider, "mode": mode, "language": language}
     # Imported here because the rest of the command does not need the settings library.
     from filrouge.core.settings import check
 
-    return check({key: value for key, value in named.items() if value is not None}, where="init")
+    return check({key: value for key, value in options.items() if value is not None}, where="init")
 
 
-def _own_agent(machine: Machine, names: Collection[str]) -> str | None:
+def _offer_agent_model(machine: Machine, names: Collection[str]) -> str | None:
     """Offer the model of the first connected agent that has a program. Returns its provider; None if declined."""
     for agent, program, _, provider in _PROGRAMS:
         if agent in names and machine.program(program):
@@ -73,7 +73,7 @@ def _own_agent(machine: Machine, names: Collection[str]) -> str | None:
 
             title, daily = AGENTS[agent].title, Settings.model_fields["llm_daily_tokens"].default
             output.say(
-                f"Recommended: {title} itself can understand what is said, and finds more than rules do. It costs one"
+                f"Recommended: {title} itself can extract memories, and finds more than rules do. It costs one"
                 " or two questions to its small model after each reply, on your subscription, at most"
                 f" {daily:,} tokens a day; prompts and replies, without secrets, go where {title} sends them anyway,"
                 " and nowhere else."
@@ -82,13 +82,13 @@ def _own_agent(machine: Machine, names: Collection[str]) -> str | None:
     return None
 
 
-def _any_provider() -> str:
-    output.say("Understanding needs no model; with one it finds more. Providers: heuristic, ollama, anthropic,")
+def _ask_provider() -> str:
+    output.say("Extraction needs no model; with one it finds more. Providers: heuristic, ollama, anthropic,")
     output.say("openai, claude_cli, codex_cli.")
     return output.prompt("Which model provider", default="heuristic")
 
 
-def conversations(names: Iterable[str]) -> bool:
+def ask_conversations(names: Iterable[str]) -> bool:
     """Ask whether Filrouge's plugin may read all conversations of an agent that requires permission for it."""
     for agent in (AGENTS[name] for name in names if AGENTS[name].reads_all):
         output.say(f"{agent.title} requires your permission before a plugin can read its conversations.")
@@ -96,10 +96,10 @@ def conversations(names: Iterable[str]) -> bool:
     return False
 
 
-def lines(directory: str, settings: Mapping[str, Any]) -> list[str]:
+def settings_lines(directory: str, settings: Mapping[str, Any]) -> list[str]:
     """Return lines that describe the change to Filrouge's settings file."""
-    said = [f"changes {inside(directory, CONFIG)}"] if settings else []
-    return said + [f"    +{key} = {value}" for key, value in settings.items()]
+    lines = [f"changes {inside(directory, CONFIG)}"] if settings else []
+    return lines + [f"    +{key} = {value}" for key, value in settings.items()]
 
 
 def write_settings(directory: str, settings: Mapping[str, Any]) -> None:
@@ -117,7 +117,7 @@ def write_settings(directory: str, settings: Mapping[str, Any]) -> None:
     files.write_file(path, files.set_keys(text, settings).encode())
 
 
-def warnings(settings: Mapping[str, Any]) -> list[str]:
+def provider_warnings(settings: Mapping[str, Any]) -> list[str]:
     """Check the chosen provider. Returns a warning if it does not answer; extraction then works without it."""
     provider = settings.get("extract_provider", "")
     if provider in ("", "heuristic", "off"):
@@ -136,53 +136,53 @@ class Memory:
     """The existing memory of a home, and whether `init --reset` puts it away.
 
     Attributes:
-        held: what the home contains; None if it has no memory yet.
+        counts: what the home contains; None if it has no memory yet.
         reset: the user wants to put it away.
     """
 
     directory: str
-    held: MemoryCounts | None
+    counts: MemoryCounts | None
     reset: bool
 
     @classmethod
     def of(cls, directory: str, *, reset: bool) -> Memory:
         """Return the memory of a home."""
         if not os.path.exists(inside(directory, DATABASE)):
-            return cls(directory=directory, held=None, reset=reset)
+            return cls(directory=directory, counts=None, reset=reset)
         from filrouge.maintenance.restore import memory_counts
 
-        return cls(directory=directory, held=memory_counts(directory), reset=reset)
+        return cls(directory=directory, counts=memory_counts(directory), reset=reset)
 
     @property
-    def goes(self) -> bool:
+    def will_be_reset(self) -> bool:
         """True if a memory exists and is to be put away."""
-        return self.reset and self.held is not None
+        return self.reset and self.counts is not None
 
     def lines(self) -> list[str]:
         """Return lines that say what happens to the memory."""
-        if self.held is None:
-            return ["There is no memory yet that could be put away."] if self.reset else []
+        if self.counts is None:
+            return ["There is no memory yet to put away."] if self.reset else []
         from filrouge.cli import resetting
 
         if self.reset:
-            return resetting.plan(self.held, self.directory)
-        return [f"The memory of this home is kept: {resetting.in_words(self.held, self.directory)}."]
+            return resetting.plan(self.counts, self.directory)
+        return [f"The memory of this home is kept: {resetting.describe(self.counts, self.directory)}."]
 
     def consent(self) -> bool:
         """Ask for confirmation if the memory is to be put away. The user must type a word at a terminal."""
-        if not self.goes:
+        if not self.will_be_reset:
             return True
         from filrouge.cli import resetting
 
         return resetting.is_typed()
 
     def put_away(self) -> list[str]:
-        """Put the memory away if that is wanted. Returns a line with the backup that holds it.
+        """Put the memory away if the user wants that. Returns a line with the backup that holds it.
 
         Raises:
             FilrougeError: it could not be put away; nothing was changed.
         """
-        if not self.goes:
+        if not self.will_be_reset:
             return []
         from filrouge.cli import resetting
 
@@ -191,18 +191,18 @@ class Memory:
 
     def to_json(self) -> dict[str, Any] | None:
         """Return the memory as JSON data; None if there is none."""
-        return None if self.held is None else {**self.held.to_json(), "home": self.directory, "reset": self.reset}
+        return None if self.counts is None else {**self.counts.to_json(), "home": self.directory, "reset": self.reset}
 
 
-def ignoring_home(directory: str) -> list[Change]:
+def ignore_home_changes(directory: str) -> list[Change]:
     """Return the changes that add a home inside a repository to its ignore files, so that no memory is committed."""
     top = repository(directory)
     if top is None:
         return []
-    paths = (os.path.join(top, name) for name in _IGNORED_BY)
-    wanted = (path for path in paths if path.endswith(_IGNORED_BY[0]) or os.path.exists(path))
-    found = (plan.plan_ignoring(directory, path, ignored_as(directory, top)) for path in wanted)
-    return [change for change in found if change is not None]
+    paths = (os.path.join(top, name) for name in _IGNORE_FILES)
+    ignore_files = (path for path in paths if path.endswith(_IGNORE_FILES[0]) or os.path.exists(path))
+    changes = (plan.plan_ignoring(directory, path, ignored_as(directory, top)) for path in ignore_files)
+    return [change for change in changes if change is not None]
 
 
 def ignore_itself(directory: str) -> None:
@@ -213,7 +213,7 @@ def ignore_itself(directory: str) -> None:
     """
     if repository(directory) is not None:
         make_private(directory)
-        files.write_file(inside(directory, _IGNORED_BY[0]), b"*\n")
+        files.write_file(inside(directory, _IGNORE_FILES[0]), b"*\n")
 
 
 def ignored_as(directory: str, top: str) -> str:
@@ -227,8 +227,9 @@ def mode_warning(directory: str) -> str:
     if not mode & 0o077:
         return ""
     if os.stat(directory).st_uid == os.getuid() and is_filrouge_directory(directory):
-        return f"changes the mode of {directory} from {mode:03o} to 700: others can look into it"
-    return f"left alone: {directory} holds more than Filrouge's files, and others can look into it (mode {mode:03o})"
+        return f"changes the mode of {directory} from {mode:03o} to 700: other users can look into it"
+    problem = f"{directory} contains more than Filrouge's files, and other users can look into it (mode {mode:03o})"
+    return f"left alone: {problem}"
 
 
 def found_programs(directory: str, machine: Machine, names: Iterable[str], provider: str | None) -> dict[str, Any]:

@@ -32,18 +32,26 @@ from starlette.types import Receive, Scope, Send
 from filrouge._version import __version__
 from filrouge.core.errors import BadInput, FilrougeError, Forbidden
 from filrouge.core.guard import logged
-from filrouge.mcp.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
-from filrouge.mcp.tools import BY_NAME, Caller, quoted
+from filrouge.mcp.offered import (
+    IDEMPOTENCY_KEY_META,
+    INSTRUCTIONS,
+    MAX_REQUEST_BYTES,
+    PROJECT_META,
+    SERVER,
+    TITLE,
+    TOOLS,
+)
+from filrouge.mcp.tools import BY_NAME, Caller, quote
 from filrouge.runtime.services import Parts
 from filrouge.server.admission import ACCESS, Access, includes
 from filrouge.server.admission import Scope as Allowed
 
 _LOG = logging.getLogger(__name__)
 logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request
-_MOST_NAMES, _LONGEST_NAME = 16, 4096
-_CHECKS: Final = {tool["name"]: jsonschema.Draft202012Validator(tool["inputSchema"]) for tool in TOOLS}
+_MAX_NAMES, _MAX_NAME_CHARACTERS = 16, 4096
+_VALIDATORS: Final = {tool["name"]: jsonschema.Draft202012Validator(tool["inputSchema"]) for tool in TOOLS}
 #: The scope that each tool needs: `read` if its annotation declares it read-only, else `write`.
-_NEEDED: Final[Mapping[str, Allowed]] = {
+_REQUIRED_SCOPES: Final[Mapping[str, Allowed]] = {
     tool["name"]: "read" if tool["annotations"]["readOnlyHint"] else "write" for tool in TOOLS
 }
 _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
@@ -60,15 +68,15 @@ class Endpoint:
             title=TITLE,
             instructions=INSTRUCTIONS,
             get_tool_input_schema=_SCHEMAS.get,
-            on_list_tools=_listed,
-            on_call_tool=self._called,
+            on_list_tools=_list_tools,
+            on_call_tool=self._call_tool,
         )
         self._manager = StreamableHTTPSessionManager(
             server,
             json_response=True,
             stateless=True,
             security_settings=TransportSecuritySettings(allowed_hosts=list(hosts), allowed_origins=list(origins)),
-            max_request_body_size=LARGEST_REQUEST,
+            max_request_body_size=MAX_REQUEST_BYTES,
         )
         self._running: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -86,42 +94,42 @@ class Endpoint:
             self._ready.set()
             await asyncio.Event().wait()
 
-    async def _called(self, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
+    async def _call_tool(self, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
         tool = BY_NAME.get(params.name)
         if tool is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"There is no tool {quoted(params.name, 60)!r}.")
+            raise MCPError(code=INVALID_PARAMS, message=f"There is no tool {quote(params.name, 60)!r}.")
         arguments = params.arguments or {}
         with logged(_LOG, "the tool %s stumbled", params.name):
             try:
-                _permitted(ctx.request, params.name)
-                _check(params.name, arguments)
-                told = await tool(self._parts, _caller(ctx.meta), arguments)
+                _check_scope(ctx.request, params.name)
+                _check_arguments(params.name, arguments)
+                result = await tool(self._parts, _caller(ctx.meta), arguments)
             except FilrougeError as error:
-                return _failed(f"{error.message} {error.remedy}".strip())
-            return CallToolResult(content=[TextContent(text=told.text)], structured_content=told.value)
-        return _failed("Internal error; see the log. Retry with different arguments.")
+                return _error_result(f"{error.message} {error.remedy}".strip())
+            return CallToolResult(content=[TextContent(text=result.text)], structured_content=result.value)
+        return _error_result("Internal error; see the log. Retry with different arguments.")
 
 
-async def _listed(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+async def _list_tools(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams | None) -> ListToolsResult:
     return ListToolsResult(tools=[Tool.model_validate(tool) for tool in TOOLS])
 
 
-def _failed(said: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=said)], is_error=True)
+def _error_result(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=message)], is_error=True)
 
 
-def _permitted(request: Any, name: str) -> None:
+def _check_scope(request: Any, name: str) -> None:
     """Check the caller's scope against the tool's.
 
     Raises:
         Forbidden: the token's scope is too small.
     """
-    access, need = request.scope[ACCESS] if request is not None else None, _NEEDED[name]
+    access, need = request.scope[ACCESS] if request is not None else None, _REQUIRED_SCOPES[name]
     if not isinstance(access, Access) or not includes(access.scope, need):
         raise Forbidden(f"{name} needs a token with the scope {need}.")
 
 
-def _check(name: str, arguments: Mapping[str, Any]) -> None:
+def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
     """Validate arguments against the tool's schema.
 
     Raises:
@@ -130,19 +138,19 @@ def _check(name: str, arguments: Mapping[str, Any]) -> None:
     for argument, value in arguments.items():
         if not _is_text(argument) or (isinstance(value, str) and not _is_text(value)):
             raise BadInput("An argument contains a lone surrogate.", remedy="Send UTF-8.")
-    errors = cast("Any", _CHECKS[name]).iter_errors(dict(arguments))
+    errors = cast("Any", _VALIDATORS[name]).iter_errors(dict(arguments))
     found = min(errors, key=lambda error: list(error.absolute_path), default=None)
     if found is None:
         return
     where = ".".join(str(part) for part in found.absolute_path) or name
     schema = cast("Mapping[str, Any]", found.schema)
     if found.validator == "additionalProperties":
-        said = f"{name} takes {', '.join(schema['properties'])}, and nothing else."
+        message = f"{name} takes {', '.join(schema['properties'])}, and nothing else."
     elif found.validator == "required":
-        said = f"{name} needs {', '.join(schema['required'])}."
+        message = f"{name} needs {', '.join(schema['required'])}."
     else:
-        said = f"{where}: {found.validator} is {found.validator_value}."
-    raise BadInput(said, remedy="See the tool's input schema.")
+        message = f"{where}: {found.validator} is {found.validator_value}."
+    raise BadInput(message, remedy="See the tool's input schema.")
 
 
 def _is_text(value: str) -> bool:
@@ -155,10 +163,14 @@ def _is_text(value: str) -> bool:
 
 def _caller(meta: Mapping[str, Any] | None) -> Caller:
     """Return the caller from a request's metadata; invalid entries are ignored."""
-    said = meta or {}
-    names, once = said.get(PROJECT_META), said.get(ONCE_META)
-    listed = cast("list[object]", names)[:_MOST_NAMES] if isinstance(names, list) else []
+    entries = meta or {}
+    names, key = entries.get(PROJECT_META), entries.get(IDEMPOTENCY_KEY_META)
+    listed = cast("list[object]", names)[:_MAX_NAMES] if isinstance(names, list) else []
     return Caller(
-        project=tuple(n for n in listed if isinstance(n, str) and n and len(n) <= _LONGEST_NAME and _is_text(n)),
-        once=once if isinstance(once, str) and len(once) <= 100 and _is_text(once) else "",
+        project=tuple(
+            name
+            for name in listed
+            if isinstance(name, str) and name and len(name) <= _MAX_NAME_CHARACTERS and _is_text(name)
+        ),
+        idempotency_key=key if isinstance(key, str) and len(key) <= 100 and _is_text(key) else "",
     )

@@ -30,7 +30,7 @@ HOSTS: Final = (
 ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*")
 
 
-class _Handed(Response):
+class _DelegatedResponse(Response):
     """A response that delegates to another ASGI application and replays the request body to it."""
 
     def __init__(self, app: ASGIApp, body: bytes) -> None:
@@ -39,17 +39,17 @@ class _Handed(Response):
         self._unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def again() -> Message:
+        async def replay() -> Message:
             return self._unread.pop() if self._unread else await receive()
 
-        await self._app(scope, again, send)
+        await self._app(scope, replay, send)
 
 
 @router.post(PATH, include_in_schema=False)
 @requires("read")
 async def mcp(request: Request) -> Response:
     """Handle one MCP message and return its answer; a tool that writes needs the `write` scope."""
-    return _Handed(await _endpoint(request), await request.body())
+    return _DelegatedResponse(await _endpoint(request), await request.body())
 
 
 @router.api_route(PATH, methods=["GET", "DELETE"], include_in_schema=False)
@@ -67,18 +67,18 @@ async def _endpoint(request: Request) -> ASGIApp:
     state = request.app.state
     if getattr(state, "mcp", None) is None:
         try:
-            loaded: Any = await asyncio.to_thread(import_module, "filrouge.mcp.endpoint")
+            module: Any = await asyncio.to_thread(import_module, "filrouge.mcp.endpoint")
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
                 raise
             raise NotInstalled(
                 f"MCP cannot be served: {error}.", remedy=f"Run `{installation.install_command(_SDK)}`."
             ) from error
-        named = await read_in_tx(
+        configured_hosts = await read_in_tx(
             request, lambda tx: parts_of(request).effective(tx).to_json().get("allowed_hosts") or ()
         )
         if getattr(state, "mcp", None) is None:
-            hosts = [*HOSTS, *named, *(f"{name}:*" for name in named)]
+            hosts = [*HOSTS, *configured_hosts, *(f"{name}:*" for name in configured_hosts)]
             origins = [*ORIGINS, *(f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts)]
-            state.mcp = loaded.Endpoint(parts_of(request), hosts, origins)
+            state.mcp = module.Endpoint(parts_of(request), hosts, origins)
     return cast("ASGIApp", state.mcp)

@@ -49,7 +49,7 @@ def test_a_job_ties_what_is_alike_and_the_command_lists_it(threads: Shell) -> No
     assert (one["source"], one["target"], one["type"]) == ("a", "b", "relates_to")
     cells = threads("bridges", "--thread", "b").out.split("\t")
     assert cells[1:5] == ['Rollback of the "gateway"', "→", "Port <8443>", "relates_to"]
-    assert threads("bridges", "--type", "extends").out == "No threads are tied.\n"
+    assert threads("bridges", "--type", "extends").out == "No threads are connected.\n"
 
 
 def test_bridges_are_made_and_removed_by_hand(threads: Shell) -> None:
@@ -96,4 +96,4 @@ def test_health_is_told_in_figures(threads: Shell) -> None:
 def test_health_without_a_daemon_says_what_to_do(tmp_path: Path) -> None:
     told = typed(str(tmp_path), "health")
     assert told.code == 1
-    assert told.out.splitlines() == ["Daemon: Stopped", "! Daemon: it does not run → filrouge daemon start"]
+    assert told.out.splitlines() == ["Daemon: Stopped", "! Daemon: it is not running → filrouge daemon start"]

@@ -59,7 +59,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Generator[User]:
     ("words", "told"),
     [
         (("demo", "--language", "de"), "--language is en or fr, not 'de'."),
-        (("import", "banana"), "There is no file, folder or program 'banana' to read in."),
+        (("import", "banana"), "There is no file, folder or program 'banana' to import."),
         (("import", "chatgtp"), "a program: chatgpt, claude-code,"),
         (("search", "x", "--in", "moon"), "--in is turns, memories, threads, notes or all, not 'moon'."),
         (("search", "x", "--in", "note"), "--in is notes, turns, memories, threads or all, not 'note'."),

@@ -39,7 +39,7 @@ def test_the_plan_comes_first_and_nothing_is_begun_without_a_word(shell: Shell) 
     assert shell.json("garden", "--dry-run")["plan"]["counts"] == {"sessions": 1, "preferences": 1}
     assert shell.json("garden")["garden"] is None  # a program says --yes, or gets the plan
     assert shell.api.get("/api/memory/gardens") == []
-    assert shell("garden", "--list").out == "The garden was never tended.\n"
+    assert shell("garden", "--list").out == "The memory was never consolidated.\n"
 
 
 def test_a_run_is_followed_to_its_end_and_listed(shell: Shell) -> None:

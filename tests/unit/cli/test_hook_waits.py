@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from filrouge.capture import inbox
-from filrouge.cli.hook import VERY_SLOW_START, run
+from filrouge.cli.hook import VERY_SLOW_START_SECONDS, run
 from filrouge.core import paths
 
 from .test_hook import PROMPT, START, STOP, Daemon, answer, daemon, environment, hook, injected, locks, place, spooled
@@ -101,7 +101,7 @@ def serve(directory: Path, payload: dict[str, Any], age: float) -> bytes:
 
 def test_a_capture_that_began_very_late_is_spooled_and_nobody_is_asked(place: Path) -> None:
     with daemon(place, lambda path, body: answer()) as served:
-        serve(place, STOP, VERY_SLOW_START)
+        serve(place, STOP, VERY_SLOW_START_SECONDS)
         assert served.heard == []
     assert [event["key"] for event in spooled(place)] == ["reply:p1"]
 
@@ -114,7 +114,7 @@ def test_a_prompt_that_began_late_is_spooled_before_the_daemon_is_asked(place: P
         return answer("a rule")
 
     with daemon(place, reply):
-        assert injected(serve(place, PROMPT, VERY_SLOW_START)) == "a rule"
+        assert injected(serve(place, PROMPT, VERY_SLOW_START_SECONDS)) == "a rule"
     assert waiting == [1]
     assert spooled(place) == []  # the daemon has it
 

@@ -219,7 +219,7 @@ def test_a_home_that_holds_more_than_a_memory_is_left_open_and_said_so(user: Pat
     (user / "documents/letters").mkdir(parents=True)
     (user / "documents").chmod(0o755)
     done = typed("init", "--yes", "--host", "codex", FILROUGE_HOME=str(user / "documents"))
-    assert f"left alone: {user}/documents holds more" in done.out
+    assert f"left alone: {user}/documents contains more" in done.out
     assert (user / "documents").stat().st_mode & 0o777 == 0o755
     refused = typed("uninstall", "--purge", "--yes", FILROUGE_HOME=str(user / "documents"))
     assert (refused.code, (user / "documents/letters").exists()) == (2, True)
@@ -310,7 +310,7 @@ def test_uninstall_says_what_it_leaves_and_how_that_goes(user: Path, typed: Type
     (home / "filrouge.db").write_bytes(b"0" * 2_000_000)
     for words in (("--dry-run",), ("--yes",), ("--yes",)):  # shown, done, and when nothing is left to be done
         done = typed("uninstall", *words)
-        assert (done.code, done.out.count(f"What is known stays: 2.0 MB in {home}.")) == (0, 1)
+        assert (done.code, done.out.count(f"The memory stays: 2.0 MB in {home}.")) == (0, 1)
         assert "`filrouge uninstall --purge`" in done.out
         assert f"The program is in {sys.prefix}; `{installation.this_installation().uninstall_command()}`" in done.out
     assert (home / "filrouge.db").stat().st_size == 2_000_000
@@ -320,7 +320,7 @@ def test_uninstall_says_what_it_leaves_and_how_that_goes(user: Path, typed: Type
 def test_what_was_said_before_is_offered_and_read_in_only_when_asked_for(user: Path, typed: Type) -> None:
     write_transcript(user / ".claude/projects/-home-lea-shop/591203f2-b3a2-4f34-a08e-8b05a7af2b3d.jsonl")
     done = typed("init", "--yes")
-    assert "claude-code has a history of its own (1 file," in done.out
+    assert "claude-code has an existing history (1 file," in done.out
     assert not (user.parent / "memory/filrouge.db").exists()  # --yes is no leave to read it
     done = typed("init", "--yes", "--backfill")
     try:
@@ -353,7 +353,7 @@ def test_an_agent_that_has_the_plugin_gets_no_hooks_besides_unless_it_is_named(u
     assert (done.code, done.err) == (0, "")
     assert f"Claude Code has Filrouge as a plugin ({settings})" in done.out
     assert f"Codex has Filrouge as a plugin ({config})" in done.out
-    assert "`filrouge init --host codex` writes them all the same" in done.out
+    assert "`filrouge init --host codex` writes them anyway" in done.out
     assert files(user) == before
     assert typed("init", "--dry-run", "--json").json["plugged"] == {"claude-code": str(settings), "codex": str(config)}
     assert typed("init", "--host", "claude-code", "--yes").code == 0

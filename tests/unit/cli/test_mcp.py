@@ -24,7 +24,7 @@ from filrouge.cli.mcp import Daemon
 from filrouge.cli.mcp import Shim as Conversation
 from filrouge.core import paths
 from filrouge.daemon import client
-from filrouge.mcp.offered import HANDSHAKE_EDITIONS, LARGEST_LINE, TOOLS
+from filrouge.mcp.offered import HANDSHAKE_EDITIONS, MAX_LINE_BYTES, TOOLS
 from tests.reliability import processes
 from tests.support.mcp import Json, Shim, call, initialize, request, shim
 from tests.unit.server.conftest import serving
@@ -313,7 +313,7 @@ def test_what_is_no_request_is_an_invalid_one(tmp_path: Path, message: object) -
 
 
 def test_a_line_of_any_length_is_refused_and_the_next_one_is_answered(tmp_path: Path) -> None:
-    for length in (LARGEST_LINE + 1, LARGEST_LINE + 2, 3 * LARGEST_LINE, 3_000_000):
+    for length in (MAX_LINE_BYTES + 1, MAX_LINE_BYTES + 2, 3 * MAX_LINE_BYTES, 3_000_000):
         first, second = conversation(tmp_path, b"x" * length, dumped(request("ping", id_=2)))
         assert (first["error"]["code"], second["id"]) == (-32600, 2)
 

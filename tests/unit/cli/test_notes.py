@@ -52,7 +52,7 @@ def test_it_says_how_the_vault_stands(shell: Shell, folder: Path) -> None:
     NotesAnswer.model_validate(found)
     assert (found["folder"], found["is_there"], found["notes"], found["tagged"]) == (str(folder), True, 2, ["Bread.md"])
     shown = shell("notes").out
-    assert "Proxy.md, Nowhere.md (not there)" in shown
+    assert "Proxy.md, Nowhere.md (missing)" in shown
     assert "its frontmatter is not valid YAML" in shown
 
 

@@ -41,7 +41,7 @@ def test_who_adds_one_too_many_is_told_which_wait_and_what_to_do(shell: Shell) -
         assert shell.api.ask("POST", "/api/memory/rules", body).status == 201
     assert "waits" not in shell("rules").out
     told = shell("rules", "add", SAID, "--user").out.splitlines()
-    assert told[1] == "1 rule waits: 20 of a scope are said to agents. Remove, disable or pin some to choose which."
+    assert told[1] == "1 rule waits: 20 of a scope are given to agents. Remove, disable or pin some to choose which."
     assert "\twaiting\t" in shell("rules").out
 
 

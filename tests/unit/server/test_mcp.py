@@ -24,7 +24,14 @@ from filrouge.cli.mcp import answer
 from filrouge.core import installation
 from filrouge.core.paths import socket_path
 from filrouge.daemon import client
-from filrouge.mcp.offered import HANDSHAKE_EDITIONS, INSTRUCTIONS, ONCE_META, PROJECT_META, STATELESS_EDITIONS, TOOLS
+from filrouge.mcp.offered import (
+    HANDSHAKE_EDITIONS,
+    IDEMPOTENCY_KEY_META,
+    INSTRUCTIONS,
+    PROJECT_META,
+    STATELESS_EDITIONS,
+    TOOLS,
+)
 from filrouge.testing import idle
 from tests.support.mcp import call, initialize, posted, request
 from tests.support.tiers import examples
@@ -179,7 +186,7 @@ def test_an_addition_ends_nothing_that_the_user_said(api: Api) -> None:
 
 
 def test_an_addition_that_is_sent_twice_is_stored_once(api: Api) -> None:
-    meta = HERE | {ONCE_META: "the same call"}
+    meta = HERE | {IDEMPOTENCY_KEY_META: "the same call"}
     first = used(api, "memory_add", text="Invoices are numbered by year.", meta=meta)
     second = used(api, "memory_add", text="Invoices are numbered by year.", meta=meta)
     assert [one["action"] for one in (*first["actions"], *second["actions"])] == ["add", "noop"]

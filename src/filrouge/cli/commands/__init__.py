@@ -56,7 +56,7 @@ def run() -> int:
     """Run the command line. Returns the exit code."""
     guard()
     as_json = "--json" in sys.argv
-    _say_slips(sys.argv[1:])
+    _warn_about_unused_names(sys.argv[1:])
     try:
         # Outside standalone mode, Click returns the code of a `typer.Exit` instead of raising it.
         code = commands(sys.argv[1] if len(sys.argv) > 1 else "")(standalone_mode=False)
@@ -89,11 +89,11 @@ def commands(word: str = "") -> typer.Typer:
         module, attribute = GROUPS[group]
         app.add_typer(getattr(_module(module), attribute), name=group)
     if found or groups:
-        app.callback()(_one_of_several)
+        app.callback()(_root)
     return app
 
 
-def _say_slips(words: Sequence[str]) -> None:
+def _warn_about_unused_names(words: Sequence[str]) -> None:
     """Warn about environment variables and project file keys that Filrouge does not use. `doctor` has its own check."""
     if not words or words[0] == "doctor" or {"-h", "--help"} & set(words):
         return
@@ -106,7 +106,7 @@ def _module(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def _one_of_several() -> None:
+def _root() -> None:
     """Local memory for LLM agents."""
     # A callback is needed: a Typer app with a single command would not expect the command's name.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from filrouge.maintenance.restore import Restored
 
 
-_LONGEST_SECONDS = 3600.0
+_MAX_SECONDS = 3600.0
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def backup(
     to: Annotated[str | None, typer.Option("--to", help="Write it to this file as well, on another disk.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Only list the backups that there are.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Only list the backups.")] = False,
     json: Json = False,
 ) -> None:
     """Back up the memory while it is in use. Every backup is verified before it is kept."""
@@ -49,14 +49,14 @@ def backup(
         return
     if to is not None:
         _check_target(to)
-    made: dict[str, Any] = ask("POST", "/api/memory/backups", {}, timeout=_LONGEST_SECONDS)
+    created: dict[str, Any] = ask("POST", "/api/memory/backups", {}, timeout=_MAX_SECONDS)
     if to is not None:
-        files.copy_out(home(), made["name"], to)
+        files.copy_out(home(), created["name"], to)
     if json:
-        output.show_json(made)
+        output.show_json(created)
     else:
-        where = to or files.path_of(home(), made["name"])
-        output.say(f"Backed up: {where} ({_size(made['bytes'])}, {sum(made['rows'].values())} rows, verified)")
+        where = to or files.path_of(home(), created["name"])
+        output.say(f"Backed up: {where} ({_size(created['bytes'])}, {sum(created['rows'].values())} rows, verified)")
 
 
 def _check_target(to: str) -> None:
@@ -66,7 +66,7 @@ def _check_target(to: str) -> None:
     if not os.path.isdir(folder):
         raise BadInput(f"There is no directory {folder}.")
     if os.path.exists(to):
-        raise BadInput(f"{to} is there already.", remedy="Name another file, or remove it.")
+        raise BadInput(f"{to} exists already.", remedy="Choose another file, or remove it.")
 
 
 def _list(json: bool) -> None:
@@ -78,18 +78,18 @@ def _list(json: bool) -> None:
         ("Name", "Made", "Size", "Rows", "Schema", "Verified"),
         [
             (
-                one["name"],
-                output.when(one["at"]),
-                _size(one["bytes"]),
-                sum(one["rows"].values()),
-                one["schema"],
-                ", ".join(one["verified"]) or "no",
+                backup_entry["name"],
+                output.format_time(backup_entry["at"]),
+                _size(backup_entry["bytes"]),
+                sum(backup_entry["rows"].values()),
+                backup_entry["schema"],
+                ", ".join(backup_entry["verified"]) or "no",
             )
-            for one in found["backups"]
+            for backup_entry in found["backups"]
         ],
     )
     if found["failed"]:
-        output.say(f"The last one failed, {output.when(found['failed']['at'])}: {found['failed']['error']}")
+        output.say(f"The last one failed, {output.format_time(found['failed']['at'])}: {found['failed']['error']}")
 
 
 def _size(size: int) -> str:
@@ -131,21 +131,21 @@ def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
     path = files.find(directory, what)
     if not dry_run and not yes:
         _confirm(path)
-    done = _verified(directory, what) if dry_run else _replaced(directory, what)
+    done = _verify(directory, what) if dry_run else _replace(directory, what)
     if json:
         output.show_json(done.to_json())
     else:
-        for line in _told(done, dry_run=dry_run):
+        for line in _result_lines(done, dry_run=dry_run):
             output.say(line)
 
 
-def _verified(directory: str, what: str) -> Restored:
+def _verify(directory: str, what: str) -> Restored:
     from filrouge.maintenance.restore import restore as restored  # imported here: loads the storage
 
     return restored(directory, what, SystemClock(), dry_run=True)
 
 
-def _replaced(directory: str, what: str) -> Restored:
+def _replace(directory: str, what: str) -> Restored:
     """Restore a backup while no daemon runs."""
     from filrouge.maintenance.restore import restore as restored  # imported here: loads the storage
 
@@ -153,19 +153,19 @@ def _replaced(directory: str, what: str) -> Restored:
         return restored(directory, what, SystemClock())
 
 
-def _told(done: Restored, *, dry_run: bool) -> list[str]:
-    made = f" of {output.when(done.at)}" if done.at else ""
+def _result_lines(done: Restored, *, dry_run: bool) -> list[str]:
+    date = f" of {output.format_time(done.at)}" if done.at else ""
     if dry_run:
-        return [f"It can be restored: {done.path}{made}, {sum(done.rows.values())} rows.", "Nothing was changed."]
+        return [f"It can be restored: {done.path}{date}, {sum(done.rows.values())} rows.", "Nothing was changed."]
     kept = f" What was there is kept: filrouge restore {done.kept}" if done.kept else ""
-    again = f" {done.forgotten} rows that were forgotten since were taken out again." if done.forgotten else ""
-    return [f"Restored: {done.path}{made}, {sum(done.rows.values())} rows.{again}{kept}"]
+    removed = f" {done.forgotten} rows that were forgotten since were removed again." if done.forgotten else ""
+    return [f"Restored: {done.path}{date}, {sum(done.rows.values())} rows.{removed}{kept}"]
 
 
 def _confirm(path: str) -> None:
     if not sys.stdin.isatty():
         raise BadInput(
-            "Restoring a backup replaces the whole memory; say so with --yes.",
+            "Restoring a backup replaces the whole memory; confirm it with --yes.",
             remedy=f"`filrouge restore {path} --dry-run` verifies it and changes nothing.",
         )
     output.confirm(f"Replace the whole memory by {path}? What is there is backed up first.", abort=True)
@@ -178,17 +178,17 @@ def between_daemons(directory: str) -> Generator[None]:
     Raises:
         Busy: the daemon does not stop.
     """
-    was_there = _drained(directory)
+    was_running = _drain(directory)
     try:
         with home_lock(directory, timeout=_DRAIN_SECONDS):
             yield
     finally:
-        if was_there:
+        if was_running:
             with suppress(FilrougeError):  # the next command reports why it does not start
                 ensure_running(directory)
 
 
-def _drained(directory: str) -> bool:
+def _drain(directory: str) -> bool:
     """Ask the daemon to drain and stop. Returns False if none runs.
 
     Raises:
@@ -199,5 +199,5 @@ def _drained(directory: str) -> bool:
     except DaemonUnavailable:
         if client.is_absent(directory):
             return False
-        raise Busy("The daemon does not answer, so it cannot be asked to make room.") from None
+        raise Busy("The daemon does not answer, so it cannot be stopped.") from None
     return True

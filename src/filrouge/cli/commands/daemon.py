@@ -13,13 +13,12 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, ask_if_running, poll
-from filrouge.cli.output import Json, when
-from filrouge.core import paths as place
+from filrouge.cli.output import Json, format_time
+from filrouge.core import paths as home_paths
 from filrouge.core.choices import invalid_choice
 from filrouge.core.errors import BadInput, Busy
 from filrouge.core.paths import home
-from filrouge.daemon import client
-from filrouge.daemon import process as files
+from filrouge.daemon import client, process
 from filrouge.daemon.process import ensure_running, is_held, owner_pid, wait_started
 
 daemon_app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
@@ -38,12 +37,12 @@ def start(json: Json = False) -> None:
 def stop(json: Json = False) -> None:
     """Stop the daemon. It finishes the work that it has begun."""
     wait_started(home())
-    leaving = owner_pid(home())
+    old_pid = owner_pid(home())
     if ask_if_running("POST", "/daemon/stop") is None:
         output.answer({"running": False, "was_running": False}, "The daemon was not running.", json=json)
         return
     # An agent's next event may start another daemon meanwhile.
-    if not poll(lambda: not is_held(home()) or owner_pid(home()) not in (leaving, 0), _STOP_SECONDS):
+    if not poll(lambda: not is_held(home()) or owner_pid(home()) not in (old_pid, 0), _STOP_SECONDS):
         raise Busy("The daemon has not stopped yet; it is finishing its work.")
     output.answer({"running": False, "was_running": True}, "The daemon has stopped.", json=json)
 
@@ -57,11 +56,11 @@ def status(json: Json = False) -> None:
         line = f"Starting ({home()})." if starting else f"Stopped ({home()})."
         output.answer({"running": False, "starting": starting, "home": home()}, line, json=json)
         raise typer.Exit(3)
-    places = ", ".join(filter(None, (found["url"], found["socket"])))
-    line = f"Running: version {found['version']}, pid {found['pid']}, {places}"
+    addresses = ", ".join(filter(None, (found["url"], found["socket"])))
+    line = f"Running: version {found['version']}, pid {found['pid']}, {addresses}"
     writes = found.get("writes", {"works": True})  # an older daemon does not report it
-    trouble = "" if writes["works"] else f"Nothing new is stored: {writes['cause']}. {writes['next']}"
-    output.answer(found, "\n".join(filter(None, (line, found["notice"], trouble))), json=json)
+    problem = "" if writes["works"] else f"Nothing new is stored: {writes['cause']}. {writes['next']}"
+    output.answer(found, "\n".join(filter(None, (line, found["notice"], problem))), json=json)
 
 
 def register(app: typer.Typer) -> None:
@@ -72,20 +71,20 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     number: Annotated[int, typer.Option("-n", "--lines", help="So many of the newest lines.", min=0, max=100_000)] = 40,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those that come.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Also print new lines as they are written.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the lines as records.")] = False,
 ) -> None:
     """Show the newest lines of the log. The log contains no text of conversations."""
     if json and follow:
         raise BadInput("--json and --follow cannot be combined.")
-    lines = files.last_lines(home(), number)
+    lines = process.last_lines(home(), number)
     if json:
-        output.show_json(files.parse_lines(lines))
+        output.show_json(process.parse_lines(lines))
         return
     for line in lines:
         output.write(f"{line}\n")
     if follow:
-        for line in files.new_lines(home()):
+        for line in process.new_lines(home()):
             if line is not None:
                 output.write(f"{line}\n")
                 output.flush()
@@ -93,24 +92,24 @@ def logs(
 
 def paths(json: Json = False) -> None:
     """Show the paths of the home, the socket and the files. Nothing is started or created."""
-    directory = place.home()
-    named = {
-        "database": place.DATABASE,
-        "log": place.LOG,
-        "spool": place.SPOOL,
-        "backups": place.BACKUPS,
-        "runtime": place.RUNTIME,
-        "config": place.CONFIG,
+    directory = home_paths.home()
+    names = {
+        "database": home_paths.DATABASE,
+        "log": home_paths.LOG,
+        "spool": home_paths.SPOOL,
+        "backups": home_paths.BACKUPS,
+        "runtime": home_paths.RUNTIME,
+        "config": home_paths.CONFIG,
     }
-    found = {"home": directory, "socket": place.socket_path(directory)}
-    found |= {name: place.inside(directory, file) for name, file in named.items()}
+    found = {"home": directory, "socket": home_paths.socket_path(directory)}
+    found |= {name: home_paths.inside(directory, file) for name, file in names.items()}
     if json:
         output.show_json(found)
     else:
         output.table(("What", "Where"), list(found.items()))
 
 
-config_app = typer.Typer(name="config", help="The settings that hold.", no_args_is_help=True)
+config_app = typer.Typer(name="config", help="The settings in force.", no_args_is_help=True)
 
 
 @config_app.callback()
@@ -149,11 +148,11 @@ def create(
     json: Json = False,
 ) -> None:
     """Create a token and print it. It is shown only once."""
-    made = ask("POST", "/api/tokens", {"name": name, "scope": _checked(scope)})
+    created = ask("POST", "/api/tokens", {"name": name, "scope": _check_scope(scope)})
     if json:
-        output.show_json(made)
+        output.show_json(created)
     else:
-        output.write(made["token"] + "\n")
+        output.write(created["token"] + "\n")
 
 
 @token_app.command("list")
@@ -170,8 +169,8 @@ def list_(json: Json = False) -> None:
 @token_app.command()
 def revoke(token_id: Annotated[str, typer.Argument(help="The id, as `list` shows it.")], json: Json = False) -> None:
     """Revoke a token or a browser session."""
-    gone = ask("DELETE", f"/api/tokens/{quote(token_id, safe='')}")
-    output.answer(gone, f"Revoked: {gone['name']} ({gone['scope']}), {gone['id']}", json=json)
+    revoked = ask("DELETE", f"/api/tokens/{quote(token_id, safe='')}")
+    output.answer(revoked, f"Revoked: {revoked['name']} ({revoked['scope']}), {revoked['id']}", json=json)
 
 
 @token_app.command()
@@ -180,20 +179,30 @@ def login(
     json: Json = False,
 ) -> None:
     """Print a link that signs a browser in. It works once and expires after a few minutes."""
-    made = ask("POST", "/api/tokens/login-links", {"scope": _checked(scope)})
+    link = ask("POST", "/api/tokens/login-links", {"scope": _check_scope(scope)})
     if json:
-        output.show_json(made)
+        output.show_json(link)
     else:
-        output.write(made["url"] + "\n")
+        output.write(link["url"] + "\n")
 
 
-def _checked(scope: str) -> str:
+def _check_scope(scope: str) -> str:
     if scope not in _SCOPES:
         raise BadInput(invalid_choice("--scope", scope, _SCOPES), remedy="")
     return scope
 
 
 def _row(token: dict[str, Any]) -> tuple[str, ...]:
-    state = "revoked" if token["revoked_at"] else f"until {when(token['expires_at'])}" if token["expires_at"] else ""
-    used = when(token["last_used_at"]) or "never"
-    return token["id"], token["kind"], token["name"], token["scope"], when(token["created_at"]), used, state or "-"
+    state = (
+        "revoked" if token["revoked_at"] else f"until {format_time(token['expires_at'])}" if token["expires_at"] else ""
+    )
+    last_used = format_time(token["last_used_at"]) or "never"
+    return (
+        token["id"],
+        token["kind"],
+        token["name"],
+        token["scope"],
+        format_time(token["created_at"]),
+        last_used,
+        state or "-",
+    )

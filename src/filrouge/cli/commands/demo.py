@@ -22,13 +22,13 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.client import ask, idle, poll
+from filrouge.cli.client import ask, is_idle, poll
 from filrouge.cli.mcp import main
 from filrouge.core.choices import check_choice
 from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.daemon.process import ensure_running, is_held
 
-_UNDERSTAND_SECONDS = 60.0
+_EXTRACTION_SECONDS = 60.0
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +43,7 @@ def demo(
 ) -> None:
     """Replay recorded sessions through the real hook and show what is learned and recalled."""
     check_choice("--language", language, ("en", "fr"))
-    directory = sessions or _shipped()
+    directory = sessions or _shipped_sessions()
     script = _read(os.path.join(directory, "demo.json"))
     with tempfile.TemporaryDirectory(prefix="filrouge-demo-") as home:
         os.environ["FILROUGE_HOME"] = home
@@ -64,17 +64,17 @@ def _play(directory: str, script: dict[str, Any], language: str) -> None:
                 output.say(f"  > {payload['prompt']}")
             timings.append(_hook(session["host"], payload)[1])
     began = time.monotonic()
-    if not poll(idle, _UNDERSTAND_SECONDS):
-        raise FilrougeError("The captured sessions are not understood yet.", remedy="See filrouge.log.")
+    if not poll(is_idle, _EXTRACTION_SECONDS):
+        raise FilrougeError("The captured sessions are not processed yet.", remedy="See filrouge.log.")
     waited = time.monotonic() - began
-    _learned()
+    _show_learned()
     opened: set[str] = set()
-    asked = [_question(question, language, opened) for question in script["questions"]]
-    _never(script.get("never_stored", []))
-    _figures(timings, asked, waited)
+    prompt_timings = [_question(question, language, opened) for question in script["questions"]]
+    _show_never_stored(script.get("never_stored", []))
+    _show_figures(timings, prompt_timings, waited)
 
 
-def _learned() -> None:
+def _show_learned() -> None:
     output.heading("What was learned")
     rules, facts = ask("GET", "/api/memory/rules"), ask("GET", "/api/memory/facts", query={"history": True})
     for memory in [*rules, *facts]:
@@ -101,17 +101,17 @@ def _question(question: dict[str, Any], language: str, opened: set[str]) -> floa
         opened.add(project)
         output.say("At the session's start the agent is given:")
         output.say_lines(_context(start))
-    asked = {"hook_event_name": "UserPromptSubmit", "prompt": question["prompt"]}
-    answer, seconds = _hook(host, common | codex | prompt_id | asked)
+    payload = {"hook_event_name": "UserPromptSubmit", "prompt": question["prompt"]}
+    answer, seconds = _hook(host, common | codex | prompt_id | payload)
     output.say(f"  > {question['prompt']}")
-    given = _context(answer)
-    output.say_lines(given or "  (nothing is added: nothing relevant is known)")
-    for wanted in question["look_for"]:
-        if wanted not in given and wanted not in _context(start):
-            output.say(f"  ✗ expected to see: {wanted}")
-    for unwanted in question["look_out_for"]:
-        if unwanted in given:
-            output.say(f"  ✗ should not be there: {unwanted}")
+    context = _context(answer)
+    output.say_lines(context or "  (nothing is added: nothing relevant is known)")
+    for expected in question["look_for"]:
+        if expected not in context and expected not in _context(start):
+            output.say(f"  ✗ expected to see: {expected}")
+    for unexpected in question["look_out_for"]:
+        if unexpected in context:
+            output.say(f"  ✗ should not be there: {unexpected}")
     return seconds
 
 
@@ -119,17 +119,17 @@ def _context(answer: str) -> str:
     return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
 
 
-def _never(patterns: Iterable[str]) -> None:
-    held = [*ask("GET", "/api/memory/rules", query={"history": True})]
-    held += ask("GET", "/api/memory/facts", query={"history": True})
-    found = [pattern for pattern in patterns if any(pattern in memory["text"] for memory in held)]
+def _show_never_stored(patterns: Iterable[str]) -> None:
+    memories = [*ask("GET", "/api/memory/rules", query={"history": True})]
+    memories += ask("GET", "/api/memory/facts", query={"history": True})
+    found = [pattern for pattern in patterns if any(pattern in memory["text"] for memory in memories)]
     output.heading("What must never be stored")
     output.say(
         "  ✗ stored: " + ", ".join(found) if found else "  ✓ no secret and no planted instruction became a memory"
     )
 
 
-def _figures(captures: list[float], prompts: list[float], waited: float) -> None:
+def _show_figures(captures: list[float], prompts: list[float], waited: float) -> None:
     status = ask("GET", "/daemon/status")
     output.box(
         "Figures",
@@ -154,8 +154,8 @@ def _hook(host: str, payload: dict[str, Any]) -> tuple[str, float]:
 
 
 def _executable() -> str:
-    beside = os.path.join(os.path.dirname(sys.executable), "filrouge")
-    return beside if os.path.exists(beside) else sys.argv[0]
+    sibling = os.path.join(os.path.dirname(sys.executable), "filrouge")
+    return sibling if os.path.exists(sibling) else sys.argv[0]
 
 
 def _stop() -> None:
@@ -166,16 +166,16 @@ def _stop() -> None:
     poll(lambda: not is_held(os.environ["FILROUGE_HOME"]), 10.0)
 
 
-def _shipped() -> str:
+def _shipped_sessions() -> str:
     """Return the directory of the demo sessions in the package or in the checkout.
 
     Raises:
         BadInput: neither has them.
     """
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for place in (os.path.join(package, "examples"), os.path.join(package, "..", "..", "examples", "sessions")):
-        if os.path.exists(os.path.join(place, "demo.json")):
-            return place
+    for directory in (os.path.join(package, "examples"), os.path.join(package, "..", "..", "examples", "sessions")):
+        if os.path.exists(os.path.join(directory, "demo.json")):
+            return directory
     raise BadInput("No demo sessions were found.", remedy="Name a directory: `filrouge demo examples/sessions`.")
 
 
@@ -184,9 +184,10 @@ def _read(path: str) -> dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+        why = error.strerror if isinstance(error, OSError) else "it is not valid JSON"
         raise BadInput(
-            f"{path} cannot be read: {why}.", remedy="Name a folder with demo.json and its sessions, or none for ours."
+            f"{path} cannot be read: {why}.",
+            remedy="Name a folder with demo.json and its sessions, or no folder for the built-in sessions.",
         ) from error
 
 

@@ -17,8 +17,8 @@ from filrouge.core.errors import BadInput, NotFound
 #: Long, because backups are copied and every file of the home is searched.
 _SECONDS: Final = 600.0
 #: An id starts with the time, so its first digit will be 0 for some thousand years. Its alphabet has no i, l, o, u.
-_ID: Final = re.compile(r"0[0-9a-hjkmnp-tv-z]{5,25}")
-_SHOWN: Final = 40
+_ID_PATTERN: Final = re.compile(r"0[0-9a-hjkmnp-tv-z]{5,25}")
+_MAX_ROWS_SHOWN: Final = 40
 
 
 def register(app: typer.Typer) -> None:
@@ -28,12 +28,12 @@ def register(app: typer.Typer) -> None:
 
 def forget(
     what: Annotated[
-        str | None, typer.Argument(help="A text: everything about it. An id: that, with what hangs on it.")
+        str | None, typer.Argument(help="A text: everything about it. An id: that item and what depends on it.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Show what goes and forget it, without asking.")] = False,
     receipt: Annotated[
-        str | None, typer.Option("--receipt", help="Show a receipt of before, and whether it holds.")
+        str | None, typer.Option("--receipt", help="Show an earlier receipt, and whether its signature holds.")
     ] = None,
     receipts: Annotated[bool, typer.Option("--receipts", help="List the receipts.")] = False,
     json: Json = False,
@@ -48,12 +48,12 @@ def forget(
     if what is None or not what.strip():
         raise BadInput("Give either a text or an id to forget.", remedy="See `filrouge forget --help`.")
     if json and not (dry_run or yes):
-        raise BadInput("With --json nobody can be asked.", remedy="Add --dry-run or --yes.")
+        raise BadInput("With --json, no confirmation can be asked for.", remedy="Add --dry-run or --yes.")
     _forget(what, dry_run=dry_run, yes=yes, json=json)
 
 
 def _forget(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
-    named, shown = _preview(what)
+    target, shown = _preview(what)
     if json and dry_run:
         output.show_json(shown)
         return
@@ -64,8 +64,8 @@ def _forget(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
     if not yes and not output.confirm("Forget this for good?", default=False):
         output.say("Nothing was changed.")
         return
-    way = {"at_once": True} if yes else {"token": shown["token"]}
-    done = ask("POST", "/api/memory/forget", {**named, **way}, timeout=_SECONDS)
+    consent = {"at_once": True} if yes else {"token": shown["token"]}
+    done = ask("POST", "/api/memory/forget", {**target, **consent}, timeout=_SECONDS)
     if json:
         output.show_json(done)
     else:
@@ -76,32 +76,35 @@ def _forget(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
 
 def _preview(what: str) -> tuple[dict[str, str], dict[str, Any]]:
     """Ask the daemon for a preview. An argument that looks like an id is tried as an id first, then as a text."""
-    ways = [{"id": what}, {"text": what}] if _ID.fullmatch(what.strip().lower()) else [{"text": what}]
-    for way in ways[:-1]:
+    targets = [{"id": what}, {"text": what}] if _ID_PATTERN.fullmatch(what.strip().lower()) else [{"text": what}]
+    for target in targets[:-1]:
         try:
-            return way, ask("POST", "/api/memory/forget", {**way, "dry_run": True}, timeout=_SECONDS)
+            return target, ask("POST", "/api/memory/forget", {**target, "dry_run": True}, timeout=_SECONDS)
         except NotFound:
             continue
-    return ways[-1], ask("POST", "/api/memory/forget", {**ways[-1], "dry_run": True}, timeout=_SECONDS)
+    return targets[-1], ask("POST", "/api/memory/forget", {**targets[-1], "dry_run": True}, timeout=_SECONDS)
 
 
 def _show(shown: Mapping[str, Any]) -> None:
     rows = shown["rows"]
-    telling = [row for row in rows if row["excerpt"]]
+    with_excerpt = [row for row in rows if row["excerpt"]]
     output.table(
         ("Table", "Id", "Becomes", "Why", "Words"),
-        [(row["table"], row["id"], row["deed"], _why(row), row["excerpt"][:80]) for row in telling[:_SHOWN]],
+        [
+            (row["table"], row["id"], row["deed"], _why(row), row["excerpt"][:80])
+            for row in with_excerpt[:_MAX_ROWS_SHOWN]
+        ],
     )
-    if len(rows) > len(telling[:_SHOWN]):
-        output.say(f"and {len(rows) - len(telling[:_SHOWN])} more rows that hang on these; --json lists every one.")
+    if more := len(rows) - len(with_excerpt[:_MAX_ROWS_SHOWN]):
+        output.say(f"and {more} more rows that depend on these; --json lists all of them.")
     if not rows:
-        output.say("No row holds that.")
+        output.say("No row contains that.")
     for table, deeds in shown["counts"].items():
         output.say(f"{table}: " + ", ".join(f"{n} {deed}" for deed, n in deeds.items()))
     if shown["shared"]:
         output.say(f"These have no other evidence and are deleted too: {', '.join(shown['shared'])}")
     for line in shown["rebuilt"]:
-        output.say(f"made anew: {line}")
+        output.say(f"rebuilt: {line}")
     for copy in shown["backups"]:
         n = sum(copy["rows"].values())
         output.say(f"backup {copy['name']}: {f'{n} rows' if n else 'is searched when it is done'}, would be rewritten")
@@ -121,37 +124,41 @@ def _show_receipts(receipt: str | None, json: bool) -> None:
     elif receipt is not None:
         _show_receipt(found)
     else:
-        rows = [(one["receipt"], one["at"][:19], one["actor"], _total(one), _holds(one)) for one in found]
+        rows = [(entry["receipt"], entry["at"][:19], entry["actor"], _total(entry), _holds(entry)) for entry in found]
         output.table(("Receipt", "When", "Who", "Rows", "Signature"), rows)
     if receipt is not None and not found["signature_holds"]:
         raise typer.Exit(1)
 
 
-def _show_receipt(one: Mapping[str, Any]) -> None:
-    searched: Mapping[str, Any] = one.get("searched", {})
-    left = searched.get("left")
-    rows: dict[str, object] = {"When": one["at"][:19], "Who": one["actor"], "Rows": _total(one)}
-    rows |= {table: ", ".join(f"{n} {deed}" for deed, n in deeds.items()) for table, deeds in one["counts"].items()}
-    rows |= {"Files": ", ".join(one.get("files", ())) or "-"}
+def _show_receipt(receipt: Mapping[str, Any]) -> None:
+    searched: Mapping[str, Any] = receipt.get("searched", {})
+    remaining = searched.get("left")
+    rows: dict[str, object] = {"When": receipt["at"][:19], "Who": receipt["actor"], "Rows": _total(receipt)}
+    rows |= {table: ", ".join(f"{n} {deed}" for deed, n in deeds.items()) for table, deeds in receipt["counts"].items()}
+    rows |= {"Files": ", ".join(receipt.get("files", ())) or "-"}
     rows |= {
-        "Write-ahead log": "emptied" if one.get("log_emptied") else "not yet: somebody is reading; it is tried again"
+        "Write-ahead log": "emptied"
+        if receipt.get("log_emptied")
+        else "not yet: a reader has it open; it is tried again"
     }
-    rows |= {"Found afterwards": "nothing" if searched and not left else left or "nobody looked: it was interrupted"}
-    if "signature_holds" in one:
-        rows["Signature"] = _holds(one)
-    output.box(f"Receipt {one['receipt']}", rows)
-    for copy in one.get("backups", ()):
+    rows |= {
+        "Found afterwards": "nothing" if searched and not remaining else remaining or "not searched: it was interrupted"
+    }
+    if "signature_holds" in receipt:
+        rows["Signature"] = _holds(receipt)
+    output.box(f"Receipt {receipt['receipt']}", rows)
+    for copy in receipt.get("backups", ()):
         output.say(
             f"backup {copy['name']}: {'rewritten' if copy['rewritten'] else copy.get('trouble', 'not rewritten')}"
         )
     if searched.get("repeated"):
-        output.say(f"Rows or files that nobody asked about repeat a whole text that went: {searched['repeated']}")
-    output.say("Nobody can promise: " + "; ".join(one["not_promised"]) + ".")
+        output.say(f"Rows or files outside this request repeat a whole text that was deleted: {searched['repeated']}")
+    output.say("Not promised: " + "; ".join(receipt["not_promised"]) + ".")
 
 
-def _total(one: Mapping[str, Any]) -> int:
-    return sum(n for deeds in one["counts"].values() for n in deeds.values())
+def _total(receipt: Mapping[str, Any]) -> int:
+    return sum(n for deeds in receipt["counts"].values() for n in deeds.values())
 
 
-def _holds(one: Mapping[str, Any]) -> str:
-    return "holds" if one["signature_holds"] else "does not hold"
+def _holds(receipt: Mapping[str, Any]) -> str:
+    return "holds" if receipt["signature_holds"] else "does not hold"

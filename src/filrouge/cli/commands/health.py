@@ -14,12 +14,12 @@ import typer
 
 from filrouge.capture import inbox
 from filrouge.cli import output
-from filrouge.cli.client import SHORT_SECONDS, ask, ask_if_running, here
+from filrouge.cli.client import SHORT_SECONDS, ask, ask_if_running, names_of_project
 from filrouge.cli.output import Json, Project
 from filrouge.core.paths import home
 
 if TYPE_CHECKING:
-    from filrouge.cli.doctor.report import Mended
+    from filrouge.cli.doctor.report import Repair
     from filrouge.cli.doctor.scene import Finding
 
 
@@ -51,33 +51,33 @@ def doctor(
 
     scene, checks = scene_of(home(), deep=deep), (*CHECKS, *(DEEP_CHECKS if deep else ()))
     findings = examine(scene, checks)
-    mended = mend(scene, checks, findings) if fix else []
-    now = {one.after.check: one for one in mended}
-    findings = [now[one.check].after if one.check in now else one for one in findings]
+    repairs = mend(scene, checks, findings) if fix else []
+    repaired = {repair.after.check: repair for repair in repairs}
+    findings = [repaired[finding.check].after if finding.check in repaired else finding for finding in findings]
     if bundle:
         write_bundle(bundle, scene, findings)
     if json:
-        output.show_json([one.to_json() | _deeds(now.get(one.check)) for one in findings])
+        output.show_json([finding.to_json() | _repair_json(repaired.get(finding.check)) for finding in findings])
     else:
-        _say(findings, mended)
+        _say_findings(findings, repairs)
         if bundle:
             output.say(f"Written: {bundle}. Look into it before you give it to anybody.")
-    if any(one.is_trouble for one in findings):
+    if any(finding.needs_action for finding in findings):
         raise typer.Exit(1)
 
 
-def _deeds(mended: Mended | None) -> dict[str, Any]:
-    return {"before": mended.before.to_json(), "did": list(mended.did)} if mended else {}
+def _repair_json(repair: Repair | None) -> dict[str, Any]:
+    return {"before": repair.before.to_json(), "did": list(repair.did)} if repair else {}
 
 
-def _say(findings: list[Finding], mended: list[Mended]) -> None:
-    for one in mended:
-        output.say(f"Before: {_line(one.before)}")
-        for deed in one.did:
-            output.say(f"  {deed}")
-    for finding in sorted(findings, key=lambda one: tuple(_MARKS).index(one.state)):  # failures come last
+def _say_findings(findings: list[Finding], repairs: list[Repair]) -> None:
+    for repair in repairs:
+        output.say(f"Before: {_line(repair.before)}")
+        for action in repair.did:
+            output.say(f"  {action}")
+    for finding in sorted(findings, key=lambda finding: tuple(_MARKS).index(finding.state)):  # failures come last
         output.say(_line(finding))
-    counts = {state: sum(one.state == state for one in findings) for state in _MARKS}
+    counts = {state: sum(finding.state == state for finding in findings) for state in _MARKS}
     output.say(", ".join(f"{number} {state}" for state, number in counts.items() if number))
 
 
@@ -87,7 +87,7 @@ def _line(finding: Finding) -> str:
 
 
 #: A part of the home is listed if it has at least this many bytes.
-_WORTH_SHOWING = 1_000_000
+_MIN_SHOWN_BYTES = 1_000_000
 
 
 def health(json: Json = False) -> None:
@@ -111,7 +111,7 @@ def threads_line(counts: dict[str, int]) -> str:
 def _stopped() -> dict[str, Any]:
     """Return the report for the case that no daemon runs."""
     lost = inbox.read_losses(home())
-    warnings = [{"what": "Daemon", "cause": "it does not run", "next": "filrouge daemon start"}]
+    warnings = [{"what": "Daemon", "cause": "it is not running", "next": "filrouge daemon start"}]
     if lost.events:
         warnings.append({"what": "Lost events", "cause": lost.sentence(), "next": "filrouge doctor"})
     return {"status": "warn", "daemon": "Stopped", "lost": lost._asdict(), "warnings": warnings}
@@ -134,7 +134,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
             f"Storage: {_storage(found['storage'])}",
         ]
     lines.append(f"Daemon: {found['daemon']}")
-    return lines + [f"! {one['what']}: {one['cause']} → {one['next']}" for one in found["warnings"]]
+    return lines + [f"! {warning['what']}: {warning['cause']} → {warning['next']}" for warning in found["warnings"]]
 
 
 def _storage(found: dict[str, Any]) -> str:
@@ -143,15 +143,15 @@ def _storage(found: dict[str, Any]) -> str:
     Example: `812 MB of 5000 (database 640, words 90, backups 82); retention took 120 tool outputs, 9 filtered
     messages on 2026-05-01`.
     """
-    parts = sorted(found["parts"].items(), key=lambda one: -one[1])
-    shown = ", ".join(f"{name} {size / 1e6:,.0f}" for name, size in parts if size >= _WORTH_SHOWING)
-    cap = f" of {found['cap'] / 1e6:,.0f}" if found["cap"] else ""
-    line = f"{found['bytes'] / 1e6:,.0f} MB{cap}{f' ({shown})' if shown else ''}"
+    parts = sorted(found["parts"].items(), key=lambda part: -part[1])
+    shown = ", ".join(f"{name} {size / 1e6:,.0f}" for name, size in parts if size >= _MIN_SHOWN_BYTES)
+    limit = f" of {found['cap'] / 1e6:,.0f}" if found["cap"] else ""
+    line = f"{found['bytes'] / 1e6:,.0f} MB{limit}{f' ({shown})' if shown else ''}"
     last = found["retention"]
     if last is None:
         return line
-    taken = last["taken"]
-    counts = f"{taken.get('tools', 0)} tool outputs, {taken.get('noise', 0)} filtered messages"
+    removed = last["taken"]
+    counts = f"{removed.get('tools', 0)} tool outputs, {removed.get('noise', 0)} filtered messages"
     return f"{line}; retention took {counts} on {last['at'][:10]}"
 
 
@@ -159,11 +159,13 @@ def _percent(rate: float | None) -> str:
     return "-" if rate is None else f"{100 * rate:.1f}%"
 
 
-_DAYS = 30
+_DEFAULT_DAYS = 30
 
 
 def stats(
-    days: Annotated[int, typer.Option("--days", help="So many days back, today included.", min=1, max=366)] = _DAYS,
+    days: Annotated[
+        int, typer.Option("--days", help="So many days back, today included.", min=1, max=366)
+    ] = _DEFAULT_DAYS,
     usage: Annotated[bool, typer.Option("--usage", help="With --json: the figures of /api/memory/usage.")] = False,
     json: Json = False,
 ) -> None:
@@ -192,17 +194,22 @@ def _stats_lines(counts: dict[str, Any], figures: dict[str, Any]) -> list[str]:
         f"Threads: {threads_line(figures['threads'])}, {figures['bridges']} bridges",
         f"Last captured: {counts['lastIndexedAt'] or 'nothing yet'}",
         f"Recalls in {days} days: {recalls} ({delivered} delivered, {late} late, {empty} empty), {tokens} tokens added",
-        *(_project(one) for one in figures["projects"]),
+        *(_project(project) for project in figures["projects"]),
         f"Models in {days} days: {_models(figures['models'], figures['dollars'])}",
         *_operations(figures["models"]),
         f"On the disk: {output.megabytes(sum(figures['bytes'].values()))}",
     ]
 
 
-def _project(one: dict[str, Any]) -> str:
-    each = one["tokens_per_useful_memory"]
-    what = f"{each:g} tokens for each of {one['useful_memories']} useful memories" if each else "no memory in it yet"
-    return f"  {one['project_name'] or 'no project'}: {one['recalls']} recalls, {one['tokens']} tokens, {what}"
+def _project(project: dict[str, Any]) -> str:
+    tokens = project["tokens_per_useful_memory"]
+    usage = (
+        f"{tokens:g} tokens for each of {project['useful_memories']} useful memories"
+        if tokens
+        else "no memory in it yet"
+    )
+    name = project["project_name"] or "no project"
+    return f"  {name}: {project['recalls']} recalls, {project['tokens']} tokens, {usage}"
 
 
 def _models(rows: list[dict[str, Any]], dollars: float) -> str:
@@ -230,8 +237,8 @@ def concepts(
     json: Json = False,
 ) -> None:
     """List the concepts of sessions, the most frequent first."""
-    asked: dict[str, Any] = {"limit": limit} | ({"project": here(project)} if project else {})
-    found = ask("GET", "/api/memory/concepts", query=asked)
+    query: dict[str, Any] = {"limit": limit} | ({"project": names_of_project(project)} if project else {})
+    found = ask("GET", "/api/memory/concepts", query=query)
     if json:
         output.show_json(found)
         return
@@ -241,12 +248,12 @@ def concepts(
         ("Sessions", "First", "Last", "Project", "Concept"),
         [
             (
-                one["mention_count"],
-                one["first_date"][:10],
-                one["last_date"][:10],
-                one["project_name"] or "-",
-                one["concept"],
+                concept["mention_count"],
+                concept["first_date"][:10],
+                concept["last_date"][:10],
+                concept["project_name"] or "-",
+                concept["concept"],
             )
-            for one in found
+            for concept in found
         ],
     )

@@ -1,9 +1,7 @@
-"""`filrouge garden`, `repair` and `audit`, and the part of `init --reset` that puts a memory away.
+"""`filrouge garden`, `repair` and `audit`.
 
-`repair` and the reset open the database themselves, while no daemon runs (`between_daemons`). `repair` does so in a
-worker process, so that a crash of native code is reported instead of ending the command.
-
-Importing this module loads the database code, so `init` imports it only if the home already has a memory.
+`repair` opens the database itself, while no daemon runs (`between_daemons`). It does so in a worker process, so that a
+crash of native code is reported instead of ending the command.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from filrouge.maintenance.backup_files import GO
 #: Planning compares the memories with each other, so it may take long.
 _PLAN_SECONDS = 60.0
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 def register(app: typer.Typer) -> None:
@@ -61,26 +59,28 @@ def garden(
         _watch(running)
         return
     if dry_run or not yes:
-        planned = _begin(dry_run=True)
+        preview = _begin(dry_run=True)
         if json:  # a program cannot be asked: without --yes it gets the plan
-            output.show_json(planned)
+            output.show_json(preview)
             return
-        output.say_lines(planned["plan"]["text"])
-        if dry_run or not planned["plan"]["steps"]:
+        output.say_lines(preview["plan"]["text"])
+        if dry_run or not preview["plan"]["steps"]:
             return
-        output.confirm(planned["plan"]["question"], abort=True)
-    begun = _begin(dry_run=False)
-    if begun["garden"] is None or not wait:
+        output.confirm(preview["plan"]["question"], abort=True)
+    started = _begin(dry_run=False)
+    if started["garden"] is None or not wait:
         if json:
-            output.show_json(begun)
+            output.show_json(started)
         else:
-            output.say_lines(begun["plan"]["text"] if begun["garden"] is None else f"Begun: {begun['garden']['id']}.")
+            output.say_lines(
+                started["plan"]["text"] if started["garden"] is None else f"Begun: {started['garden']['id']}."
+            )
         return
     if json:
-        ended = _until_over(begun["garden"]["id"], lambda _: None)
-        output.show_json(begun | {"garden": ended})
+        ended = _follow(started["garden"]["id"], lambda _: None)
+        output.show_json(started | {"garden": ended})
     else:
-        _watch(begun["garden"]["id"])
+        _watch(started["garden"]["id"])
 
 
 def _begin(*, dry_run: bool) -> dict[str, Any]:
@@ -97,17 +97,17 @@ def _watch(garden_id: str) -> None:
     """Follow a run to its end, with a progress bar at a terminal."""
     lines: list[str] = []
     try:
-        if output.is_watched():
-            _behind_a_bar(garden_id, lines.append)
+        if output.is_terminal():
+            _follow_with_bar(garden_id, lines.append)
         else:
-            _until_over(garden_id, lambda one: lines.append(one["label"]))
+            _follow(garden_id, lambda message: lines.append(message["label"]))
     except KeyboardInterrupt:
-        output.warn("The garden goes on in the daemon; `filrouge garden` shows it again.")
+        output.warn("The run continues in the daemon; `filrouge garden` shows it again.")
         raise
     output.say(lines[-1])
 
 
-def _behind_a_bar(garden_id: str, note: Callable[[str], None]) -> None:
+def _follow_with_bar(garden_id: str, note: Callable[[str], None]) -> None:
     columns = ("{task.description}", BarColumn(), TimeElapsedColumn())
     with bars(*columns) as bar:
         task = bar.add_task("", total=None)
@@ -117,10 +117,10 @@ def _behind_a_bar(garden_id: str, note: Callable[[str], None]) -> None:
             bar.update(task, description=message["label"], completed=payload["current"], total=payload["total"])
             note(message["label"])
 
-        _until_over(garden_id, show)
+        _follow(garden_id, show)
 
 
-def _until_over(garden_id: str, show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def _follow(garden_id: str, show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Pass every new message of a run to `show` until the run is completed. Returns the completed run.
 
     Raises:
@@ -134,12 +134,12 @@ def _until_over(garden_id: str, show: Callable[[dict[str, Any]], None]) -> dict[
         after = found["next"]
         if found["garden"]["state"] == "failed":
             raise FilrougeError(
-                f"The garden stopped: {found['garden']['error']}",
+                f"The consolidation stopped: {found['garden']['error']}",
                 remedy="Completed steps are kept; `filrouge garden` continues with the rest.",
             )
         if found["garden"]["state"] == "completed":
             return found["garden"]
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _list(*, json: bool) -> None:
@@ -148,20 +148,20 @@ def _list(*, json: bool) -> None:
         output.show_json(found)
         return
     if not found:
-        output.say("The garden was never tended.")
+        output.say("The memory was never consolidated.")
     output.table(
         ("Begun", "Occasion", "State", "Steps", "Sessions", "New", "Merged"),
         [
             (
-                one["started_at"][:16].replace("T", " "),
-                one["occasion"],
-                one["state"],
-                f"{one['steps']['done']}/{one['steps']['total']}",
-                one["totals"].get("sessions", 0),
-                one["totals"].get("new_items", 0),
-                one["totals"].get("merged_concepts", 0) + one["totals"].get("merged_memories", 0),
+                run["started_at"][:16].replace("T", " "),
+                run["occasion"],
+                run["state"],
+                f"{run['steps']['done']}/{run['steps']['total']}",
+                run["totals"].get("sessions", 0),
+                run["totals"].get("new_items", 0),
+                run["totals"].get("merged_concepts", 0) + run["totals"].get("merged_memories", 0),
             )
-            for one in found
+            for run in found
         ],
     )
 
@@ -179,28 +179,28 @@ Show = Callable[[dict[str, Any]], None]
 
 def repair(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be saved and lost.")] = False,
-    vectors: Annotated[bool, typer.Option("--vectors", help="Have every vector made again.")] = False,
-    all_anew: Annotated[bool, typer.Option("--all", help="Make indexes anew also where nothing is wrong.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Put the damaged files back that the last one kept.")] = False,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Make every vector again.")] = False,
+    rebuild_all: Annotated[bool, typer.Option("--all", help="Also rebuild indexes in which nothing is wrong.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Put back the damaged files that the last repair kept.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says without asking.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Rebuild a damaged memory from what can be read, after showing what is lost. The damaged files are kept."""
     if client.is_remote(os.environ):
         raise BadInput("A memory is repaired on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
-    named = (("--dry-run", dry_run), ("--vectors", vectors), ("--all", all_anew), ("--undo", undo))
-    ways = [word for word, said in named if said]
-    if undo and (vectors or all_anew):
-        raise BadInput("--undo takes a repair back; it makes nothing anew.", remedy="Leave --vectors and --all out.")
+    switches = (("--dry-run", dry_run), ("--vectors", vectors), ("--all", rebuild_all), ("--undo", undo))
+    options = [word for word, is_set in switches if is_set]
+    if undo and (vectors or rebuild_all):
+        raise BadInput("--undo reverts a repair and rebuilds nothing.", remedy="Leave --vectors and --all out.")
     if not json and not undo:
         output.warn(_PROGRESS)
-    leave = _consent_asker(_show_undo if undo else _show, undo=undo, yes=yes, json=json)
-    plan, done = _carried_out(home(), ways, leave)
-    said = plan if done is None else done
+    is_agreed = _consent_asker(_show_undo if undo else _show, undo=undo, yes=yes, json=json)
+    plan, done = _plan_and_repair(home(), options, is_agreed)
+    result = plan if done is None else done
     if json:
-        output.show_json(said | {"plan": plan, "done": bool(done and done["kept"])})
+        output.show_json(result | {"plan": plan, "done": bool(done and done["kept"])})
         return
-    if not undo and not said["tables"]:
+    if not undo and not result["tables"]:
         output.say(_NOT_NEEDED)
         return
     if dry_run:
@@ -211,21 +211,23 @@ def repair(
 def _consent_asker(show: Show, *, undo: bool, yes: bool, json: bool) -> Callable[[dict[str, Any]], bool]:
     """Return a function that shows the plan and returns True if the user, or `yes`, agrees to it."""
 
-    def given(plan: dict[str, Any]) -> bool:
+    def is_agreed(plan: dict[str, Any]) -> bool:
         if not yes and (json or not sys.stdin.isatty()):
-            raise BadInput("Repairing replaces the memory; say so with --yes.", remedy="See first what --dry-run says.")
+            raise BadInput(
+                "Repairing replaces the memory; confirm it with --yes.", remedy="See the plan first with --dry-run."
+            )
         if not json:
             show(plan)
         question = "Put the damaged files back?" if undo else "Replace the memory by what can be saved of it?"
         return yes or output.confirm(question)
 
-    return given
+    return is_agreed
 
 
-def _carried_out(
-    directory: str, ways: list[str], leave: Callable[[dict[str, Any]], bool]
+def _plan_and_repair(
+    directory: str, options: list[str], is_agreed: Callable[[dict[str, Any]], bool]
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Plan the repair, and carry it out if `leave` returns True. No daemon runs meanwhile, so the plan stays valid.
+    """Plan the repair, and carry it out if `is_agreed` returns True. No daemon runs meanwhile, so the plan stays valid.
 
     Returns:
         The plan, and the result; None if nothing was done.
@@ -233,21 +235,21 @@ def _carried_out(
     Raises:
         Corrupt: the worker died, or nothing could be saved.
     """
-    with between_daemons(directory), _worker(directory, ways) as worker:
+    with between_daemons(directory), _worker(directory, options) as worker:
         first = _exchange(worker)
         if "plan" not in first:
             return first, None
         plan: dict[str, Any] = first["plan"]
-        if not leave(plan):
+        if not is_agreed(plan):
             return plan, None
         return plan, _exchange(worker, GO)
 
 
 @contextmanager
-def _worker(directory: str, ways: list[str]) -> Generator[subprocess.Popen[str]]:
+def _worker(directory: str, options: list[str]) -> Generator[subprocess.Popen[str]]:
     """Start the repair worker. If its plan gets no answer, it ends without changes."""
-    moment = to_text(SystemClock().now())
-    command = [sys.executable, "-P", "-m", _WORKER, directory, moment, "--ask", *ways]
+    now = to_text(SystemClock().now())
+    command = [sys.executable, "-P", "-m", _WORKER, directory, now, "--ask", *options]
     with subprocess.Popen(  # noqa: S603 (our own module)
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as worker:
@@ -262,29 +264,31 @@ def _exchange(worker: subprocess.Popen[str], answer: str = "") -> dict[str, Any]
         FilrougeError: the error that the worker reported.
     """
     if worker.stdin is None or worker.stdout is None:
-        raise Corrupt("The repair cannot be spoken to; nothing was changed.")
+        raise Corrupt("The repair process cannot be reached; nothing was changed.")
     if answer:
         with suppress(BrokenPipeError):  # the worker died; the missing line is reported below
             worker.stdin.write(f"{answer}\n")
             worker.stdin.flush()
     try:
-        said: dict[str, Any] = json_format.loads(worker.stdout.readline())
+        message: dict[str, Any] = json_format.loads(worker.stdout.readline())
     except ValueError as error:
-        what = "it is whole, or what it was; `filrouge doctor` says" if answer else "nothing was changed"
+        outcome = (
+            "the memory is repaired or unchanged; `filrouge doctor` tells which" if answer else "nothing was changed"
+        )
         raise Corrupt(
-            f"The repair itself ended with {worker.wait()}; {what}.",
+            f"The repair itself ended with {worker.wait()}; {outcome}.",
             remedy="`filrouge restore latest` puts the newest backup in the memory's place.",
         ) from error
-    if "error" in said:
-        raise named_error(said["error"], said["message"], said["remedy"])
-    return said
+    if "error" in message:
+        raise named_error(message["error"], message["message"], message["remedy"])
+    return message
 
 
 def _show(plan: dict[str, Any]) -> None:
-    for one in plan["found"]:
-        output.say(f"Found: {one}")
-    touched = [(name, *(counts[what] for what in _COUNTS)) for name, counts in sorted(plan["tables"].items())]
-    output.table(("Table", *_COUNTS), [row for row in touched if any(row[1:])])
+    for problem in plan["found"]:
+        output.say(f"Found: {problem}")
+    rows = [(name, *(counts[what] for what in _COUNTS)) for name, counts in sorted(plan["tables"].items())]
+    output.table(("Table", *_COUNTS), [row for row in rows if any(row[1:])])
     if plan["redacted"]:
         output.say(f"{plan['redacted']} journal entries lose their content; the hash chain records this.")
     if plan["vectors"]:
@@ -293,11 +297,11 @@ def _show(plan: dict[str, Any]) -> None:
 
 
 def _show_undo(plan: dict[str, Any]) -> None:
-    at, size = output.when(plan["at"]), output.megabytes(plan["bytes"])
+    at, size = output.format_time(plan["at"]), output.megabytes(plan["bytes"])
     output.say(f"Puts back what the repair of {at} kept: backups/{plan['undone']}.db, {size}, damaged.")
     if not plan["log"]:
-        output.say("What stood in its log cannot be read any more; the log stays beside that file.")
-    output.say("The repaired memory, with what was learnt since, is backed up first.")
+        output.say("Its log can no longer be read; the log stays beside that file.")
+    output.say("The repaired memory, with what was learned since, is backed up first.")
 
 
 def _outcome(done: dict[str, Any] | None, *, undo: bool) -> str:
@@ -306,7 +310,7 @@ def _outcome(done: dict[str, Any] | None, *, undo: bool) -> str:
     if undo:
         back = f" filrouge restore {done['kept']}" if done["kept"] else " there was none"
         return f"The damaged files are back. The repaired memory is kept:{back}"
-    return f"Repaired. What was damaged is kept: backups/{done['kept']}.db"
+    return f"Repaired. The damaged files are kept: backups/{done['kept']}.db"
 
 
 audit_app = typer.Typer(help="The journal of every decision.", no_args_is_help=True)

@@ -13,13 +13,13 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.client import ask, branch_here, here
+from filrouge.cli.client import ask, current_branch, names_of_project
 from filrouge.cli.commands.search import NO_FILTERS, Everything, Filters, filtered, listing
 from filrouge.cli.output import Json, Project
 from filrouge.core.choices import check_choice
 from filrouge.core.errors import BadInput
 
-_DONE = {
+_OUTCOMES = {
     "noop": "Known already",
     "delete": "No longer held as true",
     "conflict": "In conflict with what is known",
@@ -49,29 +49,35 @@ def remember(
     """Remember a statement. A newer statement about the same thing replaces the older one."""
     if scope is not None:
         check_choice("--scope", scope, ("user", "project"))
-    body = {"text": text, "scope": scope, "project": here(project), "channel": "cli", "branch": branch_here(project)}
+    body = {
+        "text": text,
+        "scope": scope,
+        "project": names_of_project(project),
+        "channel": "cli",
+        "branch": current_branch(project),
+    }
     found = ask("POST", "/api/memory/memories", body)
     if json:
         output.show_json(found)
         return
     for action in found["actions"]:
-        _tell(action)
+        _say_outcome(action)
 
 
-def _tell(action: Mapping[str, Any]) -> None:
+def _say_outcome(action: Mapping[str, Any]) -> None:
     """Print the outcome for a statement: its kind, its scope, and the memory that it replaced."""
     if action["action"] in ("add", "update"):
         memory = _memory(action["id"])
         output.say(f"Remembered as {_kind(memory)} {_where(memory)} ({memory['id']}): {memory['text']}")
     else:
-        output.say(f"{_DONE[action['action']]}: {_described(action)}")
+        output.say(f"{_OUTCOMES[action['action']]}: {_describe(action)}")
     for old in action["superseded"]:
         output.say(f"It replaces: {_memory(old)['text']}")
     if action.get("review"):
         output.say(f"It waits for you: filrouge review {action['review']}")
 
 
-def _described(action: Mapping[str, Any]) -> str:
+def _describe(action: Mapping[str, Any]) -> str:
     if not action["id"]:
         return action["reason"]
     memory = _memory(action["id"])
@@ -113,18 +119,20 @@ def review(
     json: Json = False,
 ) -> None:
     """List, show or settle what waits for review: contradictions, and statements without evidence."""
-    ways = [way for way, said in (("accept", accept), ("dismiss", dismiss)) if said] + ([keep] if keep else [])
-    if len(ways) > 1 or (ways and memory_id is None):
+    settlements = [settlement for settlement, is_set in (("accept", accept), ("dismiss", dismiss)) if is_set] + (
+        [keep] if keep else []
+    )
+    if len(settlements) > 1 or (settlements and memory_id is None):
         raise BadInput("To settle what waits, name its id and one of --keep, --accept, --dismiss.")
     if memory_id is None:
         _list(settled, json)
         return
     path = f"/api/memory/review/{quote(memory_id, safe='')}"
-    found = ask("POST", path, {"settle": ways[0]}) if ways else ask("GET", path)
+    found = ask("POST", path, {"settle": settlements[0]}) if settlements else ask("GET", path)
     if json:
         output.show_json(found)
-    elif ways:
-        _settled(found)
+    elif settlements:
+        _say_settled(found)
     else:
         _show(found)
 
@@ -135,14 +143,14 @@ def history(memory_id: Id, json: Json = False) -> None:
     if json:
         output.show_json(found)
         return
-    for one in found["versions"]:
-        pinned = ", pinned" if one["pinned"] else ""
-        output.say(f"{one['id']} ({one['state']}{pinned}) {one['valid_from'][:16]}: {one['text']}")
-        for words in one["quotes"]:
-            output.say(f"  said {words['at'][:16]} ({words['channel']}): {words['text']}")
+    for version in found["versions"]:
+        pinned = ", pinned" if version["pinned"] else ""
+        output.say(f"{version['id']} ({version['state']}{pinned}) {version['valid_from'][:16]}: {version['text']}")
+        for quotation in version["quotes"]:
+            output.say(f"  said {quotation['at'][:16]} ({quotation['channel']}): {quotation['text']}")
     output.table(
         ("Entry", "When", "Who", "What", "Why"),
-        [(one["entry"], one["at"][:19], one["actor"], _what(one), _why(one)) for one in found["journal"]],
+        [(entry["entry"], entry["at"][:19], entry["actor"], _what(entry), _why(entry)) for entry in found["journal"]],
     )
 
 
@@ -152,7 +160,7 @@ def undo(
     json: Json = False,
 ) -> None:
     """Undo a decision and the later decisions that depend on it. An undo can be undone."""
-    target = {"entry": int(what)} if what.isdecimal() and len(what) < _DIGITS else {"memory_id": what}
+    target = {"entry": int(what)} if what.isdecimal() and len(what) < _MAX_ENTRY_DIGITS else {"memory_id": what}
     found = ask("POST", "/api/memory/undo", {**target, "dry_run": dry_run})
     if json:
         output.show_json(found)
@@ -191,7 +199,7 @@ def bin_(memory_id: Id, json: Json = False) -> None:
 
 
 #: A number with fewer digits is a journal entry. An id has 26 characters, so the two cannot be confused.
-_DIGITS = 19
+_MAX_ENTRY_DIGITS = 19
 
 
 def change(method: str, memory_id: str, verb: str, body: Mapping[str, object], done: str, json: bool) -> None:
@@ -210,37 +218,37 @@ def _list(settled: bool, json: bool) -> None:
         return
     if not found:
         output.say("Nothing waits for review.")
-    output.table(("Id", "Kind", "State", "Statement", "Against"), [_row(one) for one in found])
+    output.table(("Id", "Kind", "State", "Statement", "Against"), [_row(item) for item in found])
 
 
-def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
-    against = one["against"]["text"] if one["against"] else "-"
-    return one["id"], one["kind"], one["outcome"], one["text"], against
+def _row(item: Mapping[str, Any]) -> tuple[str, ...]:
+    against = item["against"]["text"] if item["against"] else "-"
+    return item["id"], item["kind"], item["outcome"], item["text"], against
 
 
-def _show(one: Mapping[str, Any]) -> None:
-    rows = {"Id": one["id"], "Kind": one["kind"], "State": one["outcome"], "Why": one["reason"]}
-    if one["against"]:
-        rows["Against"] = f"{one['against']['text']} ({one['against']['id']}, {one['against']['state']})"
-    output.box(one["text"], rows)
-    for words in one["quotes"]:
-        output.say(f"said {words['at']} ({words['channel']}): {words['text']}")
-    if one["outcome"] == "open":
-        ways = "--keep old|new|both" if one["kind"] == "conflict" else "--accept | --dismiss"
-        output.say(f"Settle it: filrouge review {one['id']} {ways}")
+def _show(item: Mapping[str, Any]) -> None:
+    rows = {"Id": item["id"], "Kind": item["kind"], "State": item["outcome"], "Why": item["reason"]}
+    if item["against"]:
+        rows["Against"] = f"{item['against']['text']} ({item['against']['id']}, {item['against']['state']})"
+    output.box(item["text"], rows)
+    for quotation in item["quotes"]:
+        output.say(f"said {quotation['at']} ({quotation['channel']}): {quotation['text']}")
+    if item["outcome"] == "open":
+        options = "--keep old|new|both" if item["kind"] == "conflict" else "--accept | --dismiss"
+        output.say(f"Settle it: filrouge review {item['id']} {options}")
 
 
-def _settled(found: Mapping[str, Any]) -> None:
+def _say_settled(found: Mapping[str, Any]) -> None:
     """Print which statements are kept and which are not."""
     new, old = found["text"], found["against"]["text"] if found["against"] else ""
-    told = {
+    lines_by_outcome = {
         "old": (f"Kept the old: {old}", f"Put the new into the bin: {new}"),
         "new": (f"Took the new: {new}", f"It replaces: {old}"),
         "both": (f"Kept both: {old}", f"and: {new}"),
         "accept": (f"Accepted: {new}",),
         "dismiss": (f"Dismissed: {new}",),
     }
-    for line in told[found["outcome"]]:
+    for line in lines_by_outcome[found["outcome"]]:
         output.say(line)
 
 
@@ -260,7 +268,7 @@ def _why(entry: Mapping[str, Any]) -> str:
 rules_app = typer.Typer(help="The standing instructions of you and your projects.", invoke_without_command=True)
 RuleId = Annotated[str, typer.Argument(help="A rule's id, or its beginning.")]
 #: Agents get at most this many rules of each scope.
-_MOST = 20
+_MAX_RULES = 20
 _NO_RULES = "There are no rules of this project or of you yet. Other projects: filrouge rules --all"
 
 
@@ -288,8 +296,8 @@ def add(
 ) -> None:
     """Add a rule. It applies to this project, or with --user to every project."""
     scope = "user" if everywhere else "project"
-    found = ask("POST", "/api/memory/rules", {"text": text, "scope": scope, "project": here(project)})
-    _told(found, "Added", json)
+    found = ask("POST", "/api/memory/rules", {"text": text, "scope": scope, "project": names_of_project(project)})
+    _say_rule(found, "Added", json)
     if not json:
         _notice(ask("GET", "/api/memory/rules"))
 
@@ -297,19 +305,19 @@ def add(
 @rules_app.command()
 def edit(rule_id: RuleId, text: Annotated[str, typer.Argument(help="The new text.")], json: Json = False) -> None:
     """Change the text of a rule. A new version replaces the old one."""
-    _told(ask("PATCH", _rule_path(rule_id), {"text": text}), "Now", json)
+    _say_rule(ask("PATCH", _rule_path(rule_id), {"text": text}), "Now", json)
 
 
 @rules_app.command()
 def disable(rule_id: RuleId, json: Json = False) -> None:
     """Disable a rule: it is kept, but agents do not get it."""
-    _told(ask("PATCH", _rule_path(rule_id), {"enabled": False}), "Disabled", json)
+    _say_rule(ask("PATCH", _rule_path(rule_id), {"enabled": False}), "Disabled", json)
 
 
 @rules_app.command()
 def enable(rule_id: RuleId, json: Json = False) -> None:
     """Enable a disabled rule, so that agents get it again."""
-    _told(ask("PATCH", _rule_path(rule_id), {"enabled": True}), "Enabled", json)
+    _say_rule(ask("PATCH", _rule_path(rule_id), {"enabled": True}), "Enabled", json)
 
 
 @rules_app.command()
@@ -329,7 +337,7 @@ def _list_rules(everything: bool, project: str | None, filters: Filters, json: b
         return
     if not found:
         output.say("There are no rules yet." if everything else _NO_RULES)
-    output.table(("Id", "Stands", "Where", "From", "Text"), [_rule_row(one) for one in found])
+    output.table(("Id", "Stands", "Where", "From", "Text"), [_rule_row(rule) for rule in found])
     _notice(found)
 
 
@@ -337,11 +345,11 @@ def _rule_row(rule: Mapping[str, Any]) -> tuple[str, ...]:
     where = rule["project_name"] if rule["scope"] == "project" else "user"
     pinned = ", pinned" if rule["pinned"] else ""
     source: list[Mapping[str, Any]] = rule["source"]
-    said = f"{source[0]['by']} {source[0]['at'][:10]}" if source else f"you {rule['created_at'][:10]}"
-    return rule["id"], f"{rule['standing']}{pinned}", where or "-", said, rule["text"]
+    origin = f"{source[0]['by']} {source[0]['at'][:10]}" if source else f"you {rule['created_at'][:10]}"
+    return rule["id"], f"{rule['standing']}{pinned}", where or "-", origin, rule["text"]
 
 
-def _told(rule: Mapping[str, Any], done: str, json: bool) -> None:
+def _say_rule(rule: Mapping[str, Any], done: str, json: bool) -> None:
     if json:
         output.show_json(rule)
     else:
@@ -350,10 +358,12 @@ def _told(rule: Mapping[str, Any], done: str, json: bool) -> None:
 
 def _notice(found: list[Mapping[str, Any]]) -> None:
     """Print a notice if rules wait because their scope has too many."""
-    number = sum(one["standing"] == "waiting" for one in found)
+    number = sum(rule["standing"] == "waiting" for rule in found)
     if number:
-        told = "1 rule waits" if number == 1 else f"{number} rules wait"
-        output.say(f"{told}: {_MOST} of a scope are said to agents. Remove, disable or pin some to choose which.")
+        waiting = "1 rule waits" if number == 1 else f"{number} rules wait"
+        output.say(
+            f"{waiting}: {_MAX_RULES} of a scope are given to agents. Remove, disable or pin some to choose which."
+        )
 
 
 def _rule_path(rule_id: str) -> str:

@@ -13,7 +13,7 @@ from filrouge.cli.output import Json
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
 
-_NO_VAULT = "No vault is named. Name the folder of your notes: filrouge settings notes_folder ~/Notes"
+_NO_VAULT = "No vault is configured. Name the folder of your notes: filrouge settings notes_folder ~/Notes"
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +28,7 @@ def notes(
     key: Annotated[
         bool, typer.Option("--key", help="Enter the key of Obsidian's plugin; read from a pipe too.")
     ] = False,
-    anew: Annotated[
+    rewrite: Annotated[
         bool, typer.Option("--anew", help="Write pages and lines again that were removed from the vault.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Trust that certificate without asking.")] = False,
@@ -39,7 +39,7 @@ def notes(
         _trust(trust, yes=yes)
     if key:
         _enter_key()
-    if anew:
+    if rewrite:
         ask("POST", "/api/memory/notes/anew", {})
     if trust is None and not key:
         _show(json=json)
@@ -69,11 +69,11 @@ def _trust(address: str, *, yes: bool) -> None:
 def _enter_key() -> None:
     from filrouge.notes import vault  # imports numpy
 
-    said = output.prompt_secret("Key of the plugin") if sys.stdin.isatty() else sys.stdin.readline()
-    if not said.strip() or not said.strip().isascii():
-        raise BadInput("That is no key.", remedy="It stands in the settings of Obsidian's plugin Local REST API.")
-    vault.store_secret(home(), vault.KEY, said.strip())
-    output.say("Kept in the home, readable by you alone.")
+    key = output.prompt_secret("Key of the plugin") if sys.stdin.isatty() else sys.stdin.readline()
+    if not key.strip() or not key.strip().isascii():
+        raise BadInput("That is not a key.", remedy="It is in the settings of Obsidian's plugin Local REST API.")
+    vault.store_secret(home(), vault.KEY, key.strip())
+    output.say("Stored in the home, readable only by you.")
 
 
 def _show(*, json: bool) -> None:
@@ -89,10 +89,10 @@ def _show(*, json: bool) -> None:
         "Notes",
         {
             "Vault": found["folder"],
-            "State": found["problem"] or ("read" if found["is_there"] else "not looked at yet"),
+            "State": found["problem"] or ("read" if found["is_there"] else "not read yet"),
             "Notes": f"{found['notes']}{waiting}",
             "Chunks": f"{found['chunks']} ({found['embedded']} found by meaning)",
-            "Always brought": ", ".join(_fixed(one) for one in found["fixed"]) or "none",
+            "Always brought": ", ".join(_fixed(note) for note in found["fixed"]) or "none",
             f"Tagged #{found['tag']}": ", ".join(found["tagged"]) or "none",
             "Into prompts": "yes" if found["enabled"] else "no (notes_enabled)",
             "Written into": _written(found["written"]),
@@ -100,19 +100,19 @@ def _show(*, json: bool) -> None:
         },
     )
     if found["troubles"]:
-        output.table(("Note", "Trouble"), [(one["path"], one["trouble"]) for one in found["troubles"]])
+        output.table(("Note", "Trouble"), [(note["path"], note["trouble"]) for note in found["troubles"]])
 
-    left = found["written"]["troubles"]
-    if left:
-        rows = [(one["path"], one["memory_id"], one["trouble"]) for one in left]
+    unwritten = found["written"]["troubles"]
+    if unwritten:
+        rows = [(line["path"], line["memory_id"], line["trouble"]) for line in unwritten]
         output.table(("Page", "Memory", "Left as it stands"), rows)
 
 
-def _written(one: dict[str, Any]) -> str:
-    if not one["folder"]:
+def _written(written: dict[str, Any]) -> str:
+    if not written["folder"]:
         return "nothing (notes_write_folder)"
-    return one["problem"] or f"{one['folder']} (memories: {one['memories']}, pages: {one['pages']})"
+    return written["problem"] or f"{written['folder']} (memories: {written['memories']}, pages: {written['pages']})"
 
 
-def _fixed(one: dict[str, Any]) -> str:
-    return one["path"] if one["found"] else f"{one['path']} (not there)"
+def _fixed(note: dict[str, Any]) -> str:
+    return note["path"] if note["found"] else f"{note['path']} (missing)"

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.client import ask, here
+from filrouge.cli.client import ask, names_of_project
 from filrouge.cli.output import Json, consent
 from filrouge.core.errors import BadInput
 from filrouge.hosts.project import HOLDER_PREFIX, normalise_url
 
-project_app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
+project_app = typer.Typer(help="Your projects and their names.", no_args_is_help=True)
 _PATH: Final = "/api/memory/projects"
 _KINDS: Final = ("name", "origin", "root", "clone", "path")
 #: Long, because all rows of a project move in one transaction.
@@ -30,13 +30,13 @@ def list_(json: Json = False) -> None:
         return
     if not found:
         output.say("There is no project yet: an agent's first session in a directory begins one.")
-    for one in found:
-        last = (one["last_activity"] or "")[:16]
-        rows: dict[str, object] = {"Id": one["id"]}
-        rows["Holds"] = f"{one['memories']} memories, {one['turns']} turns, {one['threads']} threads"
+    for project in found:
+        last = (project["last_activity"] or "")[:16]
+        rows: dict[str, object] = {"Id": project["id"]}
+        rows["Holds"] = f"{project['memories']} memories, {project['turns']} turns, {project['threads']} threads"
         rows |= {"Last spoken in": last} if last else {}
-        others = [name for name in one["aliases"] if name != one["id"]]
-        output.box(one["name"], rows | ({"Also": others} if others else {}))
+        others = [name for name in project["aliases"] if name != project["id"]]
+        output.box(project["name"], rows | ({"Also": others} if others else {}))
 
 
 @project_app.command()
@@ -48,8 +48,10 @@ def alias(
     json: Json = False,
 ) -> None:
     """Give a project another name. Events with this name belong to the project from then on."""
-    told = ask("POST", f"{_PATH}/aliases", {"project": here(name), "names": _names_of(other)})
-    output.answer(told, f"{told['name']} ({told['id']}) is known by: {', '.join(told['aliases'])}", json=json)
+    project = ask("POST", f"{_PATH}/aliases", {"project": names_of_project(name), "names": _names_of(other)})
+    output.answer(
+        project, f"{project['name']} ({project['id']}) is known by: {', '.join(project['aliases'])}", json=json
+    )
 
 
 @project_app.command()
@@ -61,12 +63,12 @@ def merge(
     json: Json = False,
 ) -> None:
     """Merge one project into another: memories, turns, threads and names. This cannot be undone."""
-    asked = {"source": here(source), "into": here(into)}
-    shown = ask("POST", f"{_PATH}/merge", asked | {"dry_run": True}, timeout=_SECONDS)
-    if not _is_agreed(shown, "Put the two together?", only_shown=dry_run, yes=yes, json=json):
+    request = {"source": names_of_project(source), "into": names_of_project(into)}
+    preview = ask("POST", f"{_PATH}/merge", request | {"dry_run": True}, timeout=_SECONDS)
+    if not _is_agreed(preview, "Merge the two projects?", only_shown=dry_run, yes=yes, json=json):
         return
     # Send the ids, so that what was shown is what is merged, even if a name now refers to another project.
-    done = ask("POST", f"{_PATH}/merge", {"source": shown["source"], "into": shown["into"]}, timeout=_SECONDS)
+    done = ask("POST", f"{_PATH}/merge", {"source": preview["source"], "into": preview["into"]}, timeout=_SECONDS)
     output.answer(done, f"Done: {done['source']} is {done['into']} from now on.", json=json)
 
 
@@ -80,22 +82,22 @@ def join(
     """Let a folder join the project that its `.filrouge.toml` names and that other folders already use."""
     if not os.path.isdir(folder):
         raise BadInput(f"There is no folder {folder!r}.", remedy="Give the path of a folder.")
-    names = here(folder)
-    shown = ask("POST", f"{_PATH}/join", {"names": names, "dry_run": True})
-    only_shown = dry_run or shown["agreed"]
-    if not _is_agreed(shown, "Let this folder join?", only_shown=only_shown, yes=yes, json=json):
+    names = names_of_project(folder)
+    preview = ask("POST", f"{_PATH}/join", {"names": names, "dry_run": True})
+    only_shown = dry_run or preview["agreed"]
+    if not _is_agreed(preview, "Let this folder join?", only_shown=only_shown, yes=yes, json=json):
         return
     done = ask("POST", f"{_PATH}/join", {"names": names})
     output.answer(done, f"Done. {done['text']}", json=json)
 
 
-def _is_agreed(shown: Mapping[str, Any], question: str, *, only_shown: bool, yes: bool, json: bool) -> bool:
+def _is_agreed(preview: Mapping[str, Any], question: str, *, only_shown: bool, yes: bool, json: bool) -> bool:
     """Show what would change, and return True if it is to be done and the user agrees."""
     if only_shown:
-        output.answer(shown, shown["text"], json=json)
+        output.answer(preview, preview["text"], json=json)
         return False
     if not json:
-        output.say(shown["text"])
+        output.say(preview["text"])
     agreed = consent(question, yes=yes, json=json)
     if not agreed:
         output.say("Nothing was changed.")
@@ -105,7 +107,7 @@ def _is_agreed(shown: Mapping[str, Any], question: str, *, only_shown: bool, yes
 def _names_of(other: str) -> list[str]:
     """Return the project names for what the user typed, in the form in which hooks send them."""
     if os.path.isdir(other):
-        return [name for name in here(other) if not name.startswith(HOLDER_PREFIX)]
+        return [name for name in names_of_project(other) if not name.startswith(HOLDER_PREFIX)]
     if other.partition(":")[0] in _KINDS and not other.partition(":")[2].startswith("//"):
         return [other]
     return [f"origin:{normalise_url(other)}"] if "/" in other or "@" in other else [f"name:{other}"]

@@ -48,21 +48,21 @@ def fetch(
         output.say(f"{model.address(file)}  {_megabytes(file.size)}")
     output.say(f"Revision {model.revision}, licence {model.licence}, {_megabytes(model.size)} in all, to {path}.")
     if state_of(path) == "whole":
-        output.say("It is here already.")
+        output.say("The model is already here.")
         return
     if not yes:
         if not sys.stdin.isatty():
             raise BadInput("Nothing is fetched without consent.", remedy="Run it at a terminal, or add --yes.")
         output.confirm("Fetch it?", abort=True)
-    bring = _bring()
+    download = _load_download()
     columns = "{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-    with bars(*columns, transient=False, disable=not output.is_watched()) as shown:
-        tasks = {file.name: shown.add_task(file.name, total=file.size) for file in model.files}
+    with bars(*columns, transient=False, disable=not output.is_terminal()) as progress:
+        tasks = {file.name: progress.add_task(file.name, total=file.size) for file in model.files}
 
-        def tell(name: str, have: int, _size: int) -> None:
-            shown.update(tasks[name], completed=have)
+        def show_progress(name: str, received: int, _size: int) -> None:
+            progress.update(tasks[name], completed=received)
 
-        bring(model, path, tell, consent=True)
+        download(model, path, show_progress, consent=True)
     output.say("Done. Use it with `filrouge settings embedding_model e5-fetched`, then start the daemon again.")
 
 
@@ -73,7 +73,7 @@ def status(json: Json = False) -> None:
     if json:
         output.show_json({"models": found})
     else:
-        output.table(["model", "state", "size", "where"], [_row(one) for one in found])
+        output.table(["model", "state", "size", "where"], [_row(model) for model in found])
 
 
 @model_app.command()
@@ -86,7 +86,7 @@ def build() -> None:
     output.say(f"The model is in {path}.")
 
 
-def _bring() -> Any:
+def _load_download() -> Any:
     """Return the download function.
 
     Raises:
@@ -118,8 +118,8 @@ def _bytes(path: str) -> int:
     return sum(entry.stat().st_size for entry in os.scandir(path)) if os.path.isdir(path) else 0
 
 
-def _row(one: dict[str, Any]) -> tuple[str, str, str, str]:
-    return one["model"], one["state"], _megabytes(one["bytes"]), one["path"]
+def _row(model: dict[str, Any]) -> tuple[str, str, str, str]:
+    return model["model"], model["state"], _megabytes(model["bytes"]), model["path"]
 
 
 def _megabytes(size: int) -> str:
@@ -128,7 +128,7 @@ def _megabytes(size: int) -> str:
 
 # `filrouge extract`
 
-_LONGEST_SECONDS = 120.0
+_MAX_SECONDS = 120.0
 
 
 def register(app: typer.Typer) -> None:
@@ -138,7 +138,7 @@ def register(app: typer.Typer) -> None:
 
 
 def extract(
-    text: Annotated[str | None, typer.Argument(help="What to understand; `-`: standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="The text to read; `-`: standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="AGENT/PROJECT that it comes from; reads standard input.")] = None,
     context: Annotated[str, typer.Option(help="On what occasion: stop, session_end, ...")] = "",
     dead: Annotated[bool, typer.Option("--dead", help="Show the answers of models that could not be read.")] = False,
@@ -147,68 +147,68 @@ def extract(
     """Extract memories from a text now; without a text, show the model, its cost and the waiting conversations."""
     if text is not None or source is not None:
         if dead:
-            raise BadInput("--dead shows what could not be read; it goes with no text.")
-        _understand(sys.stdin.read() if text in (None, "-") else text, source or "", context, json)
+            raise BadInput("--dead shows what could not be read; it cannot be combined with a text.")
+        _extract_text(sys.stdin.read() if text in (None, "-") else text, source or "", context, json)
         return
     found: Any = ask("GET", "/extract/dead-letters" if dead else "/extract/status")
     if json:
         output.show_json(found)
     elif dead:
-        output.say_lines("\n\n".join(_letter(one) for one in found) or "Every answer could be read.")
+        output.say_lines("\n\n".join(_letter(letter) for letter in found) or "Every answer could be read.")
     elif not found["enabled"]:
         output.say("Extraction is off (extract_provider). Captured text is still stored.")
     else:
         output.say_lines("\n".join(_status(found)))
 
 
-def _understand(text: str, source: str, context: str, json: bool) -> None:
+def _extract_text(text: str, source: str, context: str, json: bool) -> None:
     body = {"messages": text, "source": source, "context": context}
-    found: Any = ask("POST", "/memory/extract", body, timeout=_LONGEST_SECONDS)
+    found: Any = ask("POST", "/memory/extract", body, timeout=_MAX_SECONDS)
     if json:
         output.show_json(found)
         return
     for action in found["actions"]:
         output.say(f"{action['action']}: {action['review'] or action['id']}")
     counts = ("stored", "updated", "deleted")
-    said = ", ".join(f"{found[f'{name}_count']} {name}" for name in counts)
-    output.say(f"{found['extracted_count']} statements read: {said}.")
+    counted = ", ".join(f"{found[f'{name}_count']} {name}" for name in counts)
+    output.say(f"{found['extracted_count']} statements read: {counted}.")
 
 
 def _status(found: dict[str, Any]) -> list[str]:
     today = found["today"]
-    cap = f" of {today['most_dollars']:.2f}" if today["most_dollars"] else ""
+    limit = f" of {today['most_dollars']:.2f}" if today["most_dollars"] else ""
     tokens = f"{today['tokens']} of {today['most_tokens']} tokens"
-    dollars = f"{today['dollars']:.4f}{cap} dollars{_unpriced(today['unpriced_entries'])}"
+    dollars = f"{today['dollars']:.4f}{limit} dollars{_unpriced(today['unpriced_entries'])}"
     lines = [
         f"{found['provider']} {found['model']} ({found['mode']}): {found['status']}",
         f"Today: {today['calls']} calls, {tokens}, {dollars}.",
     ]
-    lines += [f"{one['n']} conversations wait{_why(one['reason'])}" for one in found["waiting"]]
+    lines += [f"{entry['n']} conversations wait{_why(entry['reason'])}" for entry in found["waiting"]]
     if found["unreadable_answers"]:
         lines.append(f"{found['unreadable_answers']} answers could not be read: `filrouge extract --dead`.")
-    return lines + [_spent(one) for one in found["usage"]]
+    return lines + [_spent(entry) for entry in found["usage"]]
 
 
-def _spent(one: dict[str, Any]) -> str:
-    dollars = f", {one['dollars']:.4f} dollars" if one["dollars"] is not None else ""
-    tokens = f"{one['input_tokens']} + {one['output_tokens']} tokens"
-    who = f"{one['operation']:8} {one['provider']}:{one['model']}"
-    return f"  {one['day']}  {who}  {one['calls']} calls, {tokens}{dollars}"
+def _spent(usage: dict[str, Any]) -> str:
+    dollars = f", {usage['dollars']:.4f} dollars" if usage["dollars"] is not None else ""
+    tokens = f"{usage['input_tokens']} + {usage['output_tokens']} tokens"
+    who = f"{usage['operation']:8} {usage['provider']}:{usage['model']}"
+    return f"  {usage['day']}  {who}  {usage['calls']} calls, {tokens}{dollars}"
 
 
 def _unpriced(entries: int) -> str:
-    return f" beside {entries} entries whose price is not known" if entries else ""
+    return f" plus {entries} entries of unknown price" if entries else ""
 
 
 def _why(reason: str) -> str:
-    return f": {reason}" if reason else " for their time."
+    return f": {reason}" if reason else " until they are due."
 
 
-def _letter(one: dict[str, Any]) -> str:
-    return f"{one['at']}  {one['operation']} ({one['prompt_version']})\n{one['reason']}\n{one['answer']}"
+def _letter(letter: dict[str, Any]) -> str:
+    return f"{letter['at']}  {letter['operation']} ({letter['prompt_version']})\n{letter['reason']}\n{letter['answer']}"
 
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 def reindex(
@@ -218,12 +218,12 @@ def reindex(
 ) -> None:
     """Embed every text again with the wanted model. Recall uses the old vectors until all are done."""
     found = ask("POST", "/embedding/reindex", {"model": model})
-    begun = found["building"] is not None
-    if begun and wait:
+    is_started = found["building"] is not None
+    if is_started and wait:
         try:
-            found = _watched() if output.is_watched() and not json else _until_done(lambda _: None)
+            found = _wait_with_bar() if output.is_terminal() and not json else _wait_until_done(lambda _: None)
         except KeyboardInterrupt:
-            output.warn("The reindex goes on in the daemon; `filrouge reindex` shows it again.")
+            output.warn("The reindex continues in the daemon; `filrouge reindex` shows it again.")
             raise
     if json:
         output.show_json(found)
@@ -232,11 +232,11 @@ def reindex(
         output.say(f"Begun: {building['done']} of {building['total']} texts are in {building['space']}.")
     else:
         coverage = found["coverage"]
-        what = f"{coverage['done']} of {coverage['total']} texts have their vectors in {found['space']}."
-        output.say(f"Done: {what}" if begun else f"Nothing to do: {what}")
+        summary = f"{coverage['done']} of {coverage['total']} texts have their vectors in {found['space']}."
+        output.say(f"Done: {summary}" if is_started else f"Nothing to do: {summary}")
 
 
-def _until_done(show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def _wait_until_done(show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Poll until no embedding space is being built. Returns the last answer.
 
     Raises:
@@ -250,28 +250,28 @@ def _until_done(show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         if building["state"] == "failed":
             raise EmbedderUnavailable(
                 f"The reindex stopped at {building['done']} of {building['total']}: {building['error']}",
-                remedy="Recall goes on as before. Run `filrouge reindex` to go on with it.",
+                remedy="Recall works as before. Run `filrouge reindex` to continue.",
             )
         show(building)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def _watched() -> dict[str, Any]:
+def _wait_with_bar() -> dict[str, Any]:
     """Do the same with a progress bar."""
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     with bars(*columns) as bar:
         task = bar.add_task("Embedding", total=None)
 
         def show(building: dict[str, Any]) -> None:
-            trouble = f" (will be tried again: {building['error']})" if building["error"] else ""
+            retry_note = f" (will be tried again: {building['error']})" if building["error"] else ""
             bar.update(
                 task,
-                description=building["model"] + trouble,
+                description=building["model"] + retry_note,
                 completed=building["done"],
                 total=building["total"],
             )
 
-        return _until_done(show)
+        return _wait_until_done(show)
 
 
 class _Rate(ProgressColumn):

@@ -19,7 +19,7 @@ import typer
 
 from filrouge.capture import events, inbox
 from filrouge.cli import hook, output
-from filrouge.cli.client import SHORT_SECONDS, ask, here
+from filrouge.cli.client import SHORT_SECONDS, ask, names_of_project
 from filrouge.cli.commands.health import threads_line
 from filrouge.cli.output import Json, Project
 from filrouge.core.choices import check_choice, closest_first, did_you_mean, join_with_or
@@ -36,9 +36,9 @@ FILTERS: Final[Mapping[str, Any]] = {
     "kind": Annotated[
         list[str] | None, typer.Option(help="Only this kind: fact, decision, rule, ..., turn; repeatable.")
     ],
-    "since": Annotated[str | None, typer.Option(help="Only what was said from this day or moment on.")],
-    "until": Annotated[str | None, typer.Option(help="Only what was said up to this day, or before this moment.")],
-    "as_of": Annotated[str | None, typer.Option("--as-of", help="What was believed on this day or at this moment.")],
+    "since": Annotated[str | None, typer.Option(help="Only what was said from this day or time on.")],
+    "until": Annotated[str | None, typer.Option(help="Only what was said up to this day, or before this time.")],
+    "as_of": Annotated[str | None, typer.Option("--as-of", help="What was valid on this day or at this time.")],
     "trust": Annotated[
         int, typer.Option(min=0, max=3, help="Minimum trust: 1 agent output, 2 your prompts, 3 entered by you.")
     ],
@@ -69,28 +69,30 @@ def filtered(*without: str) -> Callable[[Callable[..., None]], Callable[..., Non
     """
     options = {name: option for name, option in FILTERS.items() if name not in without}
 
-    def extended(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def run(**given: Any) -> None:
-            filters = {name: value for name in options if (value := given.pop(name))}
+        def run(**arguments: Any) -> None:
+            filters = {name: value for name in options if (value := arguments.pop(name))}
             for kind in filters.get("kind", ()):
                 check_choice("--kind", kind, KINDS)
             if "role" in filters:
                 check_choice("--role", filters["role"], ("user", "assistant", "tool"))
-            command(**given, filters=filters)
+            command(**arguments, filters=filters)
 
         hints = get_type_hints(command, include_extras=True) | options
         parameters = list[Parameter]()
-        for name, own in signature(command).parameters.items():
+        for name, parameter in signature(command).parameters.items():
             if name == "filters":
-                parameters += [_option(one, 0 if one == "trust" else None, hints) for one in options]
+                parameters += [
+                    _option(option_name, 0 if option_name == "trust" else None, hints) for option_name in options
+                ]
             else:
-                parameters.append(_option(name, own.default, hints))
+                parameters.append(_option(name, parameter.default, hints))
         del hints["filters"]
         vars(run).update(__signature__=Signature(parameters), __annotations__=hints)
         return run
 
-    return extended
+    return decorate
 
 
 def _option(name: str, default: object, hints: Mapping[str, Any]) -> Parameter:
@@ -148,9 +150,9 @@ def status(json: Json = False) -> None:
     waiting: list[dict[str, str]] = found.get("waiting_folders", [])
     if waiting:
         rows["Not joined"] = "\n".join(
-            f"{one['folder']} names the project {one['name']!r} of other folders: filrouge project join"
-            f" {shlex.quote(one['folder'])}"
-            for one in waiting
+            f"{folder['folder']} names the project {folder['name']!r} of other folders: filrouge project join"
+            f" {shlex.quote(folder['folder'])}"
+            for folder in waiting
         )
     output.box("Filrouge", rows)
 
@@ -185,9 +187,11 @@ def search(
     check_choice("--mode", mode, ("text", "semantic", "hybrid"))
     check_choice("--in", collection, ("turns", "memories", "threads", "notes", "all"))
     check_choice("--status", status, ("active", "suspended", "archived", "all"))
-    asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
-    asked |= filters
-    found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
+    parameters: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
+    parameters |= filters
+    found = ask(
+        "GET", "/api/memory/search", query=parameters | ({"project": names_of_project(project)} if project else {})
+    )
     if json:
         output.show_json(found)
         return
@@ -221,7 +225,7 @@ def recall(
         "k": limit,
         "threshold": min_relevance or 0.0,
         "known_only": min_relevance is None,
-        "project": [] if everywhere else here(project),
+        "project": [] if everywhere else names_of_project(project),
     }
     body |= filters
     found = ask("POST", "/search", body)
@@ -261,10 +265,10 @@ def why(memory_id: Annotated[str, typer.Argument(help="A memory's id, or its beg
     if json:
         output.show_json(found)
         return
-    shown = ("id", "kind", "state", "scope", "branch", "created_at", "vitality", "uses")
-    output.box(found["text"], {name: found[name] for name in shown if found[name] != ""})
-    for words in found["quotes"]:
-        output.say(f"said {words['at']} ({words['channel']}): {words['text']}")
+    fields = ("id", "kind", "state", "scope", "branch", "created_at", "vitality", "uses")
+    output.box(found["text"], {name: found[name] for name in fields if found[name] != ""})
+    for quotation in found["quotes"]:
+        output.say(f"said {quotation['at']} ({quotation['channel']}): {quotation['text']}")
     for entry in found["journal"]:
         payload: dict[str, Any] = entry["payload"] or {"reason": "forgotten"}
         output.say(f"{entry['at']} {entry['actor']} {entry['action']}: {payload.get('reason', '')}")
@@ -278,10 +282,10 @@ def settings(
     """Show the settings with their origin, or change one."""
     found = ask("GET", "/api/memory/settings")
     if name is not None and value is not None:
-        found = ask("PATCH", "/api/memory/settings", {name: _typed(value, found.get(name))})
+        found = ask("PATCH", "/api/memory/settings", {name: _parse_value(value, found.get(name))})
     elif name is not None and name not in found:
-        known = join_with_or(closest_first(name, found))
-        raise BadConfig(f"There is no setting {name!r}.{did_you_mean(name, found)} There are: {known}.", remedy="")
+        available = join_with_or(closest_first(name, found))
+        raise BadConfig(f"There is no setting {name!r}.{did_you_mean(name, found)} There are: {available}.", remedy="")
     if json:
         output.show_json(found)
         return
@@ -295,43 +299,43 @@ def _show_threads(found: Sequence[Mapping[str, Any]]) -> None:
         ("Score", "Id", "Title", "Status", "Last active", "Project", "Why"),
         [
             (
-                f"{one['score']:.2f}",
-                one["id"],
-                one["title"],
-                one["status"],
-                one["last_active"][:16],
-                one["project_name"] or "-",
-                one["why"],
+                f"{thread['score']:.2f}",
+                thread["id"],
+                thread["title"],
+                thread["status"],
+                thread["last_active"][:16],
+                thread["project_name"] or "-",
+                thread["why"],
             )
-            for one in found
+            for thread in found
         ],
     )
 
 
 def listing(project: str | None, filters: Filters, *, everything: bool) -> dict[str, Any]:
     """Return the query of a list of memories: those of a project and of the user, or everything."""
-    place = {} if everything and not project else {"project": here(project)}
-    return {"history": everything and not filters} | place | filters
+    project_query = {} if everything and not project else {"project": names_of_project(project)}
+    return {"history": everything and not filters} | project_query | filters
 
 
-def _typed(value: str, present: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(present, list) else value
+def _parse_value(value: str, current: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(current, list) else value
 
 
-SaidTo = Annotated[str | None, typer.Option(help="Only what was said to this agent: its id, or its channel.")]
+AgentOption = Annotated[str | None, typer.Option(help="Only what was said to this agent: its id, or its channel.")]
 
 
 def topics(
     timeframe: Annotated[str, typer.Option("--timeframe", "-t", help="today, week, month or all.")] = "week",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 50,
     min_mentions: Annotated[int, typer.Option(min=1, help="Conversations a topic was part of, at least.")] = 1,
-    agent: SaidTo = None,
+    agent: AgentOption = None,
     json: Json = False,
 ) -> None:
     """List the topics of conversations, latest first."""
     check_choice("--timeframe", timeframe, ("today", "week", "month", "all"))
-    asked: dict[str, Any] = {"timeframe": timeframe, "limit": limit, "min_mention_count": min_mentions}
-    found = ask("GET", "/api/memory/topics", query=asked | ({"agent_id": agent} if agent else {}))
+    query: dict[str, Any] = {"timeframe": timeframe, "limit": limit, "min_mention_count": min_mentions}
+    found = ask("GET", "/api/memory/topics", query=query | ({"agent_id": agent} if agent else {}))
     if json:
         output.show_json(found)
         return
@@ -340,8 +344,14 @@ def topics(
     output.table(
         ("First", "Last", "Conversations", "Vitality", "Title"),
         [
-            (one["first_date"][:10], one["last_date"][:10], one["conversations"], one["vitality"], one["title"])
-            for one in found["topics"]
+            (
+                topic["first_date"][:10],
+                topic["last_date"][:10],
+                topic["conversations"],
+                topic["vitality"],
+                topic["title"],
+            )
+            for topic in found["topics"]
         ],
     )
 
@@ -349,14 +359,14 @@ def topics(
 def timeline(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 120,
     language: Annotated[str | None, typer.Option(help="en, fr or es; default: the one you write.")] = None,
-    agent: SaidTo = None,
+    agent: AgentOption = None,
     json: Json = False,
 ) -> None:
     """Show the topics of conversations by week and month."""
     if language:
         check_choice("--language", language, ("en", "fr", "es"))
-    asked: dict[str, Any] = {"limit": limit} | ({"language": language} if language else {})
-    found = ask("GET", "/api/memory/timeline", query=asked | ({"agent_id": agent} if agent else {}))
+    query: dict[str, Any] = {"limit": limit} | ({"language": language} if language else {})
+    found = ask("GET", "/api/memory/timeline", query=query | ({"agent_id": agent} if agent else {}))
     if json:
         output.show_json(found)
         return
@@ -379,16 +389,16 @@ def context(
     if not session_start and not prompt.strip():
         raise BadInput("There is no prompt.", remedy="Give one, or --session-start.")
     check_choice("--opening", opening, ("startup", "resume", "clear", "compact", "fork"))
-    names, directory = here(project), _directory(project)
-    if why := _switched_off(tuple(names), directory):
+    names, directory = names_of_project(project), _directory(project)
+    if why := _why_hooks_are_off(tuple(names), directory):
         if explain:
             output.say(why)
         if json:
             output.show_json({"context": "", "memories": [], "notes": [], "notices": [why], "candidates": []})
         return
     body = {"project": names, "channel": host, "session_id": session, "cwd": directory}
-    about = {"occasion": "start", "opening": opening} if session_start else {"prompt": prompt}
-    found = ask("POST", "/api/memory/context/preview", body | about)
+    occasion = {"occasion": "start", "opening": opening} if session_start else {"prompt": prompt}
+    found = ask("POST", "/api/memory/context/preview", body | occasion)
     if json:
         output.show_json(found)
         return
@@ -409,24 +419,26 @@ def _explain(found: dict[str, Any]) -> None:
         ("", "Section", "Kind", "Value", "Relevance", "Because", "Id", "Text"),
         [
             (
-                "in" if one["injected"] else "out",
-                one["section"],
-                one["kind"],
-                f"{one['value']:.2f}",
-                _parts(one),
-                one["reason"],
-                one["id"],
-                one["content"],
+                "in" if candidate["injected"] else "out",
+                candidate["section"],
+                candidate["kind"],
+                f"{candidate['value']:.2f}",
+                _relevance_parts(candidate),
+                candidate["reason"],
+                candidate["id"],
+                candidate["content"],
             )
-            for one in found["candidates"]
+            for candidate in found["candidates"]
         ],
     )
 
 
-def _parts(one: dict[str, Any]) -> str:
+def _relevance_parts(candidate: dict[str, Any]) -> str:
     """Return the parts of a candidate's relevance, those that it has."""
-    named = {"relevance": "", "similarity": "meaning ", "bm25_score": "words ", "coverage": "coverage "}
-    return ", ".join(f"{label}{one[name]:.2f}" for name, label in named.items() if one.get(name) is not None)
+    labels = {"relevance": "", "similarity": "meaning ", "bm25_score": "words ", "coverage": "coverage "}
+    return ", ".join(
+        f"{label}{candidate[name]:.2f}" for name, label in labels.items() if candidate.get(name) is not None
+    )
 
 
 def _directory(project: str | None) -> str:
@@ -436,7 +448,7 @@ def _directory(project: str | None) -> str:
     return os.path.abspath(project) if os.path.isdir(project) else ""
 
 
-def _switched_off(names: tuple[str, ...], directory: str) -> str:
+def _why_hooks_are_off(names: tuple[str, ...], directory: str) -> str:
     """Return why a hook would do nothing here; empty if it would work."""
     if events.is_disabled(os.environ):
         return f"Hooks do nothing: {events.DISABLED_VARIABLE} is set."

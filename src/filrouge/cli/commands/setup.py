@@ -66,30 +66,30 @@ def disconnect_agents(names: list[str], *, yes: bool, dry_run: bool, json: bool,
         _check_purge(directory, everything=everything)
     plan = _plan(directory, names)
     running = everything and os.path.exists(inside(directory, LOCK)) and is_held(directory)
-    goes = [path for path in (directory, _models_directory()) if os.path.isdir(path)] if purge else []
+    to_remove = [path for path in (directory, _models_directory()) if os.path.isdir(path)] if purge else []
     if not json:
         output.show(plan)
         for line in (
-            *_planned_actions(goes, running=running),
+            *_planned_actions(to_remove, running=running),
             *_what_stays(directory, everything=everything, purge=purge),
         ):
             output.say(line)
-    wanted = bool(plan.changes or running or goes)
-    changed = wanted and not dry_run and output.consent("Do this?", yes=yes, json=json)
-    refused = dict[str, FilrougeError]()
+    has_changes = bool(plan.changes or running or to_remove)
+    changed = has_changes and not dry_run and output.consent("Do this?", yes=yes, json=json)
+    errors = dict[str, FilrougeError]()
     if changed:
-        refused = output.apply(plan, directory)
+        errors = output.apply(plan, directory)
         if running:
             _stop(directory)
-        _purge(directory, goes)
-    troubles = {**plan.problems, **refused}
+        _purge(directory, to_remove)
+    troubles = {**plan.problems, **errors}
     if json:
-        said = {"memory": directory, "stopped": changed and running, "purged": goes if changed else []}
-        output.show_json(output.plan_json(plan, troubles, changed=changed, **said))
-    elif refused:
-        output.show_troubles(refused)
+        extra = {"memory": directory, "stopped": changed and running, "purged": to_remove if changed else []}
+        output.show_json(output.plan_json(plan, troubles, changed=changed, **extra))
+    elif errors:
+        output.show_errors(errors)
     elif not troubles:
-        _close(wanted=wanted, changed=changed)
+        _say_done(has_changes=has_changes, changed=changed)
     if troubles:
         raise typer.Exit(1)
 
@@ -103,8 +103,8 @@ def _plan(directory: str, names: list[str]) -> Plan:
     return replace(plan, changes=(*plan.changes, *plan_unignoring(directory, setup_choices.ignored_as(directory, top))))
 
 
-def _close(*, wanted: bool, changed: bool) -> None:
-    if not wanted:
+def _say_done(*, has_changes: bool, changed: bool) -> None:
+    if not has_changes:
         output.say("The settings of these agents contain no Filrouge entries.")
     elif changed:
         output.say("Done.")
@@ -122,25 +122,25 @@ def _check_purge(directory: str, *, everything: bool) -> None:
         )
 
 
-def _planned_actions(goes: list[str], *, running: bool) -> list[str]:
+def _planned_actions(to_remove: list[str], *, running: bool) -> list[str]:
     stops = ["stops the daemon"] if running else []
-    return stops + [f"removes {path} for good: {megabytes(_size(path))}" for path in goes]
+    return stops + [f"removes {path} for good: {megabytes(_size(path))}" for path in to_remove]
 
 
 def _what_stays(directory: str, *, everything: bool, purge: bool) -> list[str]:
     """Return lines about what is not removed: its place, and the command that removes it."""
-    kept = list[str]()
+    lines = list[str]()
     if os.path.isdir(directory) and not purge:
         size = file_size(inside(directory, DATABASE))
-        stays = f"What is known stays: {megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
-        kept.append(f"{stays} To delete it with its backups: `filrouge uninstall --purge`.")
+        stays = f"The memory stays: {megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
+        lines.append(f"{stays} To delete it with its backups: `filrouge uninstall --purge`.")
     models = _models_directory()
     if os.path.isdir(models) and not purge:
-        kept.append(f"The model that was built stays: {megabytes(_size(models))} in {models}.")
+        lines.append(f"The model that was built stays: {megabytes(_size(models))} in {models}.")
     if everything:
-        found = installation.this_installation()
-        kept.append(f"The program is in {found.prefix}; `{found.uninstall_command()}` removes it.")
-    return kept
+        installed = installation.this_installation()
+        lines.append(f"The program is in {installed.prefix}; `{installed.uninstall_command()}` removes it.")
+    return lines
 
 
 def _stop(directory: str) -> None:
@@ -150,18 +150,18 @@ def _stop(directory: str) -> None:
         raise Busy("The daemon has not stopped yet; it is finishing its work.", remedy="Run the command again.")
 
 
-def _purge(directory: str, goes: list[str]) -> None:
+def _purge(directory: str, to_remove: list[str]) -> None:
     """Remove folders while holding the home's lock, so that no daemon can start.
 
     Raises:
         Busy: a daemon was started meanwhile.
         CannotWrite: a file cannot be removed.
     """
-    if not goes:
+    if not to_remove:
         return
     socket = socket_path(directory)
     with home_lock(directory):
-        for path in goes:
+        for path in to_remove:
             try:
                 shutil.rmtree(path)
             except FileNotFoundError:
@@ -187,11 +187,11 @@ def _models_directory() -> str:
 
 
 _NEXT: Final = (
-    ("filrouge doctor", "is everything in its place"),
+    ("filrouge doctor", "check that everything works"),
     ("filrouge status", "what is known, and what is waiting"),
     ("filrouge search WORDS", "find what was said"),
     ("filrouge forget WORDS", "forget for good, with a receipt"),
-    ("filrouge uninstall", "take all of this back"),
+    ("filrouge uninstall", "undo all of this"),
 )
 
 
@@ -228,23 +228,23 @@ def init(
             "No agent was found on this machine.",
             remedy=f"Name one with --host: {', '.join(AGENTS)}. Any other program can use `filrouge mcp`.",
         )
-    asked = not (yes or dry_run or json) and sys.stdin.isatty()
-    settings = setup_choices.chosen(machine, names, provider, mode, language, asked=asked)
+    interactive = not (yes or dry_run or json) and sys.stdin.isatty()
+    settings = setup_choices.choose_settings(machine, names, provider, mode, language, interactive=interactive)
     settings |= setup_choices.found_programs(directory, machine, names, settings.get("extract_provider"))
-    conversations = allow_conversations or (asked and setup_choices.conversations(names))
+    conversations = allow_conversations or (interactive and setup_choices.ask_conversations(names))
     # If the user names an agent, its hooks are written even if the agent has the plugin.
-    plugins = {} if is_named else find_plugins(names, machine)
-    plan = plan_connecting(machine, directory, names, tools=tools, conversations=conversations, plugins=plugins)
-    plan = replace(plan, changes=(*plan.changes, *setup_choices.ignoring_home(directory)))
-    tightening = setup_choices.mode_warning(directory)
+    plugged = {} if is_named else find_plugins(names, machine)
+    plan = plan_connecting(machine, directory, names, tools=tools, conversations=conversations, plugins=plugged)
+    plan = replace(plan, changes=(*plan.changes, *setup_choices.ignore_home_changes(directory)))
+    mode_line = setup_choices.mode_warning(directory)
     memory = setup_choices.Memory.of(directory, reset=reset)
     if not json:
         output.say(f"Agents: {output.titles(names)}")
         output.show(plan)
-        for line in (*filter(None, [tightening]), *setup_choices.lines(directory, settings), *memory.lines()):
+        for line in (*filter(None, [mode_line]), *setup_choices.settings_lines(directory, settings), *memory.lines()):
             output.say(line)
-    to_write = bool(plan.changes or settings or backfill or tightening.startswith("changes"))
-    if dry_run or not (to_write or memory.goes):
+    to_write = bool(plan.changes or settings or backfill or mode_line.startswith("changes"))
+    if dry_run or not (to_write or memory.will_be_reset):
         _report_without_changes(plan, names, memory, json=json)
         return
     if not ((not to_write or output.consent("Write this?", yes=yes, json=json)) and memory.consent()):
@@ -254,16 +254,18 @@ def init(
     make_private(directory)
     setup_choices.ignore_itself(directory)
     setup_choices.write_settings(directory, settings)
-    refused = output.apply(plan, directory)
-    troubles = {**plan.problems, **refused}
-    warnings = setup_choices.warnings(settings)
-    history = imports.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
+    errors = output.apply(plan, directory)
+    troubles = {**plan.problems, **errors}
+    warnings = setup_choices.provider_warnings(settings)
+    history = imports.backfill(
+        names, interactive=interactive, agreed=backfill, quiet=json, from_start=memory.will_be_reset
+    )
     if json:
-        said = {"agents": names, "warnings": warnings, "then": _follow_ups(names), "history": history}
-        output.show_json(output.plan_json(plan, troubles, changed=True, memory=memory.to_json(), **said))
+        extra = {"agents": names, "warnings": warnings, "then": _follow_ups(names), "history": history}
+        output.show_json(output.plan_json(plan, troubles, changed=True, memory=memory.to_json(), **extra))
     else:
         _print_next_steps(names, [*put_away, *warnings])
-        output.show_troubles(refused)
+        output.show_errors(errors)
     if troubles:
         raise typer.Exit(1)
 
@@ -287,8 +289,8 @@ def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
 
 def _report_without_changes(plan: output.Plan, names: list[str], memory: setup_choices.Memory, *, json: bool) -> None:
     if json:
-        said = {"agents": names, "warnings": [], "then": _follow_ups(names), "history": []}
-        output.show_json(output.plan_json(plan, plan.problems, changed=False, memory=memory.to_json(), **said))
+        extra = {"agents": names, "warnings": [], "then": _follow_ups(names), "history": []}
+        output.show_json(output.plan_json(plan, plan.problems, changed=False, memory=memory.to_json(), **extra))
     elif not plan.changes and not plan.problems:
         output.say("Nothing to do: all agents are connected.")
         _print_next_steps(names, [])
@@ -296,13 +298,13 @@ def _report_without_changes(plan: output.Plan, names: list[str], memory: setup_c
         raise typer.Exit(1)
 
 
-def _print_next_steps(names: list[str], said: list[str]) -> None:
-    for line in (*said, *_follow_ups(names).values()):
+def _print_next_steps(names: list[str], lines: list[str]) -> None:
+    for line in (*lines, *_follow_ups(names).values()):
         output.say(line)
     output.table(("Command", "What for"), _NEXT)
     program = this_machine(os.environ).executable
     if not shutil.which(NAME):
-        output.say(f"`{NAME}` is not on your PATH: type {program} in its place.")
+        output.say(f"`{NAME}` is not on your PATH: type {program} instead.")
     output.say("Open an agent and work as usual; what matters comes back in the next session.")
 
 

@@ -13,14 +13,14 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.client import ask, here
+from filrouge.cli.client import ask, names_of_project
 from filrouge.cli.output import Json, Project
 from filrouge.core.choices import check_choice
 from filrouge.core.errors import BadInput
 
 Id = Annotated[str, typer.Argument(help="A thread's id, or its beginning; see `filrouge threads`.")]
 _PATH = "/api/memory/threads"
-_LONGEST = 100
+_MAX_LINE_CHARACTERS = 100
 
 
 def register(app: typer.Typer) -> None:
@@ -37,31 +37,35 @@ def threads(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 50,
     project: Project = None,
     agent: Annotated[str | None, typer.Option(help="Only what this agent opened: its id, or its channel.")] = None,
-    as_of: Annotated[str | None, typer.Option("--as-of", help="As they were on this day or at this moment.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="As they were on this day or at this time.")] = None,
     json: Json = False,
 ) -> None:
     """List threads, the most recent first."""
     check_choice("--status", status, ("active", "suspended", "archived", "all"))
-    asked: dict[str, Any] = {"status": status, "limit": limit} | ({"project": here(project)} if project else {})
-    asked |= {name: value for name, value in (("agent", agent), ("as_of", as_of)) if value}
-    found = ask("GET", _PATH, query=asked)
+    query: dict[str, Any] = {"status": status, "limit": limit} | (
+        {"project": names_of_project(project)} if project else {}
+    )
+    query |= {name: value for name, value in (("agent", agent), ("as_of", as_of)) if value}
+    found = ask("GET", _PATH, query=query)
     if json:
         output.show_json(found)
         return
     if not found:
-        output.say("There is no such thread yet.")
+        output.say("There are no such threads yet.")
     output.table(
         ("Id", "Title", "Status", "Weight", "Topics", "Messages"),
         [
-            (one["id"], one["title"], one["status"], f"{one['weight']:.2f}", ", ".join(one["topics"]), one["messages"])
-            for one in found
+            (row["id"], row["title"], row["status"], f"{row['weight']:.2f}", ", ".join(row["topics"]), row["messages"])
+            for row in found
         ],
     )
 
 
 def thread(
     thread_id: Id,
-    rename: Annotated[str | None, typer.Option("--rename", help="Give it this title, for good.")] = None,
+    rename: Annotated[
+        str | None, typer.Option("--rename", help="Give it this title; it is not changed automatically any more.")
+    ] = None,
     archive: Annotated[bool, typer.Option("--archive", help="Put it away.")] = False,
     reopen: Annotated[bool, typer.Option("--reopen", help="Make it active again.")] = False,
     merge_into: Annotated[str | None, typer.Option("--merge-into", help="Put all of it into this thread.")] = None,
@@ -70,7 +74,9 @@ def thread(
     json: Json = False,
 ) -> None:
     """Show a thread with the state of its work, its bridges and its turns, or change it (one option at a time)."""
-    chosen = [one for one in (rename, archive, reopen, merge_into, split, move) if one not in (None, False, [])]
+    chosen = [
+        option for option in (rename, archive, reopen, merge_into, split, move) if option not in (None, False, [])
+    ]
     if len(chosen) > 1:
         raise BadInput("A thread is changed in one way at a time.", remedy="Give one of the options.")
     path = f"{_PATH}/{quote(thread_id, safe='')}"
@@ -101,22 +107,23 @@ def why_thread(
     output.say(_line(found["text"]))
     output.say(f"In: {found['title']} ({found['thread_id']})" if found["thread_id"] else "In no thread.")
     if found["follows"]:
-        output.say("It goes where the prompt before it went.")
-    for one in found["decisions"]:
-        asked = f", asked {one['model']}" if one["model"] else ""
-        output.say(f"{one['at'][:19]} {one['action']} {one['title'] or one['thread_id']} ({one['actor']}{asked})")
-        output.say(f"  {one['reason']}")
+        output.say("It follows the thread of the prompt before it.")
+    for decision in found["decisions"]:
+        asked = f", asked {decision['model']}" if decision["model"] else ""
+        title = decision["title"] or decision["thread_id"]
+        output.say(f"{decision['at'][:19]} {decision['action']} {title} ({decision['actor']}{asked})")
+        output.say(f"  {decision['reason']}")
         output.table(
             ("Similarity", "Embedding", "Topics", "State", "Thread"),
             [
                 (
-                    f"{it['similarity']:.2f}",
-                    "-" if it["embedding"] is None else f"{it['embedding']:.2f}",
-                    f"{it['topics']:.2f}{' exact' if it['exact'] else ''}",
-                    f"{it['state']}{', its own' if it['own'] else ''}",
-                    it["title"] or it["thread_id"],
+                    f"{comparison['similarity']:.2f}",
+                    "-" if comparison["embedding"] is None else f"{comparison['embedding']:.2f}",
+                    f"{comparison['topics']:.2f}{' exact' if comparison['exact'] else ''}",
+                    f"{comparison['state']}{', its own' if comparison['own'] else ''}",
+                    comparison["title"] or comparison["thread_id"],
                 )
-                for it in one["weighed"]
+                for comparison in decision["weighed"]
             ],
         )
 
@@ -136,41 +143,44 @@ def _show(found: Mapping[str, Any]) -> None:
         rows["From"] = f"{found['parent_title']} ({found['parent']})"
     if found["merged_into"]:
         rows["Merged into"] = found["merged_into"]
-    output.box(found["title"], rows | _stood(found["state"]))
+    output.box(found["title"], rows | _state_rows(found["state"]))
     output.table(
         ("Bridge", "Strength", "Thread", "Title"),
         [
             (
-                f"{one['type']} {'→' if one['outgoing'] else '←'}",
-                f"{one['strength']:.2f}",
-                one["thread_id"],
-                one["title"],
+                f"{bridge['type']} {'→' if bridge['outgoing'] else '←'}",
+                f"{bridge['strength']:.2f}",
+                bridge["thread_id"],
+                bridge["title"],
             )
-            for one in found["bridges"]
+            for bridge in found["bridges"]
         ],
     )
     output.table(
         ("Turn", "When", "Who", "How", "Text"),
-        [(one["id"], one["at"][:16], one["role"], one["action"], _line(one["text"])) for one in found["turns_shown"]],
+        [
+            (turn["id"], turn["at"][:16], turn["role"], turn["action"], _line(turn["text"]))
+            for turn in found["turns_shown"]
+        ],
     )
-    for one in found["drift"]:
-        output.say(f"drifted {one['at'][:16]} ({one['similarity']:.2f}) into {one['title'] or one['became']}")
+    for drift in found["drift"]:
+        output.say(f"drifted {drift['at'][:16]} ({drift['similarity']:.2f}) into {drift['title'] or drift['became']}")
 
 
-def _stood(state: Mapping[str, Any] | None) -> dict[str, object]:
+def _state_rows(state: Mapping[str, Any] | None) -> dict[str, object]:
     """Return the state of the work as table rows. Empty entries get no row."""
     if state is None:
         return {}
     named = {"state": "Stood", "decisions": "Decisions", "questions": "Open questions"}
-    rows: dict[str, object] = {name: [_line(one["text"]) for one in state[kind]] for kind, name in named.items()}
+    rows: dict[str, object] = {name: [_line(entry["text"]) for entry in state[kind]] for kind, name in named.items()}
     rows["Files"] = ", ".join(state["files"])
     rows["Last error"] = _line(state["error"]["text"]) if state["error"] else ""
     return {name: text for name, text in rows.items() if text}
 
 
 def _line(text: str) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= _MAX_LINE_CHARACTERS else f"{one_line[: _MAX_LINE_CHARACTERS - 1]}…"
 
 
 #: The bridge types. Copied here, because a command should not import `threads.models`.
@@ -184,9 +194,10 @@ def bridges(
         typer.Option("--type", help="extends, depends_on, contradicts, supports, refines, relates_to or child_of."),
     ] = None,
     add: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="ID ID", help="Tie two threads, of the type that --type says.")
+        tuple[str, str] | None,
+        typer.Option(metavar="ID ID", help="Connect two threads, with the type that --type names."),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Why the two are tied, for --add.")] = "",
+    reason: Annotated[str, typer.Option(help="Why the two are connected; for --add.")] = "",
     remove: Annotated[str | None, typer.Option(metavar="ID", help="Remove a bridge; it is not made again.")] = None,
     project: Project = None,
     json: Json = False,
@@ -200,28 +211,28 @@ def bridges(
     elif remove:
         found = [ask("DELETE", f"/api/memory/bridges/{quote(remove, safe='')}")]
     else:
-        asked: dict[str, Any] = {"project": here(project)} if project else {}
-        asked |= {name: value for name, value in (("thread", thread), ("type", kind)) if value}
-        found = ask("GET", "/api/memory/bridges", query=asked)
+        query: dict[str, Any] = {"project": names_of_project(project)} if project else {}
+        query |= {name: value for name, value in (("thread", thread), ("type", kind)) if value}
+        found = ask("GET", "/api/memory/bridges", query=query)
     if json:
         output.show_json(found[0] if add or remove else found)
         return
     if not found:
-        output.say("No threads are tied.")
+        output.say("No threads are connected.")
     output.table(
         ("Id", "Source", "", "Target", "Type", "Confidence", "Now", "Reason"),
         [
             (
-                one["id"],
-                one["source_title"],
+                bridge["id"],
+                bridge["source_title"],
                 "→",
-                one["target_title"],
-                one["type"],
-                f"{one['confidence']:.2f}",
-                f"{one['strength']:.2f}",
-                one["reason"],
+                bridge["target_title"],
+                bridge["type"],
+                f"{bridge['confidence']:.2f}",
+                f"{bridge['strength']:.2f}",
+                bridge["reason"],
             )
-            for one in found
+            for bridge in found
         ],
     )
 
@@ -229,18 +240,20 @@ def bridges(
 def graph(
     form: Annotated[str, typer.Option("--format", "-f", help="dot, json or svg.")] = "dot",
     project: Project = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write; or else it is printed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; default: standard output.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Threads, the latest.")] = 100,
     json: Json = False,
 ) -> None:
     """Write the graph of threads and bridges, as Graphviz, JSON or SVG."""
     check_choice("--format", form, ("dot", "json", "svg"))
-    asked: dict[str, Any] = {"limit": limit} | ({"project": here(project)} if project else {})
-    found = ask("GET", "/api/memory/graph", query=asked)
+    query: dict[str, Any] = {"limit": limit} | ({"project": names_of_project(project)} if project else {})
+    found = ask("GET", "/api/memory/graph", query=query)
     if out is None and (json or form == "json"):
         output.show_json(found)
         return
-    text = _written(found, "json" if json else form)
+    text = _render_graph(found, "json" if json else form)
     if out is None:
         output.write(text)
         return
@@ -251,7 +264,7 @@ def graph(
     output.say(f"{out}: {len(found['threads'])} threads, {len(found['bridges'])} bridges")
 
 
-def _written(found: dict[str, Any], form: str) -> str:
+def _render_graph(found: dict[str, Any], form: str) -> str:
     if form == "json":
         return output.as_json(found) + "\n"
     # Imported here because drawing needs numpy, which is slow to import.

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import typer
 
 from filrouge.cli import imports, output
-from filrouge.cli.client import ask, here
+from filrouge.cli.client import ask, names_of_project
 from filrouge.cli.imports import (
     ImportFilter,
     export_of,
@@ -33,7 +33,7 @@ from filrouge.hosts.transcripts import AGENT_FOLDERS
 from filrouge.transfer.exports import open_export
 from filrouge.transfer.importers import FORMATS
 
-_LONGEST_SECONDS = 600.0
+_MAX_SECONDS = 600.0
 #: Version of the exports that can be read. Copied from `transfer.exports`, which a command does not load.
 _VERSION = 1
 
@@ -64,8 +64,8 @@ def export(
         return
     ask("GET", "/health")
     query = urlencode({"format": form, **({"what": what} if what else {})})
-    with ExitStack() as opened:
-        file = opened.enter_context(os.fdopen(_private(out), "wb")) if out else None
+    with ExitStack() as stack:
+        file = stack.enter_context(os.fdopen(_open_private(out), "wb")) if out else None
         output.write_export(streamed(home(), os.environ, f"/api/memory/export?{query}"), form, file)
 
 
@@ -96,8 +96,8 @@ def import_(
     from_: Annotated[str | None, typer.Option("--from", help="The agent's directory; the same as FILE.")] = None,
     since: Annotated[str | None, typer.Option(help="Only what was said from this day on: 2026-01-31.")] = None,
     project: Annotated[str | None, typer.Option(help="Of a history only this project; of others: whose it is.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="It is your own word: it may become rules, too.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much there is, and read nothing in.")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="It is your own text: it may also become rules.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much there is, and import nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Import an export of Filrouge, the history of an agent, or the data of another program.
@@ -106,15 +106,15 @@ def import_(
     """
     if what not in (*AGENT_FOLDERS, *FORMATS) or (file is None and os.path.isfile(what)):
         if file is not None:
-            raise BadInput(f"Nothing called {what!r} can be read in.", remedy=_readable(what))
+            raise BadInput(f"{what!r} cannot be imported.", remedy=_import_remedy(what))
         if what != "-" and not os.path.exists(what):
-            raise BadInput(f"There is no file, folder or program {what!r} to read in.", remedy=_readable(what))
+            raise BadInput(f"There is no file, folder or program {what!r} to import.", remedy=_import_remedy(what))
         _import_export(what, mine=mine, json=json)
         return
-    known_as = tuple(here(project)) if project else ()
+    known_as = tuple(names_of_project(project)) if project else ()
     if what in AGENT_FOLDERS:
-        wanted = ImportFilter(since=_day(since), project=frozenset([*known_as, *([project] if project else [])]))
-        found = history_of(what, from_ or file, os.environ, wanted, anew=dry_run or trust)
+        filters = ImportFilter(since=_day(since), project=frozenset([*known_as, *([project] if project else [])]))
+        found = history_of(what, from_ or file, os.environ, filters, from_start=dry_run or trust)
     else:
         found = export_of(what, file or from_, os.environ, ImportFilter(since=_day(since)), known_as)
     done = run_import(found, trusted=trust, dry_run=dry_run)
@@ -124,7 +124,7 @@ def import_(
         print_result(done)
 
 
-def _readable(what: str) -> str:
+def _import_remedy(what: str) -> str:
     programs = join_with_or(closest_first(what, (*AGENT_FOLDERS, *FORMATS)))
     return f"Name an export of Filrouge, a folder of pages, or a program: {programs}."
 
@@ -140,27 +140,30 @@ def _day(since: str | None) -> datetime | None:
 
 def _import_export(file: str, *, mine: bool, json: bool) -> None:
     def send(piece: Mapping[str, Any]) -> dict[str, Any]:
-        return ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_LONGEST_SECONDS)
+        return ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_MAX_SECONDS)
 
-    found = _read_in(file, send)
+    found = _import_file(file, send)
     if json:
         output.show_json(found)
         return
-    ever = {table: found[table] for table in ("projects", "messages", "memories")}
-    for table, counts in (ever | {name: own for name, own in found["beside"].items() if any(own.values())}).items():
+    always_shown = {table: found[table] for table in ("projects", "messages", "memories")}
+    for table, counts in (
+        always_shown
+        | {name: table_counts for name, table_counts in found["beside"].items() if any(table_counts.values())}
+    ).items():
         output.say(f"{table}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
-    for one in found["problems"]:
-        output.say(f"{one['table'] or 'line'} {one['place']}: {one['problem']}")
+    for problem in found["problems"]:
+        output.say(f"{problem['table'] or 'line'} {problem['place']}: {problem['problem']}")
 
 
-def _private(path: str) -> int:
+def _open_private(path: str) -> int:
     try:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise output.unwritable(path, error) from error
 
 
-def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+def _import_file(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     """Read an export or a folder of pages and send it in pieces. Returns the summed answers.
 
     Raises:
@@ -170,24 +173,26 @@ def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> 
         document, problems = imports.read_pages(file, {"filrouge_export": _VERSION})
         found = _in_pieces(document, send)
         return {**found, "problems": [*problems, *found["problems"]]}
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         try:
-            read = sys.stdin.buffer if file == "-" else opened.enter_context(open(file, "rb"))
-            first = read.readline()
-            if (lines := open_export(first, read, _VERSION)) is not None:
+            stream = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
+            first = stream.readline()
+            if (lines := open_export(first, stream, _VERSION)) is not None:
                 return send_lines(lines, send)
-            given: object = json_.loads(first + read.read())
+            parsed: object = json_.loads(first + stream.read())
         except OSError as error:
             raise BadInput(f"{file} cannot be read: {error.strerror}.") from error
         except (ValueError, RecursionError) as error:
-            raise BadInput(f"{file} is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
-    if not isinstance(given, dict):
-        raise BadInput(f"{file} is no export of Filrouge.", remedy="`filrouge export` writes one.")
-    return _in_pieces(cast("Mapping[str, Any]", given), send)
+            raise BadInput(
+                f"{file} is not valid JSON.", remedy="`filrouge export` writes what can be imported."
+            ) from error
+    if not isinstance(parsed, dict):
+        raise BadInput(f"{file} is not an export of Filrouge.", remedy="`filrouge export` writes one.")
+    return _in_pieces(cast("Mapping[str, Any]", parsed), send)
 
 
-def _in_pieces(given: Mapping[str, Any], send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+def _in_pieces(document: Mapping[str, Any], send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for piece in split_document(given):
+    for piece in split_document(document):
         found = merge_results(found, send(piece))
     return found

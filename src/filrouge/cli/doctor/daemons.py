@@ -23,8 +23,8 @@ from filrouge.cli.doctor.probes import change_mode, mode_of, names_in, remove, s
 from filrouge.cli.doctor.scene import (
     ASK_SECONDS,
     HEALTH_SECONDS,
-    START,
-    Check,
+    START_REMEDY,
+    CheckList,
     CheckResult,
     NotKnown,
     Scene,
@@ -49,7 +49,8 @@ from filrouge.core.paths import (
     find_project_file,
     socket_path,
 )
-from filrouge.core.settings import allowed_in_project_file, check, from_environment, resolve
+from filrouge.core.settings import allowed_in_project_file, from_environment, resolve
+from filrouge.core.settings import check as check_values
 from filrouge.daemon import client
 from filrouge.daemon.process import LOG_BYTES, ensure_running, home_lock, last_lines, parse_lines
 from filrouge.daemon.starting import is_locked
@@ -57,12 +58,16 @@ from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.repository import Token, Tokens
 
+CHECKS: Final = CheckList()
+check: Final = CHECKS.check
+
 # The settings.
 
 _NOT_TOML: Final = (tomllib.TOMLDecodeError, UnicodeDecodeError)
 _OFF: Final = ("", "0", "false", "no", "off")
 
 
+@check("Settings file", "settings")
 def _file(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     if not os.path.exists(path):
@@ -70,10 +75,11 @@ def _file(scene: Scene) -> CheckResult:
     try:
         _toml(path)
     except _NOT_TOML as error:
-        return fail(f"{path} is no TOML: {error}", f"Mend or remove {path}; the daemon does not start with it.")
+        return fail(f"{path} is not valid TOML: {error}", f"Mend or remove {path}; the daemon does not start with it.")
     return ok(path)
 
 
+@check("Settings in the file", "settings")
 def _in_file(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     try:
@@ -83,13 +89,6 @@ def _in_file(scene: Scene) -> CheckResult:
     return _valid(values, where=CONFIG, remedy=f"Change it in {path}; `filrouge settings` lists what there is.")
 
 
-def _file_mode(scene: Scene) -> CheckResult:
-    path = scene.path(CONFIG)
-    if os.path.exists(path) and mode_of(path) & 0o077:
-        return warn(f"others can read {path}", f"Run `chmod 600 {path}`, or `filrouge doctor --fix`.")
-    return ok("nobody else reads the settings")
-
-
 def _mend_file_mode(scene: Scene) -> list[str]:
     path = scene.path(CONFIG)
     if not os.path.exists(path) or os.stat(path).st_uid != scene.machine.user or not (mode := mode_of(path)) & 0o077:
@@ -97,6 +96,15 @@ def _mend_file_mode(scene: Scene) -> list[str]:
     return [change_mode(path, CONFIG, mode, mode & 0o700)]
 
 
+@check("Mode of the settings file", "settings", mend=_mend_file_mode)
+def _file_mode(scene: Scene) -> CheckResult:
+    path = scene.path(CONFIG)
+    if os.path.exists(path) and mode_of(path) & 0o077:
+        return warn(f"other users can read {path}", f"Run `chmod 600 {path}`, or `filrouge doctor --fix`.")
+    return ok("other users cannot read the settings")
+
+
+@check("Keys in the settings file", "settings")
 def _keys_in_file(scene: Scene) -> CheckResult:
     path = scene.path(CONFIG)
     if os.path.exists(path):
@@ -104,45 +112,55 @@ def _keys_in_file(scene: Scene) -> CheckResult:
             lines = file.read().splitlines()
         for number, line in enumerate(lines, 1):
             if redact_completely(line) != line:
-                cause = f"line {number} of {path} holds what looks like a key or a password"
+                cause = f"line {number} of {path} contains what looks like a key or a password"
                 return warn(cause, "Put keys into the environment of the daemon, as in docs/guides/models.md.")
-    return ok("none stands in a file")
+    return ok("the settings file contains no key")
 
 
+@check("Stored settings", "settings")
 def _stored(scene: Scene) -> CheckResult:
     stored = scene.stored()
     if not stored:
-        return ok("there are none yet")
+        return ok("no settings are stored yet")
     try:
         resolve(stored, home="", environ={})
     except BadConfig as error:
-        return fail(error.message, "Set it anew: `filrouge settings NAME VALUE`.")
-    return ok("every one fits")
+        return fail(error.message, "Set it again: `filrouge settings NAME VALUE`.")
+    return ok("all are valid")
 
 
+@check("Environment", "settings")
 def _environment(scene: Scene) -> CheckResult:
-    for name, near in unknown_variables(scene.environ):
-        return warn(f"{name} is no setting and does nothing", f"{near} Unset it, or correct its name.".strip())
+    for name, suggestion in unknown_variables(scene.environ):
+        return warn(
+            f"{name} is not a setting and has no effect", f"{suggestion} Unset it, or correct its name.".strip()
+        )
     return _valid(from_environment(scene.environ), where="environment", remedy="Correct or unset that variable.")
 
 
+@check("Project file", "settings")
 def _project_file(scene: Scene) -> CheckResult:
     path = find_project_file(scene.cwd)
     if not path:
-        return ok("there is none here")
+        return ok("there is no project file here")
     try:
         found = _toml(path)
     except _NOT_TOML as error:
-        return warn(f"{path} is no TOML: {error}", f"Mend or remove {path}; without it, its settings do not hold.")
-    for key, near in unknown_keys(found):
-        return warn(f"{path} sets {key!r}, which is no setting and does nothing", f"{near} Correct it there.".strip())
+        return warn(
+            f"{path} is not valid TOML: {error}", f"Mend or remove {path}; until then its settings are ignored."
+        )
+    for key, suggestion in unknown_keys(found):
+        return warn(
+            f"{path} sets {key!r}, which is not a setting and has no effect", f"{suggestion} Correct it there.".strip()
+        )
     values = {key: value for key, value in found.items() if key != PROJECT_KEY}
     if ignored := sorted(key for key in values if not allowed_in_project_file(key)):
-        cause = f"{path} sets {len(ignored)} things that a repository may not set: {', '.join(ignored[:3])}"
+        cause = f"{path} sets {len(ignored)} settings that a repository may not set: {', '.join(ignored[:3])}"
         return note(cause, f"Put them into {scene.path(CONFIG)} if you want them.")
     return _valid(values, where=path, remedy=f"Change it in {path}.")
 
 
+@check("Joined folders", "settings")
 def _joined_folders(scene: Scene) -> CheckResult:
     waiting: list[dict[str, str]] = scene.daemon.ask("/daemon/status").get("waiting_folders", [])
     if waiting:
@@ -152,21 +170,22 @@ def _joined_folders(scene: Scene) -> CheckResult:
     return ok("no folder waits for consent")
 
 
+@check("Capture", "settings")
 def _capture(scene: Scene) -> CheckResult:
     if scene.variable(DISABLED_VARIABLE).lower() not in _OFF:
         return warn(f"hooks do nothing: {DISABLED_VARIABLE} is set", f"Unset {DISABLED_VARIABLE}.")
     if not scene.settings().auto_capture:
         return warn("nothing is captured: auto_capture is off", "Run `filrouge settings auto_capture true`.")
     if not projects.is_capture_enabled(scene.cwd, scene.environ):
-        return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {find_project_file(scene.cwd)}.")
+        return note(f"nothing is captured here: {PROJECT_FILE} switches it off", f"See {find_project_file(scene.cwd)}.")
     if hook.is_disabled(hook.settings_of(scene.home), projects.find_names(scene.cwd, scene.environ)):
         return note("nothing is captured in this project", "See `filrouge settings disabled_projects`.")
-    return ok("what agents do is captured")
+    return ok("capture is on")
 
 
 def _valid(values: dict[str, Any], *, where: str, remedy: str) -> CheckResult:
     try:
-        check(values, where=where)
+        check_values(values, where=where)
     except BadConfig as error:
         return fail(error.message, remedy)
     return ok(f"{len(values)} set" if values else "nothing is set there")
@@ -179,20 +198,24 @@ def _toml(path: str) -> dict[str, Any]:
 
 # The daemon process: health, version, files left by a dead daemon, socket, log.
 
-_LATELY: Final = timedelta(hours=24)
-_LINES: Final = 2000
+_RECENT: Final = timedelta(hours=24)
+_MAX_LOG_LINES: Final = 2000
 
 
+@check("Daemon", "daemon")
 def _daemon(scene: Scene) -> CheckResult:
     try:
         return ok(f"answers, version {scene.daemon.health().version}")
     except DaemonUnavailable:
         if scene.daemon.is_absent():
-            return warn("it does not run", "It starts at the next hook, or: `filrouge daemon start`.")
+            return warn("it is not running", "It starts at the next hook, or: `filrouge daemon start`.")
         remedy = f"End the process named in {scene.path(RUNTIME)}: `kill -9 PID`; what it acknowledged is on disk."
-        return fail(f"it holds {socket_path(scene.home)} and does not answer within {HEALTH_SECONDS:g} seconds", remedy)
+        return fail(
+            f"it holds {socket_path(scene.home)}, but does not answer within {HEALTH_SECONDS:g} seconds", remedy
+        )
 
 
+@check("Daemon version", "daemon")
 def _version(scene: Scene) -> CheckResult:
     try:
         found = scene.daemon.health().version
@@ -203,58 +226,49 @@ def _version(scene: Scene) -> CheckResult:
     return ok(found)
 
 
+@check("Last start", "daemon")
 def _last_start(scene: Scene) -> CheckResult:
     try:
         with open(scene.path(FAILURE), encoding="utf-8") as file:
             failure: Any = json.load(file)
         cause, remedy = str(failure["message"]), str(failure.get("remedy") or "")
     except FileNotFoundError:
-        return ok("nothing kept it from starting")
+        return ok("the last start did not fail")
     except (ValueError, KeyError, TypeError, AttributeError):
-        cause, remedy = "it left a word that cannot be read", ""
+        cause, remedy = "the record of the error cannot be read", ""
     return fail(f"the last start failed: {cause}", remedy or f"See `filrouge logs`, and {scene.path(LOG)}.")
 
 
-def _left_behind(scene: Scene) -> CheckResult:
-    if left := _left_files(scene):
-        names = ", ".join(map(os.path.basename, left))
-        return note(f"an ended daemon left {names}", "Run `filrouge doctor --fix`; the next start removes them, too.")
-    return ok("no ended daemon left anything")
-
-
 def _mend_left_behind(scene: Scene) -> list[str]:
-    if not (left := _left_files(scene)):
+    if not (leftovers := _leftover_files(scene)):
         return []
     with home_lock(scene.home):  # with the lock held, no daemon can start while they are removed
-        return [f"removed {path}" for path in remove(left)]
+        return [f"removed {path}" for path in remove(leftovers)]
 
 
-def _left_files(scene: Scene) -> list[str]:
+@check("Left by a daemon", "daemon", mend=_mend_left_behind)
+def _left_behind(scene: Scene) -> CheckResult:
+    if leftovers := _leftover_files(scene):
+        names = ", ".join(map(os.path.basename, leftovers))
+        return note(
+            f"a daemon that has ended left {names}", "Run `filrouge doctor --fix`; the next start also removes them."
+        )
+    return ok("no daemon that has ended left anything")
+
+
+def _leftover_files(scene: Scene) -> list[str]:
     """Return the socket and the runtime file if no daemon runs. The lock file always stays, which is harmless."""
-    left = [path for path in (socket_path(scene.home), scene.path(RUNTIME)) if os.path.lexists(path)]
+    leftovers = [path for path in (socket_path(scene.home), scene.path(RUNTIME)) if os.path.lexists(path)]
     # Testing the lock takes it for an instant, and a daemon that starts at that instant exits. So test it last.
-    return left if left and scene.daemon.is_absent() and not is_locked(scene.path(LOCK)) else []
+    return leftovers if leftovers and scene.daemon.is_absent() and not is_locked(scene.path(LOCK)) else []
 
 
+@check("Lock", "daemon")
 def _without_socket(scene: Scene) -> CheckResult:
     if os.path.exists(scene.path(RUNTIME)) and scene.daemon.is_absent() and is_locked(scene.path(LOCK)):
-        cause = "a daemon lives, but its socket is gone, so that nobody reaches it"
+        cause = "a daemon is running, but its socket is gone, so it cannot be reached"
         return fail(cause, f"End the process named in {scene.path(RUNTIME)}; another starts at the next hook.")
-    return ok("whoever holds it can be reached")
-
-
-def _socket(scene: Scene) -> CheckResult:
-    path = socket_path(scene.home)
-    if not os.path.lexists(path):
-        return ok("there is none now")
-    facts = os.lstat(path)
-    if not stat.S_ISSOCK(facts.st_mode):
-        return fail(f"{path} is no socket", f"Remove it: `rm {path}`.")
-    if facts.st_uid != scene.machine.user:
-        return fail(f"{path} belongs to another user", f"Remove it, or set a FILROUGE_HOME of your own: `rm {path}`.")
-    if (mode := stat.S_IMODE(facts.st_mode)) & 0o077:
-        return warn(f"others may use {path} (mode {mode:03o})", f"Run `chmod 600 {path}`, or `filrouge doctor --fix`.")
-    return ok("it admits you alone")
+    return ok("no unreachable daemon holds it")
 
 
 def _mend_socket(scene: Scene) -> list[str]:
@@ -264,6 +278,24 @@ def _mend_socket(scene: Scene) -> list[str]:
     return [change_mode(path, os.path.basename(path), mode_of(path), 0o600)]
 
 
+@check("Socket", "daemon", mend=_mend_socket)
+def _socket(scene: Scene) -> CheckResult:
+    path = socket_path(scene.home)
+    if not os.path.lexists(path):
+        return ok("there is no socket now")
+    facts = os.lstat(path)
+    if not stat.S_ISSOCK(facts.st_mode):
+        return fail(f"{path} is not a socket", f"Remove it: `rm {path}`.")
+    if facts.st_uid != scene.machine.user:
+        return fail(f"{path} belongs to another user", f"Remove it, or set a FILROUGE_HOME of your own: `rm {path}`.")
+    if (mode := stat.S_IMODE(facts.st_mode)) & 0o077:
+        return warn(
+            f"other users may use {path} (mode {mode:03o})", f"Run `chmod 600 {path}`, or `filrouge doctor --fix`."
+        )
+    return ok("only you can use it")
+
+
+@check("Daemon elsewhere", "daemon")
 def _elsewhere(scene: Scene) -> CheckResult:
     if not client.is_remote(scene.environ):
         return ok("hooks and commands use this machine's daemon")
@@ -273,91 +305,92 @@ def _elsewhere(scene: Scene) -> CheckResult:
         return fail(error.message, f"Check {client.URL}, or unset it to use this machine's daemon.")
     if reply.status in (401, 403) or os.path.exists(scene.path(REFUSED)):
         remedy = f"On its machine run `filrouge token create --scope write`, and set {client.API_KEY} to it."
-        return fail(f"the daemon elsewhere does not take {client.API_KEY}", remedy)
+        return fail(f"the daemon elsewhere rejects {client.API_KEY}", remedy)
     return ok("the daemon elsewhere answers")
 
 
+@check("Log", "daemon")
 def _log(scene: Scene) -> CheckResult:
     size = size_of(scene.path(LOG))
     if size > 2 * LOG_BYTES:
-        remedy = "Run `filrouge daemon stop`; the next one rotates it."
+        remedy = "Run `filrouge daemon stop`; the next start rotates it."
         return warn(f"it has {size >> 20} MB and is not rotated", remedy)
     try:
-        records = parse_lines(last_lines(scene.home, _LINES))
+        records = parse_lines(last_lines(scene.home, _MAX_LOG_LINES))
     except NotFound:
-        return ok("there is none yet")
-    since = f"{scene.now - _LATELY:%Y-%m-%dT%H:%M:%S}"
-    bad = [one for one in records if one.get("level") in ("ERROR", "CRITICAL") and str(one["time"]) >= since]
-    if bad:
-        return note(
-            f"{len(bad)} errors in the last day, the newest of {bad[-1].get('logger')} at {str(bad[-1]['time'])[:16]}",
-            "Read them: `filrouge logs -n 200`.",
-        )
+        return ok("there is no log yet")
+    since = f"{scene.now - _RECENT:%Y-%m-%dT%H:%M:%S}"
+    errors = [
+        record for record in records if record.get("level") in ("ERROR", "CRITICAL") and str(record["time"]) >= since
+    ]
+    if errors:
+        last = f"the last from {errors[-1].get('logger')} at {str(errors[-1]['time'])[:16]}"
+        return note(f"{len(errors)} errors in the last day, {last}", "Read them: `filrouge logs -n 200`.")
     return ok(f"{size >> 10} KB, no error in the last day")
 
 
 # Access over TCP: the address on which the daemon listens, and the tokens.
 
-_UNUSED: Final = timedelta(days=90)
+_MAX_UNUSED: Final = timedelta(days=90)
 
 
+@check("Reach", "daemon")
 def _reach(scene: Scene) -> CheckResult:
     settings = scene.settings()
     if not settings.port:
-        return ok("no TCP, as the settings say")
+        return ok("TCP is off in the settings")
     if is_loopback(f"http://[{settings.host}]" if ":" in settings.host else f"http://{settings.host}"):
-        return ok("this machine alone")
-    this_machine_alone = "Run `filrouge settings host 127.0.0.1`, then start the daemon again"
+        return ok("this machine only")
+    this_machine_only = "Run `filrouge settings host 127.0.0.1`, then start the daemon again"
     if not settings.tls_cert or not settings.tls_key:
-        cause = f"other machines are to reach {settings.host}, without TLS: the daemon does not start so"
-        return fail(cause, f"{this_machine_alone}; or set tls_cert and tls_key (docs/guides/access.md).")
+        cause = f"{settings.host} is open to other machines, but TLS is not set up: the daemon does not start"
+        return fail(cause, f"{this_machine_only}; or set tls_cert and tls_key (docs/guides/access.md).")
     if not _lasting_tokens(scene):
-        cause = f"other machines are to reach {settings.host}, and there is no token: the daemon does not start so"
-        return fail(cause, f"{this_machine_alone}; or make one first: `filrouge token create`.")
-    cause = f"other machines reach it at {settings.host}, with a token and TLS"
-    return note(cause, f"{this_machine_alone} if you do not want that.")
+        cause = f"{settings.host} is open to other machines, but no token exists: the daemon does not start"
+        return fail(cause, f"{this_machine_only}; or create a token first: `filrouge token create`.")
+    cause = f"other machines can reach it at {settings.host}, with a token and TLS"
+    return note(cause, f"{this_machine_only} if you do not want that.")
 
 
+@check("TCP", "daemon")
 def _tcp(scene: Scene) -> CheckResult:
     found = scene.daemon.ask("/daemon/status")
     if found.get("notice"):
         return warn(str(found["notice"]).rstrip("."), "Set another port: `filrouge settings port N`, or 0 for none.")
-    return ok(str(found.get("url") or "the unix socket alone"))
+    return ok(str(found.get("url") or "only the Unix socket"))
 
 
+@check("Tokens", "daemon")
 def _tokens(scene: Scene) -> CheckResult:
     tokens = _lasting_tokens(scene)
-    if idle := [one for one in tokens if (one.last_used_at or one.created_at) < scene.now - _UNUSED]:
-        cause = f"{len(idle)} tokens were not used for {_UNUSED.days} days and never expire, such as {idle[0].id}"
-        return warn(cause, f"Revoke what nobody needs: `filrouge token revoke {idle[0].id}`.")
-    if number := sum(one.scope == "admin" for one in tokens):
+    if unused := [token for token in tokens if (token.last_used_at or token.created_at) < scene.now - _MAX_UNUSED]:
+        cause = (
+            f"{len(unused)} tokens were not used for {_MAX_UNUSED.days} days and never expire, such as {unused[0].id}"
+        )
+        return warn(cause, f"Revoke those that are not needed: `filrouge token revoke {unused[0].id}`.")
+    if number := sum(token.scope == "admin" for token in tokens):
         remedy = "Use --scope read or write where it is enough: `filrouge token list`."
         return note(f"{number} tokens may do everything and never expire", remedy)
-    return ok("none lies unused")
+    return ok("no token is unused")
 
 
 def _lasting_tokens(scene: Scene) -> list[Token]:
     """Return the valid tokens of programs that never expire."""
     with scene.reading() as tx:
         found = Tokens(tx).all()
-    return [one for one in found if one.kind == "token" and one.expires_at is None and one.is_valid(scene.now)]
+    return [
+        token for token in found if token.kind == "token" and token.expires_at is None and token.is_valid(scene.now)
+    ]
 
 
 # The spool and the job queue.
 
 #: A due job normally starts within seconds. One that has waited this long will not start by itself.
-_LONGEST_WAIT: Final = timedelta(hours=1)
+_MAX_WAIT: Final = timedelta(hours=1)
 #: Age in seconds from which a partial file counts as abandoned; a hook writes its file within milliseconds.
 _UNFINISHED_SECONDS: Final = 300
 #: Maximum number of spool files that are checked for damage.
-_LOOKED_INTO: Final = 2000
-
-
-def _spool(scene: Scene) -> CheckResult:
-    number = len(inbox.waiting_files(scene.path(SPOOL)))
-    if number and scene.daemon.is_absent():
-        return warn(f"{number} events wait for a daemon", "Run `filrouge daemon start`, or `filrouge doctor --fix`.")
-    return ok(f"{number} events waiting")
+_MAX_CHECKED_FILES: Final = 2000
 
 
 def _mend_spool(scene: Scene) -> list[str]:
@@ -368,26 +401,48 @@ def _mend_spool(scene: Scene) -> list[str]:
     return [f"started the daemon, which takes in {number} events"]
 
 
+@check("Spool", "daemon", mend=_mend_spool)
+def _spool(scene: Scene) -> CheckResult:
+    number = len(inbox.waiting(scene.path(SPOOL)))
+    if number and scene.daemon.is_absent():
+        return warn(f"{number} events wait for a daemon", "Run `filrouge daemon start`, or `filrouge doctor --fix`.")
+    return ok(f"{number} events waiting")
+
+
+@check("Spool records", "daemon")
 def _spool_records(scene: Scene) -> CheckResult:
     path = scene.path(SPOOL)
-    if aside := [name for name in names_in(path) if name.endswith(inbox.ASIDE_SUFFIX)]:
-        cause = f"{len(aside)} files could not be read and were put aside"
+    if set_aside := [name for name in names_in(path) if name.endswith(inbox.ASIDE_SUFFIX)]:
+        cause = f"{len(set_aside)} files could not be read and were put aside"
         return warn(cause, f"Look at {path}/*.aside, then delete them.")
-    read = ((file, inbox.read_spool_file(file)) for file in inbox.waiting_files(path)[:_LOOKED_INTO])
+    read = ((file, inbox.read_spool_file(file)) for file in inbox.waiting_files(path)[:_MAX_CHECKED_FILES])
     if damaged := [file for file, found in read if found.torn or found.bad]:
-        cause = f"{len(damaged)} files hold records that are damaged or cut off, such as {os.path.basename(damaged[0])}"
-        return warn(cause, f"{START} It takes in what is whole, and puts aside what nobody can read.")
-    return ok("every one can be read")
+        cause = (
+            f"{len(damaged)} files contain records that are damaged or cut off, such as {os.path.basename(damaged[0])}"
+        )
+        return warn(cause, f"{START_REMEDY} It takes in complete records, and puts aside those that cannot be read.")
+    return ok("every file can be read")
 
 
+@check("Unfinished records", "daemon")
 def _unfinished(scene: Scene) -> CheckResult:
     path, old = scene.path(SPOOL), scene.now.timestamp() - _UNFINISHED_SECONDS
     parts = [os.path.join(path, name) for name in names_in(path) if name.endswith(inbox.PART_SUFFIX)]
     if number := sum(os.stat(part).st_mtime < old for part in parts):
-        return note(f"{number} hooks were ended while they wrote", f"{START} It takes in what is whole.")
-    return ok("no hook was ended while it wrote")
+        return note(
+            f"{number} hooks were ended while they wrote an event", f"{START_REMEDY} It takes in complete records."
+        )
+    return ok("no hook was ended while it wrote an event")
 
 
+def _mend_lost(scene: Scene) -> list[str]:
+    if not (number := inbox.read_losses(scene.home).events):
+        return []
+    inbox.clear(scene.home)
+    return [f"set the count of {number} lost events back to 0"]
+
+
+@check("Lost events", "daemon", mend=_mend_lost)
 def _lost(scene: Scene) -> CheckResult:
     lost = inbox.read_losses(scene.home)
     if lost.events:
@@ -398,13 +453,7 @@ def _lost(scene: Scene) -> CheckResult:
     return ok("no event was lost")
 
 
-def _mend_lost(scene: Scene) -> list[str]:
-    if not (number := inbox.read_losses(scene.home).events):
-        return []
-    inbox.clear_losses(scene.home)
-    return [f"set the count of {number} lost events back to 0"]
-
-
+@check("Queue", "daemon")
 def _queue(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         count = Jobs(tx).count()
@@ -417,52 +466,23 @@ def _queue(scene: Scene) -> CheckResult:
     return ok(f"{count.waiting} waiting")
 
 
+@check("Queue age", "daemon")
 def _queue_age(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         due = Jobs(tx).next_due()
     waited = scene.now - from_text(due) if due else timedelta()
-    if waited <= _LONGEST_WAIT:
-        return ok("nothing has waited long")
-    cause = f"the first in it has been due for {waited.total_seconds() / 3600:.0f} hours"
+    if waited <= _MAX_WAIT:
+        return ok("no job has waited long")
+    cause = f"the oldest job has been due for {waited.total_seconds() / 3600:.0f} hours"
     if scene.daemon.is_absent():
-        return warn(f"{cause}, and no daemon runs", START)
+        return warn(f"{cause}, and no daemon runs", START_REMEDY)
     return warn(cause, "See `filrouge logs`, then run `filrouge daemon stop` and `filrouge daemon start`.")
 
 
+@check("Unread answers", "daemon")
 def _unread_answers(scene: Scene) -> CheckResult:
     with scene.reading() as tx:
         number = (tx.one("unread.count") or {"n": 0})["n"]
     if number:
         return note(f"{number} answers of models could not be read", "See them with `filrouge extract --dead`.")
     return ok("every answer could be read")
-
-
-CHECKS: Final = (
-    Check("Settings file", "settings", _file),
-    Check("Settings in the file", "settings", _in_file),
-    Check("Mode of the settings file", "settings", _file_mode, _mend_file_mode),
-    Check("Keys in the settings file", "settings", _keys_in_file),
-    Check("Stored settings", "settings", _stored),
-    Check("Environment", "settings", _environment),
-    Check("Project file", "settings", _project_file),
-    Check("Joined folders", "settings", _joined_folders),
-    Check("Capture", "settings", _capture),
-    Check("Daemon", "daemon", _daemon),
-    Check("Daemon version", "daemon", _version),
-    Check("Last start", "daemon", _last_start),
-    Check("Left by a daemon", "daemon", _left_behind, _mend_left_behind),
-    Check("Lock", "daemon", _without_socket),
-    Check("Socket", "daemon", _socket, _mend_socket),
-    Check("Daemon elsewhere", "daemon", _elsewhere),
-    Check("Log", "daemon", _log),
-    Check("Reach", "daemon", _reach),
-    Check("TCP", "daemon", _tcp),
-    Check("Tokens", "daemon", _tokens),
-    Check("Spool", "daemon", _spool, _mend_spool),
-    Check("Spool records", "daemon", _spool_records),
-    Check("Unfinished records", "daemon", _unfinished),
-    Check("Lost events", "daemon", _lost, _mend_lost),
-    Check("Queue", "daemon", _queue),
-    Check("Queue age", "daemon", _queue_age),
-    Check("Unread answers", "daemon", _unread_answers),
-)

@@ -48,10 +48,10 @@ def existing_part(path: str) -> str:
     return path
 
 
-def change_mode(path: str, name: str, mode: int, new: int) -> str:
+def change_mode(path: str, name: str, mode: int, new_mode: int) -> str:
     """Set the permissions of a file. Returns a line about it, with the name to show."""
-    os.chmod(path, new)
-    return f"{name}: mode {mode:03o} became {new:03o}"
+    os.chmod(path, new_mode)
+    return f"{name}: mode {mode:03o} became {new_mode:03o}"
 
 
 def remove(paths: Iterable[str]) -> list[str]:
@@ -75,18 +75,18 @@ def why_unreachable(address: str, environ: Mapping[str, str]) -> str:
     except BadConfig as error:
         return error.message.rstrip(".")
     if not is_loopback(address) and any(environ.get(name) for name in _PROXIES):
-        raise NotKnown("unknown here: a proxy stands between")
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    wire = kind(parts.hostname or "", parts.port, timeout=SECONDS)
+        raise NotKnown("unknown: a proxy is configured")
+    connection_class = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = connection_class(parts.hostname or "", parts.port, timeout=SECONDS)
     try:
-        wire.request("HEAD", parts.path or "/")
-        wire.getresponse()
+        connection.request("HEAD", parts.path or "/")
+        connection.getresponse()
     except TimeoutError:
         return f"{parts.netloc} does not answer within {SECONDS:g} seconds"
     except (OSError, http.client.HTTPException) as error:
         return f"{parts.netloc} cannot be reached ({type(error).__name__})"
     finally:
-        wire.close()
+        connection.close()
     return ""
 
 

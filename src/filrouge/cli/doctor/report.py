@@ -28,7 +28,7 @@ from filrouge.capture.repository import Events
 from filrouge.cli import output
 from filrouge.cli.doctor import agents, daemons, homes, models
 from filrouge.cli.doctor.scene import (
-    MEND,
+    REPAIR_REMEDY,
     Check,
     CheckResult,
     Daemon,
@@ -56,7 +56,7 @@ SECONDS: Final = 3.0
 DEEP_SECONDS: Final = 3600.0
 
 
-class Mended(NamedTuple):
+class Repair(NamedTuple):
     """The findings before and after a repair, and what was done."""
 
     before: Finding
@@ -67,21 +67,21 @@ class Mended(NamedTuple):
 def examine(scene: Scene, checks: Sequence[Check], *, seconds: float | None = None) -> list[Finding]:
     """Run the checks in parallel. Returns their findings in the same order."""
     limit = seconds if seconds is not None else DEEP_SECONDS if scene.deep else SECONDS
-    until = time.monotonic() + limit
-    late = warn(f"it was not known within {limit:g} seconds", "Run `filrouge doctor --deep`, which waits for it.")
+    deadline = time.monotonic() + limit
+    timed_out = warn(f"no result within {limit:g} seconds", "Run `filrouge doctor --deep`, which waits for it.")
 
-    def begun(check: Check) -> Future[CheckResult]:
+    def start(check: Check) -> Future[CheckResult]:
         answer: Future[CheckResult] = Future()
         Thread(target=lambda: answer.set_result(_result(check, scene)), name=f"check {check.name}", daemon=True).start()
         return answer
 
-    def awaited(answer: Future[CheckResult]) -> CheckResult:
+    def wait_for(answer: Future[CheckResult]) -> CheckResult:
         try:
-            return answer.result(max(0.0, until - time.monotonic()))
+            return answer.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            return late
+            return timed_out
 
-    return [Finding(check.name, *awaited(answer)) for check, answer in [(check, begun(check)) for check in checks]]
+    return [Finding(check.name, *wait_for(answer)) for check, answer in [(check, start(check)) for check in checks]]
 
 
 def _result(check: Check, scene: Scene) -> CheckResult:
@@ -94,18 +94,18 @@ def _result(check: Check, scene: Scene) -> CheckResult:
     except OSError as error:
         return fail(f"{error.strerror}: {error.filename}", "Check the path and its permissions.")
     except Exception as error:  # a damaged row can cause any error; its content must not be shown
-        return fail(f"it ended with {describe_exception(error)}", MEND)
+        return fail(f"the check failed with {describe_exception(error)}", REPAIR_REMEDY)
 
 
-def mend(scene: Scene, checks: Sequence[Check], found: Sequence[Finding]) -> list[Mended]:
+def mend(scene: Scene, checks: Sequence[Check], found: Sequence[Finding]) -> list[Repair]:
     """Repair what is safe to repair for each finding that is not ok, and check it again."""
-    ill = [(check, before) for check, before in zip(checks, found, strict=True) if before.state != "ok"]
-    done = [(check, before, did) for check, before in ill if (did := _mended(check, scene))]
+    to_mend = [(check, before) for check, before in zip(checks, found, strict=True) if before.state != "ok"]
+    done = [(check, before, actions) for check, before in to_mend if (actions := _run_mend(check, scene))]
     after = examine(replace(scene, daemon=Daemon(scene.home)), [check for check, _, _ in done])
-    return [Mended(before, did, now) for (_, before, did), now in zip(done, after, strict=True)]
+    return [Repair(before, actions, finding) for (_, before, actions), finding in zip(done, after, strict=True)]
 
 
-def _mended(check: Check, scene: Scene) -> tuple[str, ...]:
+def _run_mend(check: Check, scene: Scene) -> tuple[str, ...]:
     try:
         return tuple(check.mend(scene)) if check.mend else ()
     except NotKnown:
@@ -118,9 +118,9 @@ def _mended(check: Check, scene: Scene) -> tuple[str, ...]:
 
 # All checks, in the order of the findings.
 
-_ALL: Final = (*homes.CHECKS, *daemons.CHECKS, *models.CHECKS, *agents.CHECKS)
-CHECKS: Final = tuple(check for group in get_args(Group) for check in _ALL if check.group == group != "deep")
-DEEP_CHECKS: Final = tuple(check for check in _ALL if check.group == "deep")
+_ALL_CHECKS: Final = (*homes.CHECKS, *daemons.CHECKS, *models.CHECKS, *agents.CHECKS)
+CHECKS: Final = tuple(check for group in get_args(Group) for check in _ALL_CHECKS if check.group == group != "deep")
+DEEP_CHECKS: Final = tuple(check for check in _ALL_CHECKS if check.group == "deep")
 
 
 # The report of `filrouge doctor --bundle`.
@@ -130,10 +130,10 @@ _SET: Final = "(set)"
 _UNSET: Final = "(not set)"
 _SECRET_NAMES: Final = re.compile(r"(?i)key|token|secret|passw|credential|auth")
 _ENVIRONMENT_NAMES: Final = re.compile(r"(?i)^(filrouge_.*|.*_api_key|ollama_url|claude_config_dir|codex_home)$")
-_SHORTEST_SECRET: Final = 6
+_MIN_SECRET_LENGTH: Final = 6
 _LOG_FIELDS: Final = ("time", "level", "logger", "message", "error")
 _LEVELS: Final = frozenset("DEBUG INFO WARNING ERROR CRITICAL".split())
-_LEFT_OUT: Final = "[left out]"
+_REMOVED: Final = "[left out]"
 _README: Final = """What `filrouge doctor --bundle` wrote: versions, findings, settings, counts, and the end of the log.
 It holds no memory, no prompt and no key; settings that are free text are only said to be set. Look before you share it.
 """
@@ -146,7 +146,7 @@ def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
         BadInput: the file exists already, or its path is wrong.
         CannotWrite: the disk is full, read-only or failing.
     """
-    private, variables = _private(scene), sorted(filter(_ENVIRONMENT_NAMES.match, scene.environ))
+    private, variables = _private_texts(scene), sorted(filter(_ENVIRONMENT_NAMES.match, scene.environ))
     documents = {
         "filrouge-report/README.txt": _README,
         "filrouge-report/versions.json": _versions(scene),
@@ -159,38 +159,42 @@ def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
-        raise BadInput(f"There is a file {path} already.", remedy="Give another name, or remove it.") from error
+        raise BadInput(f"{path} exists already.", remedy="Choose another name, or remove it.") from error
     except OSError as error:
         raise output.unwritable(path, error) from error
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, document in documents.items():
-            content = _cleaned(document, private)
+            content = _clean(document, private)
             is_text = isinstance(content, str)
             text = visible(content) if is_text else in_json(json.dumps(content, ensure_ascii=False, indent=1))
             archive.writestr(name, text)
 
 
-def _private(scene: Scene) -> list[tuple[str, str]]:
+def _private_texts(scene: Scene) -> list[tuple[str, str]]:
     """Return secrets from the environment, and paths of this machine, each with its replacement."""
     secrets = {scene.variable(name) for name in scene.environ if _SECRET_NAMES.search(name)}
-    left_out = [(secret, _LEFT_OUT) for secret in secrets if len(secret) >= _SHORTEST_SECRET]
-    places = [(scene.home, "$FILROUGE_HOME"), (scene.user_home, "~"), (scene.cwd, "$PWD")]
-    named = [(place, name) for place, name in places if len(place) > 1]
+    hidden_secrets = [(secret, _REMOVED) for secret in secrets if len(secret) >= _MIN_SECRET_LENGTH]
+    paths = [(scene.home, "$FILROUGE_HOME"), (scene.user_home, "~"), (scene.cwd, "$PWD")]
+    shortened_paths = [(path, name) for path, name in paths if len(path) > 1]
     # The longest first, because they may be nested.
-    return [one for pairs in (left_out, named) for one in sorted(pairs, key=lambda pair: len(pair[0]), reverse=True)]
+    return [
+        replacement
+        for pairs in (hidden_secrets, shortened_paths)
+        for replacement in sorted(pairs, key=lambda pair: len(pair[0]), reverse=True)
+    ]
 
 
-def _cleaned(value: Any, private: Sequence[tuple[str, str]]) -> Any:
+def _clean(value: Any, private: Sequence[tuple[str, str]]) -> Any:
     """Return a text or a document without what is private."""
     if isinstance(value, str):
-        for what, instead in private:
-            value = value.replace(what, instead)
+        for text, replacement in private:
+            value = value.replace(text, replacement)
         return redact_completely(value)
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, Any]", value).items()
-        return {_cleaned(str(key), private): _cleaned(one, private) for key, one in pairs}
+        return {_clean(str(key), private): _clean(item, private) for key, item in pairs}
     if isinstance(value, list | tuple):
-        return [_cleaned(one, private) for one in cast("list[Any]", value)]
+        return [_clean(item, private) for item in cast("list[Any]", value)]
     return value
 
 
@@ -231,11 +235,11 @@ def _shareable_value(name: str, found: Effective) -> Any:
 
 
 def _counts(scene: Scene) -> dict[str, Any]:
-    sized = sizes(scene.home) if os.path.isdir(scene.home) else {}
+    bytes_by_part = sizes(scene.home) if os.path.isdir(scene.home) else {}
     try:
         with scene.reading() as tx:
             return {
-                "bytes": sized,
+                "bytes": bytes_by_part,
                 "events": Events(tx).ledger(),
                 "turns": (tx.one("turns.count") or {"n": 0})["n"],
                 "memories": _columns(tx, "memories.by_kind", "kind", "n"),
@@ -243,7 +247,7 @@ def _counts(scene: Scene) -> dict[str, Any]:
                 "spaces": _columns(tx, "spaces.all", "model", "state"),
             }
     except NotKnown as why:
-        return {"bytes": sized, "database": str(why)}
+        return {"bytes": bytes_by_part, "database": str(why)}
 
 
 def _columns(tx: Tx, query: str, *names: str) -> list[dict[str, Any]]:
@@ -257,7 +261,7 @@ def _log(scene: Scene) -> list[str]:
     except NotFound:
         return ["There is no log yet."]
     return [
-        " ".join(str(one[name]) for name in _LOG_FIELDS if one.get(name))
-        for one in records
-        if one.get("level") in _LEVELS and str(one.get("logger")).startswith("filrouge")
+        " ".join(str(record[name]) for name in _LOG_FIELDS if record.get(name))
+        for record in records
+        if record.get("level") in _LEVELS and str(record.get("logger")).startswith("filrouge")
     ]

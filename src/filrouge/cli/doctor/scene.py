@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
 from threading import Lock
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import apsw
 
@@ -38,7 +38,7 @@ ASK_SECONDS: Final = 1.5
 
 # The input of the checks.
 
-_MANAGED: Final = {"Linux": "/etc/claude-code", "Darwin": "/Library/Application Support/ClaudeCode"}
+_MANAGED_SETTINGS_FOLDERS: Final = {"Linux": "/etc/claude-code", "Darwin": "/Library/Application Support/ClaudeCode"}
 
 
 class NotKnown(Exception):
@@ -85,7 +85,7 @@ class Machine:
     mounts: str = field(default_factory=_mounts)
     free: Callable[[str], int] = _free
     has: Callable[[str], bool] = _has
-    managed: str = _MANAGED.get(platform.system(), "")
+    managed: str = _MANAGED_SETTINGS_FOLDERS.get(platform.system(), "")
 
 
 class Daemon:
@@ -94,7 +94,7 @@ class Daemon:
     def __init__(self, home: str) -> None:
         self._home = home
         self._lock = Lock()
-        self._asked: dict[str, Future[Reply]] = {}
+        self._replies: dict[str, Future[Reply]] = {}
 
     def health(self) -> Reply:
         """Return the daemon's answer to `/health`.
@@ -102,7 +102,7 @@ class Daemon:
         Raises:
             DaemonUnavailable: it does not answer.
         """
-        return self._once("/health", HEALTH_SECONDS)
+        return self._request_once("/health", HEALTH_SECONDS)
 
     def ask(self, path: str) -> dict[str, Any]:
         """Return the body that a route answers.
@@ -112,7 +112,7 @@ class Daemon:
         """
         try:
             self.health()
-            reply = self._once(path, ASK_SECONDS)
+            reply = self._request_once(path, ASK_SECONDS)
         except DaemonUnavailable as error:
             raise NotKnown("unknown while no daemon answers") from error
         if reply.status != 200:
@@ -123,10 +123,10 @@ class Daemon:
         """Return True if no daemon listens."""
         return client.is_absent(self._home)
 
-    def _once(self, path: str, seconds: float) -> Reply:
+    def _request_once(self, path: str, seconds: float) -> Reply:
         with self._lock:
-            first = path not in self._asked
-            answer = self._asked.setdefault(path, Future())
+            first = path not in self._replies
+            answer = self._replies.setdefault(path, Future())
         if first:
             try:
                 answer.set_result(client.request(self._home, "GET", path, None, seconds))
@@ -238,9 +238,11 @@ State = Literal["ok", "note", "warn", "fail"]
 #: The groups of checks, in the order of their findings. Those of the last one run only with `--deep`.
 Group = Literal["home", "settings", "database", "daemon", "models", "agents", "deep"]
 
-MEND: Final = "See what `filrouge repair --dry-run` saves, or put the newest backup there: `filrouge restore latest`."
-START: Final = "Run `filrouge daemon start`."
-INIT: Final = "Run `filrouge init`, or see docs/guides/connect-an-agent.md."
+REPAIR_REMEDY: Final = (
+    "See what `filrouge repair --dry-run` saves, or restore the newest backup: `filrouge restore latest`."
+)
+START_REMEDY: Final = "Run `filrouge daemon start`."
+INIT_REMEDY: Final = "Run `filrouge init`, or see docs/guides/connect-an-agent.md."
 
 
 class CheckResult(NamedTuple):
@@ -260,7 +262,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
     @property
-    def is_trouble(self) -> bool:
+    def needs_action(self) -> bool:
         """True if the user needs to do something."""
         return self.state in ("warn", "fail")
 
@@ -269,8 +271,13 @@ class Finding(NamedTuple):
         return self._asdict()
 
 
+#: The function of a check, and the function that repairs what it found.
+Look: TypeAlias = Callable[[Scene], CheckResult]
+Mend: TypeAlias = Callable[[Scene], list[str]]
+
+
 class Check(NamedTuple):
-    """One check of `filrouge doctor`: a row of the table.
+    """One check of `filrouge doctor`.
 
     Attributes:
         name: name shown to the user.
@@ -280,8 +287,21 @@ class Check(NamedTuple):
 
     name: str
     group: Group
-    look: Callable[[Scene], CheckResult]
-    mend: Callable[[Scene], list[str]] | None = None
+    look: Look
+    mend: Mend | None = None
+
+
+class CheckList(list[Check]):
+    """The checks of a module, in the order in which their functions are defined."""
+
+    def check(self, name: str, group: Group, *, mend: Mend | None = None) -> Callable[[Look], Look]:
+        """Return a decorator that adds a check to this list and leaves its function as it is."""
+
+        def add(look: Look) -> Look:
+            self.append(Check(name, group, look, mend))
+            return look
+
+        return add
 
 
 def ok(cause: str) -> CheckResult:

@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 
 from filrouge.cli.doctor.agents import codex, trusted_hash
-from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, Mended, examine, mend
+from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, Repair, examine, mend
 from filrouge.cli.doctor.scene import Check, Finding, Scene, scene_of
 from filrouge.core.paths import DATABASE
 
@@ -54,9 +54,9 @@ class Patient:
 
     def trouble(self) -> dict[str, str]:
         """Every check that finds something to be done."""
-        return {one.check: one.cause for one in examine(self.scene(), CHECKS) if one.is_trouble}
+        return {one.check: one.cause for one in examine(self.scene(), CHECKS) if one.needs_action}
 
-    def mended(self, name: str) -> Mended:
+    def mended(self, name: str) -> Repair:
         """What mending does about that one."""
         checks: list[Check] = [NAMED[name]]
         [done] = mend(self.scene(), checks, examine(self.scene(), checks))

@@ -25,7 +25,7 @@ def test_an_agent_that_is_older_than_what_was_checked_is_noted(patient: Patient)
 
 def test_an_agent_that_does_not_say_its_version_is_noted(patient: Patient) -> None:
     patient.program("codex", "exit 3")
-    saw(patient.finding("Codex"), "note", "did not say its version", "codex --version")
+    saw(patient.finding("Codex"), "note", "did not print its version", "codex --version")
 
 
 def test_an_agent_that_is_not_on_the_path_is_noted_only_where_it_was_used(bare: Patient) -> None:
@@ -56,9 +56,9 @@ def test_other_people_s_hooks_are_not_taken_for_ours(patient: Patient) -> None:
 
 def test_settings_that_the_agent_cannot_read_are_told(patient: Patient) -> None:
     path = written(patient.user / ".claude/settings.json", "{ // mine\n}")
-    saw(patient.finding("Claude Code: hooks"), "fail", f"{path} is no JSON", f"Mend {path}")
+    saw(patient.finding("Claude Code: hooks"), "fail", f"{path} is not valid JSON", f"Mend {path}")
     toml = written(patient.user / ".codex/config.toml", "model = \n")
-    saw(patient.finding("Codex: hooks"), "fail", f"{toml} is no TOML", f"Mend {toml}")
+    saw(patient.finding("Codex: hooks"), "fail", f"{toml} is not valid TOML", f"Mend {toml}")
 
 
 def test_another_directory_of_settings_is_honoured(patient: Patient) -> None:
@@ -74,7 +74,7 @@ def test_another_directory_of_settings_is_honoured(patient: Patient) -> None:
 def test_a_hook_whose_program_is_gone_is_named(patient: Patient, name: str) -> None:
     assert patient.finding(name).state == "ok"
     (patient.beside / "bin" / "filrouge").unlink()
-    saw(patient.finding(name), "fail", "runs filrouge, which is not there", "filrouge init")
+    saw(patient.finding(name), "fail", "runs filrouge, which does not exist", "filrouge init")
 
 
 def test_a_command_with_variables_in_front_is_understood_and_its_secrets_are_not_repeated(patient: Patient) -> None:
@@ -94,12 +94,14 @@ def test_hooks_that_claude_code_does_not_run_are_told(patient: Patient) -> None:
 @pytest.mark.parametrize("name", ["disableAllHooks", "allowManagedHooksOnly"])
 def test_hooks_that_an_administrator_forbids_are_told(patient: Patient, file: str, name: str) -> None:
     folder = patient.beside / "managed"
-    assert patient.finding("Claude Code: managed settings", managed=str(folder)).cause == "there are none"
+    assert (
+        patient.finding("Claude Code: managed settings", managed=str(folder)).cause == "there are no managed settings"
+    )
     path = written(folder / file, json.dumps({name: True}))
     found = patient.finding("Claude Code: managed settings", managed=str(folder))
-    saw(found, "fail", f"{path} has `{name}`", "who administers this machine")
+    saw(found, "fail", f"{path} has `{name}`", "the administrator of this machine")
     written(folder / "managed-settings.d/90-last.json", json.dumps({name: False}))
-    assert patient.finding("Claude Code: managed settings", managed=str(folder)).cause == "they let our hooks run"
+    assert patient.finding("Claude Code: managed settings", managed=str(folder)).cause == "they allow Filrouge's hooks"
 
 
 def test_an_administrator_who_brings_our_plugin_forbids_nothing(patient: Patient) -> None:
@@ -111,17 +113,17 @@ def test_an_administrator_who_brings_our_plugin_forbids_nothing(patient: Patient
 def test_managed_settings_that_nobody_can_read_are_noted(patient: Patient) -> None:
     path = written(patient.beside / "managed/managed-settings.json", "{")
     found = patient.finding("Claude Code: managed settings", managed=str(path.parent))
-    saw(found, "note", f"{path} is no JSON", "who administers")
+    saw(found, "note", f"{path} is not valid JSON", "the administrator")
 
 
 def test_a_rule_for_administrators_in_the_user_s_own_settings_is_noted(patient: Patient) -> None:
     path = patient.claude(*ALL, allowManagedHooksOnly=True)
-    saw(patient.finding("Claude Code: managed settings", managed=""), "note", "counts in managed", f"from {path}")
+    saw(patient.finding("Claude Code: managed settings", managed=""), "note", "only works in managed", f"from {path}")
 
 
 @pytest.mark.parametrize(
     ("limit", "cause"),
-    [(1, "may take 1 seconds"), (10_000, "no milliseconds"), ("10", "is no number"), (None, "has no `timeout`")],
+    [(1, "may take 1 seconds"), (10_000, "not milliseconds"), ("10", "is not a number"), (None, "has no `timeout`")],
 )
 def test_a_limit_of_time_that_is_too_short_or_absurd_is_named(patient: Patient, limit: object, cause: str) -> None:
     names = (("Claude Code: timeouts", patient.claude("SessionEnd")), ("Codex: timeouts", patient.codex("SessionEnd")))
@@ -148,7 +150,7 @@ def test_hooks_that_codex_does_not_run_are_told(patient: Patient, name: str) -> 
 
 
 def test_hooks_that_nobody_approved_in_codex_are_named(patient: Patient) -> None:
-    assert patient.finding("Codex: trust").cause == "every hook was approved"
+    assert patient.finding("Codex: trust").cause == "every hook is approved"
     patient.codex(*ALL, trusted=False)
     saw(patient.finding("Codex: trust"), "fail", "SessionStart, UserPromptSubmit, Stop", "type `/hooks`")
 
@@ -186,7 +188,7 @@ def test_a_plugin_of_codex_beside_hooks_is_a_second_telling(patient: Patient) ->
 
 def test_a_plugin_alone_is_no_missing_hook(patient: Patient) -> None:
     patient.claude(enabledPlugins={"filrouge@filrouge": True})
-    saw(patient.finding("Claude Code: hooks"), "ok", "a plugin brings them", "")
+    saw(patient.finding("Claude Code: hooks"), "ok", "a plugin provides them", "")
     assert patient.finding("Claude Code: double capture").state == "ok"
     patient.claude(enabledPlugins={"filrouge@filrouge": False})
     saw(patient.finding("Claude Code: hooks"), "warn", "no hook of Filrouge", "filrouge init")

@@ -18,7 +18,7 @@ from .patient import Patient, mode_of, saw, written
 
 def test_a_settings_file_that_is_no_toml_is_named(patient: Patient) -> None:
     patient.write(CONFIG, "budget = \n")
-    saw(patient.finding("Settings file"), "fail", f"{CONFIG} is no TOML", "Mend or remove")
+    saw(patient.finding("Settings file"), "fail", f"{CONFIG} is not valid TOML", "Mend or remove")
     assert patient.finding("Settings in the file").state == "note"
     assert patient.finding("Budget").cause == "unknown while the settings cannot be read"
 
@@ -35,7 +35,7 @@ def test_a_value_that_does_not_fit_is_named_with_its_key(patient: Patient) -> No
 
 def test_a_settings_file_that_others_can_read_is_closed(patient: Patient) -> None:
     path = patient.write(CONFIG, "budget = 900\n", 0o644)
-    saw(patient.finding("Mode of the settings file"), "warn", "others can read", "chmod 600")
+    saw(patient.finding("Mode of the settings file"), "warn", "other users can read", "chmod 600")
     assert patient.mended("Mode of the settings file").after.state == "ok"
     assert mode_of(path) == 0o600
 
@@ -72,11 +72,11 @@ def test_a_variable_whose_value_does_not_fit_is_named(patient: Patient) -> None:
 
 def test_a_project_file_that_is_no_toml_or_asks_too_much_is_named(patient: Patient) -> None:
     file = written(patient.project / ".filrouge.toml", "budget =\n")
-    saw(patient.finding("Project file"), "warn", "is no TOML", "Mend or remove")
+    saw(patient.finding("Project file"), "warn", "is not valid TOML", "Mend or remove")
     file.write_text('llm_url = "https://example.org"\n')
     saw(patient.finding("Project file"), "note", "a repository may not set: llm_url", CONFIG)
     file.write_text('project = "shop"\nlangage = "fr"\nllm_url = "https://example.org"\n')
-    saw(patient.finding("Project file"), "warn", "'langage', which is no setting", "Did you mean 'language'?")
+    saw(patient.finding("Project file"), "warn", "'langage', which is not a setting", "Did you mean 'language'?")
     file.write_text('project = "shop"\nlanguage = "fr"\n')
     assert patient.finding("Project file").state == "ok"
     file.write_text("budget = 7\n")
@@ -102,7 +102,7 @@ def test_a_project_in_which_nothing_is_captured_is_noted(patient: Patient) -> No
     patient.write(HOOK_SETTINGS, '{"disabled_projects": ["zqprojectfolder"]}')
     saw(patient.finding("Capture"), "note", "in this project", "disabled_projects")
     written(patient.project / ".filrouge.toml", "auto_capture = false\n")
-    saw(patient.finding("Capture"), "note", ".filrouge.toml says so", ".filrouge.toml")
+    saw(patient.finding("Capture"), "note", ".filrouge.toml switches it off", ".filrouge.toml")
 
 
 def test_a_folder_that_waits_for_consent_to_a_project_is_noted(patient: Patient) -> None:

@@ -63,8 +63,8 @@ def test_a_daemon_that_answers_is_well_in_every_respect(patient: Patient) -> Non
 
 
 def test_without_a_daemon_a_healthy_home_has_no_other_trouble(patient: Patient) -> None:
-    assert patient.trouble() == {"Daemon": "it does not run"}
-    saw(patient.finding("Daemon"), "warn", "does not run", "filrouge daemon start")
+    assert patient.trouble() == {"Daemon": "it is not running"}
+    saw(patient.finding("Daemon"), "warn", "is not running", "filrouge daemon start")
 
 
 def test_a_daemon_that_hangs_is_told_apart_from_none(patient: Patient) -> None:
@@ -144,7 +144,7 @@ def test_a_socket_that_admits_others_is_closed_to_them(patient: Patient) -> None
 
 def test_something_else_in_the_socket_s_place_is_named(patient: Patient) -> None:
     patient.write("filrouge.sock", "")
-    saw(patient.finding("Socket"), "fail", "is no socket", "rm ")
+    saw(patient.finding("Socket"), "fail", "is not a socket", "rm ")
 
 
 def test_a_daemon_elsewhere_that_does_not_answer_is_told(patient: Patient) -> None:
@@ -159,7 +159,7 @@ def test_a_daemon_elsewhere_that_refuses_the_key_is_told(patient: Patient) -> No
     with socket.create_server(("127.0.0.1", 0)) as wire, refusing(wire):
         patient.environ["FILROUGE_URL"] = f"http://127.0.0.1:{wire.getsockname()[1]}"
         patient.write(REFUSED, "")
-        saw(patient.finding("Daemon elsewhere"), "fail", "does not take FILROUGE_API_KEY", "filrouge token create")
+        saw(patient.finding("Daemon elsewhere"), "fail", "rejects FILROUGE_API_KEY", "filrouge token create")
 
 
 @contextmanager
@@ -192,11 +192,11 @@ def test_errors_of_the_last_day_are_counted_and_older_ones_are_not(patient: Pati
 
 
 def test_an_address_that_others_reach_needs_tls_and_a_token(patient: Patient) -> None:
-    assert patient.finding("Reach").cause == "this machine alone"
+    assert patient.finding("Reach").cause == "this machine only"
     patient.environ["FILROUGE_HOST"] = "0.0.0.0"
-    saw(patient.finding("Reach"), "fail", "without TLS", "host 127.0.0.1")
+    saw(patient.finding("Reach"), "fail", "TLS is not set up", "host 127.0.0.1")
     patient.environ.update({"FILROUGE_TLS_CERT": "cert.pem", "FILROUGE_TLS_KEY": "key.pem"})
-    saw(patient.finding("Reach"), "fail", "there is no token", "filrouge token create")
+    saw(patient.finding("Reach"), "fail", "no token exists", "filrouge token create")
     token(patient, days=1)
     saw(patient.finding("Reach"), "note", "with a token and TLS", "host 127.0.0.1")
 

@@ -62,8 +62,8 @@ def test_each_finding_that_wants_something_done_says_what(patient: Patient) -> N
     patient.path(DATABASE).write_bytes(b"nothing of the kind" * 400)
     found = examine(patient.scene(), CHECKS)
     assert [one.check for one in found] == [check.name for check in CHECKS]
-    assert [one for one in found if one.is_trouble and not (one.cause and one.remedy)] == []
-    assert {"Database", "Mode of the settings file"} <= {one.check for one in found if one.is_trouble}
+    assert [one for one in found if one.needs_action and not (one.cause and one.remedy)] == []
+    assert {"Database", "Mode of the settings file"} <= {one.check for one in found if one.needs_action}
 
 
 def test_it_takes_no_five_seconds_though_the_daemon_and_the_provider_hang(patient: Patient) -> None:
@@ -103,7 +103,7 @@ def test_a_check_that_never_ends_keeps_nobody_waiting(bare: Patient) -> None:
     began = time.monotonic()
     slow, quick = examine(bare.scene(), [Check("Slow", "home", forever), NAMED["Python"]], seconds=0.3)
     assert time.monotonic() - began < 15
-    assert (slow.state, slow.cause, quick.state) == ("warn", "it was not known within 0.3 seconds", "ok")
+    assert (slow.state, slow.cause, quick.state) == ("warn", "no result within 0.3 seconds", "ok")
     assert "--deep" in slow.remedy
 
 
@@ -120,7 +120,7 @@ def test_a_home_without_trouble_ends_with_nought_and_others_with_one(patient: Pa
     assert "✓ Daemon: answers" in said[-1]
     code, out, _ = typed(patient)
     assert code == 1, out
-    assert "! Daemon: it does not run" in out
+    assert "! Daemon: it is not running" in out
     assert out.splitlines()[-1].endswith("1 warn"), out
 
 
@@ -151,7 +151,7 @@ def test_fixing_says_what_was_before_what_was_done_and_what_is_now(patient: Pati
 def test_fixing_prints_each_deed_for_people(patient: Patient) -> None:
     patient.path(DATABASE).chmod(0o644)
     _, out, _ = typed(patient, "--fix")
-    assert f"Before: ! File modes: others can read {DATABASE}" in out
+    assert f"Before: ! File modes: other users can read {DATABASE}" in out
     assert f"\n  {DATABASE}: mode 644 became 600\n" in out
     assert "✓ File modes" in out
 
@@ -260,4 +260,4 @@ def test_a_report_never_replaces_a_file(patient: Patient) -> None:
     there = written(patient.beside / "report.zip", "mine")
     code, _, err = typed(patient, "--bundle", str(there))
     assert (code, there.read_text()) == (2, "mine")
-    assert "Give another name" in err
+    assert "Choose another name" in err

@@ -51,7 +51,7 @@ def damaged(home: str, statement: str) -> None:
 
 def test_a_home_without_a_memory_has_nothing_to_account_for(tmp_path: Path) -> None:
     found = ledger(str(tmp_path / "home"))
-    assert (found["state"], found["cause"]) == ("ok", "nothing was taken in yet")
+    assert (found["state"], found["cause"]) == ("ok", "no event was received yet")
 
 
 def test_an_event_that_is_gone_is_missed(home: str) -> None:
@@ -65,5 +65,5 @@ def test_an_event_that_is_gone_is_missed(home: str) -> None:
 def test_an_event_that_waits_for_nobody_is_told_of(home: str) -> None:
     damaged(home, "UPDATE events SET state = 'queued' WHERE seq = 1")
     found = ledger(home)
-    assert (found["state"], found["cause"]) == ("fail", "1 events wait to be understood, and no job will do it")
-    assert "What was said is kept" in found["remedy"]
+    assert (found["state"], found["cause"]) == ("fail", "1 events wait for extraction, and no job will process them")
+    assert "Their text is stored" in found["remedy"]

@@ -18,7 +18,7 @@ def test_a_python_that_is_too_old_is_named(bare: Patient) -> None:
 
 def test_a_system_without_unix_sockets_is_refused_and_32_bits_are_warned_of(bare: Patient) -> None:
     saw(bare.finding("Platform", system="Windows"), "fail", "Windows is not supported", "WSL 2")
-    saw(bare.finding("Platform", system="Linux", bits=32), "warn", "32 bits", "64 bits")
+    saw(bare.finding("Platform", system="Linux", bits=32), "warn", "32 bits", "64-bit")
 
 
 def test_a_sqlite_that_may_lose_data_is_refused(bare: Patient) -> None:
@@ -42,7 +42,7 @@ def test_a_disk_that_is_nearly_full_is_told(bare: Patient) -> None:
 def test_a_disk_that_was_full_left_its_mark(patient: Patient) -> None:
     assert patient.finding("Ballast").state == "ok"
     patient.path(DISK_RESERVE).unlink()
-    saw(patient.finding("Ballast"), "warn", "the disk was full once", "filrouge daemon start")
+    saw(patient.finding("Ballast"), "warn", "the disk was full", "filrouge daemon start")
 
 
 def test_a_limit_of_open_files_that_is_too_small_is_told(bare: Patient) -> None:
@@ -51,24 +51,24 @@ def test_a_limit_of_open_files_that_is_too_small_is_told(bare: Patient) -> None:
 
 def test_a_clock_that_was_set_back_is_noticed(patient: Patient) -> None:
     earlier = SystemClock().now() - timedelta(days=400)
-    saw(patient.finding("Clock", now=earlier), "warn", "before the newest event", "Set the clock")
+    saw(patient.finding("Clock", now=earlier), "warn", "but the newest event", "Set the clock")
     assert patient.finding("Clock").state == "ok"
 
 
 def test_a_home_that_is_not_there_is_made_when_asked(bare: Patient) -> None:
     saw(bare.finding("Home"), "warn", "does not exist yet", "filrouge doctor --fix")
     done = bare.mended("Home")
-    assert (done.did, done.after.state, mode_of(bare.path())) == ((f"made {bare.home}",), "ok", 0o700)
+    assert (done.did, done.after.state, mode_of(bare.path())) == ((f"created {bare.home}",), "ok", 0o700)
 
 
 def test_a_home_that_is_a_file_is_no_home(bare: Patient) -> None:
     bare.path().write_text("")
-    saw(bare.finding("Home"), "fail", "is no directory", "FILROUGE_HOME")
+    saw(bare.finding("Home"), "fail", "is not a directory", "FILROUGE_HOME")
 
 
 def test_a_home_that_others_look_into_is_closed(patient: Patient) -> None:
     patient.path().chmod(0o755)
-    saw(patient.finding("Home"), "warn", "others can look into", "chmod 700")
+    saw(patient.finding("Home"), "warn", "other users can look into", "chmod 700")
     assert patient.mended("Home").did == (f"{patient.home}: mode 755 became 700",)
     assert mode_of(patient.path()) == 0o700
 
@@ -81,7 +81,7 @@ def test_a_home_that_cannot_be_written_is_told(patient: Patient) -> None:
 def test_a_directory_of_other_programs_is_not_closed(bare: Patient) -> None:
     bare.path().mkdir(mode=0o755)
     bare.path("letters").mkdir()
-    saw(bare.finding("Home"), "warn", "others can look into", "chmod 700")
+    saw(bare.finding("Home"), "warn", "other users can look into", "chmod 700")
     assert [mode_of(bare.path()), bare.finding("Home").state] == [0o755, "warn"]
 
 
@@ -91,7 +91,7 @@ def test_a_home_that_is_a_link_is_noted_and_one_to_nothing_fails(patient: Patien
     patient.path().symlink_to(elsewhere)
     saw(patient.finding("Link"), "note", f"is a link to {elsewhere}", "the same path")
     elsewhere.rename(patient.beside / "gone")
-    saw(patient.finding("Link"), "fail", "is a link to nothing", "Mount its disk")
+    saw(patient.finding("Link"), "fail", "is a link to a path that does not exist", "Mount its disk")
 
 
 def test_files_of_another_user_are_named(patient: Patient) -> None:
@@ -109,7 +109,7 @@ def test_a_home_on_a_network_disk_is_refused(patient: Patient) -> None:
 def test_a_file_in_the_place_of_a_folder_is_named(patient: Patient) -> None:
     patient.path(SPOOL).rmdir()
     patient.write(SPOOL, "")
-    saw(patient.finding("Folders"), "fail", f"{SPOOL} is no directory", "mv ")
+    saw(patient.finding("Folders"), "fail", f"{SPOOL} is not a directory", "mv ")
 
 
 def test_a_folder_that_cannot_be_written_is_opened_to_its_owner(patient: Patient) -> None:
@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_is_opened_to_its_owner(patient: Patient
 
 def test_a_database_that_others_can_read_is_closed(patient: Patient) -> None:
     patient.path(DATABASE).chmod(0o644)
-    saw(patient.finding("File modes"), "warn", f"others can read {DATABASE}", "chmod -R go-rwx")
+    saw(patient.finding("File modes"), "warn", f"other users can read {DATABASE}", "chmod -R go-rwx")
     done = patient.mended("File modes")
     assert (done.did, done.after.state) == ((f"{DATABASE}: mode 644 became 600",), "ok")
 
@@ -129,6 +129,6 @@ def test_what_was_begun_and_never_finished_is_removed(patient: Patient) -> None:
     left = patient.write(".new-abc", "half")
     assert patient.finding("Left-overs").state == "ok"  # somebody may be writing it
     os.utime(left, (1, 1))
-    saw(patient.finding("Left-overs"), "note", "1 files were begun", "filrouge doctor --fix")
+    saw(patient.finding("Left-overs"), "note", "1 temporary files were never finished", "filrouge doctor --fix")
     assert patient.mended("Left-overs").did == ("removed .new-abc",)
     assert not left.exists()

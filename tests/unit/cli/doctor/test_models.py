@@ -48,7 +48,12 @@ def damaged_model(patient: Patient) -> Path:
 
 def test_an_embedder_that_does_not_exist_is_told_with_those_that_do(patient: Patient) -> None:
     patient.environ["FILROUGE_EMBEDDING_MODEL"] = "word3vec"
-    saw(patient.finding("Embedder"), "fail", "there is no embedder 'word3vec'; there are: e5", "embedding_model e5")
+    saw(
+        patient.finding("Embedder"),
+        "fail",
+        "the embedder 'word3vec' does not exist; available are: e5",
+        "embedding_model e5",
+    )
 
 
 def test_an_embedder_without_its_package_is_told_with_what_brings_it(patient: Patient) -> None:
@@ -71,7 +76,7 @@ def test_a_model_that_was_never_fetched_is_told(patient: Patient) -> None:
 
 def test_a_place_for_models_that_cannot_be_written_is_told(patient: Patient) -> None:
     patient.environ["FILROUGE_MODELS"] = str(written(patient.beside / "file", "") / "models")
-    saw(patient.finding("Place of models"), "warn", "cannot be written", "FILROUGE_MODELS")
+    saw(patient.finding("Place of models"), "warn", "is not writable", "FILROUGE_MODELS")
 
 
 def test_an_embedder_without_its_key_is_told(patient: Patient) -> None:
@@ -93,7 +98,7 @@ def test_vectors_of_another_embedder_than_the_settings_want_are_told(patient: Pa
     assert patient.finding("Embedding space").state == "ok"
     patient.environ["FILROUGE_EMBEDDING_MODEL"] = "e5"
     found = patient.finding("Embedding space")
-    saw(found, "warn", "vectors are of hashing, and the settings want e5", "filrouge reindex")
+    saw(found, "warn", "the vectors are from hashing, but the settings request e5", "filrouge reindex")
 
 
 def test_texts_without_their_vectors_are_counted(patient: Patient) -> None:
@@ -113,7 +118,7 @@ def test_a_change_of_the_model_that_failed_is_told(patient: Patient) -> None:
         "INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, embedder, state)"
         " VALUES ('x', 'x', '1', 4, 'mean', '', 'e5', 'building')"
     )
-    saw(patient.finding("Reindex"), "warn", "to e5 was begun and not finished", "filrouge reindex")
+    saw(patient.finding("Reindex"), "warn", "to e5 was started but not finished", "filrouge reindex")
 
 
 def test_a_deep_look_asks_the_embedder_for_a_vector(patient: Patient) -> None:
@@ -153,7 +158,7 @@ def test_a_provider_that_hangs_or_is_gone_is_told(patient: Patient, hanging: str
 
 def test_a_server_behind_a_proxy_is_left_to_the_daemon(patient: Patient) -> None:
     patient.environ.update({"FILROUGE_EXTRACT_PROVIDER": "anthropic", "HTTPS_PROXY": "http://proxy.example:3128"})
-    saw(patient.finding("Server of the provider"), "note", "a proxy stands between", "")
+    saw(patient.finding("Server of the provider"), "note", "a proxy is configured", "")
 
 
 def test_an_address_with_a_password_is_refused_without_repeating_it(patient: Patient) -> None:
@@ -165,7 +170,7 @@ def test_an_address_with_a_password_is_refused_without_repeating_it(patient: Pat
 
 def test_a_command_line_that_is_not_there_is_told(patient: Patient) -> None:
     patient.environ["FILROUGE_CLAUDE_CLI_PATH"] = "bin/claude"
-    saw(patient.finding("Command lines of models"), "fail", "no absolute path", "claude_cli_path")
+    saw(patient.finding("Command lines of models"), "fail", "not an absolute path", "claude_cli_path")
     patient.environ["FILROUGE_CLAUDE_CLI_PATH"] = str(patient.beside / "nowhere")
     saw(patient.finding("Command lines of models"), "fail", "cannot be run", "claude_cli_path PATH")
     del patient.environ["FILROUGE_CLAUDE_CLI_PATH"]
@@ -200,4 +205,4 @@ def test_what_the_daemon_says_of_its_model_is_told(patient: Patient, nobody: str
     with serving(patient.home):
         found = patient.finding("Model")
     saw(found, found.state, "ollama", "docs/guides/models.md")
-    assert found.is_trouble
+    assert found.needs_action

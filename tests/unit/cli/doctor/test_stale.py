@@ -49,7 +49,7 @@ def test_entries_that_run_what_is_gone_are_named_and_mended(bare: Patient) -> No
     saw(
         bare.finding("What init wrote"),
         "warn",
-        f"Claude Code, Codex: not as `init` writes it now: {path}",
+        f"Claude Code, Codex: entries differ from what `init` writes now: {path}",
         "filrouge doctor --fix",
     )
     done = bare.mended("What init wrote")
@@ -107,7 +107,12 @@ def test_a_file_that_is_broken_is_named_and_left_alone(bare: Patient, content: s
     path = bare.user / SETTINGS
     broken = content.encode("utf-8", "surrogateescape")
     path.write_bytes(broken)
-    saw(bare.finding("What init wrote"), "fail", f"Claude Code: {path}:", f"Mend {path}; until then it is left alone")
+    saw(
+        bare.finding("What init wrote"),
+        "fail",
+        f"Claude Code: {path}:",
+        f"Mend {path}; until then `--fix` does not change it",
+    )
     bare.mended("What init wrote")
     assert path.read_bytes() == broken
 
@@ -163,7 +168,7 @@ def test_every_agent_s_program_is_looked_for_and_started(bare: Patient) -> None:
         init(bare, agent, executable=str(program))
         saw(bare.finding("Agents: programs"), "ok", f"they run {program}", "")
         program.rename(program.with_suffix(".gone"))
-        saw(bare.finding("Agents: programs"), "fail", f"{program}, which is not there", f"init --host {agent}")
+        saw(bare.finding("Agents: programs"), "fail", f"{program}, which does not exist", f"init --host {agent}")
         program.with_suffix(".gone").rename(program)
         for change in plan_disconnecting(this_machine(bare.environ), bare.home, [agent]).changes:
             apply_change(change, bare.home)
@@ -176,7 +181,7 @@ def test_a_plugin_that_is_gone_or_knows_no_program_is_named(bare: Patient) -> No
     place = ".config/opencode/opencode.json"
     gone = "/opt/gone/filrouge/hosts/plugins/opencode/filrouge.js"
     written(bare.user / place, json.dumps({"plugin": [[gone, {"executable": "/bin/true"}]]}))
-    saw(bare.finding("Agents: programs"), "fail", f"{gone}, which is not there", "init --host opencode")
+    saw(bare.finding("Agents: programs"), "fail", f"{gone}, which does not exist", "init --host opencode")
     plugin = f"{plugins.directory('opencode')}/filrouge.js"
     written(bare.user / place, json.dumps({"plugin": [plugin]}))
     saw(bare.finding("Agents: programs"), "warn", "is not told where `filrouge` is", "init --host opencode")

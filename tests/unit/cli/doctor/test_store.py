@@ -50,7 +50,7 @@ def test_a_large_database_is_checked_only_when_there_is_time(patient: Patient) -
 
 
 def test_a_home_without_a_database_is_no_trouble(bare: Patient) -> None:
-    saw(bare.finding("Database"), "note", "there is none yet", "filrouge daemon start")
+    saw(bare.finding("Database"), "note", "there is no database yet", "filrouge daemon start")
 
 
 def test_a_schema_of_a_newer_version_is_told_apart_from_an_older(patient: Patient) -> None:
@@ -81,7 +81,7 @@ def test_a_program_that_lets_nobody_write_is_told(patient: Patient) -> None:
     assert patient.finding("Write lock").state == "ok"
     with database(patient.path(DATABASE)) as connection:
         connection.execute("begin immediate")
-        saw(patient.finding("Write lock"), "warn", "another program holds the database", "fuser ")
+        saw(patient.finding("Write lock"), "warn", "another program has locked the database", "fuser ")
         connection.execute("rollback")
 
 
@@ -120,11 +120,11 @@ def test_a_backup_that_is_too_old_is_told_once_something_changed(patient: Patien
     assert patient.finding("Backups", now=later(days=9)).state == "ok"
     for path in Path(backup_files.backup_directory(patient.home)).glob("*"):
         path.unlink()
-    saw(patient.finding("Backups", now=later(days=9)), "warn", "there is none yet", "filrouge backup")
+    saw(patient.finding("Backups", now=later(days=9)), "warn", "there is no backup yet", "filrouge backup")
 
 
 def test_a_backup_that_is_not_what_was_verified_is_named(patient: Patient) -> None:
-    assert patient.finding("Backups verified").cause.startswith("1, each")
+    assert patient.finding("Backups verified").cause.startswith("1 backups, each")
     [file] = patient.path(BACKUPS).glob("*.db")
     os.truncate(file, 4096)
     saw(patient.finding("Backups verified"), "warn", f"such as {file.stem}", f"delete {file}")
@@ -132,7 +132,7 @@ def test_a_backup_that_is_not_what_was_verified_is_named(patient: Patient) -> No
 
 def test_a_home_that_is_never_backed_up_is_noted(patient: Patient) -> None:
     patient.environ["FILROUGE_BACKUP_HOURS"] = "0"
-    saw(patient.finding("Backup schedule"), "note", "no backup is made by itself", "backup_hours 24")
+    saw(patient.finding("Backup schedule"), "note", "no backups are made automatically", "backup_hours 24")
 
 
 def test_events_that_wait_for_a_daemon_are_counted(patient: Patient) -> None:
@@ -143,7 +143,7 @@ def test_events_that_wait_for_a_daemon_are_counted(patient: Patient) -> None:
 def test_records_that_nobody_can_read_are_told(patient: Patient) -> None:
     file = Path(inbox.append_event(str(patient.path(SPOOL)), {"id": "one", "text": "word " * 50}))
     file.write_bytes(file.read_bytes()[:-20])
-    saw(patient.finding("Spool records"), "warn", f"cut off, such as {file.name}", "takes in what is whole")
+    saw(patient.finding("Spool records"), "warn", f"cut off, such as {file.name}", "takes in complete records")
     inbox.set_aside(str(file))
     saw(patient.finding("Spool records"), "warn", "1 files could not be read", ".aside, then delete")
 
@@ -188,9 +188,9 @@ def test_answers_of_models_that_nobody_could_read_are_noted(patient: Patient) ->
     ("name", "statement", "cause", "remedy"),
     [
         ("Schema", "DROP INDEX turns_by_session", "turns_by_session", "filrouge repair"),
-        ("Seals", "UPDATE turns SET text = 'The ferry sank.' WHERE seq = 1", "1 rows are not", "filrouge repair"),
+        ("Seals", "UPDATE turns SET text = 'The ferry sank.' WHERE seq = 1", "1 rows differ", "filrouge repair"),
         ("Journal", "UPDATE journal SET hash = x'00' WHERE seq = 1", "entry 1", "filrouge repair"),
-        ("Vectors", "UPDATE vectors SET vector = x'0000'", "are no vectors of their space", "filrouge repair"),
+        ("Vectors", "UPDATE vectors SET vector = x'0000'", "do not fit their space", "filrouge repair"),
         (
             "Against the backup",
             "UPDATE events SET row_hash = x'00' WHERE seq = 1",

@@ -47,18 +47,18 @@ def watched(patient: Patient, folder: Path, *paths: str) -> Generator[Api]:
 
 def test_no_vault_is_no_trouble(patient: Patient) -> None:
     names = ("Vault", "Vault: Obsidian", "Vault: last look", "Vault: single notes")
-    assert {patient.finding(name).cause for name in names} == {"no vault is named"}
+    assert {patient.finding(name).cause for name in names} == {"no vault is configured"}
     assert patient.finding("Vault: notes that are always brought").state == "ok"
 
 
 def test_a_folder_that_cannot_be_read_as_a_vault_is_told(patient: Patient, folder: Path) -> None:
-    assert patient.finding("Vault").cause == "the folder is there"
+    assert patient.finding("Vault").cause == "the folder exists"
     patient.environ["FILROUGE_NOTES_FOLDER"] = str(folder / "gone")
-    saw(patient.finding("Vault"), "fail", f"{folder}/gone is not there", "filrouge settings notes_folder PATH")
+    saw(patient.finding("Vault"), "fail", f"{folder}/gone does not exist", "filrouge settings notes_folder PATH")
     patient.environ["FILROUGE_NOTES_FOLDER"] = str(folder / "Proxy.md")
-    saw(patient.finding("Vault"), "fail", "is no folder", "filrouge settings notes_folder PATH")
+    saw(patient.finding("Vault"), "fail", "is not a folder", "filrouge settings notes_folder PATH")
     patient.environ["FILROUGE_NOTES_FOLDER"] = "Notes"
-    saw(patient.finding("Vault"), "warn", "no absolute path", "filrouge settings notes_folder PATH")
+    saw(patient.finding("Vault"), "warn", "not an absolute path", "filrouge settings notes_folder PATH")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
@@ -72,16 +72,16 @@ def test_a_folder_without_permissions_is_told(patient: Patient, folder: Path) ->
 
 def test_a_vault_around_the_home_or_in_it_is_told(patient: Patient) -> None:
     patient.environ["FILROUGE_NOTES_FOLDER"] = str(patient.beside)
-    saw(patient.finding("Vault"), "warn", "holds the home of Filrouge", "notes_folder PATH")
+    saw(patient.finding("Vault"), "warn", "contains the home of Filrouge", "notes_folder PATH")
     (patient.path() / "notes").mkdir()
     patient.environ["FILROUGE_NOTES_FOLDER"] = str(patient.path("notes"))
-    saw(patient.finding("Vault"), "warn", "lies in the home of Filrouge", "notes_folder PATH")
+    saw(patient.finding("Vault"), "warn", "is in the home of Filrouge", "notes_folder PATH")
 
 
 def test_an_unencrypted_address_of_another_machine_is_refused(patient: Patient) -> None:
     patient.environ["FILROUGE_NOTES_FOLDER"] = "http://10.0.0.4:27123"
     saw(patient.finding("Vault"), "fail", "would send your notes unencrypted", "https")
-    saw(patient.finding("Vault: Obsidian"), "note", "it is not asked", "")
+    saw(patient.finding("Vault: Obsidian"), "note", "not used", "")
 
 
 def test_obsidian_is_told_step_by_step_what_is_missing(patient: Patient) -> None:
@@ -122,7 +122,12 @@ def test_the_daemon_s_look_is_told(patient: Patient, folder: Path) -> None:
     with watched(patient, folder) as api:
         assert patient.finding("Vault: last look").cause == "1 notes"
         later = SystemClock().now() + timedelta(hours=1)
-        saw(patient.finding("Vault: last look", now=later), "warn", "the daemon looked last at", "filrouge daemon stop")
+        saw(
+            patient.finding("Vault: last look", now=later),
+            "warn",
+            "the daemon last looked at the vault at",
+            "filrouge daemon stop",
+        )
         gone = folder.rename(folder.parent / "Moved")
         Watch(api.parts).scan()
         saw(patient.finding("Vault: last look"), "fail", f"The vault {folder} cannot be read", "filrouge notes")
@@ -133,7 +138,7 @@ def test_a_note_that_is_always_brought_and_is_not_there_is_told_without_its_name
     patient: Patient, folder: Path
 ) -> None:
     with watched(patient, folder, "Proxy"):
-        assert patient.finding("Vault: notes that are always brought").cause == "1 are always brought"
+        assert patient.finding("Vault: notes that are always brought").cause == "1 notes are always brought"
     with watched(patient, folder, "Proxy", "Zqsecretplan"):
         found = patient.finding("Vault: notes that are always brought")
     saw(found, "warn", "1 of 2 notes", "`filrouge notes` names them")
@@ -142,13 +147,15 @@ def test_a_note_that_is_always_brought_and_is_not_there_is_told_without_its_name
 
 def test_troubles_of_single_notes_are_counted_by_kind_without_their_names(patient: Patient, folder: Path) -> None:
     with watched(patient, folder):
-        assert patient.finding("Vault: single notes").cause == "all could be read"
+        assert patient.finding("Vault: single notes").cause == "all notes could be read"
     for number in range(3):
         (folder / f"Zqbread{number}.md").write_text("---\na: [\n---\nDough.", encoding="utf-8")
     (folder / "Zqlink.md").symlink_to(written(patient.beside / "outside.md", "x"))
     with watched(patient, folder):
         found = patient.finding("Vault: single notes")
-    saw(found, "note", "4 notes are not read as they stand: 3 × its frontmatter is not valid YAML", "`filrouge notes`")
+    saw(
+        found, "note", "4 notes could not be read completely: 3 × its frontmatter is not valid YAML", "`filrouge notes`"
+    )
     assert "1 × it is a link to a file outside of the vault" in found.cause
     assert "Zq" not in json.dumps(found.to_json())
 
@@ -164,4 +171,4 @@ def test_a_vault_that_was_never_looked_at_is_told(patient: Patient, folder: Path
     scene = replace(patient.scene(), daemon=Unlooked(patient.home))
     [looked, brought] = examine(scene, [NAMED["Vault: last look"], NAMED["Vault: notes that are always brought"]])
     saw(looked, "warn", "has not looked at the vault yet", "filrouge logs")
-    assert (brought.state, brought.cause) == ("ok", "not known while the vault is not read")
+    assert (brought.state, brought.cause) == ("ok", "unknown until the vault is read")
